@@ -1,0 +1,1 @@
+"""The brain: a PostgreSQL server that keeps definitions, privileges, transactions and bookkeeping."""

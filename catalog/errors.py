@@ -1,0 +1,45 @@
+"""The base error of all packages: what PostgreSQL's ErrorResponse carries, chosen where it is raised."""
+
+from collections.abc import Mapping
+
+from catalog import sqlstate as codes
+
+
+class GatewayError(Exception):
+    """A failure a client sees as an ErrorResponse with its SQLSTATE.
+
+    Attributes mirror the fields of section "Error and Notice Message Fields" of PostgreSQL's protocol
+    chapter. ``position`` counts characters of the statement from 1. ``fields`` holds the remaining
+    one-letter fields verbatim (schema ``s``, table ``t``, column ``c``, constraint ``n``, where ``W``, …).
+    """
+
+    sqlstate: str = codes.INTERNAL_ERROR
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        sqlstate: str | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+        position: int | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if sqlstate is not None:
+            self.sqlstate = sqlstate
+        self.detail = detail
+        self.hint = hint
+        self.position = position
+        self.fields = dict(fields or {})
+
+
+class CatalogError(GatewayError):
+    """An error PostgreSQL reported, with all its fields."""
+
+
+class CatalogUnavailableError(GatewayError):
+    """The catalog's PostgreSQL cannot be reached or went away (SQLSTATE 57P03 or 08006)."""
+
+    sqlstate = codes.CANNOT_CONNECT_NOW

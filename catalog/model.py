@@ -1,0 +1,101 @@
+"""Frozen values that describe journals: tables, columns, segments and what one statement sees of them."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class SegmentKind(Enum):
+    """Part of a journal a segment belongs to."""
+
+    BASE = "base"
+    """At most one version of each row, no tombstones."""
+    DELTA = "delta"
+    """Row versions newer than the base."""
+    ARCHIVE = "archive"
+    """Superseded row versions and tombstones, successor filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A live column of a journaled table."""
+
+    attnum: int
+    """PostgreSQL's attribute number; never reused, survives renames."""
+    name: str
+    """Current name."""
+    type_oid: int
+    """OID of the data type in the catalog."""
+    typmod: int
+    """Type modifier, -1 when there is none."""
+    not_null: bool
+    """True for NOT NULL columns."""
+    storage_name: str
+    """Name of the column in data files, unique per table ignoring case."""
+    missing_value: str | None = None
+    """PostgreSQL text of the value for row versions older than the column; None is NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalTable:
+    """Definition of a journaled table as one catalog snapshot shows it."""
+
+    relid: int
+    """OID of the catalog table."""
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    """Live columns in attribute-number order."""
+    key: tuple[int, ...]
+    """Attribute numbers of the primary key; empty when rows have a hidden identity."""
+    key_name: str | None
+    """Name of the primary key constraint."""
+    definition_version: int
+    """Grows with every change of the definition."""
+    location: str
+    """Directory of the data files, relative to the warehouse."""
+
+    def column(self, attnum: int) -> Column:
+        """Return the column with this attribute number; KeyError when there is none."""
+        for column in self.columns:
+            if column.attnum == attnum:
+                return column
+        raise KeyError(attnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Immutable output of one write."""
+
+    segment_id: int
+    """Number given by the catalog; 0 before publication."""
+    kind: SegmentKind
+    path: str
+    """Directory relative to the warehouse."""
+    rows: int
+    size_bytes: int
+    attnums: tuple[int, ...]
+    """Columns present in the files."""
+    min_version: int
+    """Smallest version number, microseconds since 1970-01-01 UTC."""
+    max_version: int
+    key_min: int | None = None
+    """Smallest key when the key is one integer column."""
+    key_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """What one statement reads of one table: segments and tail at one moment."""
+
+    table: JournalTable
+    state: str
+    """Token that is equal only for equal contents; names cached relations."""
+    version: int
+    """Largest version number of the table, microseconds since 1970-01-01 UTC; 0 when never written."""
+    segments: tuple[Segment, ...]
+    tail_rows: int
+    """Number of row versions inlined in the catalog."""
+
+    def of_kind(self, kind: SegmentKind) -> tuple[Segment, ...]:
+        """Return the segments of one part of the journal."""
+        return tuple(segment for segment in self.segments if segment.kind is kind)

@@ -1,0 +1,1 @@
+"""What a connected client may do: statements, portals, transactions, COPY; knows messages, no sockets."""

@@ -1,0 +1,1 @@
+"""The muscle: the only package that talks to Spark."""

@@ -1,0 +1,1 @@
+"""Values between their wire forms, Arrow columns and the catalog's rows."""

@@ -1,0 +1,1 @@
+"""Compile PostgreSQL's analysed statements into Spark SQL over journals; pure, without I/O."""
