@@ -1,0 +1,79 @@
+# Everything a developer or an operator types. `make help` lists the targets.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DATA_DIR ?= data
+SERVE_ARGS ?=
+PYTEST_ARGS ?=
+PACKAGES := pgwire_gateway rewrite catalog
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev serve demo format lint typecheck layers check test test-unit test-catalog \
+	test-spark test-server integration bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed ## Set up the environment that runs the gateway
+
+install-dev: $(VENV)/.installed-dev ## Set up the environment that tests it
+
+serve: install ## Start the gateway on 127.0.0.1:5433 with its data in ./data
+	@exec $(BIN)/pgwire-gateway serve --data-dir $(DATA_DIR) $(SERVE_ARGS)
+
+demo: install ## Run a self-contained tour on a scratch directory
+	@exec $(BIN)/pgwire-gateway demo
+
+format: install-dev ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: install-dev ## Check style and spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/codespell $(PACKAGES) tests docs README.md
+
+typecheck: install-dev ## Check types
+	$(BIN)/mypy
+
+layers: install-dev ## Check the direction of imports
+	$(BIN)/lint-imports
+
+check: lint typecheck layers ## All static checks
+
+test: install-dev ## Run all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests integration
+
+test-unit: install-dev ## Run the tests that need no other process
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not catalog and not spark and not server and not integration" tests
+
+test-catalog: install-dev ## Run the tests on the embedded PostgreSQL
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m catalog tests
+
+test-spark: install-dev ## Run the tests on a local Spark
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m spark tests
+
+test-server: install-dev ## Run the tests on the whole gateway
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m server tests
+
+integration: install-dev ## Run real clients against the gateway
+	$(BIN)/python -m pytest $(PYTEST_ARGS) integration
+
+bench: install-dev ## Measure the gateway against PostgreSQL and bare Spark
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove environments and caches (not the data)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

@@ -1,0 +1,71 @@
+"""Command line: arguments → configuration → server or demonstration → exit status."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from catalog.errors import GatewayError
+from pgwire_gateway import demo, server
+from pgwire_gateway.config import Config
+
+logger = logging.getLogger("pgwire_gateway")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status: 0 done, 1 failed, 2 wrong usage."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    # Libraries that narrate each of their steps would drown the gateway's own lines.
+    for name in ("py4j", "buenavista", "psycopg", "sqlglot"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        if options.command == "demo":
+            return demo.run()
+        return server.serve(Config.load(vars(options)))
+    except GatewayError as error:
+        sys.stderr.write(f"pgwire-gateway: {error.message}\n")
+        if error.hint:
+            sys.stderr.write(f"HINT:  {error.hint}\n")
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pgwire-gateway",
+        description="A PostgreSQL server for every client, with its tables on Apache Spark.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser(
+        "serve",
+        help="start the gateway",
+        epilog="Each option can also be given as PGWIRE_GATEWAY_<NAME> in the environment or as a "
+        "key of the TOML file; the command line wins over the environment, which wins over the file.",
+    )
+    serve.add_argument("--host", help="address to listen on (127.0.0.1)")
+    serve.add_argument("--port", type=int, help="port to listen on (5433)")
+    serve.add_argument("--data-dir", metavar="DIR", help="catalog and warehouse (./data)")
+    serve.add_argument(
+        "--catalog", metavar="URL", help="external PostgreSQL 17 or newer (embedded one)"
+    )
+    serve.add_argument("--spark-master", metavar="MASTER", help="Spark master (local[*])")
+    serve.add_argument(
+        "--spark-conf", metavar="KEY=VALUE", action="append", help="Spark setting; repeatable"
+    )
+    serve.add_argument("--inline-rows", type=int, help="largest write kept in the tail (1000)")
+    serve.add_argument("--flush-rows", type=int, help="size of the tail that is flushed (10000)")
+    serve.add_argument(
+        "--shutdown-timeout-s", type=float, help="time for running statements at the end (10)"
+    )
+    serve.add_argument("--max-connections", type=int, help="largest number of clients (100)")
+    serve.add_argument(
+        "--allow-insecure-network",
+        action="store_true",
+        default=None,
+        help="listen beyond loopback without encryption and authentication",
+    )
+    serve.add_argument("--config", metavar="FILE.toml", help="file with the same options")
+    commands.add_parser("demo", help="a tour on a scratch directory")
+    return parser

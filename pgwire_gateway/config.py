@@ -1,0 +1,141 @@
+"""Settings of the server, read once from the command line, the environment and a TOML file.
+
+Precedence, highest first: command line, environment (``PGWIRE_GATEWAY_…``), file, default.
+Knows nothing of what the settings are used for.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from catalog.errors import GatewayError
+from catalog.sqlstate import INVALID_PARAMETER_VALUE
+
+ENVIRONMENT_PREFIX = "PGWIRE_GATEWAY_"
+
+
+class ConfigError(GatewayError):
+    """A setting is unknown or has a value that does not fit (SQLSTATE 22023)."""
+
+    sqlstate = INVALID_PARAMETER_VALUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything an operator can choose; each field is an option, a variable and a TOML key."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = 5433
+    """TCP port to listen on; 0 lets the system choose one."""
+    data_dir: Path = Path("data")
+    """Directory of the embedded catalog and the warehouse; made when missing."""
+    catalog: str | None = None
+    """URL of an external PostgreSQL; without it the embedded one is used."""
+    spark_master: str = "local[*]"
+    """Spark master."""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """Additional Spark settings."""
+    inline_rows: int = 1000
+    """Writes of up to this many row versions go to the tail; 0 turns the tail off."""
+    flush_rows: int = 10000
+    """A tail that has grown past this many row versions is flushed to a delta."""
+    shutdown_timeout_s: float = 10.0
+    """How long running statements may go on after SIGTERM."""
+    max_connections: int = 100
+    """Client connections accepted at the same time."""
+    allow_insecure_network: bool = False
+    """Listen beyond loopback although connections are neither encrypted nor authenticated."""
+
+    @classmethod
+    def load(
+        cls,
+        arguments: Mapping[str, Any],
+        environment: Mapping[str, str] = os.environ,
+    ) -> Self:
+        """Combine the sources into one configuration.
+
+        Args:
+            arguments: Options given on the command line by field name, plus ``config`` (file path).
+            environment: Environment variables.
+
+        Raises:
+            ConfigError: An unknown key in the file, or a value of the wrong type (22023).
+        """
+        names = {item.name for item in fields(cls)}
+        variables = {name: environment.get(ENVIRONMENT_PREFIX + name.upper()) for name in names}
+        path = arguments.get("config") or environment.get(ENVIRONMENT_PREFIX + "CONFIG")
+        values: dict[str, Any] = dict(_read_file(Path(path), names)) if path else {}
+        values |= {name: value for name, value in variables.items() if value is not None}
+        values |= {
+            name: value
+            for name, value in arguments.items()
+            if name in names and value not in (None, [])
+        }
+        return cls(**{name: _convert(name, value) for name, value in values.items()})
+
+
+def _read_file(path: Path, names: set[str]) -> Mapping[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"could not read configuration file {path}: {error}") from error
+    values = {key.replace("-", "_"): value for key, value in content.items()}
+    unknown = sorted(set(values) - names)
+    if unknown:
+        raise ConfigError(
+            f"unrecognized setting in {path}: {', '.join(unknown)}",
+            hint=f"Settings are: {', '.join(sorted(names))}.",
+        )
+    return values
+
+
+def _convert(name: str, value: Any) -> Any:
+    converter = _CONVERTERS.get(name, str)
+    try:
+        return converter(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f'invalid value for "{name}": {value!r}') from error
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    known = {"1": True, "true": True, "on": True, "yes": True}
+    known |= {"0": False, "false": False, "off": False, "no": False}
+    if str(value).lower() not in known:
+        raise ValueError(value)
+    return known[str(value).lower()]
+
+
+def _natural(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError(value)
+    return number
+
+
+def _assignments(value: Any) -> Mapping[str, str]:
+    """Accept a TOML table, or KEY=VALUE items (in the environment separated by commas)."""
+    if isinstance(value, Mapping):
+        return {str(key): str(item) for key, item in value.items()}
+    items: Sequence[str] = value.split(",") if isinstance(value, str) else value
+    pairs = [item.partition("=") for item in items]
+    if any(not key or not separator for key, separator, _ in pairs):
+        raise ValueError(value)
+    return {key.strip(): item for key, _, item in pairs}
+
+
+_CONVERTERS: Mapping[str, Any] = {
+    "port": _natural,
+    "data_dir": Path,
+    "spark_conf": _assignments,
+    "inline_rows": _natural,
+    "flush_rows": _natural,
+    "max_connections": _natural,
+    "shutdown_timeout_s": float,
+    "allow_insecure_network": _boolean,
+}
