@@ -1,0 +1,19 @@
+"""The session settings that decide how values are written."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingSettings:
+    """Settings of one session as PostgreSQL reports them in ParameterStatus or SHOW."""
+
+    time_zone: str = "UTC"
+    """TimeZone: an IANA name or a POSIX specification such as ``<+05>-05``."""
+    date_style: str = "ISO, MDY"
+    """DateStyle: output style and field order."""
+    interval_style: str = "postgres"
+    """IntervalStyle: postgres, postgres_verbose, sql_standard or iso_8601."""
+    bytea_output: str = "hex"
+    """bytea_output: hex or escape."""
+    extra_float_digits: int = 1
+    """extra_float_digits: above zero the shortest exact form is written."""
