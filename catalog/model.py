@@ -33,6 +33,17 @@ class Column:
     """Name of the column in data files, unique per table ignoring case."""
     missing_value: str | None = None
     """PostgreSQL text of the value for row versions older than the column; None is NULL."""
+    generated: str | None = None
+    """Expression of a GENERATED ALWAYS AS … STORED column."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConstraint:
+    """A CHECK constraint of a journaled table."""
+
+    name: str
+    expression: str
+    """SQL over the table's columns, true or NULL for rows that satisfy it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,8 @@ class JournalTable:
     """Grows with every change of the definition."""
     location: str
     """Directory of the data files, relative to the warehouse."""
+    checks: tuple[CheckConstraint, ...] = ()
+    """CHECK constraints, NOT NULL excluded."""
 
     def column(self, attnum: int) -> Column:
         """Return the column with this attribute number; KeyError when there is none."""

@@ -1,0 +1,161 @@
+"""Frozen values the catalog's connections return: analyses, rows, write receipts and snapshots.
+
+Nothing here does I/O; the gateway may pass these values between threads.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from catalog.model import TableSnapshot
+
+Row = list[bytes | None]
+"""One result row: values in the requested formats, None for NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One field of a RowDescription message."""
+
+    name: str
+    table_oid: int
+    attnum: int
+    type_oid: int
+    type_size: int
+    typmod: int
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What PostgreSQL found out about a statement while preparing it."""
+
+    parameter_oids: tuple[int, ...]
+    columns: tuple[ResultColumn, ...] | None
+    """None when the statement returns no rows."""
+    tree: str | None
+    """Rewritten parse tree in PostgreSQL's node format; None for utility statements."""
+
+
+@dataclass(slots=True)
+class LocalResult:
+    """Answer of a statement PostgreSQL evaluated; rows are fetched while they are iterated.
+
+    ``rows`` must be exhausted or closed before the connection is used again. ``command_tag`` is complete
+    only after the last row.
+    """
+
+    columns: tuple[ResultColumn, ...] | None
+    formats: tuple[int, ...]
+    """Format code of each column: 0 text, 1 binary."""
+    rows: Iterator[Row]
+    command_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeFields:
+    """A NoticeResponse: one-letter field codes of the protocol to their texts."""
+
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A NotificationResponse."""
+
+    process_id: int
+    channel: str
+    payload: str
+
+
+class RelationKind(Enum):
+    """What a relation is to the gateway."""
+
+    JOURNALED = "journaled"
+    """A table whose rows live in a journal."""
+    JOURNAL = "journal"
+    """The read-only ``<table>_journal`` of a journaled table."""
+    VIEW = "view"
+    """A view; what it reads is in the rewritten tree."""
+    CATALOG = "catalog"
+    """Answered by PostgreSQL itself: system catalogs, temporary tables, sequences, bookkeeping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One relation as :meth:`CatalogSession.relations` classifies it."""
+
+    relid: int
+    kind: RelationKind
+    journal_of: int | None = None
+    """For JOURNAL: OID of the journaled table."""
+    schema: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """Ask for one table's snapshot, naming what the caller already holds."""
+
+    relid: int
+    known_definition: int | None = None
+    """``definition_version`` already held (the session fills it from its own cache)."""
+    known_state: str | None = None
+    """``TableSnapshot.state`` whose tail rows the caller holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailRows:
+    """Row versions inlined in the catalog.
+
+    Each row lists the transfer form of every live column in attribute-number order, then version number and
+    subsequent version number (microseconds since 1970-01-01 UTC, the latter None) and row identity (None for
+    tables with a key).
+    """
+
+    increment: bool
+    """True when ``rows`` are only those added since the known state."""
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotResult:
+    """Everything one statement reads, of one catalog snapshot."""
+
+    snapshots: dict[int, TableSnapshot]
+    tails: dict[int, TailRows]
+    definitions: int
+    """Fingerprint of all definitions this transaction sees; equal only for equal definitions."""
+    temporary_schema: int
+    """OID of the session's temporary schema; 0 while it has none."""
+    transaction_timestamp: int
+    """Microseconds since 1970-01-01 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureReceipt:
+    """What became of rows that an INSERT or COPY put into the catalog table."""
+
+    count: int
+    captured: bool
+    """True when the rows are in the tail now; False when they are still in the catalog table."""
+    version: int
+    """Version number the rows got, 0 when not captured."""
+    unresolved: tuple[tuple[Any, ...], ...] = ()
+    """Keys (transfer forms, key order) that some segment may already contain."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedRows:
+    """Rows of the catalog table as CSV in transfer forms, for a bulk write."""
+
+    attnums: tuple[int, ...]
+    """Column order of the CSV; the last field of each line is the row identity (empty for keyed tables)."""
+    chunks: Iterator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSettings:
+    """Startup parameters a client sent, beyond user and database."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
