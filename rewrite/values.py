@@ -1,0 +1,86 @@
+"""What a compiled expression is, and what the compiler may ask about its surroundings.
+
+A value is Spark SQL plus the PostgreSQL type it stands for. The representation of each type in Spark is
+decided in ``rewrite.dialect.type_mapping``; only numeric needs more than one expression, because
+PostgreSQL's numeric carries a display scale that Spark's DECIMAL does not have.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from rewrite.context import SessionConstants
+    from rewrite.tree import Node
+
+
+class DecimalShape(NamedTuple):
+    """Precision and scale of the Spark DECIMAL that holds a numeric."""
+
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A compiled expression."""
+
+    sql: exp.Expression
+    """Spark SQL; shared between trees, so whoever embeds it copies it."""
+    type_oid: int
+    typmod: int = -1
+    scale: int | exp.Expression | None = None
+    """Display scale of a numeric: known, or an INT expression. None: PostgreSQL's own text in a STRING."""
+    decimal: DecimalShape | None = None
+    """Spark type of a numeric that has a scale; its scale is never below the display scale."""
+
+    @property
+    def parts(self) -> tuple[exp.Expression, ...]:
+        """Return the expressions that have to be carried to carry the value: itself, then its scale."""
+        if isinstance(self.scale, exp.Expression):
+            return (self.sql, self.scale)
+        return (self.sql,)
+
+    def with_parts(self, parts: Sequence[exp.Expression]) -> "Value":
+        """Return the same value read from other expressions, for instance columns of a subquery."""
+        if isinstance(self.scale, exp.Expression):
+            return replace(self, sql=parts[0], scale=parts[1])
+        return replace(self, sql=parts[0])
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDefinition:
+    """A window clause, compiled."""
+
+    partition_by: tuple[exp.Expression, ...]
+    order_by: tuple[exp.Ordered, ...]
+    frame: exp.WindowSpec | None
+    """None is the default frame: from the start of the partition to the last peer of the current row."""
+
+
+class Scope(Protocol):
+    """What surrounds an expression: columns, parameters, sublinks, windows and the session."""
+
+    @property
+    def constants(self) -> "SessionConstants":
+        """Values that stay the same during the statement."""
+
+    def column(self, varno: int, attno: int, levelsup: int) -> Value:
+        """Return the column a Var names."""
+
+    def parameter(self, paramid: int) -> Value:
+        """Return the value of parameter ``$paramid``, see ``compile_parameter``."""
+
+    def sublink(self, node: "Node", compile_node: Callable[["Node"], Value]) -> Value:
+        """Return the value of a SubLink node; ``compile_node`` compiles nodes of the outer query."""
+
+    def sublink_column(self, paramid: int) -> Value:
+        """Return column ``paramid`` of the sublink whose test expression is being compiled."""
+
+    def grouping(self, node: "Node") -> Value:
+        """Return the value of a GroupingFunc node."""
+
+    def window(self, winref: int) -> WindowDefinition:
+        """Return the window clause a WindowFunc refers to."""
