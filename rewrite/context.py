@@ -1,0 +1,58 @@
+"""What a statement is compiled against: snapshots, parameters and the constants of the session."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from catalog.model import TableSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterValue:
+    """The value bound to one ``$n``."""
+
+    type_oid: int
+    value: object
+    """None for NULL; otherwise bool, int, float, Decimal, str, bytes, date, datetime, time, UUID, a tuple
+    (months, days, microseconds) for interval, or a list for an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConstants:
+    """What functions without arguments answer during one statement."""
+
+    transaction_timestamp: datetime
+    """Aware, UTC."""
+    time_zone: str
+    current_user: str
+    session_user: str
+    current_database: str
+    current_schema: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConstraint:
+    """A CHECK constraint of a journaled table."""
+
+    name: str
+    expression: str
+    """``pg_constraint.conbin``: PostgreSQL's tree with Vars of relation 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteContext:
+    """Everything the compiler may know besides the statement's tree."""
+
+    snapshots: Mapping[int, TableSnapshot]
+    """What the statement reads, by OID of the journaled table."""
+    constants: SessionConstants
+    journals: Mapping[int, int] = field(default_factory=dict)
+    """OID of each journal relation → OID of the journaled table whose row versions it shows."""
+    journal_columns: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Column names of each journal relation in attribute-number order, where they differ from the
+    table's live columns followed by ``version_number`` and ``subsequent_version_number``."""
+    parameters: tuple[ParameterValue, ...] = ()
+    checks: Mapping[int, tuple[CheckConstraint, ...]] = field(default_factory=dict)
+    """CHECK constraints by OID of the journaled table."""
+    generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
+    """Stored generated columns: OID of the table → attribute number → ``pg_attrdef.adbin``."""
