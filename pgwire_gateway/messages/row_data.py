@@ -1,0 +1,123 @@
+"""Descriptions of parameters and rows, and the rows.
+
+Sections "Simple Query" and "Extended Query"; shared by both. Values stay bytes: what they mean is
+not known here.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from typing_extensions import override
+
+from pgwire_gateway.messages.base import BackendMessage, BodylessMessage
+from pgwire_gateway.messages.buffer import Reader, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDescription:
+    """One column of a RowDescription."""
+
+    name: str
+    table_oid: int = 0
+    """OID of the table the column is of, 0 when it is none."""
+    column_attribute_number: int = 0
+    """Attribute number in that table, 0 when it is none."""
+    type_oid: int = 0
+    """OID of the data type."""
+    type_size: int = -1
+    """``pg_type.typlen``: bytes, or negative for types of variable length."""
+    type_modifier: int = -1
+    """``pg_attribute.atttypmod``, -1 when there is none."""
+    format_code: int = 0
+    """0 text, 1 binary; 0 where it is not known yet, describing a statement."""
+
+    def write_fields(self, writer: Writer) -> None:
+        """Append the fields in protocol order."""
+        writer.string(self.name)
+        writer.oid(self.table_oid)
+        writer.int16(self.column_attribute_number)
+        writer.oid(self.type_oid)
+        writer.int16(self.type_size)
+        writer.int32(self.type_modifier)
+        writer.int16(self.format_code)
+
+    @classmethod
+    def read_fields(cls, reader: Reader) -> Self:
+        """Take the fields in protocol order."""
+        return cls(
+            name=reader.string(),
+            table_oid=reader.oid(),
+            column_attribute_number=reader.int16(),
+            type_oid=reader.oid(),
+            type_size=reader.int16(),
+            type_modifier=reader.int32(),
+            format_code=reader.int16(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RowDescription(BackendMessage):
+    """``T``: the columns of the rows to come."""
+
+    type_byte: ClassVar[bytes] = b"T"
+
+    fields: tuple[FieldDescription, ...]
+
+    @override
+    def write_fields(self, writer: Writer) -> None:
+        writer.count(len(self.fields))
+        for field in self.fields:
+            field.write_fields(writer)
+
+    @override
+    @classmethod
+    def read_fields(cls, reader: Reader) -> Self:
+        return cls(tuple(FieldDescription.read_fields(reader) for _ in range(reader.count())))
+
+
+@dataclass(frozen=True, slots=True)
+class DataRow(BackendMessage):
+    """``D``: one row."""
+
+    type_byte: ClassVar[bytes] = b"D"
+
+    values: tuple[bytes | None, ...]
+    """One for each column; None is NULL."""
+
+    @override
+    def write_fields(self, writer: Writer) -> None:
+        writer.count(len(self.values))
+        for value in self.values:
+            writer.value(value)
+
+    @override
+    @classmethod
+    def read_fields(cls, reader: Reader) -> Self:
+        return cls(tuple(reader.value() for _ in range(reader.count())))
+
+
+@dataclass(frozen=True, slots=True)
+class NoData(BodylessMessage, BackendMessage):
+    """``n``: what is described returns no rows; stands in for RowDescription."""
+
+    type_byte: ClassVar[bytes] = b"n"
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterDescription(BackendMessage):
+    """``t``: the types of a prepared statement's parameters."""
+
+    type_byte: ClassVar[bytes] = b"t"
+
+    type_oids: tuple[int, ...]
+
+    @override
+    def write_fields(self, writer: Writer) -> None:
+        writer.count(len(self.type_oids))
+        for oid in self.type_oids:
+            writer.oid(oid)
+
+    @override
+    @classmethod
+    def read_fields(cls, reader: Reader) -> Self:
+        return cls(tuple(reader.oid() for _ in range(reader.count())))
