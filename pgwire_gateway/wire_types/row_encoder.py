@@ -5,9 +5,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pgwire_gateway.wire_types import decimals
+from pgwire_gateway.wire_types.arrays import Encode
+from pgwire_gateway.wire_types.registry import encoder
+from pgwire_gateway.wire_types.row_framing import field_pieces, messages
 from pgwire_gateway.wire_types.settings import EncodingSettings
+from pgwire_gateway.wire_types.storage import conform
 
-__all__ = ["EncodingSettings", "ResultColumn", "RowEncoder"]
+__all__ = ["ColumnEncoder", "EncodingSettings", "ResultColumn", "RowEncoder", "slices"]
+
+_SLICE_ROWS = 65_536
+_SLICE_BYTES = 32 << 20
+"""Rows are encoded in slices of about this size, which bounds memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,25 @@ class ResultColumn:
     """Decimals of a numeric held as DECIMAL: fixed, or name of the INT column that holds them."""
 
 
+class ColumnEncoder:
+    """Encodes the values of one result column."""
+
+    def __init__(self, column: ResultColumn, settings: EncodingSettings) -> None:
+        """Choose the encoder; raises 0A000 when the type has none for the format."""
+        self._column = column
+        self._settings = settings
+        self._encode: Encode = encoder(column.type_oid, column.format_code)
+
+    def encode(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the values of a batch as Binary, String or FixedSizeBinary array."""
+        column = self._column
+        values = conform(batch.column(column.column), column.type_oid, column.typmod)
+        if column.scale is not None:
+            scale = batch.column(column.scale) if isinstance(column.scale, str) else column.scale
+            values = decimals.display(values, scale)
+        return self._encode(values, self._settings)
+
+
 class RowEncoder:
     """Encodes the record batches of one result."""
 
@@ -37,12 +65,27 @@ class RowEncoder:
         Raises:
             GatewayError: 0A000 when binary format is asked of a type that has none here.
         """
-        raise NotImplementedError
+        settings = settings or EncodingSettings()
+        self._columns = [ColumnEncoder(column, settings) for column in columns]
 
     def encode(self, batch: pa.RecordBatch) -> memoryview:
         """Return the DataRow messages of all rows of a batch."""
-        raise NotImplementedError
+        chunks = list(self.chunks(batch))
+        return chunks[0] if len(chunks) == 1 else memoryview(b"".join(chunks))
 
     def chunks(self, batch: pa.RecordBatch) -> Iterator[memoryview]:
         """Yield the DataRow messages of a batch in pieces of bounded size, whole messages each."""
-        raise NotImplementedError
+        for part in slices(batch):
+            columns = [column.encode(part) for column in self._columns]
+            yield from messages(b"D", field_pieces(columns), part.num_rows)
+
+
+def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into pieces small enough to be encoded at once."""
+    if batch.num_rows <= 1 or (batch.num_rows <= _SLICE_ROWS and batch.nbytes <= _SLICE_BYTES):
+        if batch.num_rows:
+            yield batch
+        return
+    half = batch.num_rows // 2
+    yield from slices(batch.slice(0, half))
+    yield from slices(batch.slice(half))

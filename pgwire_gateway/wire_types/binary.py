@@ -1,0 +1,50 @@
+"""bytea."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from pgwire_gateway.wire_types.buffers import join, lengths_of, octets_of, validity, variable
+from pgwire_gateway.wire_types.settings import EncodingSettings
+
+_HEX = np.array(list(bytes(range(256)).hex().encode()), np.uint8).reshape(256, 2)
+"""The two hexadecimal digits of each byte."""
+
+_ESCAPED = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
+
+
+def text(values: pa.Array, settings: EncodingSettings) -> pa.Array:
+    """Write ``\\x`` and hexadecimal digits, or the escape format."""
+    if settings.bytea_output == "escape":
+        return pa.array([_escape(value) for value in values.to_pylist()], pa.binary())
+    return join(b"\\x", hexadecimal(values))
+
+
+def binary(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
+    """Return the bytes as they are."""
+    return values
+
+
+def hexadecimal(values: pa.Array) -> pa.Array:
+    """Write two lower-case hexadecimal digits per byte."""
+    if values.null_count:
+        values = values.fill_null(b"") if validity_has_garbage(values) else values
+    digits = _HEX[octets_of(values)].reshape(-1)
+    return variable(digits, lengths_of(values) * 2, validity(values))
+
+
+def validity_has_garbage(values: pa.Array) -> bool:
+    """Tell whether NULL values cover bytes of the data buffer."""
+    return int(lengths_of(values).sum()) != len(octets_of(values))
+
+
+def _escape(value: bytes | None) -> bytes | None:
+    if value is None:
+        return None
+    return _ESCAPED.sub(_escape_byte, value)
+
+
+def _escape_byte(match: re.Match[bytes]) -> bytes:
+    byte = match.group()[0]
+    return b"\\\\" if byte == ord("\\") else b"\\%03o" % byte

@@ -1,0 +1,140 @@
+"""Rows an UPDATE or DELETE yields, as Spark computed them: their parts in the forms writers need."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from catalog.model import JournalTable
+from pgwire_gateway.wire_types.catalog_rows import input_columns, storage_schema
+from rewrite.context import CheckConstraint
+from rewrite.results import RowChange
+
+INT8_OID = 20
+
+TextRow = list[str | None]
+"""PostgreSQL's text of every live column in attribute-number order, then the row identity."""
+
+
+class ChangedRows:
+    """The new row versions of one statement, gathered batch by batch."""
+
+    def __init__(
+        self, table: JournalTable, change: RowChange, checks: Sequence[CheckConstraint]
+    ) -> None:
+        self._table = table
+        self._change = change
+        self._checks = checks
+        self._batches: list[pa.RecordBatch] = []
+        self._returning: list[pa.RecordBatch] = []
+        self.rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch of the compiled query."""
+        self.rows += batch.num_rows
+        names = [name for column in self._change.returning for name in _names(column)]
+        if names:
+            self._returning.append(batch.select(names))
+        self._batches.append(batch)
+
+    def take(self) -> list[pa.RecordBatch]:
+        """Hand over the batches gathered so far; what RETURNING needs stays."""
+        batches, self._batches = self._batches, []
+        return batches
+
+    @property
+    def returning(self) -> list[pa.RecordBatch]:
+        """The columns of RETURNING."""
+        return self._returning
+
+    def new_rows(self, batches: Sequence[pa.RecordBatch]) -> list[TextRow]:
+        """Return the new version of every row (of a delete: the old one)."""
+        return self._texts(batches, [f"n{column.attnum}" for column in self._table.columns])
+
+    def old_keys(self, batches: Sequence[pa.RecordBatch]) -> list[TextRow]:
+        """Return the old version of every row as far as its key; other columns are NULL."""
+        key = set(self._table.key)
+        names = [
+            f"k{column.attnum}" if column.attnum in key else None for column in self._table.columns
+        ]
+        return self._texts(batches, names)
+
+    def storage(
+        self, batch: pa.RecordBatch, version: int, *, old_keys: bool = False
+    ) -> pa.RecordBatch:
+        """Return a batch as row versions in storage layout; of old keys and deletes as tombstones."""
+        schema = storage_schema(self._table)
+        tombstone = old_keys or self._change.kind == "delete"
+        size = batch.num_rows
+        stamp = pa.array([version], pa.int64()).cast(pa.timestamp("us", "UTC"))
+        arrays = []
+        for field in schema:
+            if field.name == "version_number" or (
+                field.name == "subsequent_version_number" and tombstone
+            ):
+                values = pa.repeat(stamp[0], size).cast(field.type)
+            elif field.name == "subsequent_version_number":
+                values = pa.nulls(size, field.type)
+            elif field.name == "row_identity":
+                values = batch.column("row_identity")
+            else:
+                name = ("k" if old_keys else "n") + field.name[1:]
+                found = name in batch.schema.names
+                values = batch.column(name) if found else pa.nulls(size, field.type)
+            arrays.append(values.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def require_valid(self, batch: pa.RecordBatch) -> None:
+        """Refuse rows that violate NOT NULL or CHECK, as PostgreSQL does (23502, 23514)."""
+        for column in self._table.columns:
+            name = f"n{column.attnum}"
+            if column.not_null and batch.column(name).null_count:
+                row = pc.index(pc.is_null(batch.column(name)), value=True).as_py()
+                raise GatewayError(
+                    f'null value in column "{column.name}" of relation "{self._table.name}" '
+                    "violates not-null constraint",
+                    sqlstate=codes.NOT_NULL_VIOLATION,
+                    detail=self._failing_row(batch, row),
+                    fields=self._fields(c=column.name),
+                )
+        for number, check in enumerate(self._checks, start=1):
+            row = pc.index(batch.column(f"check_{number}"), value=False).as_py()
+            if row >= 0:
+                raise GatewayError(
+                    f'new row for relation "{self._table.name}" violates check constraint '
+                    f'"{check.name}"',
+                    sqlstate=codes.CHECK_VIOLATION,
+                    detail=self._failing_row(batch, row),
+                    fields=self._fields(n=check.name),
+                )
+
+    def _failing_row(self, batch: pa.RecordBatch, row: int) -> str:
+        texts = self.new_rows([batch.slice(row, 1)])[0][: len(self._table.columns)]
+        return f"Failing row contains ({', '.join('null' if t is None else t for t in texts)})."
+
+    def _fields(self, **fields: str) -> dict[str, str]:
+        return {"s": self._table.schema, "t": self._table.name} | fields
+
+    def _texts(
+        self, batches: Sequence[pa.RecordBatch], names: Sequence[str | None]
+    ) -> list[TextRow]:
+        rows: list[TextRow] = []
+        types = [column.type_oid for column in self._table.columns]
+        for batch in batches:
+            wanted = [(name, oid) for name, oid in zip(names, types, strict=True) if name]
+            texts: Iterator[list[str | None]] = iter(input_columns(batch, wanted))
+            nulls: list[str | None] = [None] * batch.num_rows
+            columns = [next(texts) if name else nulls for name in names]
+            identity = nulls
+            if not self._table.key:
+                identity = input_columns(batch, [("row_identity", INT8_OID)])[0]
+            rows.extend(list(row) for row in zip(*columns, identity, strict=True))
+        return rows
+
+
+def _names(column: object) -> list[str]:
+    name = getattr(column, "column", "")
+    scale = getattr(column, "scale", None)
+    return [name, scale] if isinstance(scale, str) else [name]

@@ -1,0 +1,19 @@
+"""json and jsonb; both are stored as the text PostgreSQL prints."""
+
+import pyarrow as pa
+
+from pgwire_gateway.wire_types.buffers import join
+from pgwire_gateway.wire_types.settings import EncodingSettings
+
+JSONB_VERSION = b"\x01"
+"""Version byte in front of the binary form of jsonb."""
+
+
+def text(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
+    """Return the text as it is; the binary form of json is the same."""
+    return values
+
+
+def jsonb_binary(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
+    """Write the version byte and the text."""
+    return join(JSONB_VERSION, values)

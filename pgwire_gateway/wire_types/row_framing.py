@@ -1,0 +1,117 @@
+"""Values of many rows to a run of messages: letter, length, payload.
+
+A payload is a sequence of pieces: constant bytes, or one value per row. Pieces of constant width are
+laid into one matrix, the others joined to it row by row; the data buffer of the result is
+the finished run.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from pgwire_gateway.wire_types.buffers import (
+    Numbers,
+    Octets,
+    as_binary,
+    big_endian,
+    fixed,
+    join_filled,
+    lengths_of,
+    numbers,
+    offsets_of,
+    validity,
+)
+
+Piece: TypeAlias = bytes | pa.Array
+"""The same bytes in each row, or a value per row; NULL adds nothing."""
+
+_MAX_RUN: Final = 1 << 30
+"""Arrow counts the bytes of a joined array in 32 bits, so longer runs are made in parts."""
+_MAX_MESSAGE: Final = 0x3FFF_FFFF
+"""MaxAllocSize: no row PostgreSQL sends is longer."""
+_LENGTH: Final = 4
+"""Bytes of a length, which counts itself."""
+
+
+def field_pieces(columns: Sequence[pa.Array]) -> list[Piece]:
+    """Return the payload of DataRow and of a binary COPY row: field count, lengths, values."""
+    pieces: list[Piece] = [len(columns).to_bytes(2, "big")]
+    for column in columns:
+        if pa.types.is_fixed_size_binary(column.type):
+            pieces.append(column.type.byte_width.to_bytes(_LENGTH, "big"))
+        else:
+            lengths, valid = lengths_of(column), validity(column)
+            if valid is not None:
+                lengths = np.where(valid, lengths, -1)
+            pieces.append(fixed(big_endian(lengths, ">i4"), None))
+        pieces.append(column)
+    return pieces
+
+
+def messages(letter: bytes, pieces: Sequence[Piece], rows: int) -> Iterator[memoryview]:
+    """Yield the messages of all rows, usually as one run.
+
+    Raises:
+        GatewayError: 54000 when a row is longer than PostgreSQL allows.
+    """
+    lengths = np.full(rows, _LENGTH, np.int64)
+    for piece in pieces:
+        lengths += len(piece) if isinstance(piece, bytes) else lengths_of(piece)
+    if rows and int(lengths.max()) > _MAX_MESSAGE:
+        raise GatewayError(
+            f"string buffer exceeds maximum allowed length ({_MAX_MESSAGE} bytes)",
+            sqlstate=codes.PROGRAM_LIMIT_EXCEEDED,
+            detail=f"A row of the result takes {int(lengths.max())} bytes.",
+        )
+    ends = np.cumsum(lengths + 1)
+    start = 0
+    while start < rows:
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _MAX_RUN, side="right")))
+        part = [_sliced(piece, start, stop) for piece in pieces]
+        yield _run(letter, lengths[start:stop], part)
+        start = stop
+
+
+def _sliced(piece: Piece, start: int, stop: int) -> Piece:
+    return piece if isinstance(piece, bytes) else piece.slice(start, stop - start)
+
+
+def _run(letter: bytes, lengths: Numbers, pieces: Sequence[Piece]) -> memoryview:
+    rows = len(lengths)
+    parts: list[pa.Array] = []
+    pending: list[bytes | Octets] = [letter, big_endian(lengths, ">i4")]
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            pending.append(piece)
+        elif pa.types.is_fixed_size_binary(piece.type):
+            width = piece.type.byte_width
+            pending.append(numbers(piece, np.dtype((np.uint8, width))).reshape(rows, width))
+        else:
+            if pending:
+                parts.append(_fused(pending, rows))
+                pending = []
+            parts.append(piece)
+    if pending:
+        parts.append(_fused(pending, rows))
+    if len(parts) == 1:
+        return memoryview(parts[0].buffers()[1])
+    joined = join_filled([as_binary(part) for part in parts])
+    offsets = offsets_of(joined)
+    return memoryview(joined.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
+
+
+def _fused(pieces: Sequence[bytes | Octets], rows: int) -> pa.Array:
+    """Lay pieces of constant width side by side."""
+    widths = [len(piece) if isinstance(piece, bytes) else piece.shape[1] for piece in pieces]
+    matrix = np.empty((rows, sum(widths)), np.uint8)
+    column = 0
+    for piece, width in zip(pieces, widths, strict=True):
+        source = np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else piece
+        matrix[:, column : column + width] = source
+        column += width
+    return fixed(matrix, None)

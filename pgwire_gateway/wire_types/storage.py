@@ -1,0 +1,74 @@
+"""Arrow columns as Spark delivers them to the types values are stored in."""
+
+import pyarrow as pa
+
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from pgwire_gateway.wire_types.registry import arrow_type
+from pgwire_gateway.wire_types.type_oids import ELEMENT_OF_ARRAY, NUMERIC
+
+
+def conform(values: pa.Array, type_oid: int, typmod: int) -> pa.Array:
+    """Return the values in the storage type of a PostgreSQL type, without copy where it is that.
+
+    Raises:
+        GatewayError: 22003 when a value does not fit, XX000 when the column is of another kind.
+    """
+    expected = arrow_type(type_oid, typmod)
+    if _same(values.type, expected):
+        return values
+    if type_oid == NUMERIC or ELEMENT_OF_ARRAY.get(type_oid) == NUMERIC:
+        if _is_numeric(values.type):
+            return values
+        expected = pa.list_(pa.string()) if pa.types.is_list(expected) else pa.string()
+    if not _castable(values.type, expected):
+        raise GatewayError(
+            f"cannot return a column of type {values.type} as type with OID {type_oid}",
+            sqlstate=codes.INTERNAL_ERROR,
+        )
+    try:
+        return values.cast(expected)
+    except pa.ArrowInvalid as error:
+        raise GatewayError(
+            "value out of range",
+            sqlstate=codes.NUMERIC_VALUE_OUT_OF_RANGE,
+            detail=str(error),
+        ) from error
+
+
+def _same(kind: pa.DataType, expected: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(expected):
+        return bool(kind.unit == expected.unit)
+    return bool(kind == expected)
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    """Tell whether a numeric, or an array of them, can be encoded as it is."""
+    if pa.types.is_list(kind):
+        return _is_numeric(kind.value_type)
+    return pa.types.is_decimal(kind) or pa.types.is_string(kind)
+
+
+def _castable(kind: pa.DataType, expected: pa.DataType) -> bool:
+    """Tell whether a cast keeps the meaning; anything to text would print Arrow's own forms."""
+    if pa.types.is_null(kind) or pa.types.is_dictionary(kind):
+        return True
+    if pa.types.is_list(expected):
+        lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        return lists and _castable(kind.value_type, expected.value_type)
+    groups = (_is_text, _is_bytes, _is_number, pa.types.is_timestamp, pa.types.is_date)
+    alike = any(group(kind) and group(expected) for group in groups)
+    # Numerics are encoded from text; whole numbers read the same in it.
+    return alike or kind == expected or (pa.types.is_integer(kind) and expected == pa.string())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or kind == pa.binary_view()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)

@@ -1,0 +1,74 @@
+"""Tails as Arrow tables, kept from one statement to the next so that only new rows are fetched."""
+
+import threading
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from catalog.model import TableSnapshot
+from catalog.results import TailRows
+from pgwire_gateway.wire_types.catalog_rows import tail_table
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    state: str
+    version: int
+    rows: pa.Table
+
+
+class TailCache:
+    """The newest committed tail of each table, shared by all sessions.
+
+    A tail only grows between two flushes, in the order of its version numbers, so rows newer than a
+    known state complete it. Uncommitted rows never enter the cache: a rollback would leave them there.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: dict[tuple[str, int], _Entry] = {}
+
+    def known_state(self, database: str, relid: int) -> str | None:
+        """Return the state whose rows are held, None when there are none."""
+        with self._lock:
+            entry = self._entries.get((database, relid))
+        return entry.state if entry else None
+
+    def complete(
+        self,
+        database: str,
+        snapshot: TableSnapshot,
+        known: str | None,
+        fetched: TailRows | None,
+        *,
+        committed: bool,
+    ) -> pa.Table:
+        """Return the whole tail of a snapshot from what is held and what was fetched.
+
+        Args:
+            database: Name of the database of the table.
+            snapshot: What the statement sees.
+            known: The state that was named when fetching.
+            fetched: Rows the catalog sent; None when the known state is still the current one.
+            committed: False when the snapshot holds uncommitted changes of the session.
+        """
+        key = (database, snapshot.table.relid)
+        with self._lock:
+            entry = self._entries.get(key)
+        if fetched is None or fetched.increment:
+            if entry is None or entry.state != known:
+                raise StaleTailError
+            rows = entry.rows
+            if fetched is not None and fetched.rows:
+                added = tail_table(snapshot.table, fetched.rows)
+                rows = pa.concat_tables([rows, added]).combine_chunks()
+        else:
+            rows = tail_table(snapshot.table, fetched.rows)
+        if committed and (entry is None or entry.version <= snapshot.version):
+            with self._lock:
+                self._entries[key] = _Entry(snapshot.state, snapshot.version, rows)
+        return rows
+
+
+class StaleTailError(Exception):
+    """Another session replaced the held tail while this one fetched: fetch again, in full."""
