@@ -40,6 +40,7 @@ from pgwire_gateway.messages.errors import (
     FramingError,
     InvalidTextError,
     MalformedMessageError,
+    MessageLengthError,
 )
 from pgwire_gateway.messages.extended_query import (
     Bind,
@@ -146,6 +147,7 @@ __all__ = [
     "InvalidTextError",
     "MalformedMessageError",
     "Message",
+    "MessageLengthError",
     "NegotiateProtocolVersion",
     "NoData",
     "NoticeResponse",

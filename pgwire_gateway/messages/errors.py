@@ -12,6 +12,10 @@ class FramingError(MalformedMessageError):
     """Bytes in which the next message cannot be found: the connection has to be closed."""
 
 
+class MessageLengthError(FramingError):
+    """A length no message can have; PostgreSQL closes the connection without a word."""
+
+
 class InvalidTextError(MalformedMessageError):
     """A string that is not valid in the client's encoding; the message is well-formed otherwise.
 

@@ -19,7 +19,7 @@ from pgwire_gateway.messages.base import (
     FrontendMessage,
     Message,
 )
-from pgwire_gateway.messages.errors import FramingError
+from pgwire_gateway.messages.errors import FramingError, MessageLengthError
 from pgwire_gateway.messages.registry import BACKEND_MESSAGES, FRONTEND_MESSAGES
 from pgwire_gateway.messages.startup import MIN_STARTUP_PACKET_LENGTH, StartupPacket
 
@@ -43,7 +43,7 @@ class FrameReader(ABC, Generic[M]):
         self._buffer = bytearray()
         self._start = 0
         self._max_message_size = max_message_size
-        self._failure: str | None = None
+        self._failure: FramingError | None = None
 
     @property
     def buffered_bytes(self) -> int:
@@ -61,11 +61,11 @@ class FrameReader(ABC, Generic[M]):
             FramingError: the stream cannot be followed any further; raised again ever after.
         """
         if self._failure is not None:
-            raise FramingError(self._failure)
+            raise type(self._failure)(*self._failure.args)
         try:
             return self._cut()
         except FramingError as error:
-            self._failure = str(error)
+            self._failure = error
             raise
 
     def next_message(self, encoding: str = "utf-8") -> M | None:
@@ -101,7 +101,7 @@ class FrameReader(ABC, Generic[M]):
         if length is None:
             return None
         if not _LENGTH.size <= length <= self._size_limit(message_class):
-            raise FramingError("invalid message length")
+            raise MessageLengthError("invalid message length")
         body = self._take(1, length)
         return None if body is None else Frame(message_class, body)
 
@@ -160,7 +160,7 @@ class FrontendFrameReader(FrameReader[FrontendMessage]):
         if length is None:
             return None
         if not _LENGTH.size + MIN_STARTUP_PACKET_LENGTH <= length <= StartupPacket.size_limit:
-            raise FramingError("invalid length of startup packet")
+            raise MessageLengthError("invalid length of startup packet")
         body = self._take(0, length)
         return None if body is None else Frame(StartupPacket, body)
 

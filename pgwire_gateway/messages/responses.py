@@ -235,7 +235,8 @@ class NegotiateProtocolVersion(BackendMessage):
     @override
     @classmethod
     def read_fields(cls, reader: Reader) -> Self:
-        version = ProtocolVersion(reader.count(), reader.count())
+        number = reader.int32()
+        version = ProtocolVersion(number >> 16, number & 0xFFFF)
         return cls(version, tuple(reader.string() for _ in range(reader.int32())))
 
 

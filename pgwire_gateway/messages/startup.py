@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from pgwire_gateway.messages.base import FrontendMessage, ProtocolVersion
 from pgwire_gateway.messages.buffer import Reader, Writer, decode_text
-from pgwire_gateway.messages.errors import MalformedMessageError
+from pgwire_gateway.messages.errors import MalformedMessageError, MessageLengthError
 
 PG_PROTOCOL_EARLIEST = ProtocolVersion(3, 0)
 """Oldest version PostgreSQL 18 speaks (libpq/pqcomm.h)."""
@@ -131,10 +131,10 @@ class CancelRequest(StartupPacket):
     @classmethod
     def read_content(cls, reader: Reader, version: ProtocolVersion) -> Self:
         if reader.remaining < 4:
-            raise MalformedMessageError("invalid length of cancel request packet")
+            raise MessageLengthError("invalid length of cancel request packet")
         process_id = reader.int32()
         if not 0 < reader.remaining <= MAX_CANCEL_KEY_LENGTH:
-            raise MalformedMessageError("invalid length of cancel key in cancel request packet")
+            raise MessageLengthError("invalid length of cancel key in cancel request packet")
         return cls(process_id, reader.rest())
 
 
