@@ -11,6 +11,10 @@ from pgwire_gateway.wire_types.settings import EncodingSettings
 _HEX = np.array(list(bytes(range(256)).hex().encode()), np.uint8).reshape(256, 2)
 """The two hexadecimal digits of each byte."""
 
+NIBBLE = np.zeros(256, np.uint8)
+"""The value of each lower-case hexadecimal digit."""
+NIBBLE[list(b"0123456789abcdef")] = range(16)
+
 _ESCAPED = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
 
 
@@ -28,15 +32,14 @@ def binary(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
 
 def hexadecimal(values: pa.Array) -> pa.Array:
     """Write two lower-case hexadecimal digits per byte."""
-    if values.null_count:
-        values = values.fill_null(b"") if validity_has_garbage(values) else values
     digits = _HEX[octets_of(values)].reshape(-1)
     return variable(digits, lengths_of(values) * 2, validity(values))
 
 
-def validity_has_garbage(values: pa.Array) -> bool:
-    """Tell whether NULL values cover bytes of the data buffer."""
-    return int(lengths_of(values).sum()) != len(octets_of(values))
+def from_hexadecimal(values: pa.Array) -> pa.Array:
+    """Read lower-case hexadecimal digits, two per byte."""
+    nibbles = NIBBLE[octets_of(values)]
+    return variable(nibbles[0::2] << 4 | nibbles[1::2], lengths_of(values) // 2, validity(values))
 
 
 def _escape(value: bytes | None) -> bytes | None:

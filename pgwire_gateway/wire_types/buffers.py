@@ -109,11 +109,14 @@ def lengths_of(array: pa.Array) -> Numbers:
 
 
 def octets_of(array: pa.Array) -> Octets:
-    """View the data of a Binary or String array from its first to its last value."""
+    """View the data of a Binary or String array from its first to its last value, NULLs left out."""
     offsets = offsets_of(array)
     data = array.buffers()[2]
     if data is None:
         return np.zeros(0, np.uint8)
+    if array.null_count and int(lengths_of(array).sum()) != offsets[-1] - offsets[0]:
+        # NULL values may cover bytes; an array made anew has none there.
+        return octets_of(array.drop_null())
     return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
 
 

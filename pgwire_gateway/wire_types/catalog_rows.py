@@ -1,20 +1,43 @@
 """Rows kept in the catalog: transfer forms to Arrow storage types, and Arrow to input text."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 
-from catalog.model import Column, JournalTable
+from catalog.model import JournalTable
+from pgwire_gateway.wire_types import type_oids
+from pgwire_gateway.wire_types.buffers import as_binary, as_text
+from pgwire_gateway.wire_types.catalog_csv import csv_batches
+from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn
+from pgwire_gateway.wire_types.settings import EncodingSettings
+from pgwire_gateway.wire_types.transfer_forms import from_json
+from pgwire_gateway.wire_types.versions import (
+    IDENTITY,
+    SUBSEQUENT,
+    VERSION,
+    VERSION_TYPE,
+    storage_schema,
+)
 
+__all__ = [
+    "csv_batches",
+    "input_columns",
+    "input_rows_json",
+    "key_texts",
+    "key_values",
+    "row_versions",
+    "storage_schema",
+    "tail_table",
+]
 
-def storage_schema(table: JournalTable) -> pa.Schema:
-    """Return the schema of a journal's row versions.
-
-    Columns are ``c{attnum}``, ``version_number``, ``subsequent_version_number`` and, for tables
-    without a key, ``row_identity``.
-    """
-    raise NotImplementedError
+_INPUT_STYLE: Final = EncodingSettings()
+"""Styles every session of PostgreSQL reads alike."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def tail_table(table: JournalTable, rows: Sequence[Sequence[Any]]) -> pa.Table:
@@ -23,33 +46,109 @@ def tail_table(table: JournalTable, rows: Sequence[Sequence[Any]]) -> pa.Table:
     Each row holds the live columns in attribute-number order, version number and subsequent
     version number in microseconds and the row identity (ignored for tables with a key).
     """
-    raise NotImplementedError
+    schema = storage_schema(table)
+    if not rows:
+        return schema.empty_table()
+    fields = list(zip(*rows, strict=True))
+    count = len(table.columns)
+    arrays = [
+        from_json(values, column.type_oid, column.typmod)
+        for column, values in zip(table.columns, fields, strict=False)
+    ]
+    arrays += [
+        pa.array(values, pa.int64()).cast(VERSION_TYPE) for values in fields[count : count + 2]
+    ]
+    if not table.key:
+        arrays.append(pa.array(fields[count + 2], pa.int64()))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def csv_batches(
-    columns: Sequence[Column], chunks: Iterable[bytes], trailing: Sequence[str] = ()
-) -> Iterator[pa.RecordBatch]:
-    """Yield record batches in storage types from CSV of transfer forms, with bounded memory.
+def row_versions(batch: pa.RecordBatch, table: JournalTable, version: int) -> pa.RecordBatch:
+    """Return new rows (``c{attnum}`` and perhaps ``row_identity``) as versions of one number.
 
-    NULL is an unquoted empty field. Chunks may end anywhere. ``trailing`` names further fields of
-    each line: version_number, subsequent_version_number, row_identity.
+    Columns the batch lacks are NULL.
     """
-    raise NotImplementedError
+    size = batch.num_rows
+    given = {
+        VERSION: pa.repeat(pa.scalar(version, pa.int64()), size).cast(VERSION_TYPE),
+        SUBSEQUENT: pa.nulls(size, VERSION_TYPE),
+    }
+    schema = storage_schema(table)
+    arrays = []
+    for field in schema:
+        if field.name in given:
+            arrays.append(given[field.name])
+        elif field.name in batch.schema.names:
+            arrays.append(batch.column(field.name).cast(field.type))
+        else:
+            arrays.append(pa.nulls(size, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def input_columns(
     batch: pa.RecordBatch | pa.Table, columns: Sequence[tuple[str, int]]
 ) -> list[list[str | None]]:
     """Return, for each (column name, type OID), PostgreSQL's input text of its values."""
-    raise NotImplementedError
+    parts = batch.to_batches() if isinstance(batch, pa.Table) else [batch]
+    encoders = [
+        ColumnEncoder(ResultColumn(type_oid, -1, 0, name), _INPUT_STYLE)
+        for name, type_oid in columns
+    ]
+    return [
+        [
+            text
+            for part in parts
+            for text in as_text(as_binary(column.encode(part))).to_pylist()
+        ]
+        for column in encoders
+    ]
 
 
-def input_rows_json(
-    batch: pa.RecordBatch | pa.Table, columns: Sequence[tuple[str, int]]
-) -> str:
+def input_rows_json(batch: pa.RecordBatch | pa.Table, columns: Sequence[tuple[str, int]]) -> str:
     """Return rows as a JSON array of arrays of PostgreSQL's input text or null.
 
     Text is independent of session settings: ISO dates, UTC, hexadecimal bytea. A column named
     ``row_identity`` with OID 20 is passed like any other.
     """
-    raise NotImplementedError
+    rows = zip(*input_columns(batch, columns), strict=True)
+    return json.dumps(list(rows), ensure_ascii=False, separators=(",", ":"))
+
+
+def key_texts(batch: pa.RecordBatch, types: Sequence[int]) -> list[list[str]]:
+    """Return each row of a batch, whose columns have the given types in order, as texts."""
+    columns = list(zip(batch.schema.names, types, strict=False))
+    texts = input_columns(batch, columns)
+    return [["null" if text is None else text for text in row] for row in zip(*texts, strict=True)]
+
+
+def key_values(types: Sequence[int], key: Iterable[Any]) -> tuple[Any, ...]:
+    """Return a key given in transfer forms as the Python values of statement parameters."""
+    return tuple(_python(value, type_oid) for type_oid, value in zip(types, key, strict=True))
+
+
+def _python(value: Any, type_oid: int) -> Any:  # noqa: ANN401, PLR0911  any type of parameter
+    if value is None:
+        return None
+    match type_oid:
+        case type_oids.NUMERIC:
+            return Decimal(value)
+        case type_oids.UUID:
+            return UUID(value)
+        case type_oids.DATE:
+            return (_EPOCH + timedelta(days=value)).date()
+        case type_oids.TIME:
+            return (_EPOCH + timedelta(microseconds=value)).time()
+        case type_oids.TIMESTAMP:
+            return (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=None)
+        case type_oids.TIMESTAMPTZ:
+            return _EPOCH + timedelta(microseconds=value)
+        case type_oids.FLOAT4 | type_oids.FLOAT8:
+            return float(value)
+        case type_oids.INTERVAL:
+            return tuple(map(int, value.split()))
+        case type_oids.BYTEA:
+            return bytes.fromhex(value)
+        case _ if type_oid in type_oids.ELEMENT_OF_ARRAY:
+            return from_json([value], type_oid, -1)[0].as_py()
+        case _:
+            return value

@@ -1,12 +1,21 @@
 """Arrow record batches in storage types to CopyData messages of COPY TO STDOUT, one per row."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
-from pgwire_gateway.wire_types.row_encoder import ResultColumn
+from pgwire_gateway.wire_types.copy_text import csv_field, text_field
+from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn, slices
+from pgwire_gateway.wire_types.row_framing import Piece, field_pieces, messages
 from pgwire_gateway.wire_types.settings import EncodingSettings
+
+_COPY_DATA: Final = b"d"
+_SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+"""Signature, flags and length of the header extension."""
+_END: Final = b"\xff\xff"
+"""Field count -1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +47,78 @@ class CopyEncoder:
         options: CopyOptions,
         settings: EncodingSettings | None = None,
     ) -> None:
-        """Choose an encoder per column; format codes of the columns are ignored."""
-        raise NotImplementedError
+        """Choose an encoder per column; format codes of the columns are ignored.
+
+        Raises:
+            GatewayError: 0A000 when a type has no binary format here.
+        """
+        settings = settings or EncodingSettings()
+        self._options = options
+        self._names = tuple(names)
+        self._columns = [
+            ColumnEncoder(replace(column, format_code=self.format_code), settings)
+            for column in columns
+        ]
+        self._signature = _SIGNATURE
+        csv = options.format == "csv"
+        self._delimiter = options.delimiter or ("," if csv else "\t")
+        self._null = options.null if options.null is not None else ("" if csv else "\\N")
+        self._quote = options.quote or '"'
+        self._escape = options.escape or self._quote
 
     @property
     def format_code(self) -> int:
         """Overall format for CopyOutResponse, also that of each column: 0 text and CSV, 1 binary."""
-        raise NotImplementedError
+        return int(self._options.format == "binary")
 
     def header(self) -> bytes:
-        """Return the messages before the first row; empty when there are none."""
-        raise NotImplementedError
+        """Return the message with the column names; empty when there is none."""
+        if self.format_code or not self._options.header:
+            return b""
+        names = [pa.array([name], pa.string()) for name in self._names]
+        return b"".join(messages(_COPY_DATA, self._lines(names, heading=True), 1))
 
     def chunks(self, batch: pa.RecordBatch) -> Iterator[memoryview]:
         """Yield the rows of a batch in pieces of bounded size, whole messages each."""
-        raise NotImplementedError
+        for part in slices(batch):
+            columns = [column.encode(part) for column in self._columns]
+            if not self.format_code:
+                yield from messages(_COPY_DATA, self._lines(columns), part.num_rows)
+                continue
+            first_row = int(bool(self._signature))
+            if first_row:
+                # PostgreSQL sends it in the message of the first row, and clients count on that.
+                first = field_pieces([column.slice(0, 1) for column in columns])
+                yield from messages(_COPY_DATA, [self._signature, *first], 1)
+                columns = [column.slice(1) for column in columns]
+                self._signature = b""
+            rows = part.num_rows - first_row
+            yield from messages(_COPY_DATA, field_pieces(columns), rows)
 
     def trailer(self) -> bytes:
         """Return the messages after the last row; empty when there are none."""
-        raise NotImplementedError
+        if not self.format_code:
+            return b""
+        payload = self._signature + _END
+        return _COPY_DATA + (len(payload) + 4).to_bytes(4, "big") + payload
+
+    def _lines(self, columns: Sequence[pa.Array], *, heading: bool = False) -> list[Piece]:
+        """Return a line of text per row."""
+        pieces: list[Piece] = []
+        for name, column in zip(self._names, columns, strict=True):
+            pieces += [self._delimiter.encode(), self._field(column, name, heading=heading)]
+        return [*pieces[1:], b"\n"]
+
+    def _field(self, values: pa.Array, name: str, *, heading: bool) -> pa.Array:
+        if self._options.format != "csv":
+            return text_field(values, self._delimiter, self._null)
+        forced = self._options.force_quote
+        return csv_field(
+            values,
+            self._delimiter,
+            self._null,
+            self._quote,
+            self._escape,
+            forced=not heading and (forced if isinstance(forced, bool) else name in forced),
+            alone=len(self._names) == 1,
+        )

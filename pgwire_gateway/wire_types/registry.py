@@ -56,6 +56,9 @@ _CODECS: dict[int, Codec] = {
     type_oids.INT4: Codec(integers.text, integers.binary("i4", ">i4")),
     type_oids.TEXT: _TEXT,
     type_oids.OID: Codec(integers.text, integers.binary("i8", ">u4")),
+    **dict.fromkeys(
+        type_oids.OBJECT_ALIASES, Codec(integers.no_text, integers.binary("i8", ">u4"))
+    ),
     type_oids.JSON: Codec(json_values.text, json_values.text),
     type_oids.FLOAT4: Codec(floats.text("f4"), floats.binary("f4")),
     type_oids.FLOAT8: Codec(floats.text("f8"), floats.binary("f8")),
@@ -79,6 +82,7 @@ _ARROW_TYPES: dict[int, pa.DataType] = {
     type_oids.INT2: pa.int16(),
     type_oids.INT4: pa.int32(),
     type_oids.OID: pa.int64(),
+    **dict.fromkeys(type_oids.OBJECT_ALIASES, pa.int64()),
     type_oids.FLOAT4: pa.float32(),
     type_oids.FLOAT8: pa.float64(),
     type_oids.DATE: pa.date32(),

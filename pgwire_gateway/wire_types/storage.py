@@ -21,7 +21,11 @@ def conform(values: pa.Array, type_oid: int, typmod: int) -> pa.Array:
         if _is_numeric(values.type):
             return values
         expected = pa.list_(pa.string()) if pa.types.is_list(expected) else pa.string()
-    if not _castable(values.type, expected):
+        # Numerics are encoded from text, and whole numbers read the same in it.
+        castable = pa.types.is_integer(values.type) or _castable(values.type, expected)
+    else:
+        castable = _castable(values.type, expected)
+    if not castable:
         raise GatewayError(
             f"cannot return a column of type {values.type} as type with OID {type_oid}",
             sqlstate=codes.INTERNAL_ERROR,
@@ -57,9 +61,7 @@ def _castable(kind: pa.DataType, expected: pa.DataType) -> bool:
         lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
         return lists and _castable(kind.value_type, expected.value_type)
     groups = (_is_text, _is_bytes, _is_number, pa.types.is_timestamp, pa.types.is_date)
-    alike = any(group(kind) and group(expected) for group in groups)
-    # Numerics are encoded from text; whole numbers read the same in it.
-    return alike or kind == expected or (pa.types.is_integer(kind) and expected == pa.string())
+    return kind == expected or any(group(kind) and group(expected) for group in groups)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -26,10 +26,11 @@ INTERVAL: Final = 1186
 NUMERIC: Final = 1700
 UUID: Final = 2950
 JSONB: Final = 3802
+OBJECT_ALIASES: Final = frozenset({24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096})
+"""regproc, regclass and their kin: stored as numbers, shown as names only PostgreSQL knows."""
 
 ELEMENT_OF_ARRAY = MappingProxyType(
     {
-        199: JSON,
         1000: BOOL,
         1001: BYTEA,
         1002: CHAR,
@@ -50,7 +51,6 @@ ELEMENT_OF_ARRAY = MappingProxyType(
         1187: INTERVAL,
         1231: NUMERIC,
         2951: UUID,
-        3807: JSONB,
     }
 )
 """Element type by array type."""

@@ -4,13 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pgwire_gateway.wire_types.binary import NIBBLE
 from pgwire_gateway.wire_types.buffers import fixed, octets_of, validity
 from pgwire_gateway.wire_types.settings import EncodingSettings
 
 _NIL = "00000000-0000-0000-0000-000000000000"
 _DIGITS = np.array([place for place, letter in enumerate(_NIL) if letter != "-"])
-_VALUE = np.zeros(256, np.uint8)
-_VALUE[list(b"0123456789abcdef")] = range(16)
 
 
 def text(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
@@ -22,5 +21,5 @@ def binary(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
     """Write the 16 bytes."""
     valid = validity(values)
     filled = pc.fill_null(values, _NIL) if valid is not None else values
-    nibbles = _VALUE[octets_of(filled).reshape(len(values), len(_NIL))[:, _DIGITS]]
+    nibbles = NIBBLE[octets_of(filled).reshape(len(values), len(_NIL))[:, _DIGITS]]
     return fixed(nibbles[:, 0::2] << 4 | nibbles[:, 1::2], valid)
