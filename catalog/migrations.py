@@ -1,0 +1,57 @@
+"""Bring the bookkeeping schema of a database up to date.
+
+The numbered files of ``catalog/sql`` are applied in order, each once per database, all in one transaction
+under an advisory lock, so that gateways starting together do not meet.
+"""
+
+from importlib import resources
+from typing import Final
+
+import psycopg
+
+from catalog import sqlstate
+from catalog.errors import GatewayError
+
+_LOCK: Final = 0x70677769  # "pgwi"
+
+
+def scripts() -> list[tuple[int, str, str]]:
+    """Return number, name and text of every migration in order."""
+    found = [
+        (int(entry.name[:4]), entry.name, entry.read_text(encoding="utf-8"))
+        for entry in resources.files("catalog").joinpath("sql").iterdir()
+        if entry.name.endswith(".sql")
+    ]
+    return sorted(found)
+
+
+def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Apply what is missing in the connection's database.
+
+    Raises:
+        GatewayError: 55000 when the database was migrated by a newer program.
+    """
+    known = scripts()
+    with connection.transaction():
+        connection.execute("SET LOCAL client_min_messages = warning")
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        connection.execute("CREATE SCHEMA IF NOT EXISTS pgwire")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS pgwire.migrations ("
+            " number int PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+        )
+        applied = {
+            row[0] for row in connection.execute("SELECT number FROM pgwire.migrations").fetchall()
+        }
+        if newer := applied - {number for number, _, _ in known}:
+            raise GatewayError(
+                f"the bookkeeping of this database is of a newer version (migration {max(newer)})",
+                sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+                hint="Use the gateway that wrote it, or a newer one.",
+            )
+        for number, name, text in known:
+            if number not in applied:
+                connection.execute(text.encode())
+                connection.execute(
+                    "INSERT INTO pgwire.migrations (number, name) VALUES (%s, %s)", [number, name]
+                )

@@ -1,0 +1,212 @@
+-- Bookkeeping: what is a journal, which segments and row versions it consists of.
+-- Every function clients' sessions call is SECURITY DEFINER and demands the session's secret first.
+
+REVOKE ALL ON SCHEMA pgwire FROM PUBLIC;
+GRANT USAGE ON SCHEMA pgwire TO PUBLIC;
+COMMENT ON SCHEMA pgwire IS 'bookkeeping of journals; maintained by the gateway';
+
+-- The key session secrets are derived from.
+CREATE TABLE pgwire.instance (
+    secret_key text NOT NULL,
+    database_oid oid NOT NULL
+);
+INSERT INTO pgwire.instance
+SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), oid
+  FROM pg_catalog.pg_database WHERE datname = current_database();
+
+CREATE SEQUENCE pgwire.definition_numbers;
+CREATE SEQUENCE pgwire.row_identities;
+CREATE SEQUENCE pgwire.identity_blocks;
+
+CREATE TABLE pgwire.journals (
+    relid oid PRIMARY KEY,
+    journal_relid oid NOT NULL,
+    tail_relid oid NOT NULL,
+    -- Names and privileges the journal table mirrors now.
+    schema_name text NOT NULL,
+    table_name text NOT NULL,
+    readers text NOT NULL DEFAULT '',
+    location text NOT NULL,
+    key int2[] NOT NULL DEFAULT '{}',
+    key_name text,
+    -- Primary key added while rows exist: the rows are still to be checked and re-keyed.
+    pending_key int2[],
+    checks oid[] NOT NULL DEFAULT '{}',
+    -- From a sequence: never the same again, not even after ROLLBACK.
+    definition bigint NOT NULL,
+    -- Grows whenever row versions leave the tail or segments are swapped.
+    epoch bigint NOT NULL DEFAULT 1,
+    -- Grows with every update of this row.
+    changes bigint NOT NULL DEFAULT 0,
+    -- Last version number written; updating it is the write lock and the conflict check.
+    version timestamptz NOT NULL DEFAULT 'epoch',
+    tail_rows bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+CREATE UNIQUE INDEX ON pgwire.journals (journal_relid) WHERE journal_relid <> 0;
+
+CREATE TABLE pgwire.columns (
+    relid oid NOT NULL REFERENCES pgwire.journals ON DELETE CASCADE,
+    attnum int2 NOT NULL,
+    name text NOT NULL,
+    type_oid oid NOT NULL,
+    typmod int4 NOT NULL,
+    not_null boolean NOT NULL,
+    storage_name text NOT NULL,
+    missing_value text,
+    PRIMARY KEY (relid, attnum)
+);
+CREATE UNIQUE INDEX ON pgwire.columns (relid, lower(storage_name));
+
+CREATE TABLE pgwire.segments (
+    segment_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    relid oid NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('base', 'delta', 'archive')),
+    path text NOT NULL,
+    row_count bigint NOT NULL,
+    size_bytes bigint NOT NULL,
+    attnums int2[] NOT NULL,
+    min_version timestamptz NOT NULL,
+    max_version timestamptz NOT NULL,
+    key_min bigint,
+    key_max bigint,
+    retired_at timestamptz
+);
+CREATE INDEX ON pgwire.segments (relid) WHERE retired_at IS NULL;
+CREATE INDEX ON pgwire.segments (retired_at) WHERE retired_at IS NOT NULL;
+
+-- Locations of dropped tables, until vacuum has removed their files.
+CREATE TABLE pgwire.dropped_locations (
+    location text PRIMARY KEY,
+    dropped_at timestamptz NOT NULL
+);
+
+-- The exclusive or of all marks is the fingerprint of all definitions. Several rows, so that concurrent
+-- definitions do not wait for each other; random marks, so that a fingerprint never comes back.
+CREATE TABLE pgwire.definition_marks (
+    slot bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    mark bigint NOT NULL
+);
+
+CREATE FUNCTION pgwire.authorize(secret text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM instance
+      WHERE secret = encode(sha256(convert_to(secret_key || ':' || pg_backend_pid(), 'UTF8')), 'hex');
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'permission denied for schema pgwire' USING ERRCODE = '42501';
+    END IF;
+END $$;
+
+CREATE FUNCTION pgwire.micros(moment timestamptz) RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN (extract(epoch FROM moment) * 1000000)::bigint;
+
+CREATE FUNCTION pgwire.moment(micros bigint) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE
+RETURN timestamptz 'epoch' + micros / 86400000000 * interval '24:00:00'
+     + micros % 86400000000 * interval '0.000001 second';
+
+CREATE FUNCTION pgwire.has_rows(relid oid) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pgwire.journals j WHERE j.relid = $1 AND j.tail_rows > 0)
+    OR EXISTS (SELECT FROM pgwire.segments s
+                WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0);
+
+CREATE FUNCTION pgwire.note_definition() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    chosen bigint;
+    -- 62 random bits; gen_random_uuid() is the only strong source without extensions.
+    news bigint := ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint
+                   # (('x' || right(gen_random_uuid()::text, 12))::bit(48)::bigint << 14);
+BEGIN
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        SELECT slot INTO chosen FROM definition_marks ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED;
+    END IF;
+    IF chosen IS NULL THEN
+        INSERT INTO definition_marks (mark) VALUES (news);
+    ELSE
+        UPDATE definition_marks SET mark = mark # news WHERE slot = chosen;
+    END IF;
+END $$;
+
+CREATE FUNCTION pgwire.fingerprint() RETURNS bigint
+LANGUAGE sql STABLE
+RETURN (SELECT coalesce(bit_xor(mark), 0) FROM pgwire.definition_marks);
+
+-- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.
+CREATE FUNCTION pgwire.transfer_expression(reference text, type_oid oid) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    base oid;
+    element oid;
+    inner_expression text;
+BEGIN
+    SELECT CASE WHEN typtype = 'd' THEN typbasetype ELSE oid END INTO base FROM pg_type WHERE oid = type_oid;
+    WHILE base IN (SELECT oid FROM pg_type WHERE typtype = 'd') LOOP
+        SELECT typbasetype INTO base FROM pg_type WHERE oid = base;
+    END LOOP;
+    CASE base
+        WHEN 'bool'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'oid'::regtype,
+             'float4'::regtype, 'float8'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype THEN
+            RETURN CASE WHEN base = type_oid THEN reference
+                        ELSE format('%s::%s', reference, format_type(base, -1)) END;
+        WHEN 'bytea'::regtype THEN
+            RETURN format('encode(%s, ''hex'')', reference);
+        WHEN 'date'::regtype THEN
+            RETURN format('(%s - date ''1970-01-01'')', reference);
+        WHEN 'timestamp'::regtype, 'timestamptz'::regtype, 'time'::regtype THEN
+            RETURN format('(extract(epoch FROM %s) * 1000000)::bigint', reference);
+        WHEN 'interval'::regtype THEN
+            RETURN format(
+                '(extract(year FROM %1$s) * 12 + extract(month FROM %1$s))::int || '' '' '
+                '|| extract(day FROM %1$s)::int || '' '' || (extract(hour FROM %1$s) * 3600000000 '
+                '+ extract(minute FROM %1$s) * 60000000 + extract(microseconds FROM %1$s))::bigint',
+                reference);
+        ELSE
+            SELECT typelem INTO element FROM pg_type
+             WHERE oid = base AND typcategory = 'A' AND typelem <> 0;
+            IF element IN ('bytea'::regtype, 'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype,
+                           'time'::regtype, 'interval'::regtype) THEN
+                inner_expression := transfer_expression('u.e', element);
+                RETURN format(
+                    'CASE WHEN %1$s IS NOT NULL THEN ARRAY(SELECT %2$s FROM unnest(%1$s) u(e))::text END',
+                    reference, inner_expression);
+            END IF;
+            RETURN format('%s::text', reference);
+    END CASE;
+END $$;
+
+-- Definition of a journaled table as the gateway keeps it.
+CREATE FUNCTION pgwire.definition(relid oid) RETURNS json
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+BEGIN ATOMIC
+SELECT json_build_object(
+    'relid', j.relid::bigint, 'schema', n.nspname, 'name', c.relname,
+    'definition', j.definition, 'location', j.location,
+    'key', j.key, 'key_name', j.key_name,
+    'columns', (
+        SELECT json_agg(json_build_array(
+                   a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, k.storage_name,
+                   k.missing_value,
+                   CASE WHEN a.attgenerated = 's' THEN pg_get_expr(d.adbin, d.adrelid) END)
+                   ORDER BY a.attnum)
+          FROM pg_attribute a
+          JOIN pgwire.columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
+          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+         WHERE a.attrelid = j.relid AND NOT a.attisdropped),
+    'checks', (
+        SELECT json_agg(json_build_array(x.conname, pg_get_expr(x.conbin, x.conrelid)) ORDER BY x.conname)
+          FROM pg_constraint x WHERE x.conrelid = j.relid AND x.contype = 'c'))
+  FROM pgwire.journals j
+  JOIN pg_class c ON c.oid = j.relid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE j.relid = $1;
+END;

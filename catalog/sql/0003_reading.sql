@@ -1,0 +1,124 @@
+-- What a statement reads: one call, one snapshot.
+
+-- True when the writer of a journals row, known by its xmin, has committed.
+CREATE FUNCTION pgwire.is_committed(writer bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    now_at bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    full_id bigint := (now_at & ~4294967295) | writer;
+BEGIN
+    IF full_id >= now_at THEN full_id := full_id - 4294967296; END IF;
+    RETURN full_id > 2 AND coalesce(pg_xact_status(full_id::text::xid8) = 'committed', false);
+END $$;
+
+CREATE FUNCTION pgwire.table_snapshot(
+    wanted oid, known_definition bigint, known_state text, OUT result json)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    j record;
+    state text;
+    known text[] := string_to_array(known_state, '_');
+    after bigint;
+    rows json;
+    segment_list json;
+BEGIN
+    SELECT s.*, s.xmin::text::bigint AS writer, micros(s.version) AS version_micros INTO j
+      FROM journals s WHERE s.relid = wanted;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
+    END IF;
+    state := concat_ws('_', j.epoch, j.changes, j.version_micros, j.writer);
+    IF state IS DISTINCT FROM known_state THEN
+        -- What the caller holds is the beginning of this tail if its writer has committed, or is the writer
+        -- of the present state, and nothing left the tail since.
+        IF known[1]::bigint = j.epoch AND known[3]::bigint <= j.version_micros
+           AND (known[4]::bigint = j.writer OR is_committed(known[4]::bigint)) THEN
+            after := known[3]::bigint;
+        END IF;
+        IF j.tail_rows > 0 THEN
+            EXECUTE (SELECT format(
+                        'SELECT json_agg(json_build_array(%s, pgwire.micros(version_number), '
+                        'pgwire.micros(subsequent_version_number), row_identity)) FROM %s%s',
+                        string_agg(transfer_expression('c' || k.attnum, k.type_oid), ', ' ORDER BY k.attnum),
+                        j.tail_relid::regclass,
+                        CASE WHEN after IS NOT NULL THEN ' WHERE version_number > pgwire.moment($1)' ELSE '' END)
+                       FROM columns k WHERE k.relid = wanted AND k.name <> '')
+               INTO rows USING after;
+        END IF;
+        SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size_bytes, attnums,
+                                         micros(min_version), micros(max_version), key_min, key_max)
+                        ORDER BY segment_id)
+          INTO segment_list FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL;
+    END IF;
+    result := json_build_object(
+        'relid', wanted::bigint, 'state', state, 'version', j.version_micros, 'tail_rows', j.tail_rows,
+        'same', state IS NOT DISTINCT FROM known_state, 'increment', after IS NOT NULL,
+        'rows', rows, 'segments', segment_list, 'definition_version', j.definition,
+        'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
+END $$;
+
+-- STABLE, so that every query inside sees the calling statement's snapshot.
+CREATE FUNCTION pgwire.snapshot(secret text, requests json) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    tables json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT json_agg(table_snapshot(r.relid, r.definition, r.state)) INTO tables
+      FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text);
+    RETURN convert_to(json_build_object(
+        'tables', tables, 'definitions', fingerprint(), 'temporary_schema', pg_my_temp_schema()::bigint,
+        'transaction_timestamp', micros(transaction_timestamp()))::text, 'UTF8');
+END $$;
+
+CREATE FUNCTION pgwire.definitions(secret text) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    RETURN convert_to(fingerprint()::text, 'UTF8');
+END $$;
+
+CREATE FUNCTION pgwire.relations(secret text, relids oid[]) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    found_relations json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT json_agg(json_build_array(
+               c.oid::bigint, n.nspname, c.relname,
+               CASE WHEN j.relid = c.oid THEN 'journaled'
+                    WHEN j.relid IS NOT NULL THEN 'journal'
+                    WHEN c.relkind = 'v' THEN 'view'
+                    ELSE 'catalog' END,
+               CASE WHEN j.relid <> c.oid THEN j.relid::bigint END))
+      INTO found_relations
+      FROM unnest(relids) u(wanted)
+      JOIN pg_class c ON c.oid = u.wanted
+      JOIN pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN journals j ON c.oid IN (j.relid, j.journal_relid);
+    RETURN convert_to(json_build_array(fingerprint(), found_relations)::text, 'UTF8');
+END $$;
+
+CREATE FUNCTION pgwire.table_has_rows(secret text, relid oid) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    RETURN convert_to(to_json(has_rows(relid))::text, 'UTF8');
+END $$;

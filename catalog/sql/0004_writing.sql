@@ -1,0 +1,413 @@
+-- Writes: locks, version numbers, the tail, and the list of segments; all in the client's transaction.
+
+-- Lock tables for writing, in the order of their OIDs; the answer is the version number each gets.
+CREATE FUNCTION pgwire.begin_write(secret text, relids oid[], command text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    wanted oid;
+    found_version timestamptz;
+    versions jsonb := '{}';
+BEGIN
+    PERFORM authorize(secret);
+    IF current_setting('transaction_read_only') = 'on' THEN
+        RAISE EXCEPTION 'cannot execute % in a read-only transaction', command USING ERRCODE = '25006';
+    END IF;
+    FOR wanted IN SELECT DISTINCT r FROM unnest(relids) u(r) ORDER BY r LOOP
+        SELECT j.version INTO found_version FROM journals j WHERE j.relid = wanted FOR NO KEY UPDATE;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
+        END IF;
+        versions := versions || jsonb_build_object(wanted::text, micros(
+            greatest(clock_timestamp(), found_version + interval '1 microsecond')));
+    END LOOP;
+    RETURN convert_to(versions::text, 'UTF8');
+END $$;
+
+-- Raise what PostgreSQL's own index would have raised.
+CREATE FUNCTION pgwire.raise_duplicate(j pgwire.journals, key_text text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'duplicate key value violates unique constraint "%"', j.key_name
+        USING ERRCODE = '23505', SCHEMA = j.schema_name, TABLE = j.table_name, CONSTRAINT = j.key_name,
+              DETAIL = format('Key (%s)=(%s) already exists.', (
+                  SELECT string_agg(quote_ident(k.name), ', ' ORDER BY u.o)
+                    FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
+                    JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum), key_text);
+END $$;
+
+-- Check the keys of the rows in the catalog table against the tail; the answer is the keys that only the
+-- segments can decide, as a JSON array of arrays, or NULL.
+CREATE FUNCTION pgwire.check_keys(j pgwire.journals) RETURNS json
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    same_key text;
+    duplicate text;
+    unresolved json;
+    range_condition text := '';
+BEGIN
+    IF j.key = '{}' THEN RETURN NULL; END IF;
+    SELECT string_agg(format('v.c%s = t.%I', u.attnum, k.name), ' AND ' ORDER BY u.o) INTO same_key
+      FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
+      JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum;
+    IF j.tail_rows > 0 THEN
+        EXECUTE (SELECT format(
+            'SELECT concat_ws('', '', %s) FROM ONLY %s t CROSS JOIN LATERAL ('
+            'SELECT v.subsequent_version_number AS gone FROM %s v WHERE %s '
+            'ORDER BY v.version_number DESC LIMIT 1) x WHERE x.gone IS NULL LIMIT 1',
+            string_agg(format('t.%I', k.name), ', ' ORDER BY u.o), j.relid::regclass, j.tail_relid::regclass,
+            same_key)
+            FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
+            JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum)
+           INTO duplicate;
+        IF duplicate IS NOT NULL THEN
+            PERFORM raise_duplicate(j, duplicate);
+        END IF;
+    END IF;
+    IF EXISTS (SELECT FROM segments s WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.row_count > 0
+                  AND s.kind <> 'archive') THEN
+        IF cardinality(j.key) = 1 AND EXISTS (
+               SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1]
+                  AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)) THEN
+            SELECT format(' AND EXISTS (SELECT FROM pgwire.segments s WHERE s.relid = %s '
+                          'AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> ''archive'' '
+                          'AND (s.key_min IS NULL OR t.%I BETWEEN s.key_min AND s.key_max))', j.relid, k.name)
+              INTO range_condition FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1];
+        END IF;
+        EXECUTE (SELECT format(
+            'SELECT json_agg(json_build_array(%s)) FROM ONLY %s t WHERE NOT EXISTS ('
+            'SELECT FROM %s v WHERE %s)%s',
+            string_agg(transfer_expression(format('t.%I', k.name), k.type_oid), ', ' ORDER BY u.o),
+            j.relid::regclass, j.tail_relid::regclass, same_key, range_condition)
+            FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
+            JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum)
+           INTO unresolved;
+    END IF;
+    RETURN unresolved;
+END $$;
+
+-- Account for row versions added to the tail, and set the table's version number.
+CREATE FUNCTION pgwire.note_write(wanted oid, new_version timestamptz, added bigint) RETURNS void
+LANGUAGE sql
+AS $$
+    UPDATE pgwire.journals SET version = new_version, changes = changes + 1, tail_rows = tail_rows + added
+     WHERE relid = wanted
+$$;
+
+-- Move the rows a statement of the client left in the catalog table to the tail, unless they are many.
+CREATE FUNCTION pgwire.capture(secret text, wanted oid, inline_rows bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    j journals;
+    moved bigint;
+    new_version timestamptz;
+    unresolved json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM ONLY %s LIMIT $1 + 1) x', wanted::regclass)
+       INTO moved USING inline_rows;
+    IF moved = 0 THEN
+        RETURN convert_to('{"count": 0, "captured": true, "version": 0}', 'UTF8');
+    ELSIF moved > inline_rows THEN
+        EXECUTE format('SELECT count(*) FROM ONLY %s', wanted::regclass) INTO moved;
+        RETURN convert_to(format('{"count": %s, "captured": false, "version": 0}', moved), 'UTF8');
+    END IF;
+    unresolved := check_keys(j);
+    new_version := greatest(clock_timestamp(), j.version + interval '1 microsecond');
+    EXECUTE (SELECT format(
+        'WITH gone AS (DELETE FROM ONLY %s RETURNING *) '
+        'INSERT INTO %s (%s, version_number, row_identity) SELECT %s, $1, %s FROM gone',
+        wanted::regclass, j.tail_relid::regclass, string_agg('c' || k.attnum, ', ' ORDER BY k.attnum),
+        string_agg(quote_ident(k.name), ', ' ORDER BY k.attnum),
+        CASE WHEN j.key = '{}' THEN '-nextval(''pgwire.row_identities'')' ELSE 'NULL' END)
+        FROM columns k WHERE k.relid = wanted AND k.name <> '')
+      USING new_version;
+    PERFORM note_write(wanted, new_version, moved);
+    RETURN convert_to(format('{"count": %s, "captured": true, "version": %s, "unresolved": %s}',
+                             moved, micros(new_version), coalesce(unresolved::text, '[]')), 'UTF8');
+END $$;
+
+-- Write row versions and tombstones that come as PostgreSQL's text. New row versions take the way through
+-- the catalog table, whose constraints and generated columns are PostgreSQL's.
+CREATE FUNCTION pgwire.append(
+    secret text, wanted oid, version_micros bigint, new_rows text, tombstones text, keys_checked boolean)
+RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+SET intervalstyle = 'postgres'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    j journals;
+    new_version timestamptz := moment(version_micros);
+    x record;
+    gone bigint := 0;
+    replaced bigint := 0;
+    added bigint := 0;
+    unresolved json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    IF new_version < j.version THEN
+        RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
+    END IF;
+    SELECT count(*) AS column_count,
+           string_agg('c' || attnum, ', ' ORDER BY attnum) AS tail_columns,
+           string_agg(parsed, ', ' ORDER BY attnum) AS tail_values,
+           string_agg(quote_ident(name), ', ' ORDER BY attnum) AS columns,
+           string_agg(quote_ident(name), ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_columns,
+           string_agg(parsed, ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_values,
+           string_agg(format('v.c%s = t.%I', attnum, name), ' AND ') FILTER (WHERE attnum = ANY (j.key))
+               AS same_key
+      INTO x
+      FROM (SELECT k.attnum, k.name, a.attgenerated = '' AS settable,
+                   -- without modifier: the column's own raises what is too long, a cast would cut it off
+                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
+                          format_type(k.type_oid, -1)) AS parsed
+              FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
+             WHERE k.relid = wanted AND k.name <> '') y;
+    IF tombstones IS NOT NULL THEN
+        EXECUTE format(
+            'INSERT INTO %s (%s, version_number, subsequent_version_number, row_identity) '
+            'SELECT %s, $2, $2, (e->>%s)::bigint FROM json_array_elements($1) u(e)',
+            j.tail_relid::regclass, x.tail_columns, x.tail_values, x.column_count)
+          USING tombstones::json, new_version;
+        GET DIAGNOSTICS gone = ROW_COUNT;
+        j.tail_rows := j.tail_rows + gone;
+    END IF;
+    IF new_rows IS NOT NULL AND j.key = '{}' THEN
+        -- RETURNING keeps the order of the source.
+        EXECUTE format(
+            'WITH written AS (INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %3$s '
+            'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o RETURNING *), '
+            'numbered AS (SELECT *, row_number() OVER () AS pgwire_position FROM written) '
+            'INSERT INTO %4$s (%5$s, version_number, row_identity) '
+            'SELECT %6$s, $2, coalesce((e->>%7$s)::bigint, -nextval(''pgwire.row_identities'')) '
+            'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.pgwire_position',
+            wanted::regclass, x.settable_columns, x.settable_values, j.tail_relid::regclass, x.tail_columns,
+            x.columns, x.column_count)
+          USING new_rows::json, new_version;
+        GET DIAGNOSTICS added = ROW_COUNT;
+        EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
+    ELSIF new_rows IS NOT NULL THEN
+        EXECUTE format(
+            'INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s '
+            'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o',
+            wanted::regclass, x.settable_columns, x.settable_values) USING new_rows::json;
+        IF keys_checked THEN
+            unresolved := check_keys(j);
+        END IF;
+        IF gone > 0 THEN
+            -- A key given up and taken again in one statement has not gone.
+            EXECUTE format('DELETE FROM %s v USING ONLY %s t WHERE v.version_number = $1 AND %s',
+                           j.tail_relid::regclass, wanted::regclass, x.same_key) USING new_version;
+            GET DIAGNOSTICS replaced = ROW_COUNT;
+        END IF;
+        EXECUTE format(
+            'WITH gone AS (DELETE FROM ONLY %s RETURNING *) '
+            'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone',
+            wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns) USING new_version;
+        GET DIAGNOSTICS added = ROW_COUNT;
+    END IF;
+    PERFORM note_write(wanted, new_version, gone - replaced + added);
+    RETURN convert_to(format('{"count": %s, "captured": true, "version": %s, "unresolved": %s}',
+                             added, version_micros, coalesce(unresolved::text, '[]')), 'UTF8');
+END $$;
+
+-- Text of one value as a field of a CSV line.
+CREATE FUNCTION pgwire.csv_expression(reference text, type_oid oid) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    transferred text := transfer_expression(reference, type_oid);
+BEGIN
+    IF type_oid IN ('bool'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'oid'::regtype,
+                    'float4'::regtype, 'float8'::regtype, 'numeric'::regtype, 'date'::regtype,
+                    'timestamp'::regtype, 'timestamptz'::regtype, 'time'::regtype, 'uuid'::regtype,
+                    'bytea'::regtype, 'interval'::regtype) THEN
+        -- An empty bytea is quoted, to differ from NULL.
+        RETURN CASE WHEN type_oid = 'bytea'::regtype
+                    THEN format($f$coalesce('"' || %s || '"', '')$f$, transferred)
+                    ELSE format($f$coalesce((%s)::text, '')$f$, transferred) END;
+    END IF;
+    -- concat() takes the output function, which keeps the blanks of character(n).
+    RETURN format($f$CASE WHEN %s IS NULL THEN '' ELSE '"' || replace(concat(%s), '"', '""') || '"' END$f$,
+                  reference, transferred);
+END $$;
+
+-- Open the cursor pgwire_drain over the rows in the catalog table, as lines of CSV.
+CREATE FUNCTION pgwire.open_drain(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    lines refcursor := 'pgwire_drain';
+    line text;
+    drained int2[];
+BEGIN
+    PERFORM authorize(secret);
+    SELECT string_agg(csv_expression('t.' || quote_ident(k.name), k.type_oid), $f$ || ',' || $f$
+                      ORDER BY k.attnum),
+           array_agg(k.attnum ORDER BY k.attnum)
+      INTO line, drained FROM columns k WHERE k.relid = wanted AND k.name <> '';
+    OPEN lines NO SCROLL FOR EXECUTE format(
+        $f$SELECT %s || ',' || %s || E'\n' FROM ONLY %s t$f$, line,
+        (SELECT CASE WHEN j.key = '{}' THEN $f$-nextval('pgwire.row_identities')$f$ ELSE $f$''$f$ END
+           FROM journals j WHERE j.relid = wanted),
+        wanted::regclass);
+    RETURN convert_to(array_to_json(drained)::text, 'UTF8');
+END $$;
+
+-- Empty the catalog table after its rows have been written elsewhere.
+CREATE FUNCTION pgwire.clear_drained(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    BEGIN
+        EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE NOWAIT', wanted::regclass);
+        EXECUTE format('TRUNCATE TABLE ONLY %s', wanted::regclass);
+    EXCEPTION WHEN lock_not_available THEN
+        EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
+    END;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+CREATE FUNCTION pgwire.add_segments(wanted oid, segment_list json) RETURNS json
+LANGUAGE sql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+    WITH added AS (
+        INSERT INTO pgwire.segments (relid, kind, path, row_count, size_bytes, attnums, min_version,
+                                     max_version, key_min, key_max)
+        SELECT wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, pgwire.moment(s.min_version),
+               pgwire.moment(s.max_version), s.key_min, s.key_max
+          FROM json_to_recordset(segment_list) AS s(kind text, path text, row_count bigint, size_bytes bigint,
+               attnums int2[], min_version bigint, max_version bigint, key_min bigint, key_max bigint)
+        RETURNING segment_id, path)
+    SELECT json_object_agg(path, segment_id) FROM added
+$$;
+
+-- Make the segments of a bulk write visible.
+CREATE FUNCTION pgwire.publish(secret text, wanted oid, version_micros bigint, segment_list json)
+RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    j journals;
+    numbers json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    IF moment(version_micros) < j.version THEN
+        RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
+    END IF;
+    numbers := add_segments(wanted, segment_list);
+    PERFORM note_write(wanted, moment(version_micros), 0);
+    RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
+END $$;
+
+-- Swap segments after a flush or a compaction, and drop the part of the tail they now contain.
+CREATE FUNCTION pgwire.replace(
+    secret text, wanted oid, expected_epoch bigint, segment_list json, retired bigint[],
+    tail_to_micros bigint)
+RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    j journals;
+    numbers json;
+    found_retired bigint;
+    cleared bigint := 0;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    UPDATE segments s SET retired_at = clock_timestamp()
+     WHERE s.relid = wanted AND s.segment_id = ANY (retired) AND s.retired_at IS NULL;
+    GET DIAGNOSTICS found_retired = ROW_COUNT;
+    IF j.epoch <> expected_epoch OR found_retired <> cardinality(retired) THEN
+        RAISE EXCEPTION 'could not replace segments of table % due to concurrent update', wanted::regclass
+            USING ERRCODE = '40001';
+    END IF;
+    IF tail_to_micros IS NOT NULL THEN
+        EXECUTE format('DELETE FROM %s WHERE version_number <= $1', j.tail_relid::regclass)
+          USING moment(tail_to_micros);
+        GET DIAGNOSTICS cleared = ROW_COUNT;
+    END IF;
+    numbers := add_segments(wanted, segment_list);
+    UPDATE journals s SET epoch = epoch + 1, changes = changes + 1, tail_rows = tail_rows - cleared
+     WHERE s.relid = wanted;
+    RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
+END $$;
+
+CREATE FUNCTION pgwire.truncate(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    j journals;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    UPDATE segments s SET retired_at = clock_timestamp() WHERE s.relid = wanted AND s.retired_at IS NULL;
+    EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);
+    UPDATE journals s
+       SET epoch = epoch + 1, changes = changes + 1, tail_rows = 0,
+           version = greatest(clock_timestamp(), version + interval '1 microsecond')
+     WHERE s.relid = wanted;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- The first of 2^32 row identities no other write gets.
+CREATE FUNCTION pgwire.identity_block(secret text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    RETURN convert_to((nextval('pgwire.identity_blocks') << 32)::text, 'UTF8');
+END $$;
+
+CREATE FUNCTION pgwire.pending_keys(secret text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    RETURN convert_to(coalesce((SELECT json_agg(json_build_array(relid::bigint, pending_key)) FROM journals
+                                 WHERE pending_key IS NOT NULL), '[]')::text, 'UTF8');
+END $$;
+
+-- Complete a pending key: the rows are in a base that is sorted by it, and the tail is empty.
+CREATE FUNCTION pgwire.set_key(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    j journals;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    IF j.pending_key IS NULL OR j.tail_rows > 0 THEN
+        RAISE EXCEPTION 'table % has no key to complete', wanted::regclass USING ERRCODE = '55000';
+    END IF;
+    PERFORM apply_key(wanted, j.pending_key);
+    UPDATE journals s SET definition = nextval('pgwire.definition_numbers'), epoch = epoch + 1,
+                          changes = changes + 1
+     WHERE s.relid = wanted;
+    PERFORM note_definition();
+    RETURN convert_to('null', 'UTF8');
+END $$;

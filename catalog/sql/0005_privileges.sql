@@ -1,0 +1,37 @@
+-- What clients' roles may not do in this database.
+
+-- Clients run no procedural code: it would run beside the gateway, on catalog tables that hold no rows.
+REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC;
+REVOKE USAGE ON LANGUAGE sql FROM PUBLIC;
+
+-- Functions that run SQL text, or read any relation or file they are told.
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN
+        SELECT p.oid FROM pg_proc p
+         WHERE p.pronamespace = 'pg_catalog'::regnamespace
+           AND (p.proname ~ '^(query|table|schema|database|cursor)_to_xml'
+                OR p.proname IN ('ts_stat', 'lo_import', 'lo_export', 'pg_read_file', 'pg_read_binary_file',
+                                 'pg_ls_dir', 'pg_ls_logdir', 'pg_ls_waldir', 'pg_stat_file')
+                OR p.oid = 'pg_catalog.ts_rewrite(tsquery,text)'::regprocedure)
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f);
+    END LOOP;
+END $$;
+
+-- Only what demands the secret is callable.
+DO $$
+DECLARE
+    f record;
+BEGIN
+    FOR f IN SELECT p.oid::regprocedure AS name,
+                    'secret' = (p.proargnames)[1] AND p.prosecdef AS callable
+               FROM pg_proc p WHERE p.pronamespace = 'pgwire'::regnamespace LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f.name);
+        IF f.callable THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
+        END IF;
+    END LOOP;
+END $$;
