@@ -28,6 +28,9 @@ class SessionConstants:
     session_user: str
     current_database: str
     current_schema: str | None
+    date_style: str = "ISO, MDY"
+    interval_style: str = "postgres"
+    bytea_output: str = "hex"
 
 
 @dataclass(frozen=True, slots=True)
