@@ -143,9 +143,7 @@ def with_nulls(array: pa.Array, valid: Flags | None) -> pa.Array:
     return pc.if_else(pa.array(valid), array, pa.scalar(None, array.type))
 
 
-def patch(
-    array: pa.Array, rows: Flags, source: pa.Array, write: Callable[[Any], str]
-) -> pa.Array:
+def patch(array: pa.Array, rows: Flags, source: pa.Array, write: Callable[[Any], str]) -> pa.Array:
     """Replace some rows of a text array by what a function writes for the source's values."""
     mask = pa.array(rows)
     written = pa.array([write(value) for value in source.filter(mask).to_pylist()], array.type)

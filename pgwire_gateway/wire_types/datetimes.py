@@ -82,7 +82,8 @@ def timestamp_column(values: pa.Array, settings: EncodingSettings) -> pa.Array:
 
 def timestamptz_column(values: pa.Array, settings: EncodingSettings) -> pa.Array:
     """Write timestamps as text in the session's time zone."""
-    style, zone = parse_date_style(settings.date_style), load(settings.time_zone)
+    style = parse_date_style(settings.date_style)
+    zone = load(settings.time_zone, settings.time_zone_directory)
     return _timestamps(numbers(values, np.int64), validity(values), style, zone)
 
 

@@ -19,8 +19,10 @@ from pgwire_gateway.wire_types.buffers import big_endian, fixed, numbers, patch,
 from pgwire_gateway.wire_types.settings import EncodingSettings
 
 _SMALLEST_PLAIN = 1e-4
-_LARGEST_PLAIN = {"f4": 1e6, "f8": 1e14}
-"""From here on Arrow's text differs from PostgreSQL's, or may."""
+_LARGEST_PLAIN = {"f4": 1e6, "f8": 1e10}
+"""Arrow writes exponents from 1e10 on, PostgreSQL for float4 from 1e6 on."""
+_LARGEST_SIMPLE = 1e15
+"""Below it Python and PostgreSQL write a float8 alike, but for a final ``.0``."""
 _EXACT_INTEGERS = {"f4": 2**24, "f8": 2**53}
 """Below it no short decimal can be the midpoint between two neighbours."""
 _PLAIN_EXPONENT = {"f4": 6, "f8": 15}
@@ -36,7 +38,10 @@ def text(kind: str) -> Callable[[pa.Array, EncodingSettings], pa.Array]:
         if settings.extra_float_digits <= 0:
             digits = max(1, _DIGITS[kind] + settings.extra_float_digits)
             return pa.array(
-                [None if value is None else _rounded(value, digits) for value in values.to_pylist()],
+                [
+                    None if value is None else _rounded(value, digits)
+                    for value in values.to_pylist()
+                ],
                 pa.string(),
             )
         with np.errstate(invalid="ignore"):
@@ -67,6 +72,8 @@ def shortest(value: float, kind: str) -> str:
     """Write one number as float8out or float4out do with extra_float_digits above zero."""
     if not math.isfinite(value):
         return _special(value)
+    if kind == "f8" and abs(value) < _LARGEST_SIMPLE:
+        return repr(value).removesuffix(".0")
     number = np.float32(value) if kind == "f4" else np.float64(value)
     if abs(value) >= _EXACT_INTEGERS[kind]:
         digits = _inside_neighbours(number)
@@ -101,7 +108,8 @@ def _inside_neighbours(number: np.floating[Any]) -> Decimal:
 
 def _midpoint(number: np.floating[Any], direction: float) -> Fraction:
     exact = Fraction(float(number))
-    neighbour = np.nextafter(number, type(number)(direction))
+    with np.errstate(over="ignore"):
+        neighbour = np.nextafter(number, type(number)(direction))
     if np.isfinite(neighbour):
         return (exact + Fraction(float(neighbour))) / 2
     opposite = np.nextafter(number, type(number)(-direction))

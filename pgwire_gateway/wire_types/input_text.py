@@ -7,7 +7,6 @@ bytea_output hex, and the plain numbers that transfer forms use instead for date
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -94,14 +93,14 @@ def array_items(text: str) -> list[str | None]:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type whose Python values are plain integers."""
+    """Return the type plain values are taken in: integers for dates, text for decimals."""
     if pa.types.is_list(kind):
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_timestamp(kind):
         return pa.int64()
-    return kind
+    return pa.string() if pa.types.is_decimal(kind) else kind
 
 
 def _bool(text: str) -> bool:
@@ -110,10 +109,6 @@ def _bool(text: str) -> bool:
 
 def _bytea(text: str) -> bytes:
     return bytes.fromhex(text.removeprefix("\\x"))
-
-
-def _numeric(text: str) -> str | Decimal:
-    return text
 
 
 def _date(text: str) -> int:
@@ -170,9 +165,7 @@ def _microseconds(clock: Sequence[str | None]) -> int:
 def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     match = pattern.fullmatch(text)
     if match is None:
-        raise GatewayError(
-            f'invalid stored value: "{text[:100]}"', sqlstate=codes.INTERNAL_ERROR
-        )
+        raise GatewayError(f'invalid stored value: "{text[:100]}"', sqlstate=codes.INTERNAL_ERROR)
     return match
 
 

@@ -17,3 +17,6 @@ class EncodingSettings:
     """bytea_output: hex or escape."""
     extra_float_digits: int = 1
     """extra_float_digits: above zero the shortest exact form is written."""
+    time_zone_directory: str | None = None
+    """PostgreSQL's own time zone database (``share/timezone``), which may differ from the system's
+    in version and in years before 1970; None is the system's."""

@@ -52,15 +52,15 @@ class TimeZone:
 
 
 @lru_cache(maxsize=256)
-def load(name: str) -> TimeZone:
-    """Return the zone a TimeZone setting names.
+def load(name: str, directory: str | None = None) -> TimeZone:
+    """Return the zone a TimeZone setting names, from a directory of TZif files or the system's.
 
     Raises:
         GatewayError: 22023 when there is no such zone.
     """
     if name.upper() in {"UTC", "GMT"}:
         return _from_rule(parse(f"<{name.upper()}>0"))
-    data = _zone_file(name)
+    data = _zone_file(name, directory)
     if data is not None:
         return _from_file(data)
     try:
@@ -72,12 +72,12 @@ def load(name: str) -> TimeZone:
         ) from None
 
 
-def _zone_file(name: str) -> bytes | None:
+def _zone_file(name: str, directory: str | None) -> bytes | None:
     parts = name.split("/")
     if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
         return None
-    for directory in zoneinfo.TZPATH:
-        path = Path(directory, *parts)
+    for root in [*([directory] if directory else []), *zoneinfo.TZPATH]:
+        path = Path(root, *parts)
         if path.is_file():
             return path.read_bytes()
     try:
@@ -113,9 +113,7 @@ def _from_file(data: bytes) -> TimeZone:
     footer = ""
     if version >= b"2":
         footer = data[_block_end(data, start, width) :].strip(b"\n").decode("ascii")
-    return _assemble(
-        transitions.tolist(), [0, *indexes], known, parse(footer) if footer else None
-    )
+    return _assemble(transitions.tolist(), [0, *indexes], known, parse(footer) if footer else None)
 
 
 def _counts(data: bytes, start: int) -> tuple[int, ...]:

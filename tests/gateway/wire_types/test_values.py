@@ -1,0 +1,55 @@
+"""Value by format by settings: every encoded field is what PostgreSQL itself sends."""
+
+import pytest
+
+from tests.gateway.wire_types.oracle import Oracle, encoded
+from tests.gateway.wire_types.samples import DATE_STYLES, SAMPLES, ZONES
+
+pytestmark = pytest.mark.catalog
+
+
+def _require_same(oracle: Oracle, kind: str, format_code: int, **styles: object) -> None:
+    settings = oracle.settings(**styles)
+    texts = SAMPLES[kind]
+    stored = oracle.stored(kind, texts)
+    oracle.apply(settings)
+    expected = [field for (field,) in oracle.values(kind, texts, format_code)]
+    type_oid, typmod = oracle.type_of(kind)
+    assert encoded(stored, type_oid, typmod, format_code, settings) == expected
+
+
+@pytest.mark.parametrize("format_code", [0, 1], ids=["text", "binary"])
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_field_is_that_of_postgresql(oracle: Oracle, kind: str, format_code: int):
+    _require_same(oracle, kind, format_code)
+
+
+@pytest.mark.parametrize("time_zone", ZONES)
+def test_timestamptz_is_shown_in_the_time_zone(oracle: Oracle, time_zone: str):
+    _require_same(oracle, "timestamptz", 0, time_zone=time_zone)
+
+
+@pytest.mark.parametrize("date_style", DATE_STYLES)
+@pytest.mark.parametrize("kind", ["date", "time", "timestamp", "timestamptz", "timestamptz[]"])
+def test_dates_follow_the_date_style(oracle: Oracle, kind: str, date_style: str):
+    for time_zone in ("Europe/Berlin", "<+05>-05", "America/St_Johns"):
+        _require_same(oracle, kind, 0, date_style=date_style, time_zone=time_zone)
+
+
+@pytest.mark.parametrize(
+    "interval_style", ["postgres", "postgres_verbose", "sql_standard", "iso_8601"]
+)
+@pytest.mark.parametrize("kind", ["interval", "interval[]"])
+def test_intervals_follow_the_interval_style(oracle: Oracle, kind: str, interval_style: str):
+    _require_same(oracle, kind, 0, interval_style=interval_style)
+
+
+@pytest.mark.parametrize("kind", ["bytea", "bytea[]"])
+def test_bytea_follows_bytea_output(oracle: Oracle, kind: str):
+    _require_same(oracle, kind, 0, bytea_output="escape")
+
+
+@pytest.mark.parametrize("kind", ["float4", "float8", "float8[]"])
+@pytest.mark.parametrize("digits", [-15, -5, 0, 1, 3])
+def test_floats_follow_extra_float_digits(oracle: Oracle, kind: str, digits: int):
+    _require_same(oracle, kind, 0, extra_float_digits=digits)
