@@ -220,14 +220,18 @@ def walk(item: Item, depth: int = 0) -> Iterator[tuple[Node, int]]:
 
 
 # Fields that do not change what an expression means (see the equal functions of PostgreSQL).
-_IGNORED = frozenset({"location", "list_start", "list_end", "varnosyn", "varattnosyn", "relabelformat", "funcformat"})
+_IGNORED = frozenset(
+    {"location", "list_start", "list_end", "varnosyn", "varattnosyn", "relabelformat", "funcformat"}
+)
 
 
 def same(left: Item, right: Item) -> bool:
     """Whether two trees are equal apart from where they were written."""
     if isinstance(left, Node) and isinstance(right, Node):
         return left.tag == right.tag and all(
-            same(value, right.fields.get(name)) for name, value in left.fields.items() if name not in _IGNORED
+            same(value, right.fields.get(name))
+            for name, value in left.fields.items()
+            if name not in _IGNORED
         )
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))

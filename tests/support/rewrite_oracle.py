@@ -139,12 +139,16 @@ class Oracle:
         )
         segments = []
         tail_rows = 0
-        for part, sql in self.parts.get(relid, {SourcePart.BASE: f"table {row[1]}.{row[0]}"}).items():
+        for part, sql in self.parts.get(
+            relid, {SourcePart.BASE: f"table {row[1]}.{row[0]}"}
+        ).items():
             count = self.connection.execute(f"select count(*) from ({sql}) s").fetchone()[0]
             if part is SourcePart.BASE:
                 attnums = tuple(column.attnum for column in columns)
                 segments.append(
-                    Segment(len(segments) + 1, SegmentKind.BASE, f"{relid}", count, 0, attnums, 0, 0)
+                    Segment(
+                        len(segments) + 1, SegmentKind.BASE, f"{relid}", count, 0, attnums, 0, 0
+                    )
                 )
             elif part is SourcePart.RECENT:
                 tail_rows = count
@@ -176,10 +180,16 @@ class Oracle:
             raise AssertionError(result.error_message.decode())
         return found[0], [described.param_type(i) for i in range(described.nparams)]
 
-    def context(self, queries: Sequence[Node], parameters: Sequence[ParameterValue] = ()) -> RewriteContext:
+    def context(
+        self, queries: Sequence[Node], parameters: Sequence[ParameterValue] = ()
+    ) -> RewriteContext:
         """Return the context of a statement: snapshots of all tables it names."""
         found = {relid: self.snapshot(relid) for relid in relations(queries)}
-        found |= {table: self.snapshot(table) for journal, table in self.journals.items() if journal in found}
+        found |= {
+            table: self.snapshot(table)
+            for journal, table in self.journals.items()
+            if journal in found
+        }
         constants = SessionConstants(
             transaction_timestamp=dt.datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC),
             time_zone="UTC",
@@ -189,7 +199,9 @@ class Oracle:
             current_schema="public",
         )
         return RewriteContext(
-            snapshots={relid: snapshot for relid, snapshot in found.items() if snapshot is not None},
+            snapshots={
+                relid: snapshot for relid, snapshot in found.items() if snapshot is not None
+            },
             constants=constants,
             journals=self.journals,
             parameters=tuple(parameters),
@@ -220,7 +232,9 @@ class Oracle:
             fetched.append(_FETCH.get(column.type_oid, "{}").format(quoted))
             schema.append(f"c{column.attnum} {storage_type(column.type_oid, column.typmod)}")
         if layout:
-            fetched += ["(extract(epoch from {})*1000000)::bigint".format(name) for name in _VERSIONS]
+            fetched += [
+                "(extract(epoch from {})*1000000)::bigint".format(name) for name in _VERSIONS
+            ]
             schema += [f"{name} TIMESTAMP" for name in _VERSIONS]
         if not table.key:
             fetched.append("row_number() over ()" if not layout else "row_identity")
@@ -228,7 +242,10 @@ class Oracle:
         rows = self.connection.execute(f"select {', '.join(fetched)} from ({sql}) s").fetchall()
         frame_schema = ", ".join(schema)
         kinds = [definition.split(" ", 1)[1] for definition in schema]
-        data = [tuple(_stored(value, kind) for value, kind in zip(row, kinds, strict=True)) for row in rows]
+        data = [
+            tuple(_stored(value, kind) for value, kind in zip(row, kinds, strict=True))
+            for row in rows
+        ]
         frame = self.spark.createDataFrame(data, schema=frame_schema)
         frame.createOrReplaceGlobalTempView(source.view.removeprefix("global_temp."))
         self.registered.add(source.view)
@@ -238,7 +255,9 @@ class Oracle:
         for source in query.sources:
             self.register(source)
         table = self.spark.sql(query.sql).toArrow()
-        return Answer([(c.name, c.type_oid) for c in query.columns], list(_rows(table, query.columns)))
+        return Answer(
+            [(c.name, c.type_oid) for c in query.columns], list(_rows(table, query.columns))
+        )
 
     def expect(self, sql: str, values: Sequence[object] = ()) -> Answer:
         """Run a statement on PostgreSQL."""
@@ -253,7 +272,9 @@ class Oracle:
         ]
         return Answer(columns, rows)
 
-    def check(self, sql: str, values: Sequence[object] = (), *, ordered: bool = False) -> SparkQuery:
+    def check(
+        self, sql: str, values: Sequence[object] = (), *, ordered: bool = False
+    ) -> SparkQuery:
         """Compare PostgreSQL's answer with that of the compiled statement; return what was compiled."""
         query = self.compile(sql, values)
         expected = self.expect(sql, values)
@@ -282,12 +303,18 @@ def assert_rows(
 
 def _equal(one: object, other: object) -> bool:
     if isinstance(one, float) and isinstance(other, float):
-        return one == other or (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-11)
+        return (
+            one == other
+            or (math.isnan(one) and math.isnan(other))
+            or math.isclose(one, other, rel_tol=1e-11)
+        )
     return type(one) is type(other) and one == other
 
 
 def _sortable(row: tuple[object, ...]) -> list[tuple[int, str]]:
-    return [(value is None, f"{value:.9g}" if isinstance(value, float) else str(value)) for value in row]
+    return [
+        (value is None, f"{value:.9g}" if isinstance(value, float) else str(value)) for value in row
+    ]
 
 
 def _comparable(value: bytes | None, type_oid: int) -> object:
@@ -352,7 +379,9 @@ def _output(value: object, type_oid: int, scale: int | str | None = None) -> obj
     if value is None:
         return None
     if type_oid in _ARRAYS:
-        return "{" + ",".join(_element(element, _ARRAYS[type_oid], scale) for element in value) + "}"
+        return (
+            "{" + ",".join(_element(element, _ARRAYS[type_oid], scale) for element in value) + "}"
+        )
     if type_oid == 1700 and isinstance(scale, int):
         return f"{value:.{scale}f}"
     if type_oid in (700, 701):

@@ -1,0 +1,93 @@
+"""From PostgreSQL's rewritten tree to Spark SQL: the functions the gateway calls."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rewrite.context import RewriteContext
+from rewrite.errors import RewriteError, UnsupportedError
+from rewrite.query.changes import compile_change
+from rewrite.query.compilation import Compilation
+from rewrite.query.inserts import insert_source
+from rewrite.query.select import compile_block
+from rewrite.query.spark_text import output, spark_query
+from rewrite.results import RowChange, SparkQuery
+from rewrite.tree import Node, parse_item, walk
+
+_SELECT, _UPDATE, _INSERT, _DELETE = 1, 2, 3, 4
+_STATEMENT_TOO_COMPLEX = "54001"
+
+
+def parse_tree(text: str) -> tuple[Node, ...]:
+    """Return the queries of a "rewritten parse tree" message; independent of any data."""
+    item = parse_item(text)
+    if not isinstance(item, list):
+        raise ValueError("a rewritten parse tree is a list of queries")  # noqa: TRY004
+    return tuple(query for query in item if isinstance(query, Node))
+
+
+def relations(queries: Sequence[Node]) -> frozenset[int]:
+    """Return the OIDs of all tables and views anywhere in the queries."""
+    found = set()
+    for query in queries:
+        for node, _ in walk(query):
+            if node.tag == "RANGETBLENTRY":
+                relid = node.get("relid")
+                if isinstance(relid, int) and relid:
+                    found.add(relid)
+    return frozenset(found)
+
+
+def compile_query(query: Node, context: RewriteContext) -> SparkQuery:
+    """Compile a SELECT; UnsupportedError (0A000) names what has no exact counterpart in Spark."""
+    _expect(query, _SELECT)
+    compilation = Compilation(context, compile_block)
+    with _bounded_depth():
+        block = compile_block(compilation, query, None, "o")
+        names = [
+            entry.text("resname") or "?column?"
+            for entry in query.nodes("targetList")
+            if not entry["resjunk"]
+        ]
+        columns = [output(name, value) for name, value in zip(names, block.columns, strict=True)]
+        return spark_query(compilation, block.query, columns, block.bound)
+
+
+def compile_update(query: Node, context: RewriteContext) -> RowChange:
+    """Compile an UPDATE into the new versions of the rows it changes."""
+    _expect(query, _UPDATE)
+    with _bounded_depth():
+        return compile_change(Compilation(context, compile_block), query)
+
+
+def compile_delete(query: Node, context: RewriteContext) -> RowChange:
+    """Compile a DELETE into the rows it removes."""
+    _expect(query, _DELETE)
+    with _bounded_depth():
+        return compile_change(Compilation(context, compile_block), query)
+
+
+def compile_insert_source(
+    query: Node, context: RewriteContext
+) -> tuple[SparkQuery, tuple[int, ...]]:
+    """Compile the rows an INSERT would insert, with the attribute numbers of their columns."""
+    _expect(query, _INSERT)
+    with _bounded_depth():
+        return insert_source(Compilation(context, compile_block), query)
+
+
+def _expect(query: Node, command: int) -> None:
+    if query.tag != "QUERY" or query["commandType"] != command:
+        raise UnsupportedError("this kind of statement over journaled tables")
+    if query.items("rowMarks") and command == _SELECT:
+        raise UnsupportedError("FOR UPDATE and FOR SHARE")
+    if any(cte.node("ctequery")["commandType"] != _SELECT for cte in query.nodes("cteList")):
+        raise UnsupportedError("data-modifying statements in WITH")
+
+
+@contextmanager
+def _bounded_depth() -> Iterator[None]:
+    """Report a statement nested too deeply for the compiler as PostgreSQL would."""
+    try:
+        yield
+    except RecursionError as error:
+        raise RewriteError("stack depth limit exceeded", sqlstate=_STATEMENT_TOO_COMPLEX) from error

@@ -1,0 +1,99 @@
+"""State of one statement's compilation: names given, sources read, common table expressions found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
+from rewrite.query.sql import aliased, column, named, select, view
+from rewrite.results import Source
+from rewrite.tree import Node
+from rewrite.values import Value
+
+if TYPE_CHECKING:
+    from rewrite.query.scopes import QueryScope
+
+CompileBlock = Callable[["Compilation", Node, "QueryScope | None", str], "Block"]
+
+
+@dataclass(slots=True)
+class Block:
+    """A compiled query: Spark SQL and the values its columns carry."""
+
+    query: exp.Expression
+    columns: tuple[Value, ...]
+    """Parts are unqualified names of the query's columns."""
+    bound: int | None
+    """Proven upper bound of the number of rows."""
+
+    def relation(self, alias: str) -> tuple[Value, ...]:
+        """Return the columns as seen from outside, where the query has this alias."""
+        return tuple(
+            value.with_parts([column(part.name, alias) for part in value.parts])
+            for value in self.columns
+        )
+
+
+@dataclass(slots=True)
+class Compilation:
+    """Mutable state shared by all blocks of one statement."""
+
+    context: RewriteContext
+    compile_block: CompileBlock
+    """Compiles a subquery; handed in so that expressions and queries can contain each other."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    """Row versions per source view."""
+    ctes: list[exp.CTE] = field(default_factory=list)
+    """Common table expressions in the order they depend on each other."""
+    cte_blocks: dict[int, tuple[str, Block]] = field(default_factory=dict)
+    """Compiled common table expressions by identity of their node."""
+    _names: int = 0
+
+    def name(self, prefix: str) -> str:
+        """Return a name that occurs once in the statement."""
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def block(self, query: Node, parent: "QueryScope | None") -> Block:
+        """Compile a subquery."""
+        return self.compile_block(self, query, parent, self.name("q") + "_")
+
+    def read(self, source: Source, rows: int, alias: str) -> exp.Table:
+        """Return a source view as a FROM item and note that it is read."""
+        self.sources[source.view] = source
+        self.rows[source.view] = rows
+        return view(source.view, alias)
+
+    def snapshot_missing(self, name: str) -> UnsupportedError:
+        """Return the error for a relation that has no journal."""
+        return UnsupportedError(f'relation "{name}" cannot be read together with journaled tables')
+
+
+def part_names(value: Value, name: str) -> tuple[str, ...]:
+    """Return the column names that carry a value called ``name``."""
+    return (name, f"{name}_scale")[: len(value.parts)]
+
+
+def projected(values: list[Value], prefix: str) -> tuple[list[exp.Expression], tuple[Value, ...]]:
+    """Return select items that carry the values, and the values as unqualified columns."""
+    items: list[exp.Expression] = []
+    columns: list[Value] = []
+    for number, value in enumerate(values, 1):
+        names = part_names(value, f"{prefix}{number}")
+        items += [named(part, name) for part, name in zip(value.parts, names, strict=True)]
+        columns.append(value.with_parts([column(name) for name in names]))
+    return items, tuple(columns)
+
+
+def reselected(block: Block, alias: str) -> exp.Select:
+    """Return ``SELECT … FROM (block) AS alias`` with all columns of the block under their names."""
+    items = [
+        named(column(part.name, alias), part.name)
+        for value in block.columns
+        for part in value.parts
+    ]
+    return select(items, aliased(block.query, alias))

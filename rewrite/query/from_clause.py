@@ -1,0 +1,123 @@
+"""FROM: the join tree, and how many rows it can yield at most."""
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from rewrite.errors import UnsupportedError
+from rewrite.query import range_table
+from rewrite.query.predicates import compile_filter, conjuncts
+from rewrite.query.row_bounds import Factor, product
+from rewrite.query.scopes import FromScope
+from rewrite.query.sql import select
+from rewrite.tree import Item, Node, walk
+
+INNER, LEFT, FULL, RIGHT = range(4)
+
+_SIDES = {LEFT: "LEFT", FULL: "FULL", RIGHT: "RIGHT"}
+
+
+@dataclass(slots=True)
+class _Joined:
+    """A compiled item of the join tree: ``first`` and what is joined to it, left to right."""
+
+    first: exp.Expression
+    joins: list[exp.Join] = field(default_factory=list)
+    factors: list[Factor] = field(default_factory=list)
+    """Relations whose rows are combined, for the bound."""
+
+    def as_operand(self) -> exp.Expression:
+        """Return the item as the right side of a join."""
+        if not self.joins:
+            return self.first
+        self.first.set("joins", self.joins)
+        return exp.Subquery(this=self.first)
+
+
+@dataclass(slots=True)
+class _Builder:
+    scope: FromScope
+    filters: list[Node] = field(default_factory=list)
+    """Conditions of inner joins that only a WHERE clause can hold."""
+    known: list[Node] = field(default_factory=list)
+    """Conditions every result row satisfies."""
+
+    def item(self, node: Node, *, inner: bool) -> _Joined:
+        """Compile one node; ``inner`` while no outer join lies above it."""
+        if node.tag == "RANGETBLREF":
+            varno = node.integer("rtindex")
+            relation = range_table.relation(self.scope, varno)
+            self.scope.relations[varno] = relation
+            return _Joined(relation.item(), factors=[Factor(varno, relation.bound, relation.key)])
+        if node.tag == "JOINEXPR":
+            return self._join(node, inner=inner)
+        raise UnsupportedError(f"{node.tag} in FROM")
+
+    def _join(self, node: Node, *, inner: bool) -> _Joined:
+        kind = node.integer("jointype")
+        if kind not in {INNER, *_SIDES}:
+            raise UnsupportedError("this kind of join")
+        keeps = inner and kind == INNER
+        left = self.item(node.node("larg"), inner=inner and kind in {INNER, LEFT})
+        right = self.item(node.node("rarg"), inner=inner and kind in {INNER, RIGHT})
+        quals = conjuncts(node["quals"])
+        if keeps:
+            self.known += quals
+            held = [qual for qual in quals if _holds_sublink(qual)]
+            self.filters += held
+            quals = [qual for qual in quals if qual not in held]
+        condition = compile_filter(list(quals), self.scope)
+        if kind == INNER and condition is None:
+            join = exp.Join(this=right.as_operand(), kind="CROSS")
+        else:
+            join = exp.Join(this=right.as_operand(), on=condition or exp.true())
+            if kind != INNER:
+                join.set("side", _SIDES[kind])
+        factors = [*left.factors, *right.factors]
+        if kind != INNER:
+            factors = self._outer(kind, left, right, quals)
+        return _Joined(left.first, [*left.joins, join], factors)
+
+    def _outer(self, kind: int, left: _Joined, right: _Joined, quals: list[Node]) -> list[Factor]:
+        """Return the factors of an outer join; relations that may be all NULL become one factor."""
+        context = self.scope.compilation.context
+        if kind in {LEFT, RIGHT}:
+            kept, padded = (left, right) if kind == LEFT else (right, left)
+            given = frozenset(factor.varno for factor in kept.factors)
+            matches = product(padded.factors, quals, context, given)
+            return [*kept.factors, Factor(0, None if matches is None else max(matches, 1), ())]
+        one, other = product(left.factors, [], context), product(right.factors, [], context)
+        bound = None if one is None or other is None else one * other + one + other
+        return [Factor(0, bound, ())]
+
+    def from_list(self, node: Node) -> _Joined | None:
+        """Compile the comma-separated items of FROM."""
+        result: _Joined | None = None
+        for child in node.nodes("fromlist"):
+            joined = self.item(child, inner=True)
+            if result is None:
+                result = joined
+            else:
+                result.joins.append(exp.Join(this=joined.as_operand(), kind="CROSS"))
+                result.factors += joined.factors
+        return result
+
+
+def _holds_sublink(node: Node) -> bool:
+    return any(found.tag == "SUBLINK" for found, _ in walk(node))
+
+
+def from_clause(scope: FromScope) -> tuple[exp.Select, int | None]:
+    """Return a SELECT without columns over the query's FROM and WHERE, and its proven bound of rows."""
+    builder = _Builder(scope)
+    jointree = scope.query.node("jointree")
+    joined = builder.from_list(jointree)
+    quals: Item = jointree["quals"]
+    where = compile_filter([*builder.filters, *conjuncts(quals)], scope)
+    query = select([], joined.first if joined else None, where)
+    if joined is None:
+        return query, 1
+    if joined.joins:
+        query.set("joins", joined.joins)
+    known = [*builder.known, *conjuncts(quals)]
+    return query, product(joined.factors, known, scope.compilation.context)

@@ -1,0 +1,54 @@
+"""Filters: WHERE, HAVING and ON, where a condition counts only when it is true."""
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from rewrite.query import sublinks
+from rewrite.query.sql import conjunction, disjunction
+from rewrite.tree import Item, Node
+
+if TYPE_CHECKING:
+    from rewrite.query.scopes import QueryScope
+
+
+def conjuncts(quals: Item) -> list[Node]:
+    """Return the conditions that all have to be true."""
+    if isinstance(quals, list):
+        return [found for qual in quals for found in conjuncts(qual)]
+    if not isinstance(quals, Node):
+        return []
+    if quals.tag == "BOOLEXPR" and quals["boolop"] == "and":
+        return [found for argument in quals.nodes("args") for found in conjuncts(argument)]
+    return [quals]
+
+
+def compile_filter(quals: Item, scope: "QueryScope") -> exp.Expression | None:
+    """Compile a filter; None when everything passes."""
+    return conjunction(
+        [_condition(scope.prepare(qual), scope, negated=False) for qual in conjuncts(quals)]
+    )
+
+
+def _condition(node: Node, scope: "QueryScope", *, negated: bool) -> exp.Expression:
+    """Compile a prepared condition, true exactly where the node (or its negation) is true."""
+    if node.tag == "BOOLEXPR" and _holds_sublink(node):
+        arguments = node.nodes("args")
+        if node["boolop"] == "not":
+            return _condition(arguments[0], scope, negated=not negated)
+        parts = [_condition(argument, scope, negated=negated) for argument in arguments]
+        both = (node["boolop"] == "and") is not negated
+        joined = conjunction(parts) if both else disjunction(parts)
+        return joined if joined is not None else exp.true()
+    if sublinks.is_filter_sublink(node):
+        return sublinks.condition(node, scope, negated=negated)
+    if negated:
+        node = Node("BOOLEXPR", {"boolop": "not", "args": [node]})
+    return scope.compile_prepared(node).sql
+
+
+def _holds_sublink(node: Node) -> bool:
+    """Whether a sublink is reached through AND, OR and NOT alone."""
+    if node.tag == "BOOLEXPR":
+        return any(_holds_sublink(argument) for argument in node.nodes("args"))
+    return sublinks.is_filter_sublink(node)

@@ -1,0 +1,183 @@
+"""What the expressions of one query can refer to, and how that changes from layer to layer of its SQL.
+
+A query compiles to nested SELECTs where Spark's own name resolution would not do: rows, groups of rows,
+rows to be sorted. Each layer is a scope; a layer fetches columns from the one below when they are asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from rewrite.errors import UnsupportedError
+from rewrite.expressions import compile_expression, compile_parameter
+from rewrite.query import sublinks
+from rewrite.query.compilation import Compilation, part_names
+from rewrite.query.relations import Relation
+from rewrite.query.sql import column, named
+from rewrite.query.windows import window_definition
+from rewrite.tree import Node
+from rewrite.values import Value, WindowDefinition
+
+if TYPE_CHECKING:
+    from rewrite.context import SessionConstants
+
+RTE_JOIN = 2
+RTE_GROUP = 9
+
+
+class QueryScope:
+    """Base of all layers of one query."""
+
+    def __init__(self, compilation: Compilation, query: Node, parent: "QueryScope | None") -> None:
+        self.compilation = compilation
+        self.query = query
+        self.parent = parent
+        self._sublink_columns: list[Sequence[Value]] = []
+
+    @property
+    def constants(self) -> "SessionConstants":
+        """Values that stay the same during the statement."""
+        return self.compilation.context.constants
+
+    def up(self, levels: int) -> "QueryScope":
+        """Return the scope of an enclosing query."""
+        scope = self
+        for _ in range(levels):
+            if scope.parent is None:
+                raise UnsupportedError("reference to a query that is not part of the statement")
+            scope = scope.parent
+        return scope
+
+    def local(self, varno: int, attno: int) -> Value:
+        """Return a column of this query's own range table."""
+        raise NotImplementedError
+
+    def prepare(self, node: Node) -> Node:
+        """Return the expression with what the layer below has computed replaced by its columns."""
+        return node
+
+    def compile(self, node: Node) -> Value:
+        """Compile an expression of this query."""
+        return self.compile_prepared(self.prepare(node))
+
+    def compile_prepared(self, node: Node) -> Value:
+        """Compile an expression that :meth:`prepare` has returned."""
+        return compile_expression(node, self)
+
+    # -- what compile_expression asks ----------------------------------------------------------------
+
+    def column(self, varno: int, attno: int, levelsup: int) -> Value:
+        """Return the column a Var names."""
+        return self.up(levelsup).local(varno, attno)
+
+    def parameter(self, paramid: int) -> Value:
+        """Return the value of ``$paramid``."""
+        return compile_parameter(self.compilation.context.parameters[paramid - 1])
+
+    def sublink(self, node: Node, compile_node: Callable[[Node], Value]) -> Value:
+        """Return the value of a SubLink."""
+        return sublinks.value(node, self, compile_node)
+
+    def sublink_column(self, paramid: int) -> Value:
+        """Return a column of the sublink whose test expression is being compiled."""
+        return self._sublink_columns[-1][paramid - 1]
+
+    def compile_test(self, node: Node, columns: Sequence[Value]) -> Value:
+        """Compile a sublink's test expression over the sublink's columns."""
+        self._sublink_columns.append(columns)
+        try:
+            return compile_expression(node, self)
+        finally:
+            self._sublink_columns.pop()
+
+    def grouping(self, node: Node) -> Value:
+        """Return the value of a GroupingFunc."""
+        return self.up(node.integer("agglevelsup")).local_grouping(node)
+
+    def local_grouping(self, node: Node) -> Value:
+        """Return the value of a GroupingFunc of this query."""
+        raise UnsupportedError("GROUPING() in this place")
+
+    def window(self, winref: int) -> WindowDefinition:
+        """Return the window clause a window function refers to."""
+        for clause in self.query.nodes("windowClause"):
+            if clause.integer("winref") == winref:
+                return window_definition(clause, self)
+        raise UnsupportedError("window function in this place")
+
+    def target(self, reference: int) -> Node:
+        """Return the target entry a sort or group clause refers to."""
+        for entry in self.query.nodes("targetList"):
+            if entry.integer("ressortgroupref") == reference:
+                return entry
+        raise UnsupportedError("sort or group clause without target")
+
+
+class FromScope(QueryScope):
+    """The rows of the FROM clause."""
+
+    def __init__(self, compilation: Compilation, query: Node, parent: QueryScope | None) -> None:
+        super().__init__(compilation, query, parent)
+        self.range_table = query.nodes("rtable")
+        self.relations: dict[int, Relation] = {}
+
+    def local(self, varno: int, attno: int) -> Value:
+        """Return a column of a relation, or what a join or group column stands for."""
+        if attno == 0:
+            raise UnsupportedError("whole-row reference")
+        relation = self.relations.get(varno)
+        if relation is not None:
+            return relation.column(attno)
+        if not 0 < varno <= len(self.range_table):
+            raise UnsupportedError(f"reference to relation {varno}")
+        entry = self.range_table[varno - 1]
+        kind = entry["rtekind"]
+        if kind == RTE_JOIN:
+            definition = entry.items("joinaliasvars")[attno - 1]
+        elif kind == RTE_GROUP:
+            definition = entry.items("groupexprs")[attno - 1]
+        else:
+            raise UnsupportedError("column of a relation outside the FROM clause")
+        if not isinstance(definition, Node):
+            raise UnsupportedError("dropped column of a join")
+        return compile_expression(definition, self)
+
+
+class LayerScope(QueryScope):
+    """A SELECT over the layer below; columns are carried through it when they are asked for."""
+
+    def __init__(
+        self, inner: QueryScope, select: exp.Select, alias: str, prefix: str = "x"
+    ) -> None:
+        super().__init__(inner.compilation, inner.query, inner.parent)
+        self.inner = inner
+        self.select = select
+        self.alias = alias
+        self.prefix = prefix
+        self._carried: dict[tuple[int, int], Value] = {}
+        self._count = 0
+
+    def local(self, varno: int, attno: int) -> Value:
+        """Return a column of the layer below, carrying it through this one."""
+        key = (varno, attno)
+        if key not in self._carried:
+            self._carried[key] = self.carry(self.inner.local(varno, attno))
+        return fresh(self._carried[key])
+
+    def carry(self, value: Value) -> Value:
+        """Add a value to the SELECT and return it as a column of the SELECT."""
+        self._count += 1
+        return self.add(value, f"{self.alias}_{self.prefix}{self._count}")
+
+    def add(self, value: Value, name: str) -> Value:
+        """Add a value under a name and return it as a column of the SELECT."""
+        names = part_names(value, name)
+        for part, part_name in zip(value.parts, names, strict=True):
+            self.select.append("expressions", named(part, part_name))
+        return value.with_parts([column(part_name, self.alias) for part_name in names])
+
+
+def fresh(value: Value) -> Value:
+    """Return a value whose column references are not shared with another tree."""
+    return value.with_parts([part.copy() for part in value.parts])

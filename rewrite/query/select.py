@@ -1,0 +1,154 @@
+"""One query: FROM and WHERE, groups, windows and targets, DISTINCT, ORDER BY, LIMIT, in this order.
+
+Not handled (0A000): FOR UPDATE, set-returning functions in the target list.
+"""
+
+from sqlglot import exp
+
+from rewrite.errors import UnsupportedError
+from rewrite.expressions import grouping_key
+from rewrite.query.compilation import Block, Compilation, projected
+from rewrite.query.distinct import distinct_rows
+from rewrite.query.from_clause import from_clause
+from rewrite.query.grouping import GroupedScope, group, is_grouped
+from rewrite.query.ordering import limit_rows, order_by
+from rewrite.query.predicates import compile_filter
+from rewrite.query.relations import BlockRelation
+from rewrite.query.scopes import FromScope, QueryScope
+from rewrite.query.set_operations import leftmost, set_operation
+from rewrite.query.sql import aliased, column, literal, named, row_number, select
+from rewrite.tree import Node
+from rewrite.values import Value
+
+_SELECT = 1
+
+
+def compile_block(
+    compilation: Compilation, query: Node, parent: QueryScope | None, prefix: str
+) -> Block:
+    """Compile a query whose columns are called ``prefix`` and their number."""
+    _refuse(query)
+    scope = FromScope(compilation, query, parent)
+    operations = query.optional("setOperations")
+    rows: exp.Select
+    bound: int | None
+    if operations is not None:
+        relation = BlockRelation(compilation, set_operation(scope, operations))
+        scope.relations[leftmost(operations)] = relation
+        rows, bound = select([], relation.item()), relation.bound
+    else:
+        rows, bound = from_clause(scope)
+    return _targets(scope, rows, bound, prefix)
+
+
+def _refuse(query: Node) -> None:
+    if query.tag != "QUERY" or query["commandType"] != _SELECT:
+        raise UnsupportedError("statement inside a query")
+    if query.items("rowMarks"):
+        raise UnsupportedError("FOR UPDATE and FOR SHARE")
+    if query.get("hasTargetSRFs"):
+        raise UnsupportedError("set-returning functions in the select list")
+
+
+def _targets(scope: FromScope, rows: exp.Select, bound: int | None, prefix: str) -> Block:
+    query = scope.query
+    layer: QueryScope = scope
+    if is_grouped(query):
+        groups, rows, bound = group(scope, rows, bound)
+        layer = groups
+        having = compile_filter(query["havingQual"], layer)
+        if having is not None:
+            rows.set("where", exp.Where(this=having))
+    entries = _needed(query)
+    values = [layer.compile(entry.node("expr")) for entry in entries]
+    if isinstance(layer, GroupedScope):
+        layer.finish()
+    block = _arranged(scope, rows, list(zip(entries, values, strict=True)), prefix)
+    block.bound = limit_rows(query, block.query, bound, layer)
+    return block
+
+
+def _needed(query: Node) -> list[Node]:
+    """Return the target entries the result, its order or its distinctness depend on."""
+    clauses = [*query.nodes("sortClause"), *query.nodes("distinctClause")]
+    references = {clause.integer("tleSortGroupRef") for clause in clauses}
+    return [
+        entry
+        for entry in query.nodes("targetList")
+        if not entry["resjunk"] or entry["ressortgroupref"] in references
+    ]
+
+
+def _arranged(
+    scope: FromScope, rows: exp.Select, targets: list[tuple[Node, Value]], prefix: str
+) -> Block:
+    """Give a SELECT its columns and apply DISTINCT and ORDER BY."""
+    query = scope.query
+    compilation = scope.compilation
+    distinct = query.nodes("distinctClause")
+    layered = bool(query.get("hasDistinctOn")) or any(entry["resjunk"] for entry, _ in targets)
+    inner_prefix = compilation.name("q") + "_" if layered else prefix
+    items, columns = projected([value for _, value in targets], inner_prefix)
+    rows.set("expressions", items or [named(literal(1), f"{prefix}present")])
+    if distinct and not query.get("hasDistinctOn"):
+        rows = distinct_rows(rows, columns, compilation.name("d"))
+    if layered:
+        alias = compilation.name("q")
+        if query.get("hasDistinctOn"):
+            rows = _first_of_each(query, rows, targets, columns, alias)
+        else:
+            rows = select([], aliased(rows, alias))
+        columns = tuple(
+            value.with_parts([column(part.name, alias) for part in value.parts])
+            for value in columns
+        )
+    order = order_by(query, _by_reference(targets, columns))
+    if layered:
+        kept = [
+            value
+            for (entry, _), value in zip(targets, columns, strict=True)
+            if not entry["resjunk"]
+        ]
+        items, columns = projected(kept, prefix)
+        rows.set("expressions", items or [named(literal(1), f"{prefix}present")])
+    if order is not None:
+        rows.set("order", order)
+    return Block(rows, columns, None)
+
+
+def _by_reference(
+    targets: list[tuple[Node, Value]], columns: tuple[Value, ...]
+) -> dict[int, Value]:
+    return {
+        entry.integer("ressortgroupref"): value
+        for (entry, _), value in zip(targets, columns, strict=True)
+        if entry["ressortgroupref"]
+    }
+
+
+def _first_of_each(
+    query: Node,
+    rows: exp.Select,
+    targets: list[tuple[Node, Value]],
+    columns: tuple[Value, ...],
+    alias: str,
+) -> exp.Select:
+    """Return the first row, in the order of ORDER BY, of each group of DISTINCT ON."""
+    inner = f"{alias}_i"
+    inside = tuple(
+        value.with_parts([column(part.name, inner) for part in value.parts]) for value in columns
+    )
+    found = _by_reference(targets, inside)
+    order = order_by(query, found)
+    keys = [
+        grouping_key(found[clause.integer("tleSortGroupRef")])
+        for clause in query.nodes("distinctClause")
+    ]
+    names = [part.name for value in columns for part in value.parts]
+    place = row_number(keys, order.expressions if order is not None else [])
+    numbered = select(
+        [*(named(column(name, inner), name) for name in names), named(place, f"{alias}_place")],
+        aliased(rows, inner),
+    )
+    first = exp.EQ(this=column(f"{alias}_place", alias), expression=literal(1))
+    return select([], aliased(numbered, alias), first)

@@ -1,0 +1,140 @@
+"""UNION, INTERSECT and EXCEPT, with and without ALL.
+
+Not handled (0A000): INTERSECT ALL and EXCEPT ALL over values whose equals may look different.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rewrite.errors import UnsupportedError
+from rewrite.expressions import align
+from rewrite.query.casts import coerced
+from rewrite.query.compilation import Block, projected
+from rewrite.query.distinct import compares_as_it_looks, distinct_rows, representatives
+from rewrite.query.scopes import FromScope
+from rewrite.query.sql import aliased, call, column, conjunction, literal, named, select
+from rewrite.tree import Node
+from rewrite.values import Value
+
+UNION, INTERSECT, EXCEPT = 1, 2, 3
+
+_OPERATIONS: dict[int, type[exp.SetOperation]] = {INTERSECT: exp.Intersect, EXCEPT: exp.Except}
+
+
+@dataclass(slots=True)
+class _Branch:
+    block: Block
+    alias: str
+    values: list[Value]
+
+
+def leftmost(node: Node) -> int:
+    """Return the range table index of the first branch, by whose columns the query names the result."""
+    while node.tag == "SETOPERATIONSTMT":
+        node = node.node("larg")
+    return node.integer("rtindex")
+
+
+def set_operation(scope: FromScope, node: Node) -> Block:
+    """Compile a tree of set operations."""
+    if node.tag == "RANGETBLREF":
+        entry = scope.range_table[node.integer("rtindex") - 1]
+        return scope.compilation.block(entry.node("subquery"), scope)
+    keeps_all = bool(node["all"])
+    branches = [_branch(scope, operand, node.integers("colTypes")) for operand in _operands(node)]
+    columns = [
+        align(values) for values in zip(*(branch.values for branch in branches), strict=True)
+    ]
+    for number, branch in enumerate(branches):
+        branch.values = [column_values[number] for column_values in columns]
+    if node["op"] == UNION:
+        return _union(scope, branches, keeps_all=keeps_all)
+    return _compared(scope, branches, node.integer("op"), keeps_all=keeps_all)
+
+
+def _operands(node: Node) -> list[Node]:
+    """Return what is combined; a chain of UNION ALL over the same types is one operation."""
+    operands = []
+    for side in (node.node("larg"), node.node("rarg")):
+        if (
+            side.tag == "SETOPERATIONSTMT"
+            and node["op"] == side["op"] == UNION
+            and node["all"]
+            and side["all"]
+            and node.integers("colTypes") == side.integers("colTypes")
+        ):
+            operands += _operands(side)
+        else:
+            operands.append(side)
+    return operands
+
+
+def _branch(scope: FromScope, node: Node, types: Sequence[int]) -> _Branch:
+    block = set_operation(scope, node)
+    alias = scope.compilation.name("u")
+    values = [
+        coerced(scope.compilation, value, type_oid)
+        for value, type_oid in zip(block.relation(alias), types, strict=True)
+    ]
+    return _Branch(block, alias, values)
+
+
+def _selected(branch: _Branch, prefix: str) -> tuple[exp.Select, tuple[Value, ...]]:
+    items, columns = projected(branch.values, prefix)
+    items = items or [named(literal(1), "present")]
+    return select(items, aliased(branch.block.query, branch.alias)), columns
+
+
+def _total(branches: Sequence[_Branch]) -> int | None:
+    total = 0
+    for branch in branches:
+        if branch.block.bound is None:
+            return None
+        total += branch.block.bound
+    return total
+
+
+def _union(scope: FromScope, branches: list[_Branch], *, keeps_all: bool) -> Block:
+    prefix = scope.compilation.name("u") + "_"
+    query, columns = _selected(branches[0], prefix)
+    result: exp.Expression = query
+    for branch in branches[1:]:
+        result = exp.Union(this=result, expression=_selected(branch, prefix)[0], distinct=False)
+    bound = _total(branches)
+    if keeps_all:
+        return Block(result, columns, bound)
+    alias = scope.compilation.name("d")
+    names = [part.name for value in columns for part in value.parts]
+    rows = select([named(column(name, alias), name) for name in names], aliased(result, alias))
+    return Block(distinct_rows(rows, columns, f"{alias}_r"), columns, bound)
+
+
+def _compared(
+    scope: FromScope, branches: list[_Branch], operation: int, *, keeps_all: bool
+) -> Block:
+    prefix = scope.compilation.name("u") + "_"
+    left, columns = _selected(branches[0], prefix)
+    right, _ = _selected(branches[1], prefix)
+    bound = branches[0].block.bound
+    if all(compares_as_it_looks(value) for value in columns):
+        kind = _OPERATIONS[operation]
+        query: exp.Expression = kind(this=left, expression=right, distinct=not keeps_all)
+        return Block(query, columns, bound)
+    if keeps_all:
+        raise UnsupportedError("INTERSECT ALL and EXCEPT ALL over numeric or character columns")
+    side = f"{prefix}side"
+    left.append("expressions", named(literal(0), side))
+    right.append("expressions", named(literal(1), side))
+    alias = scope.compilation.name("d")
+    is_left = exp.EQ(this=column(side, alias), expression=literal(0))
+    keys, items = representatives(columns, alias, among=is_left)
+    query = select(items, aliased(exp.Union(this=left, expression=right, distinct=False), alias))
+    query.set("group", exp.Group(expressions=keys))
+    in_left = exp.EQ(this=call("min", column(side, alias)), expression=literal(0))
+    in_right = exp.EQ(
+        this=call("max", column(side, alias)), expression=literal(int(operation == INTERSECT))
+    )
+    query.set("having", exp.Having(this=conjunction([in_left, in_right])))
+    return Block(query, columns, bound)

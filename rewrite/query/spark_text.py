@@ -1,0 +1,37 @@
+"""The last step: the text of a compiled query, and the description of its columns."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+
+from rewrite.query.compilation import Compilation
+from rewrite.results import OutputColumn, SparkQuery
+from rewrite.values import Value
+
+_SPARK = Spark()
+
+
+def output(name: str, value: Value, typmod: int | None = None) -> OutputColumn:
+    """Describe a column of the result by the value whose parts are its column names."""
+    scale = value.scale.name if isinstance(value.scale, exp.Expression) else value.scale
+    modifier = value.typmod if typmod is None else typmod
+    return OutputColumn(name, value.type_oid, modifier, value.sql.name, scale)
+
+
+def spark_query(
+    compilation: Compilation,
+    query: exp.Expression,
+    columns: Sequence[OutputColumn],
+    bound: int | None,
+) -> SparkQuery:
+    """Return the query with its common table expressions as text."""
+    if compilation.ctes:
+        query.set("with_", exp.With(expressions=compilation.ctes))
+    return SparkQuery(
+        sql=_SPARK.generate(query, copy=False),
+        columns=tuple(columns),
+        sources=tuple(compilation.sources.values()),
+        row_bound=bound,
+        input_rows=sum(compilation.rows.values()),
+    )

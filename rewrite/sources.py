@@ -1,0 +1,228 @@
+"""Current rows of a journaled table, and its whole journal, as Spark relations.
+
+Which columns are read is known only when the statement has been compiled, so a relation adds a column to
+its SELECTs when it is first asked for.
+"""
+
+import hashlib
+import re
+
+from sqlglot import exp
+
+from catalog.model import Column, Segment, SegmentKind, TableSnapshot
+from rewrite.dialect.type_mapping import storage_type
+from rewrite.errors import UnsupportedError
+from rewrite.expressions import grouping_key, read_stored
+from rewrite.query.compilation import Compilation
+from rewrite.query.sql import aliased, column, conjunction, is_null, named, row_number, select
+from rewrite.results import Source, SourcePart
+from rewrite.values import Value
+
+ROW_IDENTITY = "row_identity"
+VERSION = "version_number"
+SUCCESSOR = "subsequent_version_number"
+
+# Above this many keys a broadcast costs more than the shuffle it saves.
+_BROADCAST_ROWS = 2_000_000
+_TIMESTAMPTZ = 1184
+_INT8 = 20
+_PLAIN = re.compile(r"[0-9A-Za-z_]{1,40}")
+
+
+def _rows(segments: tuple[Segment, ...]) -> int:
+    return sum(segment.rows for segment in segments)
+
+
+def _token(text: str) -> str:
+    """Return the text where it may stand in a name, else a digest of it."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def source(snapshot: TableSnapshot, part: SourcePart) -> Source:
+    """Return the view of one part of a journal; its name changes with the contents."""
+    if part is SourcePart.BASE:
+        # A write to the tail leaves the base as it is, and so its view.
+        base = snapshot.of_kind(SegmentKind.BASE)
+        state = _token("_".join(str(segment.segment_id) for segment in base))
+    else:
+        state = _token(snapshot.state)
+    table = snapshot.table
+    name = f"{part.value}_{table.relid}_{table.definition_version}_{state}"
+    return Source(table.relid, part, f"global_temp.{name}")
+
+
+class CurrentRows:
+    """The current rows of a journaled table in one snapshot."""
+
+    def __init__(self, compilation: Compilation, snapshot: TableSnapshot) -> None:
+        self._compilation = compilation
+        self._table = snapshot.table
+        self._columns = {column.attnum: column for column in snapshot.table.columns}
+        self.relid = self._table.relid
+        self.key = self._table.key
+        self.alias = compilation.name("t")
+        self.base_rows = _rows(snapshot.of_kind(SegmentKind.BASE))
+        self.recent_rows = _rows(snapshot.of_kind(SegmentKind.DELTA)) + snapshot.tail_rows
+        self.bound = self.base_rows + self.recent_rows
+        self._selects: list[tuple[exp.Select, str]] = []
+        self._added: set[str] = set()
+        self._item = self._build(snapshot)
+
+    def column(self, attno: int) -> Value:
+        """Return a live column by attribute number."""
+        definition = self.definition(attno)
+        name = f"c{attno}"
+        self._need(name)
+        return read_stored(column(name, self.alias), definition.type_oid, definition.typmod)
+
+    def definition(self, attno: int) -> Column:
+        """Return the definition of a live column."""
+        if attno not in self._columns:
+            raise UnsupportedError("system column or whole-row reference")
+        return self._columns[attno]
+
+    def identity(self) -> list[exp.Expression]:
+        """Return what tells rows apart: the key columns, or the hidden row identity."""
+        if not self.key:
+            self._need(ROW_IDENTITY)
+            return [column(ROW_IDENTITY, self.alias)]
+        return [grouping_key(self.column(attno)) for attno in self.key]
+
+    def row_identity(self) -> Value:
+        """Return the hidden row identity of a table without key."""
+        self._need(ROW_IDENTITY)
+        return Value(column(ROW_IDENTITY, self.alias), _INT8)
+
+    def item(self) -> exp.Expression:
+        """Return the FROM item."""
+        return self._item
+
+    def _need(self, name: str) -> None:
+        if name not in self._added:
+            self._added.add(name)
+            for query, alias in self._selects:
+                query.append("expressions", named(column(name, alias), name))
+
+    def _build(self, snapshot: TableSnapshot) -> exp.Expression:
+        base = source(snapshot, SourcePart.BASE)
+        recent = source(snapshot, SourcePart.RECENT)
+        if not self.recent_rows:
+            if self.base_rows:
+                return self._compilation.read(base, self.base_rows, self.alias)
+            return aliased(self._nothing(), self.alias)
+        latest = self._latest(recent)
+        if not self.base_rows:
+            return aliased(latest, self.alias)
+        union = exp.Union(this=self._untouched(base, recent), expression=latest, distinct=False)
+        return aliased(union, self.alias)
+
+    def _nothing(self) -> exp.Select:
+        """Return an empty relation of the table's shape: typed NULLs that no row has."""
+        nulls = [
+            named(_typed_null(definition), f"c{definition.attnum}")
+            for definition in self._table.columns
+        ]
+        nulls.append(named(exp.cast(exp.Null(), "BIGINT"), ROW_IDENTITY))
+        return select(nulls, where=exp.false())
+
+    def _key_columns(self) -> list[str]:
+        return [f"c{attno}" for attno in self.key] or [ROW_IDENTITY]
+
+    def _keys(self, alias: str) -> list[exp.Expression]:
+        if not self.key:
+            return [column(ROW_IDENTITY, alias)]
+        found = []
+        for attno in self.key:
+            definition = self._columns[attno]
+            stored = column(f"c{attno}", alias)
+            found.append(grouping_key(read_stored(stored, definition.type_oid, definition.typmod)))
+        return found
+
+    def _selected(self, alias: str) -> list[exp.Expression]:
+        return [named(column(name, alias), name) for name in self._key_columns()]
+
+    def _latest(self, recent: Source) -> exp.Select:
+        """Return the latest version of each row of the recent part, tombstones left out."""
+        versions = self._compilation.name("j")
+        numbered = self._compilation.name("j")
+        rows = select(
+            [
+                named(column(SUCCESSOR, versions), SUCCESSOR),
+                named(
+                    row_number(
+                        self._keys(versions),
+                        [exp.Ordered(this=column(VERSION, versions), desc=True, nulls_first=False)],
+                    ),
+                    "age",
+                ),
+                *self._selected(versions),
+            ],
+            self._compilation.read(recent, self.recent_rows, versions),
+        )
+        newest = exp.EQ(this=column("age", numbered), expression=exp.Literal.number(1))
+        alive = is_null(column(SUCCESSOR, numbered))
+        query = select(
+            self._selected(numbered), aliased(rows, numbered), conjunction([newest, alive])
+        )
+        self._selects += [(rows, versions), (query, numbered)]
+        self._added.update(self._key_columns())
+        return query
+
+    def _untouched(self, base: Source, recent: Source) -> exp.Select:
+        """Return the rows of the base whose keys do not occur in the recent part."""
+        rows, changed = self._compilation.name("j"), self._compilation.name("j")
+        query = select(self._selected(rows), self._compilation.read(base, self.base_rows, rows))
+        pairs = zip(self._keys(rows), self._keys(changed), strict=True)
+        equal = conjunction([exp.EQ(this=one, expression=other) for one, other in pairs])
+        join = exp.Join(
+            this=self._compilation.read(recent, self.recent_rows, changed),
+            side="LEFT",
+            kind="ANTI",
+            on=equal,
+        )
+        query.append("joins", join)
+        if self.recent_rows <= _BROADCAST_ROWS:
+            hint = exp.Anonymous(this="BROADCAST", expressions=[column(changed)])
+            query.set("hint", exp.Hint(expressions=[hint]))
+        self._selects.append((query, rows))
+        return query
+
+
+def _typed_null(definition: Column) -> exp.Expression:
+    kind = storage_type(definition.type_oid, definition.typmod)
+    return exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect="spark"))
+
+
+class JournalRows:
+    """All row versions of a journaled table: its columns by name, then the version columns."""
+
+    key: tuple[int, ...] = ()
+
+    def __init__(
+        self, compilation: Compilation, snapshot: TableSnapshot, names: tuple[str, ...]
+    ) -> None:
+        self._alias = compilation.name("t")
+        self._names = names
+        self._columns = {column.name: column for column in snapshot.table.columns}
+        self.bound = _rows(snapshot.segments) + snapshot.tail_rows
+        part = source(snapshot, SourcePart.JOURNAL)
+        self._item = compilation.read(part, self.bound, self._alias)
+
+    def column(self, attno: int) -> Value:
+        """Return a column of the journal relation by its own attribute number."""
+        if not 0 < attno <= len(self._names):
+            raise UnsupportedError("system column or whole-row reference")
+        name = self._names[attno - 1]
+        definition = self._columns.get(name)
+        if definition is not None:
+            stored = column(f"c{definition.attnum}", self._alias)
+            return read_stored(stored, definition.type_oid, definition.typmod)
+        if name in {VERSION, SUCCESSOR}:
+            return Value(column(name, self._alias), _TIMESTAMPTZ)
+        raise UnsupportedError(f'column "{name}" of the journal')
+
+    def item(self) -> exp.Expression:
+        """Return the FROM item."""
+        return self._item
