@@ -65,6 +65,7 @@ from pgwire_gateway.messages.responses import (
     CommandComplete,
     DiagnosticField,
     DiagnosticMessage,
+    EmptyQueryResponse,
     ErrorResponse,
     NegotiateProtocolVersion,
     NoticeResponse,
@@ -81,7 +82,6 @@ from pgwire_gateway.messages.row_data import (
     RowDescription,
 )
 from pgwire_gateway.messages.simple_query import (
-    EmptyQueryResponse,
     FunctionCall,
     FunctionCallResponse,
     Query,
@@ -97,6 +97,7 @@ from pgwire_gateway.messages.startup import (
     SSLRequest,
     StartupMessage,
     StartupPacket,
+    decode_startup_packet,
 )
 
 __all__ = [
@@ -173,4 +174,5 @@ __all__ = [
     "Terminate",
     "TransactionStatus",
     "Writer",
+    "decode_startup_packet",
 ]

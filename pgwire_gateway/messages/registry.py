@@ -25,6 +25,7 @@ from pgwire_gateway.messages.extended_query import (
 from pgwire_gateway.messages.responses import (
     BackendKeyData,
     CommandComplete,
+    EmptyQueryResponse,
     ErrorResponse,
     NegotiateProtocolVersion,
     NoticeResponse,
@@ -39,7 +40,6 @@ from pgwire_gateway.messages.row_data import (
     RowDescription,
 )
 from pgwire_gateway.messages.simple_query import (
-    EmptyQueryResponse,
     FunctionCall,
     FunctionCallResponse,
     Query,

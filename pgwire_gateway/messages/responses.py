@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from typing_extensions import override
 
-from pgwire_gateway.messages.base import BackendMessage, ProtocolVersion
+from pgwire_gateway.messages.base import BackendMessage, BodylessMessage, ProtocolVersion
 from pgwire_gateway.messages.buffer import Reader, Writer
 from pgwire_gateway.messages.errors import MalformedMessageError
 
@@ -149,6 +149,13 @@ class CommandComplete(BackendMessage):
     @classmethod
     def read_fields(cls, reader: Reader) -> Self:
         return cls(reader.string())
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyQueryResponse(BodylessMessage, BackendMessage):
+    """``I``: the query string held no statement; stands in for CommandComplete."""
+
+    type_byte: ClassVar[bytes] = b"I"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,13 +38,6 @@ class Query(FrontendMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class EmptyQueryResponse(BodylessMessage, BackendMessage):
-    """``I``: the query string held no statement; stands in for CommandComplete."""
-
-    type_byte: ClassVar[bytes] = b"I"
-
-
-@dataclass(frozen=True, slots=True)
 class FunctionCall(FrontendMessage):
     """``F``: call a function by its OID."""
 

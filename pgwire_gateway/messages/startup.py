@@ -5,7 +5,7 @@ protocol version, or a code no version will ever have.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from typing_extensions import override
 
@@ -143,6 +143,18 @@ _SPECIAL_REQUESTS: dict[ProtocolVersion, type[StartupPacket]] = {
     GSSENCRequest.code: GSSENCRequest,
     CancelRequest.code: CancelRequest,
 }
+
+
+def decode_startup_packet(
+    body: bytes, encoding: str = "utf-8"
+) -> StartupMessage | SSLRequest | GSSENCRequest | CancelRequest:
+    """Return the packet that has this body; which it is, the type checker can follow.
+
+    Raises:
+        MalformedMessageError: the body breaks the protocol.
+    """
+    packet = StartupPacket.decode(body, encoding)
+    return cast("StartupMessage | SSLRequest | GSSENCRequest | CancelRequest", packet)
 
 
 def _write_version(writer: Writer, version: ProtocolVersion) -> None:

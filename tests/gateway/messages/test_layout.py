@@ -10,6 +10,7 @@ from pgwire_gateway.messages import (
     FrontendMessage,
     Message,
     StartupPacket,
+    decode_startup_packet,
 )
 from pgwire_gateway.messages.registry import BACKEND_MESSAGES, FRONTEND_MESSAGES
 from tests.gateway.messages import samples
@@ -48,6 +49,7 @@ def test_first_packet_is_told_by_its_code(packet, wire):
     reader = FrontendFrameReader()
     reader.feed(wire)
     assert reader.next_message() == packet
+    assert decode_startup_packet(wire[4:]) == packet
 
 
 @pytest.mark.parametrize(("response", "wire"), samples.AUTHENTICATION_RESPONSES, ids=_name)
