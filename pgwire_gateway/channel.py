@@ -1,0 +1,63 @@
+"""One client's socket as messages: bytes in → frames, messages out → bytes. Knows no session."""
+
+import socket
+from collections import deque
+
+from pgwire_gateway.flow_control import OutputBuffer
+from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
+from pgwire_gateway.messages.errors import FramingError
+from pgwire_gateway.messages.framing import FrontendFrameReader
+
+READ_BYTES = 256 * 1024
+
+
+class ClientConnection:
+    """The two directions of one socket, as messages."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.frames = FrontendFrameReader()
+        self._output = OutputBuffer(connection)
+        self._received: deque[Frame[FrontendMessage]] = deque()
+
+    def receive(self) -> Frame[FrontendMessage]:
+        """Wait for the next message, undecoded.
+
+        Raises:
+            EOFError: The client hung up.
+            FramingError: What it sent cannot be followed any further.
+        """
+        while not self._received:
+            frame = self.frames.next_frame()
+            if frame is not None:
+                return frame
+            data = self.socket.recv(READ_BYTES)
+            if not data:
+                raise EOFError
+            self.frames.feed(data)
+        return self._received.popleft()
+
+    def next_received(self) -> type[FrontendMessage] | None:
+        """Return the class of the message that has already arrived, without waiting."""
+        if not self._received:
+            try:
+                frame = self.frames.next_frame()
+            except FramingError:
+                return None  # raised again when it is received
+            if frame is None:
+                return None
+            self._received.append(frame)
+        return self._received[0].message_class
+
+    def send(self, *messages: BackendMessage) -> None:
+        """Append messages to the output."""
+        for message in messages:
+            self._output.write(message.encode())
+
+    def send_encoded(self, data: bytes | memoryview) -> None:
+        """Append messages that are encoded already."""
+        self._output.write(data)
+
+    def flush(self) -> None:
+        """Send all output."""
+        self._output.flush()

@@ -1,0 +1,54 @@
+"""Serves one client, from its first byte to its last, on buenavista's handler: one thread each."""
+
+import logging
+import socket
+from typing import TYPE_CHECKING, cast
+
+from buenavista.postgres import BuenaVistaHandler
+
+from pgwire_gateway import errors
+from pgwire_gateway.channel import ClientConnection
+from pgwire_gateway.errors import FATAL
+from pgwire_gateway.messages.simple_query import Terminate
+from pgwire_gateway.session import dispatch
+
+if TYPE_CHECKING:
+    from pgwire_gateway.server import GatewayServer
+
+logger = logging.getLogger(__name__)
+
+
+class ClientHandler(BuenaVistaHandler):  # type: ignore[misc]
+    """Serves one client from its first byte to its last."""
+
+    server: "GatewayServer"
+
+    def handle(self) -> None:
+        """Authenticate the client, then answer its messages until it leaves."""
+        connection = ClientConnection(cast("socket.socket", self.request))
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._serve(connection)
+        except (EOFError, OSError):
+            logger.debug("client hung up")
+        except Exception as error:  # noqa: BLE001 - the last resort of a connection's thread
+            self._send_fatal(connection, error)
+
+    def _serve(self, connection: ClientConnection) -> None:
+        session = self.server.state.open_session(connection)
+        if session is None:
+            return
+        try:
+            while (frame := connection.receive()).message_class is not Terminate:
+                dispatch.on_frame(session, frame)
+        finally:
+            self.server.state.close_session(session)
+
+    @staticmethod
+    def _send_fatal(connection: ClientConnection, error: BaseException) -> None:
+        logger.debug("connection ends", exc_info=error)
+        try:
+            connection.send(errors.error_response(error, FATAL))
+            connection.flush()
+        except OSError:
+            logger.debug("client was gone already")

@@ -1,0 +1,68 @@
+"""Failures as clients see them: any exception becomes the fields of an ErrorResponse.
+
+The one place where exceptions turn into messages. Knows no socket and no session.
+"""
+
+import logging
+
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from pgwire_gateway.messages.errors import FramingError, InvalidTextError, MalformedMessageError
+from pgwire_gateway.messages.responses import ErrorResponse
+
+logger = logging.getLogger(__name__)
+
+ERROR = "ERROR"
+"""Severity of a failure after which the session goes on."""
+FATAL = "FATAL"
+"""Severity of a failure that ends the connection."""
+
+
+class ProtocolError(GatewayError):
+    """The frontend broke the protocol (SQLSTATE 08P01); the connection ends."""
+
+    sqlstate = codes.PROTOCOL_VIOLATION
+
+
+class UnsupportedError(GatewayError):
+    """A construct the gateway refuses (SQLSTATE 0A000)."""
+
+    sqlstate = codes.FEATURE_NOT_SUPPORTED
+
+
+class FatalError(GatewayError):
+    """A failure that ends the connection, for instance at startup or shutdown."""
+
+
+def error_response(error: BaseException, severity: str = ERROR) -> ErrorResponse:
+    """Describe an exception with the fields of PostgreSQL's "Error and Notice Message Fields".
+
+    What is not one of ours becomes XX000: its traceback goes to the log, not on the wire.
+    """
+    if isinstance(error, InvalidTextError):
+        return _response(severity, codes.CHARACTER_NOT_IN_REPERTOIRE, str(error))
+    if isinstance(error, MalformedMessageError):
+        return _response(severity, codes.PROTOCOL_VIOLATION, str(error))
+    if not isinstance(error, GatewayError):
+        logger.error("internal error", exc_info=error)
+        return _response(severity, codes.INTERNAL_ERROR, "internal error in the gateway")
+    extra = {
+        "D": error.detail,
+        "H": error.hint,
+        "P": None if error.position is None else str(error.position),
+    }
+    fields = {code: value for code, value in extra.items() if value is not None}
+    return _response(severity, error.sqlstate, error.message, fields | error.fields)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Return whether the connection ends after this failure."""
+    hung_up = ConnectionError | EOFError
+    return isinstance(error, FatalError | ProtocolError | FramingError | hung_up)
+
+
+def _response(
+    severity: str, sqlstate: str, message: str, fields: dict[str, str] | None = None
+) -> ErrorResponse:
+    head = {"S": severity, "V": severity, "C": sqlstate, "M": message}
+    return ErrorResponse(tuple((head | (fields or {})).items()))

@@ -1,0 +1,48 @@
+"""Output that never grows: bytes are gathered into large writes, and a slow reader blocks its own thread.
+
+Knows a socket and bytes, nothing of messages.
+"""
+
+import socket
+from collections.abc import Iterable
+
+WRITE_BYTES = 128 * 1024
+"""Gathered output that is sent without waiting for a flush."""
+
+
+class OutputBuffer:
+    """Bytes on their way to one client.
+
+    Sending blocks while the client does not read: that is the flow control of a server with one
+    thread per connection; at most ``WRITE_BYTES`` and one run of rows wait in memory.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._parts: list[bytes | memoryview] = []
+        self._size = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes, sending all that has gathered once it is large."""
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size >= WRITE_BYTES:
+            self.flush()
+
+    def write_all(self, parts: Iterable[bytes | memoryview]) -> None:
+        """Append several runs of bytes."""
+        for part in parts:
+            self.write(part)
+
+    def flush(self) -> None:
+        """Send everything; raises OSError when the client is gone."""
+        if not self._parts:
+            return
+        parts, self._parts, self._size = self._parts, [], 0
+        if len(parts) == 1:
+            self._socket.sendall(parts[0])
+        elif max(len(part) for part in parts) < WRITE_BYTES:
+            self._socket.sendall(b"".join(parts))
+        else:
+            for part in parts:
+                self._socket.sendall(part)

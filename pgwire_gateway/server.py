@@ -1,0 +1,282 @@
+"""The process: catalog, Spark and listener come up in this order and go down in the reverse.
+
+Built on buenavista's server: one thread per connection.
+"""
+
+import ipaddress
+import logging
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from buenavista.core import Connection as BuenaVistaConnection
+from buenavista.postgres import BuenaVistaServer
+
+from catalog import sqlstate as codes
+from catalog.api import Catalog, CatalogConfig
+from pgwire_gateway import startup
+from pgwire_gateway.cancel import CancelRegistry
+from pgwire_gateway.channel import ClientConnection
+from pgwire_gateway.config import Config, ConfigError
+from pgwire_gateway.connection import ClientHandler
+from pgwire_gateway.errors import FatalError
+from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
+from pgwire_gateway.session.services import Services
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.engine import SparkEngine, SparkSettings
+from pgwire_gateway.spark.executor import Executor
+from pgwire_gateway.spark.java_runtime import find_java_home
+from pgwire_gateway.spark.relations import Relations
+from pgwire_gateway.wire_types.tails import TailCache
+
+logger = logging.getLogger("pgwire_gateway")
+
+SHORT_KEY_BYTES = 4
+LONG_KEY_BYTES = 32
+"""Length of the secret key from protocol 3.2 on, as PostgreSQL chooses it."""
+
+HANG_UP_POLL_S = 0.5
+"""How often connections with a running statement are looked at."""
+
+
+class ServerState(BuenaVistaConnection):  # type: ignore[misc]
+    """What all connections share: services, cancel keys and the open sessions."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self.services = services
+        self.cancels = CancelRegistry()
+        self.closing = False
+        self._lock = threading.Lock()
+        self._open: dict[ClientSession, ClientConnection] = {}
+
+    @property
+    def sessions(self) -> dict[ClientSession, ClientConnection]:
+        """The open sessions and their connections."""
+        with self._lock:
+            return dict(self._open)
+
+    def open_session(self, connection: ClientConnection) -> ClientSession | None:
+        """Lead a connection through its start-up phase; None when it was only a request.
+
+        Raises:
+            FatalError: The connection is refused.
+        """
+        message = startup.read_startup(connection, self.cancels)
+        if message is None:
+            return None
+        self._require_room()
+        version = startup.negotiate(connection, message)
+        catalog, database = startup.open_catalog_session(self.services.catalog, message)
+        startup.welcome(connection)
+        session = ClientSession(connection, self.services, catalog, database)
+        for name, value in catalog.parameter_statuses().items():
+            connection.send(ParameterStatus(name, value))
+        long_key = version >= startup.LONG_KEY_VERSION
+        secret_key = self.cancels.add(
+            catalog.backend_pid, session, LONG_KEY_BYTES if long_key else SHORT_KEY_BYTES
+        )
+        connection.send(BackendKeyData(catalog.backend_pid, secret_key))
+        with self._lock:
+            self._open[session] = connection
+        session.ready_for_query()
+        return session
+
+    def close_session(self, session: ClientSession) -> None:
+        """End a session whose client is gone."""
+        with self._lock:
+            self._open.pop(session, None)
+        self.cancels.remove(session.catalog.backend_pid)
+        session.close()
+
+    def cancel_abandoned(self) -> None:
+        """Cancel running statements whose clients hung up."""
+        busy = {
+            connection.socket.fileno(): session
+            for session, connection in self.sessions.items()
+            if session.running is not None and connection.socket.fileno() >= 0
+        }
+        poll = select.poll()
+        for descriptor in busy:
+            poll.register(descriptor, select.POLLRDHUP)
+        for descriptor, _ in poll.poll(0):
+            if descriptor in busy:
+                busy[descriptor].cancel()
+
+    def _require_room(self) -> None:
+        if self.closing:
+            raise FatalError("the database system is shutting down", sqlstate="57P03")
+        if len(self.sessions) >= self.services.config.max_connections:
+            raise FatalError("sorry, too many clients already", sqlstate="53300")
+
+
+class GatewayServer(BuenaVistaServer):  # type: ignore[misc]
+    """Accepts connections; each is served by a thread of its own."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, config: Config, state: ServerState) -> None:
+        if ":" in config.host:
+            self.address_family = socket.AF_INET6
+        super().__init__((config.host, config.port), state)
+        self.RequestHandlerClass = ClientHandler
+        self.state = state
+
+    def verify_request(self, request: object, client_address: object) -> bool:  # noqa: ARG002
+        """Accept whoever can reach the address: what may is decided by the address listened on."""
+        return True
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
+        """Log what a connection's thread did not handle itself."""
+        logger.exception("connection failed")
+
+    def service_actions(self) -> None:
+        """Look after connections between two accepts."""
+        self.state.cancel_abandoned()
+
+    @property
+    def port(self) -> int:
+        """The port listened on."""
+        return int(self.server_address[1])
+
+
+class Gateway:
+    """A running gateway: start, serve, stop."""
+
+    def __init__(self, config: Config) -> None:
+        _require_safe_address(config)
+        self.config = config
+        self._catalog: Catalog | None = None
+        self._engine: SparkEngine | None = None
+        self._listener: GatewayServer | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        """The port listened on."""
+        assert self._listener is not None
+        return self._listener.port
+
+    def start(self) -> None:
+        """Bring up catalog, Spark and listener.
+
+        Raises:
+            GatewayError: A part could not be started; what was started is stopped again.
+        """
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Accept no more, give running statements their deadline, end all processes."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.state.closing = True
+            listener.shutdown()
+            listener.server_close()
+            self._end_sessions(listener.state)
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
+        catalog, self._catalog = self._catalog, None
+        if catalog is not None:
+            catalog.close()
+
+    def _start(self) -> None:
+        config = self.config
+        data_dir = config.data_dir.absolute()
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog))
+        self._engine = SparkEngine(
+            SparkSettings(
+                warehouse=str(data_dir / "warehouse"),
+                runtime_directory=data_dir / "spark",
+                master=config.spark_master,
+                conf=config.spark_conf,
+                java_home=find_java_home(data_dir / "spark"),
+            )
+        )
+        self._engine.start()
+        relations = Relations(self._engine)
+        services = Services(
+            config,
+            self._catalog,
+            self._engine,
+            relations,
+            Executor(relations),
+            Compactor(self._engine, relations),
+            TailCache(),
+        )
+        self._listener = GatewayServer(config, ServerState(services))
+        self._thread = threading.Thread(
+            target=self._listener.serve_forever,
+            kwargs={"poll_interval": HANG_UP_POLL_S},
+            name="listener",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def _end_sessions(self, state: ServerState) -> None:
+        deadline = time.monotonic() + self.config.shutdown_timeout_s
+        while time.monotonic() < deadline and any(s.running for s in state.sessions):
+            time.sleep(0.05)
+        for session, connection in state.sessions.items():
+            session.cancel()
+            with suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
+        while time.monotonic() < deadline + 1 and state.sessions:
+            time.sleep(0.02)
+
+
+def serve(config: Config) -> int:
+    """Run a gateway until SIGTERM or SIGINT; returns the exit status."""
+    gateway = Gateway(config)
+    with _signals() as stopped:
+        gateway.start()
+        logger.info("ready: listening on %s port %d", config.host, gateway.port)
+        logger.info("connect with: psql -h %s -p %d -U postgres", config.host, gateway.port)
+        stopped.wait()
+        logger.info("stopping")
+        gateway.stop()
+        logger.info("stopped")
+    return 0
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Turn SIGTERM and SIGINT into an event while the context lasts."""
+    stopped = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        stopped.set()
+
+    previous = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _require_safe_address(config: Config) -> None:
+    loopback = config.host == "localhost"
+    with suppress(ValueError):
+        loopback = loopback or ipaddress.ip_address(config.host).is_loopback
+    if not loopback and not config.allow_insecure_network:
+        raise ConfigError(
+            f"refusing to listen on {config.host}: connections are neither encrypted nor "
+            "authenticated yet",
+            sqlstate=codes.INVALID_PARAMETER_VALUE,
+            hint="Listen on 127.0.0.1, or say --allow-insecure-network on a network you trust.",
+        )

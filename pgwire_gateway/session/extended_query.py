@@ -1,0 +1,207 @@
+"""The extended query sub-protocol: Parse, Bind, Describe, Execute, Close, Flush, Sync.
+
+Follows "Extended Query" of PostgreSQL's protocol chapter: nothing is executed before Execute; after
+an error everything up to Sync is skipped; statements up to Sync are one transaction unless the
+client opened its own.
+"""
+
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from pgwire_gateway.messages.extended_query import (
+    Bind,
+    BindComplete,
+    Close,
+    CloseComplete,
+    Describe,
+    Execute,
+    Flush,
+    ObjectKind,
+    Parse,
+    ParseComplete,
+    PortalSuspended,
+    Sync,
+)
+from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
+from pgwire_gateway.messages.row_data import NoData, ParameterDescription, RowDescription
+from pgwire_gateway.session import execution, router
+from pgwire_gateway.session.portals import (
+    Portal,
+    PortalState,
+    PreparedStatement,
+    format_codes,
+)
+from pgwire_gateway.session.results import field_descriptions
+from pgwire_gateway.session.state import ClientSession, ends_transaction
+
+
+def on_parse(session: ClientSession, message: Parse) -> None:
+    """Analyse a statement and keep it under its name."""
+    name = message.statement_name
+    if name and name in session.statements:
+        raise GatewayError(
+            f'prepared statement "{name}" already exists',
+            sqlstate=codes.DUPLICATE_PREPARED_STATEMENT,
+        )
+    statements = session.split(message.query_string)
+    if len(statements) > 1:
+        raise GatewayError(
+            "cannot insert multiple commands into a prepared statement",
+            sqlstate=codes.SYNTAX_ERROR,
+        )
+    session.forget_statement(name)
+    plan = None
+    if statements:
+        if not ends_transaction(statements[0]):
+            session.transaction.require_not_failed()
+        plan = router.plan(
+            session.catalog,
+            statements[0],
+            message.parameter_type_oids,
+            session.prepared_name(name),
+        )
+    session.statements[name] = PreparedStatement(name, plan)
+    session.send(ParseComplete())
+
+
+def on_bind(session: ClientSession, message: Bind) -> None:
+    """Make a portal of a prepared statement and its parameters."""
+    statement = _statement(session, message.statement_name)
+    name = message.destination_portal
+    if name and name in session.portals:
+        raise GatewayError(f'cursor "{name}" already exists', sqlstate=codes.DUPLICATE_CURSOR)
+    _check_parameters(statement, message)
+    if statement.plan is not None and not ends_transaction(statement.plan.statement):
+        session.transaction.require_not_failed()
+    session.forget_portal(name)
+    session.portals[name] = Portal(
+        name,
+        statement,
+        tuple(message.parameter_values),
+        tuple(format_codes(message.parameter_format_codes, len(message.parameter_values))),
+        tuple(message.result_format_codes),
+    )
+    session.send(BindComplete())
+
+
+def on_describe(session: ClientSession, message: Describe) -> None:
+    """Tell parameter and result types of a statement, or the result types of a portal."""
+    if message.kind is ObjectKind.STATEMENT:
+        statement = _statement(session, message.name)
+        plan = statement.plan
+        oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
+        session.send(ParameterDescription(tuple(oids)))
+        formats: tuple[int, ...] = ()
+    else:
+        portal = _portal(session, message.name)
+        plan, formats = portal.statement.plan, portal.result_formats
+    columns = plan.analysis.columns if plan and plan.analysis else None
+    if columns is None:
+        session.send(NoData())
+    else:
+        session.send(RowDescription(field_descriptions(columns, formats)))
+
+
+def on_execute(session: ClientSession, message: Execute) -> None:
+    """Run a portal, or take more rows of a suspended one."""
+    portal = _portal(session, message.portal_name)
+    if portal.statement.plan is None:
+        session.send(EmptyQueryResponse())
+        return
+    if portal.state is PortalState.READY:
+        portal.result = execution.execute(
+            session,
+            portal.statement.plan,
+            portal.parameters,
+            portal.parameter_formats,
+            portal.result_formats,
+            alone=not session.transaction.open and session.frontend.next_received() is Sync,
+        )
+    result = portal.result
+    assert result is not None
+    taken = 0
+    if portal.state is not PortalState.DONE:
+        for data, rows in result.rows.take(max(message.maximum_rows, 0)):
+            session.frontend.send_encoded(data)
+            taken += rows
+    suspended = 0 < message.maximum_rows <= taken and result.columns is not None
+    portal.state = PortalState.SUSPENDED if suspended else PortalState.DONE
+    if suspended:
+        session.send(PortalSuspended())
+    else:
+        session.send(CommandComplete(result.tag(taken)))
+    session.report_settings()
+
+
+def on_close(session: ClientSession, message: Close) -> None:
+    """Forget a statement or portal; closing what does not exist is no error."""
+    if message.kind is ObjectKind.STATEMENT:
+        session.forget_statement(message.name)
+    else:
+        session.forget_portal(message.name)
+    session.send(CloseComplete())
+
+
+def on_flush(session: ClientSession, message: Flush) -> None:  # noqa: ARG001
+    """Send what is waiting."""
+    session.frontend.flush()
+
+
+def on_sync(session: ClientSession, message: Sync) -> None:  # noqa: ARG001
+    """End the implicit transaction and tell the transaction status."""
+    session.skip_until_sync = False
+    try:
+        session.transaction.end_implicit()
+    except GatewayError as error:
+        session.fail(error)
+        session.skip_until_sync = False
+    session.ready_for_query()
+
+
+def _check_parameters(statement: PreparedStatement, message: Bind) -> None:
+    analysis = statement.plan.analysis if statement.plan else None
+    expected = len(analysis.parameter_oids) if analysis else 0
+    given = len(message.parameter_values)
+    if given != expected:
+        raise GatewayError(
+            f"bind message supplies {given} parameters, but prepared statement "
+            f'"{statement.name}" requires {expected}',
+            sqlstate=codes.PROTOCOL_VIOLATION,
+        )
+    columns = len(analysis.columns or ()) if analysis else 0
+    formats = len(message.result_format_codes)
+    if formats > 1 and formats != columns:
+        raise GatewayError(
+            f"bind message has {formats} result formats but query has {columns} columns",
+            sqlstate=codes.PROTOCOL_VIOLATION,
+        )
+
+
+def _statement(session: ClientSession, name: str) -> PreparedStatement:
+    statement = session.statements.get(name)
+    if statement is None:
+        text = (
+            f'prepared statement "{name}" does not exist'
+            if name
+            else "unnamed prepared statement does not exist"
+        )
+        raise GatewayError(text, sqlstate=codes.INVALID_SQL_STATEMENT_NAME)
+    return statement
+
+
+def _portal(session: ClientSession, name: str) -> Portal:
+    portal = session.portals.get(name)
+    if portal is None:
+        raise GatewayError(f'portal "{name}" does not exist', sqlstate=codes.INVALID_CURSOR_NAME)
+    return portal
+
+
+HANDLERS = {
+    Parse: on_parse,
+    Bind: on_bind,
+    Describe: on_describe,
+    Execute: on_execute,
+    Close: on_close,
+    Flush: on_flush,
+    Sync: on_sync,
+}
+"""What answers each message."""

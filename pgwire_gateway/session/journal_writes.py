@@ -1,0 +1,180 @@
+"""How row versions get into a journal: few into the tail, many into a segment, keys checked."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from catalog.model import JournalTable, Segment, SegmentKind
+from catalog.results import CaptureReceipt
+from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.services import Services
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.writer import SegmentWriter
+from pgwire_gateway.wire_types.catalog_rows import csv_batches, key_texts, key_values, row_versions
+from pgwire_gateway.wire_types.changed_rows import ChangedRows
+from rewrite import keys
+from rewrite.context import ParameterValue
+from rewrite.results import RowChange, SparkQuery
+
+
+class JournalWriter:
+    """Writes of one statement to one journaled table, inside the session's transaction."""
+
+    def __init__(
+        self,
+        session: ClientSession,
+        services: Services,
+        relid: int,
+        statement: RunningStatement,
+    ) -> None:
+        self._session = session
+        self._services = services
+        self._relid = relid
+        self._statement = statement
+        self._observer = Observer(session, services)
+        session.transaction.written.add(relid)
+
+    def settle(self, receipt: CaptureReceipt) -> None:
+        """Finish an INSERT or COPY whose rows PostgreSQL evaluated.
+
+        Raises:
+            GatewayError: 23505 when a key exists already.
+        """
+        if receipt.captured:
+            self.require_new_keys(receipt.unresolved)
+        elif receipt.count:
+            self._store_drained()
+
+    def require_new_keys(self, unresolved: Sequence[tuple[Any, ...]]) -> None:
+        """Refuse keys that segments already hold (23505).
+
+        The rows being written are in the tail already, so only segments are asked.
+        """
+        if not unresolved:
+            return
+        observation = self._observer.observe([self._relid]).segments_only(self._relid)
+        snapshot = observation.result.snapshots[self._relid]
+        types = _key_types(snapshot.table)
+        wanted = [tuple(map(ParameterValue, types, key_values(types, key))) for key in unresolved]
+        self._refuse_found(keys.compile_key_lookup(snapshot, wanted), observation)
+
+    def write_changes(
+        self, change: RowChange, rows: ChangedRows, batches: Iterable[Any], version: int
+    ) -> None:
+        """Write the new versions of many rows as one delta, after checking the constraints.
+
+        Raises:
+            GatewayError: 23502, 23514 or 23505 for a row that violates a constraint.
+        """
+        before = self._observer.observe([self._relid])
+        table = before.result.snapshots[self._relid].table
+        if change.changes_key:
+            raise UnsupportedError(
+                "changing the primary key of many rows at once is not supported",
+                hint="Change fewer rows per statement than the setting inline_rows.",
+            )
+
+        def versions() -> Iterator[Any]:
+            for batch in chain(rows.take(), _added(rows, batches)):
+                if change.kind == "update":
+                    rows.require_valid(batch)
+                yield rows.storage(batch, version)
+
+        self.publish(versions(), version, table)
+
+    def publish(self, batches: Iterable[Any], version: int, table: JournalTable) -> Segment | None:
+        """Write row versions in storage layout as one delta of the journal."""
+        writer = SegmentWriter(self._services.engine, table, SegmentKind.DELTA)
+        try:
+            for batch in batches:
+                self._statement.check()
+                writer.write(batch)
+            segment = writer.finish(self._statement)
+            if segment is None:
+                return None
+            return self._session.catalog.publish(self._relid, version, [segment])[0]
+        except BaseException:
+            writer.abort()
+            raise
+
+    def _store_drained(self) -> None:
+        requests = self._observer.requests([self._relid])
+        versions, result = self._session.catalog.begin_write([self._relid], requests)
+        version = versions[self._relid]
+        before = self._observer.complete(requests, result)
+        snapshot = before.result.snapshots[self._relid]
+        table = snapshot.table
+        drained = self._session.catalog.drain(self._relid)
+        columns = [table.column(attnum) for attnum in drained.attnums]
+        batches = csv_batches(columns, drained.chunks, trailing=("row_identity",))
+        segment = self.publish(
+            (row_versions(batch, table, version) for batch in batches), version, table
+        )
+        self._session.catalog.clear_drained(self._relid)
+        if segment is not None and table.key and (snapshot.segments or snapshot.tail_rows):
+            self.require_disjoint(before, segment)
+
+    def require_disjoint(self, before: Observation, segment: Segment) -> None:
+        """Refuse a new segment with a key the table already has (23505)."""
+        both = before.with_segment(self._relid, segment)
+        query = keys.compile_duplicate_keys(
+            before.result.snapshots[self._relid], both.added[self._relid]
+        )
+        self._refuse_found(query, both)
+
+    def require_unique(self, key: Sequence[int]) -> None:
+        """Refuse a key the current rows do not fit: NULL (23502) or shared (23505)."""
+        observation = self._observer.observe([self._relid])
+        snapshot = observation.result.snapshots[self._relid]
+        for attnum in key:
+            if self._found(keys.compile_null_keys(snapshot, attnum), observation) is not None:
+                column = snapshot.table.column(attnum)
+                raise GatewayError(
+                    f'column "{column.name}" of relation "{snapshot.table.name}" contains null values',
+                    sqlstate=codes.NOT_NULL_VIOLATION,
+                )
+        types = [snapshot.table.column(attnum).type_oid for attnum in key]
+        shared = self._found(keys.compile_shared_keys(snapshot, key), observation)
+        if shared is not None:
+            names = ", ".join(snapshot.table.column(attnum).name for attnum in key)
+            raise GatewayError(
+                f'could not create unique index "{snapshot.table.name}_pkey"',
+                sqlstate=codes.UNIQUE_VIOLATION,
+                detail=f"Key ({names})=({', '.join(key_texts(shared, types)[0])}) is duplicated.",
+            )
+
+    def _found(self, query: SparkQuery, observation: Observation) -> Any:
+        """Return the first batch with a row, None when there is none."""
+        with self._observer.run(query, observation, self._statement) as batches:
+            return next((batch for batch in batches if batch.num_rows), None)
+
+    def _refuse_found(self, query: SparkQuery, observation: Observation) -> None:
+        table = observation.result.snapshots[self._relid].table
+        batch = self._found(query, observation)
+        if batch is not None:
+            raise duplicate_key(table, key_texts(batch, _key_types(table))[0])
+
+
+def _added(rows: ChangedRows, batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        rows.add(batch)
+        yield from rows.take()
+
+
+def _key_types(table: JournalTable) -> list[int]:
+    return [table.column(attnum).type_oid for attnum in table.key]
+
+
+def duplicate_key(table: JournalTable, values: Sequence[str]) -> GatewayError:
+    """Return PostgreSQL's unique-violation error for a key."""
+    names = ", ".join(table.column(attnum).name for attnum in table.key)
+    return GatewayError(
+        f'duplicate key value violates unique constraint "{table.key_name}"',
+        sqlstate=codes.UNIQUE_VIOLATION,
+        detail=f"Key ({names})=({', '.join(values)}) already exists.",
+        fields={"s": table.schema, "t": table.name, "n": table.key_name or ""},
+    )

@@ -1,0 +1,206 @@
+"""What a statement sees: snapshots and tails of the journaled tables it touches, of one moment."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from catalog.model import Segment, TableSnapshot
+from catalog.results import SnapshotRequest, SnapshotResult
+from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session.services import Services
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.executor import Batches, RunningStatement
+from pgwire_gateway.spark.relations import Relation
+from pgwire_gateway.wire_types.tails import StaleTailError
+from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
+from rewrite.results import Source, SparkQuery
+from rewrite.sources import sources_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_OWN_STATES = count(1)
+"""Numbers for states no other statement may take for its own."""
+
+_CONSTANTS = "SELECT current_user, session_user, current_database(), current_schema()"
+
+_CHECKS = """
+SELECT conname, conbin::text FROM pg_catalog.pg_constraint
+WHERE contype = 'c' AND conrelid = $1 AND convalidated ORDER BY conname
+"""
+_GENERATED = """
+SELECT d.adnum::text, d.adbin::text
+FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = $1 AND a.attgenerated = 's' AND NOT a.attisdropped
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Snapshots with their tails."""
+
+    result: SnapshotResult
+    tails: dict[int, Any]
+    """Arrow tables of inlined row versions by OID of the table."""
+    added: dict[int, TableSnapshot] = field(default_factory=dict)
+    """Segments not yet part of a table, each as a table of its own."""
+
+    def relations(self, query: SparkQuery) -> list[Relation]:
+        """Return what must be registered before a compiled query runs."""
+        return [self._relation(source) for source in query.sources]
+
+    def segments_only(self, relid: int) -> "Observation":
+        """Return the same moment without the tail of a table."""
+        snapshot = self.result.snapshots[relid]
+        stripped = replace(snapshot, tail_rows=0, state=f"{snapshot.state}_segments")
+        snapshots = self.result.snapshots | {relid: stripped}
+        return Observation(replace(self.result, snapshots=snapshots), {})
+
+    def with_segment(self, relid: int, segment: Segment) -> "Observation":
+        """Return the same moment with a segment that is not part of the table beside it."""
+        snapshot = self.result.snapshots[relid]
+        state = f"{snapshot.state}_{next(_OWN_STATES)}"
+        alone = replace(snapshot, segments=(segment,), tail_rows=0, state=state)
+        return replace(self, added=self.added | {relid: alone})
+
+    def _relation(self, source: Source) -> Relation:
+        alone = self.added.get(source.relid)
+        if alone is not None and source in sources_of(alone):
+            return Relation(source, alone, lambda: None)
+        return Relation(source, self.result.snapshots[source.relid], self._tail(source.relid))
+
+    def _tail(self, relid: int) -> Callable[[], Any]:
+        return lambda: self.tails.get(relid)
+
+
+class Observer:
+    """Reads snapshots for one session and runs queries against them."""
+
+    def __init__(self, session: ClientSession, services: Services) -> None:
+        self._session = session
+        self._services = services
+
+    def observe(self, relids: Iterable[int], check: str | None = None) -> Observation:
+        """Return what a statement beginning now sees, checking its privileges on the way.
+
+        Raises:
+            CatalogError: 42501 when the role may not run the statement ``check``.
+        """
+        requests = self.requests(relids)
+        result = self._session.catalog.snapshot(requests, check=check)
+        return self.complete(requests, result)
+
+    def requests(self, relids: Iterable[int], *, full: bool = False) -> list[SnapshotRequest]:
+        """Ask for tables, naming the tails that are held already."""
+        written = self._session.transaction.written
+        tails = self._services.tails
+        return [
+            SnapshotRequest(
+                relid,
+                known_state=None
+                if full or relid in written
+                else tails.known_state(self._session.database, relid),
+            )
+            for relid in sorted(relids)
+        ]
+
+    def complete(self, requests: list[SnapshotRequest], result: SnapshotResult) -> Observation:
+        """Join fetched tails with those held."""
+        try:
+            tails = self._tails(requests, result)
+        except StaleTailError:
+            relids = [request.relid for request in requests]
+            full = self.requests(relids, full=True)
+            result = self._session.catalog.snapshot(full)
+            tails = self._tails(full, result)
+        return Observation(self._own_states(result), tails)
+
+    def _own_states(self, result: SnapshotResult) -> SnapshotResult:
+        """Give tables this transaction writes a state of their own.
+
+        The catalog's token names committed contents; between two statements of a writing transaction
+        the contents change while the token stays.
+        """
+        written = self._session.transaction.written & set(result.snapshots)
+        if not written:
+            return result
+        own = {
+            relid: replace(
+                result.snapshots[relid],
+                state=f"{result.snapshots[relid].state}_{next(_OWN_STATES)}",
+            )
+            for relid in written
+        }
+        return replace(result, snapshots=result.snapshots | own)
+
+    def _tails(self, requests: list[SnapshotRequest], result: SnapshotResult) -> dict[int, Any]:
+        return {
+            request.relid: self._services.tails.complete(
+                self._session.database,
+                result.snapshots[request.relid],
+                request.known_state,
+                result.tails.get(request.relid),
+                committed=request.relid not in self._session.transaction.written,
+            )
+            for request in requests
+        }
+
+    def context(
+        self, plan: Plan, observation: Observation, parameters: tuple[ParameterValue, ...]
+    ) -> RewriteContext:
+        """Return what a plan is compiled against."""
+        target = plan.target
+        checked = target is not None and plan.query is not None
+        return RewriteContext(
+            snapshots=observation.result.snapshots,
+            constants=self._constants(plan, observation.result.transaction_timestamp),
+            journals=plan.journals,
+            parameters=parameters,
+            checks={target: self._checks(target)} if checked and target else {},
+            generated={target: self._generated(target)} if checked and target else {},
+        )
+
+    def run(
+        self, query: SparkQuery, observation: Observation, statement: RunningStatement
+    ) -> Batches:
+        """Start a compiled query on Spark."""
+        time_zone = self._session.settings.get("TimeZone", "UTC")
+        return self._services.executor.run(
+            query,
+            relations=observation.relations(query),
+            sessions=self._services.engine.sessions(time_zone),
+            statement=statement,
+        )
+
+    def _constants(self, plan: Plan, timestamp: int) -> SessionConstants:
+        names: list[str | None] = ["", "", "", None]
+        if plan.analysis is not None and "SQLVALUEFUNCTION" in (plan.analysis.tree or ""):
+            row = next(iter(self._query(_CONSTANTS)))
+            names = [value.decode() if value is not None else None for value in row]
+        return SessionConstants(
+            EPOCH + timedelta(microseconds=timestamp),
+            self._session.settings.get("TimeZone", "UTC"),
+            names[0] or "",
+            names[1] or "",
+            names[2] or "",
+            names[3],
+        )
+
+    def _checks(self, relid: int) -> tuple[CheckConstraint, ...]:
+        rows = self._query(_CHECKS, relid)
+        return tuple(
+            CheckConstraint((name or b"").decode(), (tree or b"").decode()) for name, tree in rows
+        )
+
+    def _generated(self, relid: int) -> dict[int, str]:
+        rows = self._query(_GENERATED, relid)
+        return {int(number or b"0"): (tree or b"").decode() for number, tree in rows}
+
+    def _query(self, sql: str, *values: int) -> list[list[bytes | None]]:
+        texts = [str(value).encode() for value in values]
+        result = self._session.catalog.execute_parameters(
+            sql, texts, parameter_oids=[26] * len(texts)
+        )
+        return list(result.rows)

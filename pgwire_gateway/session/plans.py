@@ -1,0 +1,48 @@
+"""What the gateway knows of a statement before it is executed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from catalog.describe import Analysis
+from catalog.statements import Statement
+from rewrite.tree import Node
+
+
+class Route(Enum):
+    """Who executes a statement."""
+
+    CATALOG = "catalog"
+    """PostgreSQL alone: no journaled table is touched."""
+    READ = "read"
+    """Spark reads journaled tables."""
+    INSERT = "insert"
+    """PostgreSQL evaluates the rows; they move to the journal."""
+    INSERT_QUERY = "insert query"
+    """Spark reads the rows, PostgreSQL completes and checks them; they move to the journal."""
+    CHANGE = "change"
+    """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
+    COMMAND = "command"
+    """The gateway: transactions, COPY, TRUNCATE, VACUUM, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A classified and analysed statement."""
+
+    statement: Statement
+    route: Route
+    analysis: Analysis | None = None
+    """Parameter and result types; None for a statement sent as it is."""
+    query: Node | None = None
+    """PostgreSQL's tree, for the routes to Spark."""
+    tables: frozenset[int] = frozenset()
+    """Journaled tables read or written."""
+    journals: Mapping[int, int] = field(default_factory=dict)
+    """Journal relations read, with the tables they belong to."""
+    target: int | None = None
+    """Journaled table written."""
+    definitions: int = 0
+    """Definition counter of the catalog the plan was made with."""
+    prepared: str = ""
+    """Name of the catalog's prepared statement."""

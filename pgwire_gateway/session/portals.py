@@ -1,0 +1,114 @@
+"""Prepared statements and portals, and what an executed statement gives back.
+
+Rows come from a :class:`RowStream`, already encoded; a portal takes some of them at a time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from buenavista.core import BVType, QueryResult
+
+from pgwire_gateway.messages.row_data import FieldDescription
+from pgwire_gateway.session.plans import Plan
+
+
+class RowStream(Protocol):
+    """Encoded DataRow messages on their way to a client."""
+
+    exhausted: bool
+    """True when no row is left."""
+
+    def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
+        """Yield runs of DataRow messages and their number of rows; at most ``limit`` rows, 0 all."""
+
+    def close(self) -> None:
+        """Release what produces the rows; cancels work still going on."""
+
+
+class NoRows:
+    """The stream of a statement that returns none."""
+
+    exhausted = True
+
+    def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:  # noqa: ARG002
+        """Yield nothing."""
+        return iter(())
+
+    def close(self) -> None:
+        """Release nothing."""
+
+
+@dataclass
+class StatementResult(QueryResult):  # type: ignore[misc]
+    """What one executed statement gives back: rows to take and the tag that ends them."""
+
+    columns: tuple[FieldDescription, ...] | None
+    """None when the statement returns no rows."""
+    rows: RowStream
+    tag: Callable[[int], str]
+    """Command tag, given the number of rows taken by the last Execute."""
+
+    def has_results(self) -> bool:
+        """Return whether rows are returned, be it none."""
+        return self.columns is not None
+
+    def column_count(self) -> int:
+        """Return the number of columns."""
+        return len(self.columns or ())
+
+    def column(self, index: int) -> tuple[str, BVType]:
+        """Return the name of a column; values are passed on encoded, so the type is unknown."""
+        return (self.columns or ())[index].name, BVType.UNKNOWN
+
+    def status(self) -> str:
+        """Return the command tag of a statement without rows."""
+        return self.tag(0)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedStatement:
+    """A statement the client named, or the unnamed one; ``plan`` is None for an empty string."""
+
+    name: str
+    plan: Plan | None
+
+
+class PortalState(Enum):
+    """Where the execution of a portal stands."""
+
+    READY = "ready"
+    """Bound, not yet executed."""
+    SUSPENDED = "suspended"
+    """Executed, rows are left."""
+    DONE = "done"
+    """Executed to its end."""
+
+
+@dataclass
+class Portal:
+    """A prepared statement with its parameters."""
+
+    name: str
+    statement: PreparedStatement
+    parameters: tuple[bytes | None, ...] = ()
+    parameter_formats: tuple[int, ...] = ()
+    result_formats: tuple[int, ...] = ()
+    """One code for each column, or none for text, or one for all."""
+    state: PortalState = PortalState.READY
+    result: StatementResult | None = field(default=None)
+
+    def close(self) -> None:
+        """Release the rows not taken."""
+        if self.result is not None:
+            self.result.rows.close()
+
+
+def format_codes(formats: Sequence[int], columns: int) -> tuple[int, ...]:
+    """Expand the format codes of a Bind message to one for each column."""
+    if not formats:
+        return (0,) * columns
+    if len(formats) == 1:
+        return (formats[0],) * columns
+    return tuple(formats)

@@ -1,0 +1,112 @@
+"""SELECT over journaled tables: snapshot → compiled query → Spark → encoded rows."""
+
+from collections.abc import Sequence
+
+from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session.portals import StatementResult, format_codes
+from pgwire_gateway.session.results import SparkRows, field_descriptions
+from pgwire_gateway.session.services import Services
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.executor import Batches, RunningStatement
+from pgwire_gateway.wire_types import parameters as wire_parameters
+from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
+from rewrite import pipeline
+from rewrite.context import ParameterValue
+from rewrite.results import OutputColumn, SparkQuery
+
+BINARY = 1
+
+UNREPORTED_SETTINGS = (
+    "SELECT current_setting('bytea_output'), current_setting('extra_float_digits')"
+)
+
+STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022})
+"""Types written according to settings PostgreSQL does not report: bytea, floats and their arrays."""
+
+
+def read(
+    session: ClientSession,
+    services: Services,
+    plan: Plan,
+    bound: tuple[ParameterValue, ...],
+    result_formats: Sequence[int],
+    statement: RunningStatement,
+) -> StatementResult:
+    """Run a SELECT; its rows are computed while they are taken."""
+    assert plan.query is not None
+    assert plan.analysis is not None
+    assert plan.analysis.columns is not None
+    query, batches = start(session, services, plan, bound, statement)
+    rows = SparkRows(batches, encoder(session, query.columns, result_formats))
+    columns = field_descriptions(plan.analysis.columns, result_formats)
+    return StatementResult(columns, rows, "SELECT {}".format)
+
+
+def start(
+    session: ClientSession,
+    services: Services,
+    plan: Plan,
+    bound: tuple[ParameterValue, ...],
+    statement: RunningStatement,
+) -> tuple[SparkQuery, Batches]:
+    """Compile a SELECT against what it sees now and start it."""
+    assert plan.query is not None
+    observer = Observer(session, services)
+    observation = observer.observe(plan.tables, check=plan.statement.text)
+    query = pipeline.compile_query(plan.query, observer.context(plan, observation, bound))
+    return query, observer.run(query, observation, statement)
+
+
+def encoder(
+    session: ClientSession, columns: Sequence[OutputColumn], result_formats: Sequence[int]
+) -> RowEncoder:
+    """Return the encoder of a result, in the session's styles."""
+    codes = format_codes(result_formats, len(columns))
+    return RowEncoder(wire_columns(columns, codes), encoding_settings(session, columns))
+
+
+def wire_columns(columns: Sequence[OutputColumn], codes: Sequence[int]) -> tuple[ResultColumn, ...]:
+    """Tell the encoder where the values of each column are."""
+    return tuple(
+        ResultColumn(column.type_oid, column.typmod, code, column.column, column.scale)
+        for column, code in zip(columns, codes, strict=True)
+    )
+
+
+def encoding_settings(session: ClientSession, columns: Sequence[OutputColumn]) -> EncodingSettings:
+    """Return the settings that decide how values are written."""
+    bytea_output, digits = "hex", 1
+    if any(column.type_oid in STYLED_OIDS for column in columns):
+        row = next(iter(list(session.catalog.execute(UNREPORTED_SETTINGS).rows)))
+        bytea_output, digits = (row[0] or b"hex").decode(), int(row[1] or b"1")
+    reported = session.settings
+    return EncodingSettings(
+        reported.get("TimeZone", "UTC"),
+        reported.get("DateStyle", "ISO, MDY"),
+        reported.get("IntervalStyle", "postgres"),
+        bytea_output,
+        digits,
+    )
+
+
+def bind(
+    session: ClientSession, plan: Plan, values: Sequence[bytes | None], formats: Sequence[int]
+) -> tuple[ParameterValue, ...]:
+    """Turn the values of a Bind message into typed ones; PostgreSQL reads those given as text.
+
+    Raises:
+        GatewayError: 22P02 or 22P03 for a value that is none of its type.
+    """
+    if not values:
+        return ()
+    assert plan.analysis is not None
+    oids = plan.analysis.parameter_oids
+    codes = format_codes(formats, len(values))
+    binary: Sequence[bytes | None] = values
+    if any(code != BINARY for code in codes):
+        binary = session.catalog.canonical_parameters(oids, values, codes)
+    return tuple(
+        ParameterValue(oid, wire_parameters.decode(oid, data))
+        for oid, data in zip(oids, binary, strict=True)
+    )

@@ -1,0 +1,121 @@
+"""Rows on their way out: from PostgreSQL as they come, from Spark through the columnar encoder."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from catalog.results import LocalResult, ResultColumn, Row
+from pgwire_gateway.messages.row_data import DataRow, FieldDescription
+from pgwire_gateway.session.portals import format_codes
+from pgwire_gateway.spark.executor import Batches
+from pgwire_gateway.wire_types.row_encoder import RowEncoder
+
+RUN_ROWS = 500
+"""Rows from PostgreSQL that are encoded into one run."""
+
+
+def field_descriptions(
+    columns: Sequence[ResultColumn], formats: Sequence[int]
+) -> tuple[FieldDescription, ...]:
+    """Describe result columns with the format codes of a portal."""
+    codes = format_codes(formats, len(columns))
+    return tuple(
+        FieldDescription(
+            column.name,
+            column.table_oid,
+            column.attnum,
+            column.type_oid,
+            column.type_size,
+            column.typmod,
+            code,
+        )
+        for column, code in zip(columns, codes, strict=True)
+    )
+
+
+class CatalogRows:
+    """Rows PostgreSQL evaluated, already in the format asked for."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows: Iterator[Row] = iter(rows)
+        self.exhausted = False
+
+    def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
+        """Yield runs of encoded rows; a limit fetches the rest, as the connection must be free."""
+        if limit:
+            self._rows = iter(list(self._rows))
+        rows = islice(self._rows, limit) if limit else self._rows
+        while run := list(islice(rows, RUN_ROWS)):
+            yield b"".join(DataRow(tuple(row)).encode() for row in run), len(run)
+
+    def close(self) -> None:
+        """Skip the rows not taken, so that the connection can be used again."""
+        for _ in self._rows:
+            pass
+
+
+class LocalRows(CatalogRows):
+    """Rows of a statement PostgreSQL is evaluating; its command tag is known after the last one."""
+
+    def __init__(self, result: LocalResult) -> None:
+        super().__init__(result.rows)
+        self._result = result
+
+    def tag(self, taken: int) -> str:
+        """Return PostgreSQL's tag, with the rows of this Execute where it counts them."""
+        tag = self._result.command_tag or ""
+        verb, _, count = tag.rpartition(" ")
+        return f"{verb} {taken}" if verb in {"SELECT", "FETCH"} and count.isdigit() else tag
+
+
+class SparkRows:
+    """Rows from Spark, encoded batch by batch."""
+
+    def __init__(self, batches: Batches, encoder: RowEncoder) -> None:
+        self._batches = batches
+        self._iterator = iter(batches)
+        self._encoder = encoder
+        self._rest = None
+        self.exhausted = False
+
+    def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
+        """Yield runs of encoded rows, at most ``limit`` rows; 0 takes all."""
+        taken = 0
+        while not limit or taken < limit:
+            batch = self._rest if self._rest is not None else next(self._iterator, None)
+            self._rest = None
+            if batch is None:
+                self.exhausted = True
+                self._batches.close()
+                return
+            if limit and batch.num_rows > limit - taken:
+                self._rest = batch.slice(limit - taken)
+                batch = batch.slice(0, limit - taken)
+            taken += batch.num_rows
+            rows = batch.num_rows
+            for data in self._encoder.chunks(batch):
+                yield data, rows
+                rows = 0
+
+    def close(self) -> None:
+        """Stop Spark when rows are left."""
+        self._batches.close()
+
+
+class BatchRows(SparkRows):
+    """Rows that are in memory already: those RETURNING gives back."""
+
+    def __init__(self, batches: Sequence[object], encoder: RowEncoder) -> None:
+        super().__init__(MemoryBatches(batches), encoder)
+
+
+class MemoryBatches:
+    """Batches held in memory behind the interface of a running query."""
+
+    def __init__(self, batches: Sequence[object]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._batches)
+
+    def close(self) -> None:
+        """Release nothing."""

@@ -1,0 +1,164 @@
+"""Who executes a statement: PostgreSQL alone, Spark, or the gateway itself.
+
+The decision rests on PostgreSQL's analysis: which relations the statement touches after names are
+resolved and views expanded. What would read a journaled table inside PostgreSQL is refused.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from catalog import sqlstate as codes
+from catalog.connections import CatalogSession
+from catalog.errors import GatewayError
+from catalog.results import Analysis, Relation, RelationKind
+from catalog.statements import Statement, StatementKind
+from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session.plans import Plan, Route
+from rewrite import pipeline
+from rewrite.tree import Node
+
+QUERIES = {
+    StatementKind.SELECT,
+    StatementKind.VALUES,
+    StatementKind.TABLE,
+    StatementKind.INSERT,
+    StatementKind.UPDATE,
+    StatementKind.DELETE,
+    StatementKind.MERGE,
+}
+"""Statements PostgreSQL gives a tree for."""
+
+COMMANDS = {
+    StatementKind.TRANSACTION,
+    StatementKind.COPY,
+    StatementKind.TRUNCATE,
+    StatementKind.VACUUM,
+    StatementKind.CREATE_TABLE_AS,
+    StatementKind.SELECT_INTO,
+    StatementKind.DEFINITION,
+    StatementKind.DISCARD,
+    StatementKind.DEALLOCATE,
+    StatementKind.EXECUTE,
+}
+"""Statements with a function of their own in ``commands``."""
+
+WRAPPERS = {
+    StatementKind.DECLARE: "DECLARE CURSOR over a journaled table",
+    StatementKind.PREPARE: "PREPARE of a statement on a journaled table",
+    StatementKind.EXPLAIN: "EXPLAIN of a statement on a journaled table",
+}
+"""Statements that hold a query which PostgreSQL itself would run."""
+
+CMD_UPDATE, CMD_INSERT, CMD_DELETE = 2, 3, 4
+"""Values of commandType in PostgreSQL's nodes/nodes.h."""
+
+
+def plan(
+    catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
+) -> Plan:
+    """Analyse a statement and decide its route; it stays prepared in the catalog under ``prepared``.
+
+    Raises:
+        CatalogError: What PostgreSQL finds wrong with the statement.
+        GatewayError: 0A000 for what is not offered.
+    """
+    if statement.kind is StatementKind.REFUSED:
+        details = statement.details
+        raise GatewayError(
+            details["message"], sqlstate=details["sqlstate"], hint=details.get("hint")
+        )
+    if statement.kind in WRAPPERS:
+        _refuse_journaled(catalog, statement, WRAPPERS[statement.kind])
+    if statement.kind in COMMANDS:
+        return Plan(statement, Route.COMMAND)
+    if statement.all_qualified_system and not prepared and statement.kind is StatementKind.SELECT:
+        return Plan(statement, Route.CATALOG)
+    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    if analysis.tree is None or statement.kind not in QUERIES:
+        return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
+    return _plan_query(catalog, statement, analysis, prepared)
+
+
+def _plan_query(
+    catalog: CatalogSession, statement: Statement, analysis: Analysis, prepared: str
+) -> Plan:
+    assert analysis.tree is not None
+    queries = pipeline.parse_tree(analysis.tree)
+    relations = catalog.relations(pipeline.relations(queries))
+    journaled = {
+        relid for relid, relation in relations.items() if relation.kind is RelationKind.JOURNALED
+    }
+    journals = {
+        relid: relation.journal_of
+        for relid, relation in relations.items()
+        if relation.kind is RelationKind.JOURNAL and relation.journal_of is not None
+    }
+    if not journaled and not journals:
+        return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
+    if len(queries) != 1:
+        raise UnsupportedError("a statement that rules turn into several is not supported")
+    route, target = _route(queries[0], journaled, bool(journals), relations)
+    return Plan(
+        statement,
+        route,
+        analysis,
+        queries[0],
+        frozenset(journaled | set(journals.values())),
+        journals,
+        target,
+        catalog.definitions(),
+        prepared,
+    )
+
+
+def _route(
+    query: Node, journaled: set[int], reads_journal: bool, relations: dict[int, Relation]
+) -> tuple[Route, int | None]:
+    command = query.integer("commandType")
+    if command == pipeline.CMD_SELECT:
+        return Route.READ, None
+    target = pipeline.target_relation(query)
+    if query.get("hasModifyingCTE"):
+        raise UnsupportedError("data-modifying statements in WITH are not supported")
+    if target not in journaled:
+        name = relations[target].name if target in relations else "the table"
+        raise UnsupportedError(
+            f'changing "{name}" by what journaled tables hold is not supported',
+            hint="Only tables whose rows are journaled can be written from journaled tables.",
+        )
+    if command in {CMD_UPDATE, CMD_DELETE}:
+        return Route.CHANGE, target
+    if command != CMD_INSERT:
+        raise UnsupportedError("MERGE is not supported")
+    if query.get("onConflict") is not None:
+        raise UnsupportedError("INSERT ... ON CONFLICT is not supported")
+    reads = pipeline.source_relations(query) & journaled
+    return (Route.INSERT_QUERY if reads or reads_journal else Route.INSERT), target
+
+
+def _refuse_journaled(catalog: CatalogSession, statement: Statement, construct: str) -> None:
+    """Refuse a statement that hides a query on journaled tables from the gateway."""
+    inner = statement.details.get("inner")
+    if statement.all_qualified_system or not statement.relations or inner is None:
+        return
+    analysis = catalog.analyse(str(inner))
+    if analysis.tree is None:
+        return
+    touched = catalog.relations(pipeline.relations(pipeline.parse_tree(analysis.tree)))
+    if any(_is_journaled(relation) for relation in touched.values()):
+        raise UnsupportedError(f"{construct} is not supported")
+
+
+def _is_journaled(relation: Relation) -> bool:
+    return relation.kind in {RelationKind.JOURNALED, RelationKind.JOURNAL}
+
+
+def named_relations(catalog: CatalogSession, relids: Iterable[int]) -> dict[int, Relation]:
+    """Return the journaled ones among relations."""
+    return {
+        relid: relation
+        for relid, relation in catalog.relations(relids).items()
+        if relation.kind is RelationKind.JOURNALED
+    }
+
+
+_ = codes

@@ -1,0 +1,24 @@
+"""What all sessions of a gateway share."""
+
+from dataclasses import dataclass
+
+from catalog.api import Catalog
+from pgwire_gateway.config import Config
+from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.engine import SparkEngine
+from pgwire_gateway.spark.executor import Executor
+from pgwire_gateway.spark.relations import Relations
+from pgwire_gateway.wire_types.tails import TailCache
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Brain and muscle, and what is cached between them."""
+
+    config: Config
+    catalog: Catalog
+    engine: SparkEngine
+    relations: Relations
+    executor: Executor
+    compactor: Compactor
+    tails: TailCache

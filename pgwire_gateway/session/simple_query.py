@@ -1,0 +1,46 @@
+"""The simple query sub-protocol: one query string, several statements, one ReadyForQuery.
+
+Follows "Simple Query" of PostgreSQL's protocol chapter: the statements of one string are one
+transaction unless it contains transaction commands.
+"""
+
+from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
+from pgwire_gateway.messages.row_data import RowDescription
+from pgwire_gateway.messages.simple_query import Query
+from pgwire_gateway.session import execution, router
+from pgwire_gateway.session.state import ClientSession, ends_transaction
+
+
+def on_query(session: ClientSession, message: Query) -> None:
+    """Run all statements of a query string; the first failure ends it."""
+    session.forget_statement("")
+    session.forget_portal("")
+    try:
+        _run(session, message.query_string)
+    except Exception as error:  # noqa: BLE001 - whatever fails is told to the client
+        session.fail(error)
+        session.skip_until_sync = False
+    session.ready_for_query()
+
+
+def _run(session: ClientSession, query_string: str) -> None:
+    statements = session.split(query_string)
+    if not statements:
+        session.send(EmptyQueryResponse())
+        return
+    for number, statement in enumerate(statements, start=1):
+        if not ends_transaction(statement):
+            session.transaction.require_not_failed()
+        plan = router.plan(session.catalog, statement, (), "")
+        result = execution.execute(session, plan, alone=len(statements) == 1)
+        if result.columns is not None:
+            session.send(RowDescription(result.columns))
+        taken = 0
+        for data, rows in result.rows.take(0):
+            session.frontend.send_encoded(data)
+            taken += rows
+        if number == len(statements):
+            # PostgreSQL commits before it acknowledges the last statement.
+            session.transaction.end_implicit()
+        session.send(CommandComplete(result.tag(taken)))
+        session.report_settings()

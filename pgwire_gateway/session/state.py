@@ -1,0 +1,184 @@
+"""One client's session: what it has prepared, its transaction, and which module answers which message."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from buenavista.core import Session
+
+from catalog.connections import CatalogSession
+from catalog.errors import GatewayError
+from catalog.results import Notification
+from catalog.statements import Statement, StatementKind, split
+from pgwire_gateway import errors
+from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
+from pgwire_gateway.messages.responses import (
+    NoticeResponse,
+    NotificationResponse,
+    ParameterStatus,
+    ReadyForQuery,
+    TransactionStatus,
+)
+from pgwire_gateway.session.portals import Portal, PreparedStatement
+from pgwire_gateway.session.services import Services
+from pgwire_gateway.session.transactions import Transaction
+from pgwire_gateway.spark.executor import RunningStatement
+
+UNNAMED_PREFIX = "pgwire_unnamed_"
+"""Start of the names unnamed statements have in the catalog."""
+
+
+class Frontend(Protocol):
+    """The client's end of the connection."""
+
+    def receive(self) -> Frame[FrontendMessage]:
+        """Wait for the next message, undecoded."""
+
+    def next_received(self) -> type[FrontendMessage] | None:
+        """Return the class of the message that has already arrived, without waiting."""
+
+    def send(self, *messages: BackendMessage) -> None:
+        """Append messages to the output."""
+
+    def send_encoded(self, data: bytes | memoryview) -> None:
+        """Append encoded messages to the output."""
+
+    def flush(self) -> None:
+        """Send all output."""
+
+
+class ClientSession(Session):  # type: ignore[misc]
+    """A session, driven by one message after the other; confined to one thread but for ``cancel``."""
+
+    def __init__(
+        self, frontend: Frontend, services: Services, catalog: CatalogSession, database: str
+    ) -> None:
+        super().__init__()
+        self.frontend = frontend
+        self.services = services
+        self.catalog = catalog
+        self.database = database
+        self.transaction = Transaction(catalog)
+        self.statements: dict[str, PreparedStatement] = {}
+        self.portals: dict[str, Portal] = {}
+        self.skip_until_sync = False
+        self.running: RunningStatement | None = None
+        self._prepared = 0
+        self._reported = catalog.parameter_statuses()
+        catalog.on_notice = self._on_notice
+        catalog.on_notification = self._on_notification
+
+    # buenavista's contract ------------------------------------------------------------------------
+
+    def cursor(self) -> "ClientSession":
+        """Return what executes statements: the session itself."""
+        return self
+
+    def in_transaction(self) -> bool:
+        """Return whether the client is in a transaction block."""
+        return self.transaction.status != "I"
+
+    def close(self) -> None:
+        """End the session; whatever is not committed is rolled back."""
+        self.cancel()
+        for portal in self.portals.values():
+            portal.close()
+        self.catalog.close()
+
+    # what the sub-protocols need -------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Stop the running statement; callable from any thread."""
+        running = self.running
+        if running is not None:
+            running.cancel()
+            self.catalog.cancel()
+
+    def split(self, query_string: str) -> list[Statement]:
+        """Return the statements of a query string."""
+        return split(query_string)
+
+    def prepared_name(self, name: str) -> str:
+        """Return a name for a client's prepared statement in the catalog, never used before."""
+        self._prepared += 1
+        return name or f"{UNNAMED_PREFIX}{self._prepared}"
+
+    def send(self, *messages: BackendMessage) -> None:
+        """Append messages to the output."""
+        self.frontend.send(*messages)
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the client of a failed statement and put the transaction into its failed state.
+
+        Raises:
+            FatalError: The failure ends the connection.
+        """
+        if errors.is_fatal(error):
+            raise error
+        self.skip_until_sync = True
+        self.transaction.fail()
+        self.drop_portals()
+        self.send(errors.error_response(error))
+
+    def ready_for_query(self) -> None:
+        """End a query cycle: drop portals whose transaction is over, tell the status, send all."""
+        self.report_settings()
+        status = self.transaction.status
+        if status == "I":
+            self.drop_portals()
+        self.send(ReadyForQuery(TransactionStatus(status)))
+        self.frontend.flush()
+
+    def report_settings(self) -> None:
+        """Send ParameterStatus for reported settings that changed."""
+        current = self.catalog.parameter_statuses()
+        if current == self._reported:
+            return
+        for name, value in current.items():
+            if self._reported.get(name) != value:
+                self.send(ParameterStatus(name, value))
+        self._reported = current
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The reported settings and their current values."""
+        return self._reported
+
+    def drop_portals(self) -> None:
+        """Close all portals."""
+        for name in list(self.portals):
+            self.forget_portal(name)
+
+    def forget_portal(self, name: str) -> None:
+        """Close a portal, if there is one of this name."""
+        portal = self.portals.pop(name, None)
+        if portal is not None:
+            portal.close()
+
+    def forget_statement(self, name: str) -> None:
+        """Close a prepared statement, if there is one of this name."""
+        statement = self.statements.pop(name, None)
+        if statement is not None and statement.plan is not None and statement.plan.prepared:
+            if not self.transaction.failed:
+                self.catalog.deallocate(statement.plan.prepared)
+
+    def _on_notice(self, fields: Mapping[str, str]) -> None:
+        self.send(NoticeResponse(tuple(fields.items())))
+
+    def _on_notification(self, notification: Notification) -> None:
+        self.send(
+            NotificationResponse(
+                notification.process_id, notification.channel, notification.payload
+            )
+        )
+
+
+def ends_transaction(statement: Statement) -> bool:
+    """Return whether a statement is accepted in a failed transaction."""
+    return statement.kind is StatementKind.TRANSACTION and statement.details.get("ends", False)
+
+
+def position_error(error: GatewayError, statement: Statement) -> GatewayError:
+    """Count an error's position from the start of the query string instead of the statement."""
+    if error.position is not None:
+        error.position += statement.offset
+    return error

@@ -1,0 +1,99 @@
+"""Transaction status of a session: the catalog's transaction, and whether the client knows of it.
+
+The client's transaction is the catalog's transaction. A transaction is *implicit* when the gateway
+opened it around statements that PostgreSQL would run as one unit (a query string of several
+statements, a pipeline up to Sync, a write outside a block): the client sees it as idle.
+Follows "Multiple Statements in a Simple Query" and "Pipelining" of PostgreSQL's protocol chapter.
+"""
+
+from catalog.api import CatalogSession
+from catalog.errors import GatewayError
+from catalog.sqlstate import ACTIVE_SQL_TRANSACTION, IN_FAILED_SQL_TRANSACTION
+
+IDLE = "I"
+IN_TRANSACTION = "T"
+FAILED = "E"
+
+
+class Transaction:
+    """The one transaction of a session."""
+
+    def __init__(self, catalog: CatalogSession) -> None:
+        self._catalog = catalog
+        self._implicit = False
+        self.written: set[int] = set()
+        """Journaled tables with uncommitted changes of this transaction."""
+
+    @property
+    def status(self) -> str:
+        """What ReadyForQuery tells: idle, in transaction or failed."""
+        return IDLE if self._implicit else self._catalog.transaction_status
+
+    @property
+    def open(self) -> bool:
+        """Return whether the catalog is inside a transaction, implicit or not."""
+        return self._catalog.transaction_status != IDLE
+
+    @property
+    def failed(self) -> bool:
+        """Return whether only the end of the transaction is accepted."""
+        return self._catalog.transaction_status == FAILED
+
+    def require_not_failed(self) -> None:
+        """Refuse a statement in a failed transaction (25P02)."""
+        if self.failed:
+            raise GatewayError(
+                "current transaction is aborted, commands ignored until end of transaction block",
+                sqlstate=IN_FAILED_SQL_TRANSACTION,
+            )
+
+    def require_no_block(self, command: str) -> None:
+        """Refuse a command that cannot be part of a transaction (25001)."""
+        if self.open:
+            raise GatewayError(
+                f"{command} cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
+            )
+
+    def begin_implicit(self) -> None:
+        """Open a transaction the client does not see, unless one is open."""
+        if not self.open:
+            self._catalog.begin()
+            self._implicit = True
+
+    def expect_implicit(self) -> None:
+        """Record that the next call to the catalog opens a transaction the client does not see."""
+        if not self.open:
+            self._implicit = True
+
+    def begin_explicit(self) -> bool:
+        """Make an implicit transaction the client's own; False when none was open."""
+        was_implicit, self._implicit = self._implicit, False
+        return was_implicit
+
+    def end_implicit(self) -> None:
+        """Commit an implicit transaction; roll it back when it failed."""
+        if not self._implicit:
+            return
+        failed = self.failed
+        self._implicit = False
+        self.written.clear()
+        if failed:
+            self._catalog.rollback()
+        else:
+            self._catalog.commit()
+
+    def fail(self) -> None:
+        """Record a failed statement: an implicit transaction ends, the client's own is failed."""
+        if self._implicit:
+            self._implicit = False
+            self.written.clear()
+            if self.open:
+                self._catalog.rollback()
+        elif self._catalog.transaction_status == IN_TRANSACTION:
+            self._catalog.fail_transaction()
+
+    def settle(self) -> None:
+        """Forget the changes of a transaction that ended by the client's own command."""
+        if not self.open:
+            self._implicit = False
+            self.written.clear()

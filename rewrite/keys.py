@@ -1,0 +1,108 @@
+"""Queries that guard primary keys: does a key exist already, do rows share one, is one NULL.
+
+PostgreSQL enforces keys among the rows of one write; whether the journal holds them is asked here.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from sqlglot import exp
+
+from catalog.model import TableSnapshot
+from rewrite.context import ParameterValue, RewriteContext, SessionConstants
+from rewrite.dialect.builders import equals
+from rewrite.expressions import compile_parameter, grouping_key
+from rewrite.pipeline import compile_block, to_spark
+from rewrite.query.compilation import Compilation
+from rewrite.query.sql import conjunction, disjunction, is_null, literal, named, select
+from rewrite.results import OutputColumn, SparkQuery
+from rewrite.sources import CurrentRows
+
+_NEUTRAL = SessionConstants(datetime(1970, 1, 1, tzinfo=UTC), "UTC", "", "", "", None)
+
+
+def compile_key_lookup(
+    snapshot: TableSnapshot, wanted: Sequence[Sequence[ParameterValue]]
+) -> SparkQuery:
+    """Return the query for those of some keys that current rows have.
+
+    Args:
+        snapshot: The table.
+        wanted: Values of the key columns in key order.
+    """
+    compilation, rows = _current(snapshot)
+    conditions = [
+        conjunction(
+            [
+                equals(found.copy(), grouping_key(compile_parameter(value)))
+                for found, value in zip(rows.identity(), key, strict=True)
+            ]
+        )
+        for key in wanted
+    ]
+    where = disjunction([condition for condition in conditions if condition is not None])
+    query = select(_key_items(rows, snapshot.table.key), rows.item(), where)
+    return _finished(compilation, query, snapshot, len(wanted))
+
+
+def compile_duplicate_keys(before: TableSnapshot, added: TableSnapshot) -> SparkQuery:
+    """Return the query for one key that two sets of rows of the same table share."""
+    compilation, old = _current(before)
+    new = CurrentRows(compilation, added)
+    same = conjunction(
+        [equals(left, right) for left, right in zip(old.identity(), new.identity(), strict=True)]
+    )
+    query = select(_key_items(new, before.table.key), new.item())
+    query.append("joins", exp.Join(this=old.item(), on=same, kind="INNER"))
+    return _finished(compilation, query.limit(1), before, 1)
+
+
+def compile_shared_keys(snapshot: TableSnapshot, key: Sequence[int]) -> SparkQuery:
+    """Return the query for one value of future key columns that several current rows have."""
+    compilation, rows = _current(snapshot)
+    items = _key_items(rows, key)
+    groups = [grouping_key(rows.column(attnum)) for attnum in key]
+    query = select(items, rows.item())
+    query.set("group", exp.Group(expressions=[item.this.copy() for item in items] + groups))
+    several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=literal(1))
+    query.set("having", exp.Having(this=several))
+    return _finished(compilation, query.limit(1), snapshot, 1, key)
+
+
+def compile_null_keys(snapshot: TableSnapshot, attnum: int) -> SparkQuery:
+    """Return the query for one current row whose future key column is NULL."""
+    compilation, rows = _current(snapshot)
+    missing = is_null(rows.column(attnum).sql)
+    query = select([named(literal(1), "o1")], rows.item(), missing)
+    return _finished(compilation, query.limit(1), snapshot, 1, ())
+
+
+def _current(snapshot: TableSnapshot) -> tuple[Compilation, CurrentRows]:
+    context = RewriteContext({snapshot.table.relid: snapshot}, _NEUTRAL)
+    compilation = Compilation(context, compile_block)
+    return compilation, CurrentRows(compilation, snapshot)
+
+
+def _key_items(rows: CurrentRows, key: Sequence[int]) -> list[exp.Alias]:
+    return [named(rows.column(attnum).sql, f"o{n}") for n, attnum in enumerate(key, start=1)]
+
+
+def _finished(
+    compilation: Compilation,
+    query: exp.Select,
+    snapshot: TableSnapshot,
+    bound: int,
+    key: Sequence[int] | None = None,
+) -> SparkQuery:
+    table = snapshot.table
+    columns = [table.column(attnum) for attnum in (table.key if key is None else key)]
+    return SparkQuery(
+        to_spark(query),
+        tuple(
+            OutputColumn(column.name, column.type_oid, column.typmod, f"o{number}")
+            for number, column in enumerate(columns, start=1)
+        ),
+        tuple(compilation.sources.values()),
+        bound,
+        sum(compilation.rows.values()),
+    )
