@@ -1,4 +1,4 @@
-"""Reads PostgreSQL's printed node trees (``debug_print_rewritten``, ``pg_node_tree``) into frozen nodes.
+"""Reads node trees as PostgreSQL prints them (``debug_print_rewritten``, ``pg_node_tree``).
 
 Knows the notation of ``outfuncs.c`` and nothing about what the nodes mean.
 """
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Scalar: TypeAlias = bool | int | float | str | bytes | None
-Item: TypeAlias = "Node | Scalar | list[Item]"
 
 _TOKEN = re.compile(r"[(){}\[\]]|(?:[^\s(){}\[\]\\]|\\[\s\S])+")
 _ESCAPED = re.compile(r"\\([\s\S])")
@@ -42,7 +41,7 @@ class Node:
     """One node: its tag in upper case and its fields by PostgreSQL's own names."""
 
     tag: str
-    fields: dict[str, Item] = field(default_factory=dict)
+    fields: dict[str, "Item"] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> "Item":
         """Return the field; KeyError when PostgreSQL did not print it."""
@@ -98,13 +97,16 @@ class Node:
         return Node(self.tag, {**self.fields, **changes})
 
 
+Item: TypeAlias = Node | Scalar | list["Item"]
+
+
 def parse_item(text: str) -> Item:
-    """Parse one printed node, list or word.
+    r"""Parse one printed node, list or word.
 
     >>> parse_item("{VAR :varno 1 :varattno 2}").fields
     {'varno': 1, 'varattno': 2}
     >>> parse_item("{CONST :constlen 4 :constvalue 4 [ 1 -1 0 0 ]}")["constvalue"]
-    b'\\x01\\xff\\x00\\x00'
+    b'\x01\xff\x00\x00'
     """
     tokens = iter(_TOKEN.findall(_BROKEN_TOKEN.sub(r"\1", text)))
     result: list[Item] = []
