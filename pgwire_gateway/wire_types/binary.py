@@ -19,7 +19,7 @@ _ESCAPED = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
 
 
 def text(values: pa.Array, settings: EncodingSettings) -> pa.Array:
-    """Write ``\\x`` and hexadecimal digits, or the escape format."""
+    r"""Write ``\x`` and hexadecimal digits, or the escape format."""
     if settings.bytea_output == "escape":
         return pa.array([_escape(value) for value in values.to_pylist()], pa.binary())
     return join(b"\\x", hexadecimal(values))

@@ -47,11 +47,11 @@ def fixed(matrix: Octets, valid: Flags | None) -> pa.Array:
     return variable(matrix[valid], np.where(valid, width, 0), valid)
 
 
-def ragged(matrix: Octets, taken: Flags, valid: Flags | None) -> pa.Array:
-    """Return the bytes of each row that are marked as taken."""
+def ragged(matrix: Numbers, taken: Flags, valid: Flags | None) -> pa.Array:
+    """Return the numbers of each row that are marked as taken, as bytes."""
     if valid is not None:
         taken = taken & valid[:, np.newaxis]
-    return variable(matrix[taken], taken.sum(axis=1), valid)
+    return variable(matrix[taken], taken.sum(axis=1) * matrix.itemsize, valid)
 
 
 def variable(data: Numbers, lengths: Numbers, valid: Flags | None) -> pa.Array:
@@ -109,7 +109,7 @@ def lengths_of(array: pa.Array) -> Numbers:
 
 
 def octets_of(array: pa.Array) -> Octets:
-    """View the data of a Binary or String array from its first to its last value, NULLs left out."""
+    """View the bytes of a Binary or String array, those of NULL values left out."""
     offsets = offsets_of(array)
     data = array.buffers()[2]
     if data is None:

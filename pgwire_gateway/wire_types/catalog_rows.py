@@ -1,8 +1,8 @@
 """Rows kept in the catalog: transfer forms to Arrow storage types, and Arrow to input text."""
 
 import json
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
@@ -17,7 +17,6 @@ from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn
 from pgwire_gateway.wire_types.settings import EncodingSettings
 from pgwire_gateway.wire_types.transfer_forms import from_json
 from pgwire_gateway.wire_types.versions import (
-    IDENTITY,
     SUBSEQUENT,
     VERSION,
     VERSION_TYPE,
@@ -95,11 +94,7 @@ def input_columns(
         for name, type_oid in columns
     ]
     return [
-        [
-            text
-            for part in parts
-            for text in as_text(as_binary(column.encode(part))).to_pylist()
-        ]
+        [text for part in parts for text in as_text(as_binary(column.encode(part))).to_pylist()]
         for column in encoders
     ]
 
@@ -123,32 +118,27 @@ def key_texts(batch: pa.RecordBatch, types: Sequence[int]) -> list[list[str]]:
 
 def key_values(types: Sequence[int], key: Iterable[Any]) -> tuple[Any, ...]:
     """Return a key given in transfer forms as the Python values of statement parameters."""
-    return tuple(_python(value, type_oid) for type_oid, value in zip(types, key, strict=True))
+    return tuple(
+        None if value is None else _PYTHON_FORMS.get(type_oid, _as_it_is)(value)
+        for type_oid, value in zip(types, key, strict=True)
+    )
 
 
-def _python(value: Any, type_oid: int) -> Any:  # noqa: ANN401, PLR0911  any type of parameter
-    if value is None:
-        return None
-    match type_oid:
-        case type_oids.NUMERIC:
-            return Decimal(value)
-        case type_oids.UUID:
-            return UUID(value)
-        case type_oids.DATE:
-            return (_EPOCH + timedelta(days=value)).date()
-        case type_oids.TIME:
-            return (_EPOCH + timedelta(microseconds=value)).time()
-        case type_oids.TIMESTAMP:
-            return (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=None)
-        case type_oids.TIMESTAMPTZ:
-            return _EPOCH + timedelta(microseconds=value)
-        case type_oids.FLOAT4 | type_oids.FLOAT8:
-            return float(value)
-        case type_oids.INTERVAL:
-            return tuple(map(int, value.split()))
-        case type_oids.BYTEA:
-            return bytes.fromhex(value)
-        case _ if type_oid in type_oids.ELEMENT_OF_ARRAY:
-            return from_json([value], type_oid, -1)[0].as_py()
-        case _:
-            return value
+def _as_it_is(value: object) -> object:
+    return value
+
+
+_PYTHON_FORMS: dict[int, Callable[[Any], Any]] = {
+    type_oids.NUMERIC: Decimal,
+    type_oids.UUID: UUID,
+    type_oids.DATE: lambda days: (_EPOCH + timedelta(days=days)).date(),
+    type_oids.TIME: lambda microseconds: (_EPOCH + timedelta(microseconds=microseconds)).time(),
+    type_oids.TIMESTAMP: lambda microseconds: (
+        _EPOCH.replace(tzinfo=None) + timedelta(microseconds=microseconds)
+    ),
+    type_oids.TIMESTAMPTZ: lambda microseconds: _EPOCH + timedelta(microseconds=microseconds),
+    type_oids.FLOAT4: float,
+    type_oids.FLOAT8: float,
+    type_oids.INTERVAL: lambda text: tuple(map(int, text.split())),
+    type_oids.BYTEA: bytes.fromhex,
+}

@@ -68,7 +68,7 @@ class CopyEncoder:
 
     @property
     def format_code(self) -> int:
-        """Overall format for CopyOutResponse, also that of each column: 0 text and CSV, 1 binary."""
+        """Format of CopyOutResponse and of each column in it: 0 for text and CSV, 1 for binary."""
         return int(self._options.format == "binary")
 
     def header(self) -> bytes:

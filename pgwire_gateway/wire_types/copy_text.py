@@ -43,8 +43,8 @@ def csv_field(  # noqa: PLR0913
 ) -> pa.Array:
     r"""Quote text for COPY's CSV format.
 
-    ``forced`` quotes all values but NULL; ``alone`` tells that the row has no other field, where ``\.``
-    would read as end of data.
+    ``forced`` quotes all values but NULL; ``alone`` tells that the row has no other field, where
+    ``\.`` would read as end of data.
     """
     written = as_text(as_binary(values))
     needed = pc.equal(written, null)

@@ -1,6 +1,7 @@
 """Dates and times one by one, in any DateStyle and for any year PostgreSQL knows.
 
-Follows EncodeDateOnly, EncodeTimeOnly, EncodeDateTime and EncodeTimezone of PostgreSQL's datetime.c.
+Follows EncodeDateOnly, EncodeTimeOnly, EncodeDateTime and EncodeTimezone of PostgreSQL's
+datetime.c.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """date, time, timestamp and timestamptz columns.
 
 In ISO style the years 1 to 9999 are written by Arrow's own kernels; other styles and years one
-by one. The smallest and the largest stored number stand for -infinity and infinity, as in PostgreSQL.
+by one. The smallest and the largest stored number stand for -infinity and infinity, as in
+PostgreSQL.
 """
 
 from collections.abc import Callable

@@ -13,6 +13,7 @@ from pgwire_gateway.wire_types import (
     booleans,
     datetimes,
     decimals,
+    decimals_binary,
     floats,
     integers,
     intervals,
@@ -70,7 +71,7 @@ _CODECS: dict[int, Codec] = {
     type_oids.TIMESTAMP: Codec(datetimes.timestamp_column, _TIMESTAMP_BINARY),
     type_oids.TIMESTAMPTZ: Codec(datetimes.timestamptz_column, _TIMESTAMP_BINARY),
     type_oids.INTERVAL: Codec(intervals.text, intervals.binary),
-    type_oids.NUMERIC: Codec(decimals.text, decimals.binary),
+    type_oids.NUMERIC: Codec(decimals.text, decimals_binary.binary),
     type_oids.UUID: Codec(uuids.text, uuids.binary),
     type_oids.JSONB: Codec(json_values.text, json_values.jsonb_binary),
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pgwire_gateway.wire_types import decimals
+from pgwire_gateway.wire_types import decimals, decimals_binary
 from pgwire_gateway.wire_types.arrays import Encode
 from pgwire_gateway.wire_types.registry import encoder
 from pgwire_gateway.wire_types.row_framing import field_pieces, messages
@@ -48,10 +48,11 @@ class ColumnEncoder:
         """Return the values of a batch as Binary, String or FixedSizeBinary array."""
         column = self._column
         values = conform(batch.column(column.column), column.type_oid, column.typmod)
-        if column.scale is not None:
-            scale = batch.column(column.scale) if isinstance(column.scale, str) else column.scale
-            values = decimals.display(values, scale)
-        return self._encode(values, self._settings)
+        if column.scale is None:
+            return self._encode(values, self._settings)
+        scale = batch.column(column.scale) if isinstance(column.scale, str) else column.scale
+        show = decimals_binary.binary_display if column.format_code else decimals.display
+        return show(values, scale)
 
 
 class RowEncoder:

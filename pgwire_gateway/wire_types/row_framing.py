@@ -1,8 +1,8 @@
 """Values of many rows to a run of messages: letter, length, payload.
 
-A payload is a sequence of pieces: constant bytes, or one value per row. Pieces of constant width are
-laid into one matrix, the others joined to it row by row; the data buffer of the result is
-the finished run.
+A payload is a sequence of pieces: constant bytes, or one value per row. Pieces of constant width
+are laid into one matrix, the others joined to it row by row; the data buffer of the result is the
+finished run.
 """
 
 from collections.abc import Iterator, Sequence

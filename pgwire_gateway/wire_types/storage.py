@@ -50,7 +50,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
     """Tell whether a numeric, or an array of them, can be encoded as it is."""
     if pa.types.is_list(kind):
         return _is_numeric(kind.value_type)
-    return pa.types.is_decimal(kind) or pa.types.is_string(kind)
+    return bool(pa.types.is_decimal(kind) or pa.types.is_string(kind))
 
 
 def _castable(kind: pa.DataType, expected: pa.DataType) -> bool:
@@ -65,12 +65,13 @@ def _castable(kind: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
+    return kind in {pa.string(), pa.large_string(), pa.string_view()}
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or kind == pa.binary_view()
+    return kind in {pa.binary(), pa.large_binary(), pa.binary_view()}
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

@@ -23,7 +23,7 @@ Seconds = npt.NDArray[np.int64]
 
 _CYCLE = 146_097 * 86_400
 """Seconds of 400 years, after which the Gregorian calendar and every rule repeat."""
-_RULES_FROM, _RULES_UNTIL = 1900, 2500
+_RULES_FROM, _RULES_UNTIL = 1970, 2500
 """Years for which a rule is spelled out; later instants are mapped back by whole cycles."""
 _END = seconds_of_year(_RULES_UNTIL)
 
@@ -40,14 +40,16 @@ class TimeZone:
     """Seconds east of Greenwich, by kind."""
     abbreviations: tuple[str, ...]
     """Abbreviation in force, by kind."""
+    periodic: bool
+    """True when one rule holds for all years, also those before its first transition."""
 
     def kinds_at(self, instants: Seconds) -> npt.NDArray[np.intp]:
         """Return the kind of local time in force at each instant."""
         if not len(self.transitions):
             return np.broadcast_to(self.kinds, instants.shape)
-        late = instants >= _END
-        if late.any():
-            instants = np.where(late, (instants - _END) % _CYCLE + _END - _CYCLE, instants)
+        repeated = self.periodic | (instants >= _END)
+        if repeated.any():
+            instants = np.where(repeated, (instants - _END) % _CYCLE + _END - _CYCLE, instants)
         return self.kinds[np.searchsorted(self.transitions, instants, side="right")]
 
 
@@ -64,7 +66,7 @@ def load(name: str, directory: str | None = None) -> TimeZone:
     if data is not None:
         return _from_file(data)
     try:
-        return _from_rule(parse(name))
+        return _from_rule(parse(name.upper()))
     except ValueError:
         raise GatewayError(
             f'invalid value for parameter "TimeZone": "{name}"',
@@ -135,6 +137,7 @@ def _assemble(
     rule: DaylightRule | None,
 ) -> TimeZone:
     """Continue explicit transitions by a rule."""
+    periodic = not transitions
     last = transitions[-1] if transitions else -(2**62)
     if rule is not None and rule.has_daylight:
         for instant, offset, name in rule.transitions(_RULES_FROM, _RULES_UNTIL):
@@ -148,4 +151,5 @@ def _assemble(
         np.array(indexes, np.intp),
         np.array([offset for offset, _ in kinds], np.int64),
         tuple(name for _, name in kinds),
+        periodic,
     )
