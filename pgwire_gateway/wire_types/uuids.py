@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pgwire_gateway.wire_types.binary import NIBBLE
-from pgwire_gateway.wire_types.buffers import Octets, fixed, octets_of, validity
+from pgwire_gateway.wire_types.buffers import fixed, octets_of, validity
 from pgwire_gateway.wire_types.settings import EncodingSettings
 
 _NIL = "00000000-0000-0000-0000-000000000000"
@@ -22,5 +22,5 @@ def binary(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
     valid = validity(values)
     filled = pc.fill_null(values, _NIL) if valid is not None else values
     nibbles = NIBBLE[octets_of(filled).reshape(len(values), len(_NIL))[:, _DIGITS]]
-    octets: Octets = nibbles[:, 0::2] << 4 | nibbles[:, 1::2]
+    octets = (nibbles[:, 0::2] << 4 | nibbles[:, 1::2]).astype(np.uint8)
     return fixed(octets, valid)
