@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         "serve",
         help="start the gateway",
         epilog="Each option can also be given as PGWIRE_GATEWAY_<NAME> in the environment or as a "
-        "key of the TOML file; the command line wins over the environment, which wins over the file.",
+        "key of the TOML file; the command line wins over the environment, and that over the file.",
     )
     serve.add_argument("--host", help="address to listen on (127.0.0.1)")
     serve.add_argument("--port", type=int, help="port to listen on (5433)")

@@ -9,6 +9,7 @@ from buenavista.postgres import BuenaVistaHandler
 from pgwire_gateway import errors
 from pgwire_gateway.channel import ClientConnection
 from pgwire_gateway.errors import FATAL
+from pgwire_gateway.messages.errors import MessageLengthError
 from pgwire_gateway.messages.simple_query import Terminate
 from pgwire_gateway.session import dispatch
 
@@ -29,7 +30,8 @@ class ClientHandler(BuenaVistaHandler):  # type: ignore[misc]
         connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self._serve(connection)
-        except (EOFError, OSError):
+        except (EOFError, OSError, MessageLengthError):
+            # PostgreSQL, too, closes without a word when a message's length cannot be right.
             logger.debug("client hung up")
         except Exception as error:  # noqa: BLE001 - the last resort of a connection's thread
             self._send_fatal(connection, error)

@@ -65,4 +65,4 @@ def _response(
     severity: str, sqlstate: str, message: str, fields: dict[str, str] | None = None
 ) -> ErrorResponse:
     head = {"S": severity, "V": severity, "C": sqlstate, "M": message}
-    return ErrorResponse(tuple((head | (fields or {})).items()))
+    return ErrorResponse.of(head | (fields or {}))

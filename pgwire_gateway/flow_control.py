@@ -1,4 +1,4 @@
-"""Output that never grows: bytes are gathered into large writes, and a slow reader blocks its own thread.
+"""Output that never grows: gathered into large writes, it blocks the thread of a slow reader.
 
 Knows a socket and bytes, nothing of messages.
 """

@@ -135,7 +135,7 @@ class GatewayServer(BuenaVistaServer):  # type: ignore[misc]
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         """Log what a connection's thread did not handle itself."""
-        logger.exception("connection failed")
+        logger.error("connection failed", exc_info=True)  # noqa: LOG014 - called while handling
 
     def service_actions(self) -> None:
         """Look after connections between two accepts."""
@@ -161,8 +161,7 @@ class Gateway:
     @property
     def port(self) -> int:
         """The port listened on."""
-        assert self._listener is not None
-        return self._listener.port
+        return self._listener.port if self._listener else self.config.port
 
     def start(self) -> None:
         """Bring up catalog, Spark and listener.

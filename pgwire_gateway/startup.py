@@ -63,9 +63,8 @@ def negotiate(connection: ClientConnection, message: StartupMessage) -> Protocol
     unknown = tuple(
         name for name, _ in message.parameters if name.startswith(PROTOCOL_OPTION_PREFIX)
     )
-    # 3.1 was never a version of its own: PostgreSQL takes it for 3.0.
-    spoken = PG_PROTOCOL_LATEST if requested >= PG_PROTOCOL_LATEST else PG_PROTOCOL_EARLIEST
-    if requested not in {spoken} or unknown:
+    spoken = min(requested, PG_PROTOCOL_LATEST)
+    if requested > spoken or unknown:
         connection.send(NegotiateProtocolVersion(spoken, unknown))
     return spoken
 

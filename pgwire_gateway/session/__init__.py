@@ -1,1 +1,1 @@
-"""What a connected client may do: statements, portals, transactions, COPY; knows messages, no sockets."""
+"""What a connected client may do: statements, portals, transactions, COPY; knows no sockets."""

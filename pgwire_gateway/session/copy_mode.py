@@ -4,12 +4,17 @@ Follows "COPY Operations" of PostgreSQL's protocol chapter. Lines coming in are 
 whose errors the client sees; rows going out of journals are encoded here.
 """
 
+from contextlib import suppress
+from dataclasses import replace
+
+from catalog import names
 from catalog import sqlstate as codes
 from catalog.connections import CopyIn
-from catalog.errors import GatewayError
+from catalog.errors import CatalogError, GatewayError
 from catalog.results import RelationKind
 from catalog.statements import Statement
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.copy_data import (
     CopyData,
     CopyDone,
@@ -20,6 +25,7 @@ from pgwire_gateway.messages.copy_data import (
 from pgwire_gateway.messages.extended_query import Flush, Sync
 from pgwire_gateway.messages.simple_query import Terminate
 from pgwire_gateway.session import reads, router
+from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
@@ -27,83 +33,87 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 
+COPY_MESSAGES = frozenset({CopyData, CopyDone, CopyFail, Flush, Sync})
+"""Messages a client may send while it copies; Flush and Sync mean nothing then."""
 
-def copy(
-    session: ClientSession, statement: Statement, running: RunningStatement
-) -> StatementResult:
+
+def copy(call: Invocation) -> StatementResult:
     """Run a COPY statement to its end."""
-    if statement.details["direction"] == "from":
-        return _copy_from(session, statement, running)
-    return _copy_to(session, statement, running)
+    if call.statement.details["direction"] == "from":
+        return _copy_from(call)
+    return _copy_to(call)
 
 
-def _copy_from(
-    session: ClientSession, statement: Statement, running: RunningStatement
-) -> StatementResult:
-    services = session.services
-    relid = session.catalog.relation_oid(statement.details["relation"])
-    relation = session.catalog.relations([relid])[relid] if relid else None
-    journaled = relation is not None and relation.kind is RelationKind.JOURNALED
+def _copy_from(call: Invocation) -> StatementResult:
+    session = call.session
+    relid = names.relation_oid(session.catalog, call.statement.details["relation"])
+    journaled = session.catalog.relations([relid])[relid].kind is RelationKind.JOURNALED
     session.transaction.begin_implicit()
     writer = None
-    if journaled and relid:
-        writer = JournalWriter(session, services, relid, running)
+    if journaled:
+        writer = JournalWriter(session, relid, call.running)
         session.catalog.begin_write([relid])
-    incoming = session.catalog.copy_in(statement.text)
+    incoming = session.catalog.copy_in(call.statement.text)
     session.send(CopyInResponse(incoming.overall_format, incoming.formats))
     session.frontend.flush()
-    tag = _receive(session, incoming, running)
-    if writer is not None and relid:
-        receipt = session.catalog.capture(relid, services.config.inline_rows)
-        writer.settle(receipt)
+    tag = _receive(session, incoming, call.running)
+    if writer is not None:
+        writer.settle(session.catalog.capture(relid, call.services.config.inline_rows))
     return StatementResult(None, NoRows(), lambda _: tag)
 
 
 def _receive(session: ClientSession, incoming: CopyIn, running: RunningStatement) -> str:
     """Pass the client's data on until it says that there is no more; return the command tag."""
+    while True:
+        frame = _next_frame(session, incoming, running)
+        if frame.message_class is CopyData:
+            incoming.write(frame.body)
+        elif frame.message_class is CopyDone:
+            return incoming.finish()
+        elif frame.message_class is CopyFail:
+            incoming.fail(f"COPY from stdin failed: {CopyFail.decode(frame.body).message}")
+
+
+def _next_frame(
+    session: ClientSession, incoming: CopyIn, running: RunningStatement
+) -> Frame[FrontendMessage]:
+    """Wait for a message that belongs to the COPY; any other way out ends the COPY first."""
     try:
-        while True:
-            frame = session.frontend.receive()
-            running.check()
-            kind = frame.message_class
-            if kind is CopyData:
-                incoming.write(frame.body)
-            elif kind is CopyDone:
-                return incoming.finish()
-            elif kind is CopyFail:
-                message = frame.decode()
-                assert isinstance(message, CopyFail)
-                incoming.fail(f"COPY from stdin failed: {message.message}")
-            elif kind not in {Flush, Sync}:
-                if kind is Terminate:
-                    raise EOFError
-                raise GatewayError(
-                    f"unexpected message type 0x{kind.type_byte[0]:02X} during COPY from stdin",
-                    sqlstate=codes.PROTOCOL_VIOLATION,
-                )
-    except BaseException:
-        incoming.abandon()
+        frame = session.frontend.receive()
+        running.check()
+        if frame.message_class not in COPY_MESSAGES:
+            raise _unexpected(frame.message_class)
+    except BaseException as error:
+        with suppress(CatalogError):
+            incoming.fail(str(error))
         raise
+    return frame
 
 
-def _copy_to(
-    session: ClientSession, statement: Statement, running: RunningStatement
-) -> StatementResult:
-    query = Statement(
-        statement.details["query"], 0, statement.details["query_kind"], statement.relations
+def _unexpected(kind: type[FrontendMessage]) -> Exception:
+    if kind is Terminate:
+        return EOFError()
+    return GatewayError(
+        f"unexpected message type 0x{kind.type_byte[0]:02X} during COPY from stdin",
+        sqlstate=codes.PROTOCOL_VIOLATION,
     )
+
+
+def _copy_to(call: Invocation) -> StatementResult:
+    session, details = call.session, call.statement.details
+    query = Statement(details["query"], 0, details["query_kind"], call.statement.relations)
     plan = router.plan(session.catalog, query, (), "")
     if plan.route is Route.CATALOG:
-        return _pass_on(session, statement)
+        return _pass_on(session, call.statement)
     if plan.route is not Route.READ:
         raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
-    compiled, batches = reads.start(session, session.services, plan, (), running)
-    assert plan.analysis is not None
-    columns = plan.analysis.columns or ()
+    reading = replace(call, plan=plan)
+    compiled, batches = reads.start(reading)
+    columns = reading.columns or ()
     encoder = CopyEncoder(
         reads.wire_columns(compiled.columns, [0] * len(columns)),
         [column.name for column in columns],
-        CopyOptions(**statement.details["options"]),
+        CopyOptions(**details["options"]),
         reads.encoding_settings(session, compiled.columns),
     )
     rows = 0

@@ -33,7 +33,7 @@ def on_frame(session: ClientSession, frame: Frame[FrontendMessage]) -> None:
             session.ready_for_query()
 
 
-def on_function_call(session: ClientSession, message: FunctionCall) -> None:
+def on_function_call(_session: ClientSession, _message: FunctionCall) -> None:
     """Refuse the function call sub-protocol, which PostgreSQL's documentation calls obsolete."""
     raise UnsupportedError("the function call protocol is not supported")
 

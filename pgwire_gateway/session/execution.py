@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from catalog.errors import GatewayError
-from catalog.statements import Statement, StatementKind, split
-from pgwire_gateway.session import changes, commands, inserts, reads
+from catalog.statements import StatementKind, split
+from pgwire_gateway.session import changes, commands, inserts, reads, router
+from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
-from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
+from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import LocalRows, field_descriptions
-from pgwire_gateway.session.router import plan as make_plan
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.executor import RunningStatement
 
 
-def execute(
+def execute(  # noqa: PLR0913 - a portal has this many parts
     session: ClientSession,
     plan: Plan,
     values: Sequence[bytes | None] = (),
@@ -23,114 +23,86 @@ def execute(
     *,
     alone: bool = True,
 ) -> StatementResult:
-    """Run a statement.
-
-    Args:
-        session: Who runs it.
-        plan: The statement, analysed.
-        values: Parameter values as bound.
-        formats: Format code of each value.
-        result_formats: Format codes asked for the result.
-        alone: True when no other statement belongs to its implicit transaction.
+    """Run a statement; see :class:`Invocation` for the arguments.
 
     Raises:
         GatewayError: Whatever went wrong, with PostgreSQL's SQLSTATE.
     """
     if not ends_transaction(plan.statement):
         session.transaction.require_not_failed()
-    statement = RunningStatement()
-    session.running = statement
+    running = RunningStatement()
+    session.running = running
+    call = Invocation(session, plan, running, values, formats, result_formats, alone)
     try:
-        return _dispatch(session, plan, values, formats, result_formats, statement, alone)
+        return _dispatch(call)
     except GatewayError as error:
         raise position_error(error, plan.statement) from error
 
 
-def _dispatch(  # noqa: PLR0913 - the full description of one execution
-    session: ClientSession,
-    plan: Plan,
-    values: Sequence[bytes | None],
-    formats: Sequence[int],
-    result_formats: Sequence[int],
-    statement: RunningStatement,
-    alone: bool,
-) -> StatementResult:
-    services = session.services
-    if plan.statement.kind in {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}:
-        return create_table_as(session, plan.statement, statement)
-    if plan.route is Route.COMMAND:
-        return commands.run(session, plan.statement, statement, alone=alone)
-    if plan.route is Route.CATALOG:
-        if not alone:
-            session.transaction.begin_implicit()
-        return local(session, plan, values, formats, result_formats)
-    plan = refresh(session, plan)
-    if not alone:
-        session.transaction.begin_implicit()
-    if plan.route is Route.INSERT:
-        return inserts.insert(session, services, plan, values, formats, result_formats, statement)
-    bound = reads.bind(session, plan, values, formats)
-    if plan.route is Route.READ:
-        return reads.read(session, services, plan, bound, result_formats, statement)
-    if plan.route is Route.INSERT_QUERY:
-        return inserts.insert_query(session, services, plan, bound, result_formats, statement)
-    return changes.change(session, services, plan, bound, result_formats, statement)
+def _dispatch(call: Invocation) -> StatementResult:
+    if call.statement.kind in {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}:
+        return create_table_as(call)
+    if call.plan.route is Route.COMMAND:
+        return commands.run(call)
+    if not call.alone:
+        call.session.transaction.begin_implicit()
+    if call.plan.route is Route.CATALOG:
+        return local(call)
+    call = refreshed(call)
+    return ROUTES[call.plan.route](call)
 
 
-def create_table_as(
-    session: ClientSession, statement: Statement, running: RunningStatement
-) -> StatementResult:
+def create_table_as(call: Invocation) -> StatementResult:
     """Create the table without rows, then insert what the query yields."""
-    details = statement.details
+    details = call.statement.details
+    session = call.session
     session.transaction.begin_implicit()
-    definition = replace(statement, text=details["definition"])
-    created = commands.pass_on(session, definition, running, alone=False)
+    created = commands.pass_on(session, details["definition"])
     if not details["with_data"] or "skipping" in created.status():
         return created
-    insert = make_plan(session.catalog, split(details["insert"])[0], (), "")
+    insert = router.plan(session.catalog, split(details["insert"])[0], (), "")
     result = execute(session, insert, alone=False)
     rows = result.status().rpartition(" ")[2]
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
 
 
-def refresh(session: ClientSession, plan: Plan) -> Plan:
+def refreshed(call: Invocation) -> Invocation:
     """Plan again when a definition changed since the statement was prepared."""
-    if plan.definitions == session.catalog.definitions():
-        return plan
-    oids = plan.analysis.parameter_oids if plan.analysis else ()
-    fresh = make_plan(session.catalog, plan.statement, oids, "")
-    return replace(fresh, prepared="")
+    if call.plan.definitions == call.session.catalog.definitions():
+        return call
+    plan = router.plan(call.session.catalog, call.statement, call.parameter_oids, "")
+    return replace(call, plan=plan)
 
 
-def local(
-    session: ClientSession,
-    plan: Plan,
-    values: Sequence[bytes | None],
-    formats: Sequence[int],
-    result_formats: Sequence[int],
-) -> StatementResult:
+def local(call: Invocation) -> StatementResult:
     """Let PostgreSQL evaluate a statement and pass its rows on."""
-    catalog = session.catalog
-    columns = plan.analysis.columns if plan.analysis else None
-    codes = set(format_codes(result_formats, len(columns or ())))
-    code = codes.pop() if len(codes) == 1 else 0
-    if plan.prepared:
-        result = catalog.execute_prepared(plan.prepared, values, formats, code)
-    elif values:
-        oids = plan.analysis.parameter_oids if plan.analysis else ()
+    catalog = call.session.catalog
+    code = call.catalog_format
+    if call.plan.prepared:
+        result = catalog.execute_prepared(call.plan.prepared, call.values, call.formats, code)
+    elif call.values:
         result = catalog.execute_parameters(
-            plan.statement.text,
-            values,
-            parameter_oids=oids,
-            formats=formats,
+            call.statement.text,
+            call.values,
+            parameter_oids=call.parameter_oids,
+            formats=call.formats,
             result_format=code,
         )
     else:
-        result = catalog.execute(plan.statement.text, result_formats=code)
+        result = catalog.execute(call.statement.text, result_format=code)
     rows = LocalRows(result)
-    described = result.columns
-    if described is None:
+    if result.columns is None:
         for _ in rows.take(0):
             pass
         return StatementResult(None, rows, rows.tag)
-    return StatementResult(field_descriptions(described, result_formats), rows, rows.tag)
+    return StatementResult(field_descriptions(result.columns, call.result_formats), rows, rows.tag)
+
+
+ROUTES = {
+    Route.CATALOG: local,
+    Route.READ: reads.read,
+    Route.INSERT: inserts.insert,
+    Route.INSERT_QUERY: inserts.insert_query,
+    Route.CHANGE: changes.change,
+}
+"""What executes each route."""

@@ -107,7 +107,7 @@ def on_execute(session: ClientSession, message: Execute) -> None:
     if portal.statement.plan is None:
         session.send(EmptyQueryResponse())
         return
-    if portal.state is PortalState.READY:
+    if portal.result is None:
         portal.result = execution.execute(
             session,
             portal.statement.plan,
@@ -117,7 +117,6 @@ def on_execute(session: ClientSession, message: Execute) -> None:
             alone=not session.transaction.open and session.frontend.next_received() is Sync,
         )
     result = portal.result
-    assert result is not None
     taken = 0
     if portal.state is not PortalState.DONE:
         for data, rows in result.rows.take(max(message.maximum_rows, 0)):

@@ -10,7 +10,6 @@ from catalog.model import JournalTable, Segment, SegmentKind
 from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session.observation import Observation, Observer
-from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.writer import SegmentWriter
@@ -24,18 +23,12 @@ from rewrite.results import RowChange, SparkQuery
 class JournalWriter:
     """Writes of one statement to one journaled table, inside the session's transaction."""
 
-    def __init__(
-        self,
-        session: ClientSession,
-        services: Services,
-        relid: int,
-        statement: RunningStatement,
-    ) -> None:
+    def __init__(self, session: ClientSession, relid: int, statement: RunningStatement) -> None:
         self._session = session
-        self._services = services
+        self._services = session.services
         self._relid = relid
         self._statement = statement
-        self._observer = Observer(session, services)
+        self._observer = Observer(session)
         session.transaction.written.add(relid)
 
     def settle(self, receipt: CaptureReceipt) -> None:
@@ -96,7 +89,8 @@ class JournalWriter:
             segment = writer.finish(self._statement)
             if segment is None:
                 return None
-            return self._session.catalog.publish(self._relid, version, [segment])[0]
+            self._session.catalog.publish(self._relid, version, [segment])
+            return segment
         except BaseException:
             writer.abort()
             raise
@@ -134,7 +128,8 @@ class JournalWriter:
             if self._found(keys.compile_null_keys(snapshot, attnum), observation) is not None:
                 column = snapshot.table.column(attnum)
                 raise GatewayError(
-                    f'column "{column.name}" of relation "{snapshot.table.name}" contains null values',
+                    f'column "{column.name}" of relation "{snapshot.table.name}" '
+                    "contains null values",
                     sqlstate=codes.NOT_NULL_VIOLATION,
                 )
         types = [snapshot.table.column(attnum).type_oid for attnum in key]

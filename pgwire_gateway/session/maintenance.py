@@ -3,16 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from catalog import names
+from catalog.model import TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.compactor import Compaction
 from pgwire_gateway.spark.executor import RunningStatement
 
 
 def vacuum(
-    session: ClientSession, names: Sequence[RelationName], running: RunningStatement
+    session: ClientSession, relations: Sequence[RelationName], running: RunningStatement
 ) -> None:
     """Compact the journals named, or all of the database the role may maintain.
 
@@ -22,14 +25,18 @@ def vacuum(
         GatewayError: PostgreSQL's errors for names and privileges.
     """
     catalog = session.catalog
-    relids = [catalog.relation_oid(name) for name in names]
-    for relid in relids if names else catalog.maintainable_tables():
-        kinds = catalog.relations([relid])
-        if relid in kinds and kinds[relid].kind is RelationKind.JOURNALED:
-            catalog.require_maintain(relid)
-            session.transaction.begin_implicit()
-            compact(session, relid, running)
-            session.transaction.end_implicit()
+    named = [names.relation_oid(catalog, relation) for relation in relations]
+    for relid in named or names.maintainable_tables(catalog):
+        relation = catalog.relations([relid]).get(relid)
+        if relation is None or relation.kind is not RelationKind.JOURNALED:
+            continue
+        if not names.may_maintain(catalog, relid):
+            warning = f'permission denied to vacuum "{relation.name}", skipping it'
+            session.warn(warning)
+            continue
+        session.transaction.begin_implicit()
+        compact(session, relid, running)
+        session.transaction.end_implicit()
 
 
 def compact(session: ClientSession, relid: int, running: RunningStatement) -> None:
@@ -50,17 +57,27 @@ def complete_pending_keys(session: ClientSession, running: RunningStatement) -> 
         GatewayError: 23505 or 23502 when the rows do not fit the key.
     """
     for relid, key in session.catalog.pending_keys().items():
-        JournalWriter(session, session.services, relid, running).require_unique(key)
+        JournalWriter(session, relid, running).require_unique(key)
         compact(session, relid, running)
-        snapshot = Observer(session, session.services).observe([relid]).result.snapshots[relid]
+        snapshot = Observer(session).observe([relid]).result.snapshots[relid]
         keyed = replace(snapshot, table=replace(snapshot.table, key=key))
         rekeyed = session.services.compactor.compact(keyed, None, running)
-        session.catalog.replace(relid, rekeyed.added, rekeyed.retired, rekeyed.tail_version)
+        _replace(session, snapshot, rekeyed)
         session.catalog.set_key(relid)
 
 
+def _replace(session: ClientSession, snapshot: TableSnapshot, compaction: Compaction) -> None:
+    session.catalog.replace(
+        snapshot.table.relid,
+        compaction.added,
+        compaction.retired,
+        compaction.tail_version,
+        expected_state=snapshot.state,
+    )
+
+
 def _observe_locked(session: ClientSession, relid: int) -> Observation:
-    observer = Observer(session, session.services)
+    observer = Observer(session)
     requests = observer.requests([relid])
     session.transaction.written.add(relid)
     _, result = session.catalog.begin_write([relid], requests)

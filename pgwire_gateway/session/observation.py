@@ -9,7 +9,6 @@ from typing import Any
 from catalog.model import Segment, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
 from pgwire_gateway.session.plans import Plan
-from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.executor import Batches, RunningStatement
 from pgwire_gateway.spark.relations import Relation
@@ -78,9 +77,9 @@ class Observation:
 class Observer:
     """Reads snapshots for one session and runs queries against them."""
 
-    def __init__(self, session: ClientSession, services: Services) -> None:
+    def __init__(self, session: ClientSession) -> None:
         self._session = session
-        self._services = services
+        self._services = session.services
 
     def observe(self, relids: Iterable[int], check: str | None = None) -> Observation:
         """Return what a statement beginning now sees, checking its privileges on the way.

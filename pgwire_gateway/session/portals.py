@@ -21,7 +21,7 @@ class RowStream(Protocol):
     """True when no row is left."""
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
-        """Yield runs of DataRow messages and their number of rows; at most ``limit`` rows, 0 all."""
+        """Yield runs of DataRow messages with their numbers of rows; ``limit`` rows, 0 all."""
 
     def close(self) -> None:
         """Release what produces the rows; cancels work still going on."""

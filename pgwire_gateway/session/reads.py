@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
+from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observer
-from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.portals import StatementResult, format_codes
 from pgwire_gateway.session.results import SparkRows, field_descriptions
-from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.executor import Batches, RunningStatement
+from pgwire_gateway.spark.executor import Batches
 from pgwire_gateway.wire_types import parameters as wire_parameters
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
 from rewrite import pipeline
@@ -16,6 +15,10 @@ from rewrite.context import ParameterValue
 from rewrite.results import OutputColumn, SparkQuery
 
 BINARY = 1
+"""Format code of values in binary."""
+
+ISO_SETTINGS = EncodingSettings()
+"""Styles any session of PostgreSQL reads, whatever its own are."""
 
 UNREPORTED_SETTINGS = (
     "SELECT current_setting('bytea_output'), current_setting('extra_float_digits')"
@@ -25,37 +28,21 @@ STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022})
 """Types written according to settings PostgreSQL does not report: bytea, floats and their arrays."""
 
 
-def read(
-    session: ClientSession,
-    services: Services,
-    plan: Plan,
-    bound: tuple[ParameterValue, ...],
-    result_formats: Sequence[int],
-    statement: RunningStatement,
-) -> StatementResult:
+def read(call: Invocation) -> StatementResult:
     """Run a SELECT; its rows are computed while they are taken."""
-    assert plan.query is not None
-    assert plan.analysis is not None
-    assert plan.analysis.columns is not None
-    query, batches = start(session, services, plan, bound, statement)
-    rows = SparkRows(batches, encoder(session, query.columns, result_formats))
-    columns = field_descriptions(plan.analysis.columns, result_formats)
+    query, batches = start(call)
+    rows = SparkRows(batches, encoder(call.session, query.columns, call.result_formats))
+    columns = field_descriptions(call.columns or (), call.result_formats)
     return StatementResult(columns, rows, "SELECT {}".format)
 
 
-def start(
-    session: ClientSession,
-    services: Services,
-    plan: Plan,
-    bound: tuple[ParameterValue, ...],
-    statement: RunningStatement,
-) -> tuple[SparkQuery, Batches]:
+def start(call: Invocation) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees now and start it."""
-    assert plan.query is not None
-    observer = Observer(session, services)
-    observation = observer.observe(plan.tables, check=plan.statement.text)
-    query = pipeline.compile_query(plan.query, observer.context(plan, observation, bound))
-    return query, observer.run(query, observation, statement)
+    bound = bind(call)
+    observer = Observer(call.session)
+    observation = observer.observe(call.plan.tables, check=call.statement.text)
+    query = pipeline.compile_query(call.query, observer.context(call.plan, observation, bound))
+    return query, observer.run(query, observation, call.running)
 
 
 def encoder(
@@ -90,22 +77,19 @@ def encoding_settings(session: ClientSession, columns: Sequence[OutputColumn]) -
     )
 
 
-def bind(
-    session: ClientSession, plan: Plan, values: Sequence[bytes | None], formats: Sequence[int]
-) -> tuple[ParameterValue, ...]:
+def bind(call: Invocation) -> tuple[ParameterValue, ...]:
     """Turn the values of a Bind message into typed ones; PostgreSQL reads those given as text.
 
     Raises:
         GatewayError: 22P02 or 22P03 for a value that is none of its type.
     """
-    if not values:
+    if not call.values:
         return ()
-    assert plan.analysis is not None
-    oids = plan.analysis.parameter_oids
-    codes = format_codes(formats, len(values))
-    binary: Sequence[bytes | None] = values
+    oids = call.parameter_oids
+    codes = format_codes(call.formats, len(call.values))
+    binary: Sequence[bytes | None] = call.values
     if any(code != BINARY for code in codes):
-        binary = session.catalog.canonical_parameters(oids, values, codes)
+        binary = call.session.catalog.canonical_parameters(oids, call.values, codes)
     return tuple(
         ParameterValue(oid, wire_parameters.decode(oid, data))
         for oid, data in zip(oids, binary, strict=True)

@@ -55,7 +55,7 @@ CMD_UPDATE, CMD_INSERT, CMD_DELETE = 2, 3, 4
 def plan(
     catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
 ) -> Plan:
-    """Analyse a statement and decide its route; it stays prepared in the catalog under ``prepared``.
+    """Analyse a statement and decide its route; the catalog keeps it under ``prepared``.
 
     Raises:
         CatalogError: What PostgreSQL finds wrong with the statement.
@@ -81,8 +81,7 @@ def plan(
 def _plan_query(
     catalog: CatalogSession, statement: Statement, analysis: Analysis, prepared: str
 ) -> Plan:
-    assert analysis.tree is not None
-    queries = pipeline.parse_tree(analysis.tree)
+    queries = pipeline.parse_tree(analysis.tree or "")
     relations = catalog.relations(pipeline.relations(queries))
     journaled = {
         relid for relid, relation in relations.items() if relation.kind is RelationKind.JOURNALED

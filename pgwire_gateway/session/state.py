@@ -1,4 +1,4 @@
-"""One client's session: what it has prepared, its transaction, and which module answers which message."""
+"""One client's session: what it has prepared, its transaction, its settings."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -8,6 +8,7 @@ from buenavista.core import Session
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import Notification
+from catalog.sqlstate import WARNING
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway import errors
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
@@ -47,7 +48,7 @@ class Frontend(Protocol):
 
 
 class ClientSession(Session):  # type: ignore[misc]
-    """A session, driven by one message after the other; confined to one thread but for ``cancel``."""
+    """A session, driven by one message after the other; only ``cancel`` may come from elsewhere."""
 
     def __init__(
         self, frontend: Frontend, services: Services, catalog: CatalogSession, database: str
@@ -119,6 +120,11 @@ class ClientSession(Session):  # type: ignore[misc]
         self.drop_portals()
         self.send(errors.error_response(error))
 
+    def warn(self, message: str) -> None:
+        """Send a warning (01000)."""
+        fields = {"S": "WARNING", "V": "WARNING", "C": WARNING, "M": message}
+        self.send(NoticeResponse.of(fields))
+
     def ready_for_query(self) -> None:
         """End a query cycle: drop portals whose transaction is over, tell the status, send all."""
         self.report_settings()
@@ -157,12 +163,12 @@ class ClientSession(Session):  # type: ignore[misc]
     def forget_statement(self, name: str) -> None:
         """Close a prepared statement, if there is one of this name."""
         statement = self.statements.pop(name, None)
-        if statement is not None and statement.plan is not None and statement.plan.prepared:
-            if not self.transaction.failed:
-                self.catalog.deallocate(statement.plan.prepared)
+        prepared = statement.plan.prepared if statement and statement.plan else ""
+        if prepared and not self.transaction.failed:
+            self.catalog.deallocate(prepared)
 
     def _on_notice(self, fields: Mapping[str, str]) -> None:
-        self.send(NoticeResponse(tuple(fields.items())))
+        self.send(NoticeResponse.of(fields))
 
     def _on_notification(self, notification: Notification) -> None:
         self.send(

@@ -6,7 +6,8 @@ statements, a pipeline up to Sync, a write outside a block): the client sees it 
 Follows "Multiple Statements in a Simple Query" and "Pipelining" of PostgreSQL's protocol chapter.
 """
 
-from catalog.api import CatalogSession
+from catalog import names
+from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.sqlstate import ACTIVE_SQL_TRANSACTION, IN_FAILED_SQL_TRANSACTION
 
@@ -90,7 +91,7 @@ class Transaction:
             if self.open:
                 self._catalog.rollback()
         elif self._catalog.transaction_status == IN_TRANSACTION:
-            self._catalog.fail_transaction()
+            names.fail_transaction(self._catalog)
 
     def settle(self) -> None:
         """Forget the changes of a transaction that ended by the client's own command."""

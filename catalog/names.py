@@ -1,0 +1,82 @@
+"""Names of relations to what the catalog knows of them, with the privileges of the session's role."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from catalog.connections import CatalogSession
+from catalog.errors import CatalogError
+from catalog.model import JournalTable
+from catalog.statements import RelationName
+
+_OID = 26
+_TEXT = 25
+
+_MAINTAINABLE = """
+SELECT c.oid FROM pg_catalog.pg_class c
+WHERE c.relkind = 'r' AND c.relpersistence = 'p'
+  AND pg_catalog.has_table_privilege(c.oid, 'MAINTAIN') ORDER BY c.oid
+"""
+
+
+def quoted(*names: str) -> str:
+    """Return a possibly qualified name as SQL."""
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def relation_oid(session: CatalogSession, name: RelationName) -> int:
+    """Return the OID of a relation as the session's search path finds it.
+
+    Raises:
+        CatalogError: 42P01 when there is none, 3F000 when its schema is missing.
+    """
+    parts = (name.schema, name.name) if name.schema else (name.name,)
+    result = session.execute_parameters(
+        "SELECT $1::regclass::oid", [quoted(*parts).encode()], parameter_oids=[_TEXT]
+    )
+    return int(next(iter(list(result.rows)))[0] or b"0")
+
+
+def maintainable_tables(session: CatalogSession) -> list[int]:
+    """Return the permanent tables of the database the role may VACUUM."""
+    return [int(row[0] or b"0") for row in session.execute(_MAINTAINABLE).rows]
+
+
+def may_maintain(session: CatalogSession, relid: int) -> bool:
+    """Return whether the role may VACUUM a table."""
+    result = session.execute_parameters(
+        "SELECT pg_catalog.has_table_privilege($1, 'MAINTAIN')",
+        [str(relid).encode()],
+        parameter_oids=[_OID],
+    )
+    return list(result.rows)[0][0] == b"t"
+
+
+def load(
+    session: CatalogSession,
+    table: JournalTable,
+    attnums: Iterable[int],
+    lines: Iterable[bytes | memoryview],
+) -> str:
+    """Copy lines of COPY's text format into some columns of a catalog table; return the tag.
+
+    Raises:
+        CatalogError: What PostgreSQL finds wrong with the rows.
+    """
+    columns = ", ".join(quoted(table.column(attnum).name) for attnum in attnums)
+    incoming = session.copy_in(f"COPY {quoted(table.schema, table.name)} ({columns}) FROM STDIN")
+    source: Iterator[bytes | memoryview] = iter(lines)
+    try:
+        for data in source:
+            incoming.write(bytes(data))
+    except BaseException:
+        with suppress(CatalogError):
+            incoming.fail("the rows could not be read")
+        raise
+    return incoming.finish()
+
+
+def fail_transaction(session: CatalogSession) -> None:
+    """Put an open transaction into its failed state, as any error of PostgreSQL's does."""
+    with suppress(CatalogError):
+        for _ in session.execute("FAILED").rows:
+            pass
