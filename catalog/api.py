@@ -1,10 +1,34 @@
 """The one object the gateway holds: opens the catalog and its sessions."""
 
+import os
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from catalog import sqlstate
+from catalog.backend import Backend
+from catalog.bookkeeping import session_secret
 from catalog.connections import CatalogSession
+from catalog.embedded import SUPERUSER, EmbeddedServer
+from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
+from catalog.login import connect, options_of
+from catalog.migrations import migrate
+from catalog.roles import Role, bootstrap, find_role
+from catalog.snapshots import KnownState
+
+MAINTENANCE_DATABASE = "postgres"
+
+_OWN_SETTINGS = {
+    # Parse trees are read by the gateway, not by people.
+    "debug_pretty_print": "off",
+}
+
+_MISSING_BOOKKEEPING = frozenset({"3F000", "42883", "42501", "42P01"})
+"""What the first call meets in a database that was dropped and created again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,16 +41,99 @@ class CatalogConfig:
     """Connection string of an external server's administrator; excludes ``data_dir``."""
 
 
+@dataclass(slots=True)
+class _Database:
+    """What is known of one database since its bookkeeping was found up to date."""
+
+    secret_key: str
+    known: KnownState = field(default_factory=KnownState)
+
+
 class Catalog:
-    """The catalog's PostgreSQL: embedded in `data_dir`, or external."""
+    """The catalog's PostgreSQL: embedded in a directory, or external."""
+
+    def __init__(self, parameters: Mapping[str, str], server: EmbeddedServer | None) -> None:
+        self._parameters = dict(parameters)
+        self._server = server
+        self._databases: dict[str, _Database] = {}
+        self._lock = threading.RLock()
 
     @classmethod
     def open(cls, config: CatalogConfig) -> "Catalog":
-        """Start or reach the server and bring the bookkeeping of its databases up to date on first use."""
-        raise NotImplementedError
+        """Start or reach the server; the bookkeeping of a database is brought up to date on first use.
+
+        Raises:
+            GatewayError: 55000 when the directory is in use, or the external server is too old.
+            CatalogUnavailableError: when the server cannot be started or reached.
+        """
+        for name in ("PGTZ", "PGDATESTYLE", "PGGEQO"):
+            # libpq would send them in every session's name.
+            os.environ.pop(name, None)
+        if config.url is not None:
+            return cls._open_external(config.url)
+        if config.data_dir is None:
+            raise GatewayError("neither a data directory nor a catalog URL is given")
+        server = EmbeddedServer(config.data_dir)
+        server.start()
+        parameters = {"host": server.host, "port": str(server.port), "user": SUPERUSER}
+        catalog = cls(parameters, server)
+        try:
+            with catalog._administrator(MAINTENANCE_DATABASE) as administrator:
+                bootstrap(administrator)
+        except BaseException:
+            server.stop()
+            raise
+        return catalog
+
+    @classmethod
+    def _open_external(cls, url: str) -> "Catalog":
+        parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+        database = parameters.pop("dbname", MAINTENANCE_DATABASE)
+        catalog = cls(parameters, None)
+        with catalog._administrator(database) as administrator:
+            if administrator.info.server_version < 170000:
+                raise GatewayError(
+                    "the catalog needs PostgreSQL 17 or newer",
+                    sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+                )
+        return catalog
+
+    @property
+    def server(self) -> EmbeddedServer | None:
+        """The embedded server, None when the catalog is external."""
+        return self._server
+
+    def is_available(self) -> bool:
+        """Return True while the catalog answers."""
+        try:
+            with self._administrator(MAINTENANCE_DATABASE):
+                return True
+        except GatewayError:
+            return False
+
+    def restart(self) -> None:
+        """Start the embedded server again after it was lost."""
+        if self._server is not None:
+            with self._lock:
+                self._server.start()
+                self._parameters["host"] = self._server.host
+
+    # roles and databases --------------------------------------------------------------------------
 
     def database_exists(self, database: str) -> bool:
-        raise NotImplementedError
+        """Return True when clients can connect to a database of this name."""
+        with self._administrator(MAINTENANCE_DATABASE) as administrator:
+            row = administrator.execute(
+                "SELECT datallowconn FROM pg_database WHERE datname = %s", [database]
+            ).fetchone()
+        return row is not None and bool(row[0])
+
+    def role(self, name: str) -> Role | None:
+        """Return what authentication needs of a role; None for unknown ones and our own."""
+        with self._administrator(MAINTENANCE_DATABASE) as administrator:
+            return find_role(administrator, name)
+
+    # sessions -------------------------------------------------------------------------------------
 
     def connect(
         self,
@@ -36,14 +143,117 @@ class Catalog:
         *,
         options: str | None = None,
         application_name: str | None = None,
+        credentials: Mapping[str, str] | None = None,
     ) -> CatalogSession:
-        """Open the client's session; CatalogError with 28000, 3D000 … exactly as PostgreSQL reports them."""
-        raise NotImplementedError
+        """Open the client's session.
+
+        `settings` and `options` are those of the client's StartupMessage; `credentials` are libpq parameters
+        that log in to an external catalog as the client's role.
+
+        Raises:
+            CatalogError: 28000, 3D000 … exactly as PostgreSQL reports them.
+        """
+        role = self.role(user)
+        if role is None:
+            raise _fatal(f'role "{user}" does not exist')
+        if role.superuser:
+            raise _fatal(f'role "{user}" is a superuser and cannot log in through the gateway')
+        parameters = {
+            **self._parameters,
+            "user": user,
+            "dbname": database,
+            "client_encoding": "UTF8",
+            **(credentials or {}),
+        }
+        if application_name is not None:
+            parameters["application_name"] = application_name
+        wanted = {**_OWN_SETTINGS, **(settings or {})}
+        for name in list(wanted):
+            if name.lower() in {"application_name", "client_encoding"}:
+                parameters[name.lower()] = wanted.pop(name)
+        parameters["options"] = " ".join(filter(None, [options, options_of(wanted)]))
+        return self._session(parameters)
 
     def admin(self, database: str) -> CatalogSession:
         """Open a session with administrator rights, for flush, compaction and vacuum."""
-        raise NotImplementedError
+        return self._session(
+            {
+                **self._parameters,
+                "dbname": database,
+                "client_encoding": "UTF8",
+                "application_name": "pgwire_gateway",
+                "options": options_of(_OWN_SETTINGS),
+            }
+        )
+
+    def databases(self) -> tuple[str, ...]:
+        """Return the databases that have bookkeeping, for background tasks to visit."""
+        with self._administrator(MAINTENANCE_DATABASE) as administrator:
+            rows = administrator.execute(
+                "SELECT datname FROM pg_database WHERE datallowconn AND NOT datistemplate ORDER BY 1"
+            ).fetchall()
+        return tuple(str(row[0]) for row in rows)
 
     def close(self) -> None:
-        """Close what is open and stop an embedded server."""
-        raise NotImplementedError
+        """Stop an embedded server, which ends every session."""
+        if self._server is not None:
+            self._server.stop()
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _session(self, parameters: Mapping[str, str]) -> CatalogSession:
+        backend = Backend(connect(parameters))
+        try:
+            for attempt in range(2):
+                database = self._database(parameters["dbname"])
+                secret = session_secret(database.secret_key, backend.process_id)
+                session = CatalogSession(backend, secret, database.known)
+                try:
+                    session.definitions()
+                except CatalogError as error:
+                    if attempt or error.sqlstate not in _MISSING_BOOKKEEPING:
+                        raise
+                    with self._lock:
+                        self._databases.pop(parameters["dbname"], None)
+                else:
+                    return session
+            raise AssertionError  # the second attempt has returned or raised
+        except BaseException:
+            backend.close()
+            raise
+
+    def _database(self, name: str) -> _Database:
+        database = self._databases.get(name)
+        if database is None:
+            with self._lock:
+                database = self._databases.get(name)
+                if database is None:
+                    database = self._databases[name] = self._adopt(name)
+        return database
+
+    def _adopt(self, name: str) -> _Database:
+        """Bring a database's bookkeeping up to date and read its key."""
+        with self._administrator(name) as administrator:
+            migrate(administrator)
+            row = administrator.execute("SELECT secret_key FROM pgwire.instance").fetchone()
+        assert row is not None
+        return _Database(secret_key=str(row[0]))
+
+    def _administrator(self, database: str) -> "psycopg.Connection[tuple[object, ...]]":
+        try:
+            return psycopg.connect(
+                **{**self._parameters, "dbname": database, "client_encoding": "UTF8"},
+                autocommit=True,
+            )
+        except psycopg.OperationalError as error:
+            raise CatalogUnavailableError(
+                "the catalog cannot be reached", detail=str(error).strip()
+            ) from error
+
+
+def _fatal(message: str) -> CatalogError:
+    return CatalogError(
+        message,
+        sqlstate=sqlstate.INVALID_AUTHORIZATION_SPECIFICATION,
+        fields={"S": "FATAL", "V": "FATAL"},
+    )

@@ -4,10 +4,15 @@ The methods of :class:`CatalogSession` are the whole surface the gateway uses; e
 that knows its subject. A session belongs to one thread, except :meth:`CatalogSession.cancel`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from catalog import bookkeeping, describe, sqlstate, tail
+from catalog.backend import Backend, Close, Execute, Prepare, Query, Step
+from catalog.bookkeeping import Bookkeeping, array, value_of
+from catalog.copying import CopyIn, CopyOut
+from catalog.errors import CatalogError, CatalogUnavailableError
 from catalog.model import Segment
 from catalog.results import (
     Analysis,
@@ -20,67 +25,89 @@ from catalog.results import (
     SnapshotRequest,
     SnapshotResult,
 )
+from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
 
+if TYPE_CHECKING:
+    from psycopg import pq
 
-class CopyIn(Protocol):
-    """A COPY FROM STDIN in progress on the catalog."""
-
-    formats: tuple[int, ...]
-    overall_format: int
-
-    def write(self, data: bytes) -> None: ...
-    def finish(self) -> str: ...
-    def fail(self, message: str) -> None: ...
-
-
-class CopyOut(Protocol):
-    """A COPY TO STDOUT in progress; ``command_tag`` is set after the last chunk."""
-
-    formats: tuple[int, ...]
-    overall_format: int
-    chunks: Iterator[bytes]
-    command_tag: str | None
+_FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 
 
 class CatalogSession:
-    """The client's own PostgreSQL session."""
+    """The client's own PostgreSQL session.
 
-    on_notice: Callable[[Mapping[str, str]], None]
-    on_notification: Callable[[Notification], None]
+    The unnamed prepared statement is used by other methods too, so that it only lives until the next call.
+    """
+
+    def __init__(self, backend: Backend, secret: bytes, known: KnownState) -> None:
+        self._backend = backend
+        self._calls = Bookkeeping(backend, secret)
+        self._known = known
+        self._parameter_counts: dict[str, int] = {}
+
+    # state ----------------------------------------------------------------------------------------
+
+    @property
+    def on_notice(self) -> Callable[[Mapping[str, str]], None]:
+        """Receiver of NoticeResponse fields, keyed by their one-letter codes."""
+        return self._backend.on_notice
+
+    @on_notice.setter
+    def on_notice(self, receiver: Callable[[Mapping[str, str]], None]) -> None:
+        self._backend.on_notice = receiver
+
+    @property
+    def on_notification(self) -> Callable[[Notification], None]:
+        """Receiver of notifications, which arrive with the results of statements."""
+        return self._backend.on_notification
+
+    @on_notification.setter
+    def on_notification(self, receiver: Callable[[Notification], None]) -> None:
+        self._backend.on_notification = receiver
 
     @property
     def transaction_status(self) -> str:
         """'I' idle, 'T' in a transaction, 'E' in a failed one."""
-        raise NotImplementedError
+        return self._backend.transaction_status
 
     @property
     def backend_pid(self) -> int:
-        raise NotImplementedError
+        """Process id of the PostgreSQL backend."""
+        return self._backend.process_id
 
     def parameter_statuses(self) -> dict[str, str]:
-        """All reported settings and their current values."""
-        raise NotImplementedError
+        """Return all reported settings and their current values."""
+        return self._backend.parameter_statuses()
 
     # statements -----------------------------------------------------------------------------------
+
     def analyse(
         self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = ""
     ) -> Analysis:
-        """Prepare under `name` and describe; one round trip. The empty name is reused by other calls."""
-        raise NotImplementedError
+        """Prepare under `name` and describe, in one round trip."""
+        analysis = describe.analyse(self._backend, self._calls, name, sql, parameter_oids)
+        self._parameter_counts[name] = len(analysis.parameter_oids)
+        return analysis
 
     def prepare(self, name: str, sql: str, parameter_oids: Sequence[int] = ()) -> None:
-        raise NotImplementedError
-
-    def deallocate(self, name: str) -> None:
-        raise NotImplementedError
+        """Prepare under `name` without describing."""
+        self._backend.run(Prepare(name, sql, parameter_oids))
+        self._parameter_counts.pop(name, None)
 
     def describe(self, name: str) -> Analysis:
         """Describe a prepared statement; `tree` is None."""
-        raise NotImplementedError
+        analysis = describe.describe(self._backend, name)
+        self._parameter_counts[name] = len(analysis.parameter_oids)
+        return analysis
 
-    def execute(self, sql: str, *, result_formats: int = 0) -> LocalResult:
+    def deallocate(self, name: str) -> None:
+        """Close a prepared statement, in a failed transaction too; none of that name is no error."""
+        self._parameter_counts.pop(name, None)
+        self._backend.run(Close(name))
+
+    def execute(self, sql: str, *, result_format: int = 0) -> LocalResult:
         """Run one statement without parameters."""
-        raise NotImplementedError
+        return self._stream(Query(sql, result_format=result_format))
 
     def execute_parameters(
         self,
@@ -92,7 +119,7 @@ class CatalogSession:
         result_format: int = 0,
     ) -> LocalResult:
         """Run one statement with parameters without naming it."""
-        raise NotImplementedError
+        return self._stream(Query(sql, values, parameter_oids, formats, result_format))
 
     def execute_prepared(
         self,
@@ -101,7 +128,8 @@ class CatalogSession:
         formats: Sequence[int] = (),
         result_format: int = 0,
     ) -> LocalResult:
-        raise NotImplementedError
+        """Run a prepared statement."""
+        return self._stream(Execute(name, values, formats, result_format))
 
     def canonical_parameters(
         self,
@@ -109,57 +137,115 @@ class CatalogSession:
         values: Sequence[bytes | None],
         formats: Sequence[int] = (),
     ) -> list[bytes | None]:
-        """Binary form of each parameter, after PostgreSQL has validated it."""
-        raise NotImplementedError
+        """Return the binary form of each parameter, after PostgreSQL has validated it."""
+        if not values:
+            return []
+        marks = ", ".join(f"${i + 1}" for i in range(len(values)))
+        result = self._backend.run(Query(f"SELECT {marks}", values, parameter_oids, formats, 1))
+        return [result.get_value(0, i) for i in range(len(values))]
 
-    def check_privileges(self, sql: str) -> None:
+    def check_privileges(self, sql: str | None = None, *, prepared: str | None = None) -> None:
         """Raise 42501 (or what else PostgreSQL finds) unless the role may run the statement."""
-        raise NotImplementedError
+        self._backend.run_all(self._check_steps(sql, prepared))
 
     def copy_in(self, sql: str) -> CopyIn:
-        raise NotImplementedError
+        """Start a COPY FROM STDIN."""
+        return CopyIn(self._backend, self._backend.start_copy(sql))
 
     def copy_out(self, sql: str) -> CopyOut:
-        raise NotImplementedError
+        """Start a COPY TO STDOUT."""
+        return CopyOut(self._backend, self._backend.start_copy(sql))
 
     # transactions ---------------------------------------------------------------------------------
-    def begin(self, sql: str = "BEGIN") -> None:
-        raise NotImplementedError
 
-    def commit(self) -> None:
-        """Commit; a connection lost meanwhile raises 40003 (outcome unknown)."""
-        raise NotImplementedError
+    def begin(self, sql: str = "BEGIN") -> None:
+        """Begin a transaction block."""
+        self._backend.run(Query(sql))
+
+    def commit(self) -> str:
+        """Commit; return the command tag, which is ROLLBACK after an error.
+
+        Raises:
+            CatalogError: 40003 when the connection was lost and the outcome is unknown.
+        """
+        try:
+            result = self._backend.run(Query("COMMIT"))
+        except CatalogUnavailableError as error:
+            raise CatalogError(
+                "the connection to the catalog was lost during COMMIT; its outcome is unknown",
+                sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
+                detail=error.detail,
+            ) from error
+        return self._backend.decode(result.command_status or b"")
 
     def rollback(self) -> None:
-        raise NotImplementedError
+        """Roll back; nothing to do when idle."""
+        if self._backend.transaction_status != "I":
+            self._backend.run(Query("ROLLBACK"))
 
-    # journals -------------------------------------------------------------------------------------
-    def relations(self, relids: Iterable[int]) -> dict[int, Relation]:
-        """Classify relations; cached until a definition changes."""
-        raise NotImplementedError
+    # what is there --------------------------------------------------------------------------------
+
+    def relations(
+        self, relids: Iterable[int], *, definitions: int | None = None
+    ) -> dict[int, Relation]:
+        """Classify relations; without a round trip when all are known for these `definitions`."""
+        wanted = sorted(set(relids))
+        if definitions is not None:
+            known = self._known.relations(definitions, wanted)
+            if known is not None:
+                return known
+        answer = self._calls.call(bookkeeping.RELATIONS, array(wanted))
+        return self._known.decode_relations(answer, wanted)
 
     def definitions(self) -> int:
-        """Fingerprint of all definitions, as in SnapshotResult."""
-        raise NotImplementedError
+        """Return the fingerprint of all definitions this transaction sees."""
+        return int(self._calls.call(bookkeeping.DEFINITIONS))
 
     def snapshot(
-        self, requests: Sequence[SnapshotRequest], *, check: str | None = None
+        self,
+        requests: Sequence[SnapshotRequest],
+        *,
+        check: str | None = None,
+        check_prepared: str | None = None,
     ) -> SnapshotResult:
-        """Read what a statement sees; with `check`, that statement's privileges in the same round trip."""
-        raise NotImplementedError
+        """Read what a statement sees, and check its privileges in the same round trip.
+
+        `check` is the statement's text, `check_prepared` the name it was prepared under.
+        """
+        return self._snapshot(self._check_steps(check, check_prepared), requests)[1]
+
+    def has_rows(self, relid: int) -> bool:
+        """Return True when the journal holds any row version at all."""
+        answer: bool = json.loads(self._calls.call(bookkeeping.TABLE_HAS_ROWS, _number(relid)))
+        return answer
+
+    # writes ---------------------------------------------------------------------------------------
 
     def begin_write(
         self,
         relids: Sequence[int],
         requests: Sequence[SnapshotRequest] = (),
         *,
+        command: str = "UPDATE",
         check: str | None = None,
+        check_prepared: str | None = None,
     ) -> tuple[dict[int, int], SnapshotResult]:
         """Lock tables for writing, begin a transaction when idle, and read snapshots after the lock.
 
-        Returns the version number each table's writes of this statement carry, and the snapshots.
+        `command` is named when the transaction is read-only (25006). Returns the version number each table's
+        writes of this statement carry, and the snapshots.
         """
-        raise NotImplementedError
+        began = self._backend.transaction_status == "I"
+        before: list[Step] = [Query("BEGIN")] if began else []
+        before += self._check_steps(check, check_prepared)
+        before += self._lock_steps(relids, command)
+        try:
+            results, snapshot = self._snapshot(before, requests)
+        except (CatalogError, StaleDefinitionError):
+            self._undo(began=began)
+            raise
+        versions = json.loads(value_of(results[len(before) - 1]))
+        return {int(relid): version for relid, version in versions.items()}, snapshot
 
     def insert_small(
         self,
@@ -176,21 +262,35 @@ class CatalogSession:
         """Lock, run the client's INSERT and capture its rows, in one round trip (BEGIN first when idle).
 
         `sql` is the name of a prepared statement when `prepared` is set. The rows of RETURNING come fully
-        fetched.
+        fetched. The caller commits. After an error a transaction begun here is rolled back.
         """
-        raise NotImplementedError
+        insert: Step = (
+            Execute(sql, values, formats, result_format)
+            if prepared
+            else Query(sql, values, parameter_oids, formats, result_format)
+        )
+        began = self._backend.transaction_status == "I"
+        before: list[Step] = [Query("BEGIN")] if began else []
+        before += self._lock_steps([relid], "INSERT")
+        try:
+            return tail.insert(self._backend, self._calls, before, insert, relid, inline_rows)
+        except CatalogError:
+            self._undo(began=began)
+            raise
 
     def capture(self, relid: int, inline_rows: int) -> CaptureReceipt:
         """Move rows an INSERT or COPY left in the catalog table to the tail, if they are few."""
-        raise NotImplementedError
+        return tail.receipt(
+            self._calls.call(bookkeeping.CAPTURE, _number(relid), _number(inline_rows))
+        )
 
     def drain(self, relid: int) -> DrainedRows:
         """Read the rows capture left in the catalog table; the caller then calls `clear_drained`."""
-        raise NotImplementedError
+        return tail.drain(self._backend, self._calls, relid)
 
     def clear_drained(self, relid: int) -> None:
         """Empty the catalog table after its rows have been written to a segment."""
-        raise NotImplementedError
+        self._calls.call(bookkeeping.CLEAR_DRAINED, _number(relid))
 
     def append(
         self,
@@ -204,13 +304,22 @@ class CatalogSession:
         """Write row versions to the tail through PostgreSQL's own constraint checks.
 
         Rows and tombstones list PostgreSQL's text of every live column in attribute-number order, then the
-        row identity (None for keyed tables, or for new rows).
+        row identity (None for keyed tables, or for new rows). All of a statement goes in one call.
         """
-        raise NotImplementedError
+        return tail.append(self._calls, relid, version, rows, tombstones, check_keys=check_keys)
 
-    def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> tuple[Segment, ...]:
-        """Add segments of a bulk write; returns them with their numbers."""
-        raise NotImplementedError
+    def identity_block(self) -> int:
+        """Return the first of 2^32 row identities reserved for one bulk write."""
+        return int(self._calls.call(bookkeeping.IDENTITY_BLOCK))
+
+    def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> dict[str, int]:
+        """Add the segments of a bulk write; return their numbers by path."""
+        answer: dict[str, int] = json.loads(
+            self._calls.call(
+                bookkeeping.PUBLISH, _number(relid), _number(version), encode_segments(segments)
+            )
+        )
+        return answer
 
     def replace(
         self,
@@ -220,40 +329,106 @@ class CatalogSession:
         clear_tail_to: int | None,
         *,
         expected_state: str,
-    ) -> None:
-        """Swap segments after a flush or compaction; 40001 when the table changed since `expected_state`."""
-        raise NotImplementedError
+    ) -> dict[str, int]:
+        """Swap segments after a flush or compaction that read `expected_state`.
+
+        Row versions written meanwhile are kept: only the tail up to `clear_tail_to` goes.
+
+        Raises:
+            CatalogError: 40001 when another flush or compaction, TRUNCATE or DDL came first.
+        """
+        epoch = int(expected_state.partition("_")[0])
+        answer: dict[str, int] = json.loads(
+            self._calls.call(
+                bookkeeping.REPLACE,
+                _number(relid),
+                _number(epoch),
+                encode_segments(segments),
+                array(retired),
+                _number(clear_tail_to) if clear_tail_to is not None else None,
+            )
+        )
+        return answer
 
     def truncate(self, relid: int) -> None:
-        """Retire all segments and forget the tail."""
-        raise NotImplementedError
+        """Retire all segments and empty the tail."""
+        self._calls.call(bookkeeping.TRUNCATE, _number(relid))
 
-    def has_rows(self, relid: int) -> bool:
-        """True when the journal holds any row version at all."""
-        raise NotImplementedError
-
-    def pending_keys(self) -> tuple[int, ...]:
-        """Tables to which this transaction added a primary key that their rows must still be checked for."""
-        raise NotImplementedError
+    def pending_keys(self) -> dict[int, tuple[int, ...]]:
+        """Return tables whose new primary key their rows must still be checked for, with the key."""
+        return {
+            relid: tuple(key) for relid, key in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
+        }
 
     def set_key(self, relid: int) -> None:
         """Complete a pending key after the rows were checked and re-keyed into a new base."""
-        raise NotImplementedError
+        self._calls.call(bookkeeping.SET_KEY, _number(relid))
 
     # lifetime -------------------------------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """Return the connection's socket; readable when a notification may have come."""
+        return self._backend.fileno()
+
     def wait_notifications(self, timeout_s: float) -> None:
         """Deliver notifications that arrive within the time."""
-        raise NotImplementedError
+        self._backend.wait_notifications(timeout_s)
 
     def cancel(self) -> None:
         """Ask PostgreSQL to cancel what runs; callable from any thread."""
-        raise NotImplementedError
+        self._backend.cancel()
 
     def close(self) -> None:
-        raise NotImplementedError
+        """Close the connection; an open transaction is rolled back."""
+        self._backend.close()
 
-    def internal(self, sql: str, *values: Any) -> Any:
-        raise NotImplementedError
+    # ----------------------------------------------------------------------------------------------
+
+    def _stream(self, step: Query | Execute) -> LocalResult:
+        result = self._backend.stream(step)
+        if result.command_tag in _FORGETTING_TAGS:
+            self._calls.forget_prepared()
+            self._parameter_counts.clear()
+        return result
+
+    def _check_steps(self, sql: str | None, prepared: str | None) -> list[Step]:
+        if prepared is not None:
+            count = self._parameter_counts.get(prepared)
+            if count is None:
+                count = len(self.describe(prepared).parameter_oids)
+            arguments = f"({', '.join(['NULL'] * count)})" if count else ""
+            return [Query(f"EXPLAIN (COSTS OFF) EXECUTE {_quoted(prepared)}{arguments}")]
+        if sql is not None:
+            return [Query(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {sql}")]
+        return []
+
+    def _lock_steps(self, relids: Sequence[int], command: str) -> list[Step]:
+        return self._calls.steps(bookkeeping.BEGIN_WRITE, array(relids), command.encode())
+
+    def _snapshot(
+        self, before: list[Step], requests: Sequence[SnapshotRequest]
+    ) -> "tuple[list[pq.PGresult], SnapshotResult]":
+        steps = self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
+        results = self._calls.run_all([*before, *steps])
+        for _ in range(100):
+            try:
+                return results, self._known.decode(value_of(results[-1]), requests)
+            except StaleDefinitionError as stale:
+                self._known.forget(stale.relid)
+                results[-1:] = self._calls.run_all(
+                    self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
+                )
+        raise CatalogError("definitions change faster than they can be read", sqlstate="40001")
+
+    def _undo(self, *, began: bool) -> None:
+        """Leave the session as it was before a transaction begun on the client's behalf."""
+        if began and self._backend.transaction_status != "I":
+            self._backend.run(Query("ROLLBACK"))
 
 
-SessionContext = AbstractContextManager[CatalogSession]
+def _number(value: int) -> bytes:
+    return str(value).encode()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -261,8 +261,11 @@ BEGIN
            array_agg(k.attnum ORDER BY k.attnum)
       INTO line, drained FROM columns k WHERE k.relid = wanted AND k.name <> '';
     OPEN lines NO SCROLL FOR EXECUTE format(
-        $f$SELECT %s || ',' || %s || E'\n' FROM ONLY %s t$f$, line,
-        (SELECT CASE WHEN j.key = '{}' THEN $f$-nextval('pgwire.row_identities')$f$ ELSE $f$''$f$ END
+        $f$SELECT convert_to(%s || ',' || %s || E'\n', 'UTF8') FROM ONLY %s t$f$, line,
+        -- The cursor is read with the client's rights, so the identities are reserved here.
+        (SELECT CASE WHEN j.key = '{}'
+                     THEN format('(%s + row_number() OVER ())', nextval('pgwire.identity_blocks') << 32)
+                     ELSE $f$''$f$ END
            FROM journals j WHERE j.relid = wanted),
         wanted::regclass);
     RETURN convert_to(array_to_json(drained)::text, 'UTF8');

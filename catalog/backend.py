@@ -1,0 +1,523 @@
+"""A thin, blocking layer over libpq: pipelines of steps, streamed rows, COPY, notices, cancellation.
+
+Knows PostgreSQL's protocol flow and nothing of journals. libpq itself never blocks here: this module waits on
+the socket, so that other threads run meanwhile.
+"""
+
+import select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, ParamSpec, TypeVar
+
+from psycopg import OperationalError, pq
+
+from catalog import sqlstate
+from catalog.errors import CatalogError, CatalogUnavailableError
+from catalog.results import LocalResult, Notification, ResultColumn, Row
+
+_FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
+
+_OWN_FIELDS: Final = frozenset("WpqFLRP")
+"""Fields of an error that tell about our functions, not about the client's statement."""
+
+_REPORTED: Final = (
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "scram_iterations",
+    "search_path",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
+)
+"""Settings PostgreSQL 18 reports by ParameterStatus."""
+
+_CODECS: Final = {
+    "UTF8": "utf-8",
+    "SQL_ASCII": "utf-8",
+    "LATIN1": "iso8859-1",
+    "LATIN2": "iso8859-2",
+    "LATIN9": "iso8859-15",
+    "WIN1250": "cp1250",
+    "WIN1251": "cp1251",
+    "WIN1252": "cp1252",
+    "EUC_JP": "euc_jp",
+    "SJIS": "shift_jis",
+    "EUC_KR": "euc_kr",
+    "GBK": "gbk",
+    "BIG5": "big5",
+}
+
+CHUNK_ROWS: Final = 1000
+"""Rows libpq collects before it hands them over."""
+
+_COPY_FLUSH_BYTES: Final = 1 << 20
+
+_STATUS_LETTERS: Final = {
+    pq.TransactionStatus.IDLE: "I",
+    pq.TransactionStatus.ACTIVE: "T",
+    pq.TransactionStatus.INTRANS: "T",
+    pq.TransactionStatus.INERROR: "E",
+}
+
+_OK: Final = frozenset(
+    {
+        pq.ExecStatus.COMMAND_OK,
+        pq.ExecStatus.TUPLES_OK,
+        pq.ExecStatus.EMPTY_QUERY,
+        pq.ExecStatus.TUPLES_CHUNK,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Parse, bind and execute without a name."""
+
+    sql: str
+    values: Sequence[bytes | None] = ()
+    parameter_oids: Sequence[int] = ()
+    formats: Sequence[int] = ()
+    result_format: int = 0
+    internal: bool = False
+    """True for our own calls, whose error context is not for clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Parse under a name."""
+
+    name: str
+    sql: str
+    parameter_oids: Sequence[int] = ()
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Describe a prepared statement."""
+
+    name: str
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Bind and execute a prepared statement."""
+
+    name: str
+    values: Sequence[bytes | None] = ()
+    formats: Sequence[int] = ()
+    result_format: int = 0
+    internal: bool = False
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a prepared statement; none of that name is no error."""
+
+    name: str
+    internal: bool = False
+
+
+Step = Query | Prepare | Describe | Execute | Close
+
+
+class Backend:
+    """One libpq connection."""
+
+    def __init__(self, connection: pq.PGconn) -> None:
+        self._connection = connection
+        self._connection.nonblocking = 1
+        self._connection.notice_handler = self._on_notice
+        self._cancel = connection.get_cancel()
+        self._poll = select.poll()
+        self._socket = connection.socket
+        self._poll.register(self._socket, select.POLLIN)
+        self.process_id = connection.backend_pid
+        self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
+        self.on_notification: Callable[[Notification], None] = _ignore
+
+    # state ----------------------------------------------------------------------------------------
+
+    @property
+    def transaction_status(self) -> str:
+        """'I', 'T' or 'E', as in ReadyForQuery.
+
+        Raises:
+            CatalogUnavailableError: when the connection is gone.
+        """
+        try:
+            return _STATUS_LETTERS[pq.TransactionStatus(self._connection.transaction_status)]
+        except KeyError:
+            raise self._lost() from None
+
+    @property
+    def codec(self) -> str:
+        """Python's name of the client encoding."""
+        name = self._connection.parameter_status(b"client_encoding") or b"UTF8"
+        return _CODECS.get(name.decode(), "utf-8")
+
+    def parameter_statuses(self) -> dict[str, str]:
+        """Return every reported setting."""
+        statuses = {}
+        for name in _REPORTED:
+            value = self._connection.parameter_status(name.encode())
+            if value is not None:
+                statuses[name] = value.decode(self.codec, "surrogateescape")
+        return statuses
+
+    def encode(self, text: str) -> bytes:
+        """Encode text for the server in the client encoding."""
+        return text.encode(self.codec, "surrogateescape")
+
+    def decode(self, data: bytes) -> str:
+        """Decode text of the server from the client encoding."""
+        return data.decode(self.codec, "surrogateescape")
+
+    # requests -------------------------------------------------------------------------------------
+
+    def run(self, step: Step) -> pq.PGresult:
+        """Run one step and return its result; raise what the server reports."""
+        self._send(step)
+        result = self._only_result()
+        self._deliver_notifications()
+        self._check(result, internal=step.internal)
+        return result
+
+    def run_all(
+        self, steps: Sequence[Step], on_success: Callable[[Step], None] | None = None
+    ) -> list[pq.PGresult]:
+        """Run steps in one round trip; the first error is raised after the server has recovered.
+
+        Outside a transaction block the steps form one implicit transaction. `on_success` hears of each step
+        that succeeded, also before an error.
+        """
+        connection = self._connection
+        connection.enter_pipeline_mode()
+        results: list[pq.PGresult] = []
+        failed: tuple[pq.PGresult, bool] | None = None
+        try:
+            for step in steps:
+                self._send(step)
+            connection.pipeline_sync()
+            for step in steps:
+                result = self._only_result()
+                if failed is None and result.status not in _OK:
+                    failed = (result, step.internal)
+                if failed is None and on_success is not None:
+                    on_success(step)
+                results.append(result)
+            self._fetch()  # the end of the pipeline
+        finally:
+            if connection.status == pq.ConnStatus.OK:
+                connection.exit_pipeline_mode()
+        self._deliver_notifications()
+        if failed is not None:
+            self._check(failed[0], internal=failed[1])
+        return results
+
+    def stream(self, step: Query | Execute) -> LocalResult:
+        """Run one step whose rows are fetched while the caller iterates them."""
+        self._send(step)
+        self._connection.set_chunked_rows_mode(CHUNK_ROWS)
+        first = self._fetch()
+        if first is None:
+            raise self._lost()
+        if first.status not in _OK:
+            self._drain()
+            self._deliver_notifications()
+            self._check(first, internal=step.internal)
+        has_rows = first.status in {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.TUPLES_CHUNK}
+        answer = LocalResult(
+            columns=self.columns(first) if has_rows else None,
+            formats=tuple(first.fformat(i) for i in range(first.nfields)),
+            rows=iter(()),
+        )
+        if first.status != pq.ExecStatus.TUPLES_CHUNK:
+            self._drain()
+            self._deliver_notifications()
+            answer.command_tag = self.decode(first.command_status or b"")
+            answer.rows = iter(rows_of(first))
+        else:
+            answer.rows = self._rows(first, answer, step)
+        return answer
+
+    def _rows(self, result: pq.PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
+        finished = False
+        try:
+            while result is not None:
+                if result.status not in _OK:
+                    finished = True
+                    self._drain()
+                    self._check(result, internal=step.internal)
+                # libpq puts the tag on the last chunk, or on the empty result after a full one.
+                if result.command_status:
+                    answer.command_tag = self.decode(result.command_status)
+                yield from rows_of(result)
+                result = self._fetch()
+            finished = True
+        finally:
+            if not finished:
+                self._drain()
+            self._deliver_notifications()
+
+    def columns(self, result: pq.PGresult) -> tuple[ResultColumn, ...] | None:
+        """Return the row description of a result, None when it has no columns to return."""
+        return tuple(
+            ResultColumn(
+                name=self.decode(result.fname(i) or b""),
+                table_oid=result.ftable(i),
+                attnum=result.ftablecol(i),
+                type_oid=result.ftype(i),
+                type_size=result.fsize(i),
+                typmod=result.fmod(i),
+            )
+            for i in range(result.nfields)
+        )
+
+    # COPY -----------------------------------------------------------------------------------------
+
+    def start_copy(self, sql: str) -> pq.PGresult:
+        """Run a COPY statement up to the point where data flow."""
+        self._connection.send_query(self.encode(sql))
+        self._flush()
+        result = self._fetch()
+        if result is None:
+            raise self._lost()
+        if result.status not in {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT}:
+            self._drain()
+            self._check(result, internal=False)
+            raise CatalogError("COPY did not start", sqlstate=sqlstate.PROTOCOL_VIOLATION)
+        return result
+
+    def put_copy_data(self, data: bytes) -> None:
+        """Send data of a COPY FROM STDIN."""
+        for start in range(0, len(data), _COPY_FLUSH_BYTES):
+            piece = data if len(data) <= _COPY_FLUSH_BYTES else data[start : start + _COPY_FLUSH_BYTES]
+            while self._guard(self._connection.put_copy_data, piece) == 0:
+                self._flush()
+            self._flush()
+
+    def end_copy(self, error: str | None = None) -> str:
+        """End a COPY FROM STDIN, or make it fail, and return the command tag."""
+        message = None if error is None else self.encode(error)
+        while self._guard(self._connection.put_copy_end, message) == 0:
+            self._flush()
+        self._flush()
+        return self._finish_copy()
+
+    def copied_data(self) -> Iterator[bytes]:
+        """Return the data of a COPY TO STDOUT message by message."""
+        finished = False
+        try:
+            while True:
+                count, data = self._guard(self._connection.get_copy_data, 1)
+                if count == 0:
+                    self._wait_readable()
+                    self._guard(self._connection.consume_input)
+                elif count < 0:
+                    break
+                else:
+                    yield bytes(data)
+            finished = True
+        finally:
+            if not finished:
+                self.cancel()
+                while self._connection.get_copy_data(0)[0] > 0:
+                    pass
+                self._drain()
+
+    def _finish_copy(self) -> str:
+        result = self._fetch()
+        if result is None:
+            raise self._lost()
+        self._drain()
+        self._deliver_notifications()
+        self._check(result, internal=False)
+        return self.decode(result.command_status or b"")
+
+    def finish_copy_out(self) -> str:
+        """Return the command tag after the last data of a COPY TO STDOUT."""
+        return self._finish_copy()
+
+    # lifetime -------------------------------------------------------------------------------------
+
+    def wait_notifications(self, timeout_s: float) -> None:
+        """Deliver notifications that arrive within the time."""
+        self._deliver_notifications()
+        if self._poll.poll(timeout_s * 1000):
+            self._guard(self._connection.consume_input)
+            self._deliver_notifications()
+
+    def fileno(self) -> int:
+        """Return the socket, to wait for notifications together with other sockets."""
+        return self._socket
+
+    def cancel(self) -> None:
+        """Ask the server to cancel what runs; callable from any thread."""
+        self._cancel.cancel()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.finish()
+
+    # flow -----------------------------------------------------------------------------------------
+
+    def _send(self, step: Step) -> None:
+        connection = self._connection
+        match step:
+            case Query():
+                self._guard(
+                    connection.send_query_params,
+                    self.encode(step.sql),
+                    list(step.values),
+                    list(step.parameter_oids) or None,
+                    _formats(step),
+                    step.result_format,
+                )
+            case Execute():
+                self._guard(
+                    connection.send_query_prepared,
+                    self.encode(step.name),
+                    list(step.values),
+                    _formats(step),
+                    step.result_format,
+                )
+            case Prepare():
+                self._guard(
+                    connection.send_prepare,
+                    self.encode(step.name),
+                    self.encode(step.sql),
+                    list(step.parameter_oids) or None,
+                )
+            case Close():
+                self._guard(connection.send_close_prepared, self.encode(step.name))
+            case Describe():
+                self._guard(connection.send_describe_prepared, self.encode(step.name))
+
+    def _only_result(self) -> pq.PGresult:
+        """Return the result of one step, and pass the end of the step."""
+        result = self._fetch()
+        if result is None:
+            raise self._lost()
+        if result.status == pq.ExecStatus.PIPELINE_SYNC:
+            raise self._lost()
+        self._drain()
+        return result
+
+    def _fetch(self) -> pq.PGresult | None:
+        self._flush()
+        while self._connection.is_busy():
+            self._wait_readable()
+            self._guard(self._connection.consume_input)
+        return self._connection.get_result()
+
+    def _drain(self) -> None:
+        while self._fetch() is not None:
+            pass
+
+    def _flush(self) -> None:
+        while self._guard(self._connection.flush):
+            self._poll.modify(self._socket, select.POLLIN | select.POLLOUT)
+            try:
+                ((_, events),) = self._poll.poll()
+            finally:
+                self._poll.modify(self._socket, select.POLLIN)
+            if events & ~select.POLLOUT:
+                self._guard(self._connection.consume_input)
+
+    def _wait_readable(self) -> None:
+        self._poll.poll()
+
+    def _guard(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return function(*args, **kwargs)
+        except OperationalError as error:
+            raise self._lost() from error
+
+    def _lost(self) -> CatalogUnavailableError:
+        return CatalogUnavailableError(
+            "the connection to the catalog was lost",
+            sqlstate=sqlstate.CONNECTION_FAILURE,
+            detail=self._connection.get_error_message().strip() or None,
+        )
+
+    # messages -------------------------------------------------------------------------------------
+
+    def _on_notice(self, result: pq.PGresult) -> None:
+        # The result is only valid in here.
+        self.on_notice(self._fields(result))
+
+    def _deliver_notifications(self) -> None:
+        while (found := self._connection.notifies()) is not None:
+            self.on_notification(
+                Notification(found.be_pid, self.decode(found.relname), self.decode(found.extra))
+            )
+
+    def _fields(self, result: pq.PGresult) -> dict[str, str]:
+        fields = {}
+        for field, code in _FIELD_CODES:
+            value = result.error_field(field)
+            if value is not None:
+                fields[code] = self.decode(value)
+        # Clients have no functions of their own: such a context tells about ours.
+        if "PL/pgSQL function" in fields.get("W", ""):
+            fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
+        return fields
+
+    def _check(self, result: pq.PGresult, *, internal: bool) -> None:
+        if result.status in _OK:
+            return
+        fields = self._fields(result)
+        if "C" not in fields:
+            if result.status in {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT}:
+                raise CatalogError("unexpected COPY", sqlstate=sqlstate.PROTOCOL_VIOLATION)
+            raise self._lost()
+        if internal:
+            fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
+        raise error_of(fields)
+
+
+def error_of(fields: Mapping[str, str]) -> CatalogError:
+    """Return the error an ErrorResponse with these fields stands for."""
+    rest = {code: text for code, text in fields.items() if code not in "CMDHP"}
+    position = fields.get("P")
+    return CatalogError(
+        fields.get("M", ""),
+        sqlstate=fields.get("C"),
+        detail=fields.get("D"),
+        hint=fields.get("H"),
+        position=int(position) if position is not None else None,
+        fields=rest,
+    )
+
+
+def rows_of(result: pq.PGresult) -> Iterator[Row]:
+    """Return the rows of a result one by one."""
+    get_value = result.get_value
+    width = range(result.nfields)
+    for i in range(result.ntuples):
+        yield [get_value(i, j) for j in width]
+
+
+def _formats(step: Query | Execute) -> list[int] | None:
+    if not step.formats:
+        return None
+    if len(step.formats) == 1:
+        return list(step.formats) * len(step.values)
+    return list(step.formats)
+
+
+def _ignore(_: object) -> None:
+    """Drop a notice or notification nobody asked for."""

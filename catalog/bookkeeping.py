@@ -1,0 +1,111 @@
+"""Calls of the bookkeeping functions on a session's own connection, in the client's own transaction.
+
+Every call carries the session's secret as a bind parameter. Calls are prepared once per connection, and
+prepared again when the client has dropped all prepared statements.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from psycopg import pq
+
+from catalog.backend import Backend, Execute, Prepare, Step
+
+_TEXT: Final = 25
+_OID_ARRAY: Final = 1028
+_OID: Final = 26
+_INT8: Final = 20
+_INT8_ARRAY: Final = 1016
+_BOOL: Final = 16
+_JSON: Final = 114
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One bookkeeping function: its call, and the types of its parameters."""
+
+    name: str
+    parameter_oids: tuple[int, ...]
+
+    @property
+    def sql(self) -> str:
+        """The statement that calls it."""
+        marks = ", ".join(f"${i + 1}" for i in range(len(self.parameter_oids)))
+        return f"SELECT pgwire.{self.name}({marks})"
+
+
+SNAPSHOT: Final = Function("snapshot", (_TEXT, _JSON))
+DEFINITIONS: Final = Function("definitions", (_TEXT,))
+RELATIONS: Final = Function("relations", (_TEXT, _OID_ARRAY))
+TABLE_HAS_ROWS: Final = Function("table_has_rows", (_TEXT, _OID))
+BEGIN_WRITE: Final = Function("begin_write", (_TEXT, _OID_ARRAY, _TEXT))
+CAPTURE: Final = Function("capture", (_TEXT, _OID, _INT8))
+APPEND: Final = Function("append", (_TEXT, _OID, _INT8, _TEXT, _TEXT, _BOOL))
+OPEN_DRAIN: Final = Function("open_drain", (_TEXT, _OID))
+CLEAR_DRAINED: Final = Function("clear_drained", (_TEXT, _OID))
+PUBLISH: Final = Function("publish", (_TEXT, _OID, _INT8, _JSON))
+REPLACE: Final = Function("replace", (_TEXT, _OID, _INT8, _JSON, _INT8_ARRAY, _INT8))
+TRUNCATE: Final = Function("truncate", (_TEXT, _OID))
+IDENTITY_BLOCK: Final = Function("identity_block", (_TEXT,))
+PENDING_KEYS: Final = Function("pending_keys", (_TEXT,))
+SET_KEY: Final = Function("set_key", (_TEXT, _OID))
+
+
+def session_secret(secret_key: str, process_id: int) -> bytes:
+    """Return the secret of the connection with this backend process id."""
+    return hashlib.sha256(f"{secret_key}:{process_id}".encode()).hexdigest().encode()
+
+
+def array(numbers: Sequence[int]) -> bytes:
+    """Return PostgreSQL's text of an array of integers."""
+    return ("{" + ",".join(map(str, numbers)) + "}").encode()
+
+
+class Bookkeeping:
+    """Bookkeeping calls of one connection."""
+
+    def __init__(self, backend: Backend, secret: bytes) -> None:
+        self._backend = backend
+        self._secret = secret
+        self._prepared: set[str] = set()
+
+    def forget_prepared(self) -> None:
+        """Note that the client has dropped all prepared statements."""
+        self._prepared.clear()
+
+    def steps(self, function: Function, *values: bytes | None) -> list[Step]:
+        """Return the steps of a call; its result is that of the last step, one bytea in binary."""
+        return self.prepared_steps(
+            f"pgwire_{function.name}", function.sql, function.parameter_oids, (self._secret, *values)
+        )
+
+    def prepared_steps(
+        self, name: str, sql: str, oids: Sequence[int] = (), values: Sequence[bytes | None] = ()
+    ) -> list[Step]:
+        """Return the steps that execute one of our own statements, preparing it when needed."""
+        execute = Execute(name, values, result_format=1, internal=True)
+        if name in self._prepared:
+            return [execute]
+        return [Prepare(name, sql, oids, internal=True), execute]
+
+    def run_all(self, steps: Sequence[Step]) -> list[pq.PGresult]:
+        """Run steps in one round trip and remember what has been prepared."""
+        return self._backend.run_all(steps, self._note)
+
+    def _note(self, step: Step) -> None:
+        # Prepared statements outlive the failure of a later step and of the transaction.
+        if isinstance(step, Prepare) and step.internal:
+            self._prepared.add(step.name)
+
+    def call(self, function: Function, *values: bytes | None) -> bytes:
+        """Call a function and return its answer."""
+        return value_of(self.run_all(self.steps(function, *values))[-1])
+
+
+def value_of(result: pq.PGresult) -> bytes:
+    """Return the one value of a result."""
+    value = result.get_value(0, 0)
+    assert value is not None
+    return bytes(value)

@@ -1,0 +1,62 @@
+"""The role clients find in a new catalog, and what authentication asks about roles."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import psycopg
+
+from catalog.embedded import SUPERUSER
+
+INITIAL_ROLE: Final = "postgres"
+"""Owns the first database; may create databases, schemas and roles, but is no superuser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role as authentication sees it."""
+
+    name: str
+    can_login: bool
+    superuser: bool
+    verifier: str | None
+    """SCRAM verifier (or MD5 hash) as ``pg_authid`` keeps it; None when no password is set."""
+    valid_until: datetime | None
+    """When the password expires, aware; None for never."""
+    connection_limit: int
+    """-1 for none."""
+
+
+def bootstrap(administrator: "psycopg.Connection[tuple[object, ...]]") -> None:
+    """Give a new embedded server the role and the database clients expect."""
+    with administrator.transaction():
+        row = administrator.execute(
+            "SELECT 1 FROM pg_roles WHERE rolname = %s", [INITIAL_ROLE]
+        ).fetchone()
+        if row is not None:
+            return
+        administrator.execute(f"CREATE ROLE {INITIAL_ROLE} LOGIN CREATEDB CREATEROLE")
+        administrator.execute(f"ALTER DATABASE postgres OWNER TO {INITIAL_ROLE}")
+
+
+def find_role(administrator: "psycopg.Connection[tuple[object, ...]]", name: str) -> Role | None:
+    """Return a role; None when there is none or it is the bookkeeping's own."""
+    row = administrator.execute(
+        "SELECT rolname::text, rolcanlogin, rolsuper, rolpassword,"
+        " CASE WHEN isfinite(rolvaliduntil) THEN extract(epoch FROM rolvaliduntil)::float8 END,"
+        " rolconnlimit FROM pg_authid WHERE rolname = %s AND rolname <> %s",
+        [name, SUPERUSER],
+    ).fetchone()
+    if row is None:
+        return None
+    rolname, can_login, superuser, verifier, valid_until, limit = row
+    return Role(
+        name=str(rolname),
+        can_login=bool(can_login),
+        superuser=bool(superuser),
+        verifier=str(verifier) if verifier is not None else None,
+        valid_until=datetime.fromtimestamp(float(str(valid_until)), UTC)
+        if valid_until is not None
+        else None,
+        connection_limit=int(str(limit)),
+    )

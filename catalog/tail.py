@@ -1,0 +1,111 @@
+"""Row versions inlined in the catalog: capture of inserted rows, appends, and draining of large loads."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from catalog import bookkeeping
+from catalog.backend import Backend, Query, Step, rows_of
+from catalog.bookkeeping import Bookkeeping, value_of
+from catalog.results import CaptureReceipt, DrainedRows, LocalResult, Row
+
+# Transfer forms do not depend on the client's settings; what is text without being a transfer form does.
+_PLAIN_SETTINGS = (
+    ("datestyle", "ISO"),
+    ("intervalstyle", "postgres"),
+    ("timezone", "UTC"),
+    ("bytea_output", "hex"),
+    ("extra_float_digits", "1"),
+)
+
+
+def receipt(answer: bytes) -> CaptureReceipt:
+    """Return the receipt of the catalog's answer."""
+    document = json.loads(answer)
+    return CaptureReceipt(
+        count=document["count"],
+        captured=document["captured"],
+        version=document["version"],
+        unresolved=tuple(tuple(key) for key in document.get("unresolved") or ()),
+    )
+
+
+def insert(
+    backend: Backend,
+    calls: Bookkeeping,
+    before: Sequence[Step],
+    statement: Step,
+    relid: int,
+    inline_rows: int,
+) -> tuple[list[Row], LocalResult, CaptureReceipt]:
+    """Run an INSERT after the steps `before` and capture its rows."""
+    after = calls.steps(bookkeeping.CAPTURE, str(relid).encode(), str(inline_rows).encode())
+    results = calls.run_all([*before, statement, *after])
+    result = results[len(before)]
+    answer = LocalResult(
+        columns=backend.columns(result) or None,
+        formats=tuple(result.fformat(i) for i in range(result.nfields)),
+        rows=iter(()),
+        command_tag=backend.decode(result.command_status or b""),
+    )
+    return list(rows_of(result)), answer, receipt(value_of(results[-1]))
+
+
+def append(
+    calls: Bookkeeping,
+    relid: int,
+    version: int,
+    rows: Sequence[Sequence[str | None]],
+    tombstones: Sequence[Sequence[str | None]],
+    *,
+    check_keys: bool,
+) -> CaptureReceipt:
+    """Write row versions and tombstones that come as PostgreSQL's text."""
+    return receipt(
+        calls.call(
+            bookkeeping.APPEND,
+            str(relid).encode(),
+            str(version).encode(),
+            _json(rows),
+            _json(tombstones),
+            b"t" if check_keys else b"f",
+        )
+    )
+
+
+def drain(backend: Backend, calls: Bookkeeping, relid: int) -> DrainedRows:
+    """Open the rows of a catalog table for reading, as CSV in transfer forms."""
+    names = ", ".join(f"current_setting('{name}')" for name, _ in _PLAIN_SETTINGS)
+    saved = calls.run_all(
+        [
+            Query(f"SELECT {names}", internal=True),
+            _settings([value for _, value in _PLAIN_SETTINGS]),
+            *calls.steps(bookkeeping.OPEN_DRAIN, str(relid).encode()),
+        ]
+    )
+    restored = [backend.decode(value or b"") for value in next(rows_of(saved[0]))]
+    attnums = tuple(json.loads(value_of(saved[-1])))
+    return DrainedRows(attnums, _lines(backend, restored))
+
+
+def _lines(backend: Backend, restored: Sequence[str]) -> Iterator[bytes]:
+    rows = backend.stream(Query("FETCH ALL FROM pgwire_drain", result_format=1, internal=True)).rows
+    lines: list[bytes] = []
+    for row in rows:
+        lines.append(row[0] or b"")
+        if len(lines) == 1000:
+            yield b"".join(lines)
+            lines.clear()
+    if lines:
+        yield b"".join(lines)
+    backend.run_all([Query("CLOSE pgwire_drain", internal=True), _settings(restored)])
+
+
+def _settings(values: Sequence[str]) -> Query:
+    calls = ", ".join(
+        f"set_config('{name}', ${i + 1}, true)" for i, (name, _) in enumerate(_PLAIN_SETTINGS)
+    )
+    return Query(f"SELECT {calls}", [value.encode() for value in values], internal=True)
+
+
+def _json(rows: Sequence[Sequence[str | None]]) -> bytes | None:
+    return json.dumps(rows).encode() if rows else None
