@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from rewrite.tree import Node
 
 
+class Constant(NamedTuple):
+    """A value known when the statement is compiled."""
+
+    value: object
+    """As in ``ParameterValue``; dates and times of day are kept as days and microseconds."""
+
+
 class DecimalShape(NamedTuple):
     """Precision and scale of the Spark DECIMAL that holds a numeric."""
 
@@ -35,6 +42,8 @@ class Value:
     """Display scale of a numeric: known, or an INT expression. None: PostgreSQL's own text in a STRING."""
     decimal: DecimalShape | None = None
     """Spark type of a numeric that has a scale; its scale is never below the display scale."""
+    constant: Constant | None = None
+    """Set for literals of simple types and bound parameters."""
 
     @property
     def parts(self) -> tuple[exp.Expression, ...]:
@@ -46,8 +55,8 @@ class Value:
     def with_parts(self, parts: Sequence[exp.Expression]) -> "Value":
         """Return the same value read from other expressions, for instance columns of a subquery."""
         if isinstance(self.scale, exp.Expression):
-            return replace(self, sql=parts[0], scale=parts[1])
-        return replace(self, sql=parts[0])
+            return replace(self, sql=parts[0], scale=parts[1], constant=None)
+        return replace(self, sql=parts[0], constant=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,265 @@
+"""Aggregate functions, as aggregates of groups and over windows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from rewrite.dialect import builders as b
+from rewrite.dialect import oids
+from rewrite.dialect.bindings import bind
+from rewrite.dialect.calls import is_null_constant, known_text
+from rewrite.dialect.comparisons import equality_key, ordering_key
+from rewrite.dialect.conditionals import carried, restored
+from rewrite.dialect.floats import OVERFLOW, is_infinite
+from rewrite.dialect.numeric_division import divide
+from rewrite.dialect.numeric_functions import INTEGER_DIGITS
+from rewrite.dialect.numerics import as_decimal, as_text, display_scale, numeric, shape_of
+from rewrite.errors import UnsupportedError
+from rewrite.values import Value, WindowDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """One call of an aggregate function."""
+
+    signature: str
+    args: tuple[Value, ...]
+    result_oid: int
+    result_typmod: int = -1
+    distinct: bool = False
+    order_by: tuple[exp.Ordered, ...] = ()
+    """ORDER BY inside the call; its keys are not NULL-safe copies of the arguments."""
+    condition: b.Tree | None = None
+    """FILTER clause."""
+    window: WindowDefinition | None = None
+    """OVER clause."""
+
+    def spark(self, name: str, *arguments: b.Tree, distinct: bool | None = None) -> b.Tree:
+        """Return a Spark aggregate with the call's DISTINCT, FILTER and OVER."""
+        listed: list[b.Tree] = list(arguments)
+        if self.distinct if distinct is None else distinct:
+            listed = [exp.Distinct(expressions=listed)]
+        return self.decorated(exp.Anonymous(this=name, expressions=listed))
+
+    def decorated(self, aggregate: b.Tree) -> b.Tree:
+        """Return a Spark aggregate with the call's FILTER and OVER."""
+        if self.condition is not None:
+            aggregate = exp.Filter(this=aggregate, expression=exp.Where(this=self.condition))
+        return over(aggregate, self.window) if self.window is not None else aggregate
+
+    def result(self, sql: b.Tree) -> Value:
+        """Return a value of the call's result type."""
+        return Value(sql, self.result_oid, self.result_typmod)
+
+    def refuse(self, what: str) -> UnsupportedError:
+        """Return the error for a form of the call that has no exact mapping."""
+        return UnsupportedError(f"aggregate function {self.signature} {what} is not supported")
+
+
+Handler: TypeAlias = Callable[[Aggregation], Value]
+
+
+def over(function: b.Tree, window: WindowDefinition, *, frame: bool = True) -> b.Tree:
+    """Return ``function OVER (window)``."""
+    order = exp.Order(expressions=list(window.order_by)) if window.order_by else None
+    return exp.Window(
+        this=function,
+        partition_by=list(window.partition_by),
+        order=order,
+        spec=window.frame if frame else None,
+    )
+
+
+def _count_all(call: Aggregation) -> Value:
+    return call.result(call.spark("count", b.integer(1), distinct=False))
+
+
+def _count(call: Aggregation) -> Value:
+    value = call.args[0]
+    counted = equality_key(value) if call.distinct else value.sql
+    return call.result(call.spark("count", counted))
+
+
+def _sum_integers(call: Aggregation) -> Value:
+    value = call.args[0]
+    if value.type_oid == oids.INT8:
+        number = b.cast(value.sql, b.decimal_type(INTEGER_DIGITS[oids.INT8], 0))
+        return numeric(call.spark("sum", number), INTEGER_DIGITS[oids.INT8] + 10, 0)
+    return call.result(call.spark("sum", value.sql))
+
+
+def _sum_numeric(call: Aggregation) -> Value:
+    value = as_decimal(call.args[0])
+    shape = shape_of(value)
+    if isinstance(value.scale, int):
+        return numeric(call.spark("sum", value.sql), shape.precision + 10, shape.scale)
+    if call.distinct:
+        raise call.refuse("of DISTINCT values of differing scale")
+    total = call.spark("sum", value.sql)
+    scale = call.spark("max", b.case((b.is_not_null(value.sql), display_scale(value))))
+    return numeric(total, shape.precision + 10, shape.scale, scale)
+
+
+def _average(call: Aggregation) -> Value:
+    value = call.args[0]
+    if value.type_oid == oids.NUMERIC:
+        total = _sum_numeric(call)
+    else:
+        digits = INTEGER_DIGITS[value.type_oid]
+        number = b.cast(value.sql, b.decimal_type(digits, 0))
+        total = numeric(call.spark("sum", number), digits + 10, 0)
+    counted = b.cast(call.spark("count", equality_key(value)), b.decimal_type(19, 0))
+    count = numeric(b.call("nullif", counted, b.cast(b.integer(0), b.decimal_type(19, 0))), 19, 0)
+    return divide(total, count)
+
+
+def _float_total(function: str) -> Handler:
+    def handle(call: Aggregation) -> Value:
+        value = call.args[0].sql
+        wide = b.cast(value, "DOUBLE")
+        total = call.spark(function, wide)
+        infinite_input = call.spark("bool_or", is_infinite(wide), distinct=False)
+        narrow = call.result_oid == oids.FLOAT4
+
+        def body(sum_: b.Tree, excused: b.Tree) -> b.Tree:
+            result = b.cast(sum_, "FLOAT") if narrow else sum_
+            return b.checked(result, (b.both(is_infinite(result), b.negation(excused)), OVERFLOW))
+
+        return call.result(b.let([total, infinite_input], body))
+
+    return handle
+
+
+def _extreme(function: str) -> Handler:
+    def handle(call: Aggregation) -> Value:
+        value = call.args[0]
+        if value.type_oid == oids.NUMERIC:
+            value = as_decimal(value)
+        elif value.type_oid not in (oids.BPCHAR, oids.INTERVAL):
+            ordering_key(value)
+            return replace(value, sql=call.spark(function, value.sql), constant=None)
+        if isinstance(value.scale, int):
+            return replace(value, sql=call.spark(function, value.sql), constant=None)
+
+        def entry(bound: Value) -> Value:
+            known = b.struct(key=ordering_key(bound), carried=carried(bound))
+            return Value(b.case((b.is_not_null(bound.sql), known)), oids.TEXT)
+
+        found = call.spark(function, bind([value], entry).sql)
+        return restored(b.field(found, "carried"), value)
+
+    return handle
+
+
+def _same_name(function: str) -> Handler:
+    def handle(call: Aggregation) -> Value:
+        return call.result(call.spark(function, call.args[0].sql))
+
+    return handle
+
+
+def _any_value(call: Aggregation) -> Value:
+    value = call.args[0]
+    return restored(call.spark("any_value", carried(value), b.TRUE, distinct=False), value)
+
+
+def _string_agg(call: Aggregation) -> Value:
+    if call.window is not None:
+        raise call.refuse("over a window")
+    value, delimiter = call.args
+    separator = known_text(delimiter)
+    if separator is None and not is_null_constant(delimiter):
+        raise call.refuse("with a delimiter that is not a constant")
+    arguments: list[b.Tree] = [value.sql, b.string(separator or "")]
+    order = list(call.order_by)
+    if call.distinct:
+        arguments[0] = exp.Distinct(expressions=[value.sql])
+        order = order or [exp.Ordered(this=value.sql, nulls_first=False)]
+    aggregate: b.Tree = exp.Anonymous(this="listagg", expressions=arguments)
+    if order:
+        aggregate = exp.WithinGroup(this=aggregate, expression=exp.Order(expressions=order))
+    return call.result(call.decorated(aggregate))
+
+
+def _array_agg(call: Aggregation) -> Value:
+    """Map ``array_agg``: Spark's skips NULL, so the elements are collected inside structs."""
+    value = call.args[0]
+    if call.distinct and value.type_oid in (oids.BPCHAR, oids.NUMERIC, oids.INTERVAL):
+        raise call.refuse(f"of DISTINCT {oids.type_name(value.type_oid)}")
+    element = as_text(value) if value.type_oid == oids.NUMERIC else value.sql
+    order = list(call.order_by)
+    if call.distinct and not order:
+        order = [exp.Ordered(this=ordering_key(value), nulls_first=False)]
+    keys = {f"k{index}": ordered.this for index, ordered in enumerate(order)}
+    collected = call.spark("collect_list", b.struct(**keys, element=element), distinct=False)
+    if call.distinct:
+        collected = b.call("array_distinct", collected)
+    if order:
+        comparator = b.lambda_function(_comparator(order), "l", "r")
+        collected = b.call("array_sort", collected, comparator)
+    elements = b.fresh_variable(
+        lambda name: b.call(
+            "transform", collected, b.lambda_function(b.field(b.variable(name), "element"), name)
+        )
+    )
+    return call.result(b.let([elements], lambda found: b.case((_not_empty(found), found))))
+
+
+def _not_empty(elements: b.Tree) -> b.Tree:
+    return b.infix(exp.GT, b.call("size", elements), b.integer(0))
+
+
+def _comparator(order: list[exp.Ordered]) -> b.Tree:
+    """Return -1, 0 or 1 for structs ``l`` and ``r`` in the order of their keys."""
+    branches: list[tuple[b.Tree, b.Tree]] = []
+    before, after = b.integer(-1), b.integer(1)
+    for index, ordered in enumerate(order):
+        left, right = (b.field(b.variable(side), f"k{index}") for side in ("l", "r"))
+        first, last = (before, after) if ordered.args.get("nulls_first") else (after, before)
+        low, high = (after, before) if ordered.args.get("desc") else (before, after)
+        branches += [
+            (b.both(b.is_null(left), b.is_not_null(right)), first),
+            (b.both(b.is_not_null(left), b.is_null(right)), last),
+            (b.infix(exp.LT, left, right), low),
+            (b.infix(exp.GT, left, right), high),
+        ]
+    return b.case(*branches, otherwise=b.integer(0))
+
+
+_EXTREME_TYPES: Final = (
+    *("int8", "int4", "int2", "oid", "float4", "float8", "date", "time", "timestamp", "timestamptz"),
+    *("interval", "text", "numeric", "bpchar", "bytea"),
+)
+
+FUNCTIONS: Final[dict[str, Handler]] = {
+    "count()": _count_all,
+    "count(any)": _count,
+    "sum(int2)": _sum_integers,
+    "sum(int4)": _sum_integers,
+    "sum(int8)": _sum_integers,
+    "sum(numeric)": _sum_numeric,
+    "sum(float4)": _float_total("sum"),
+    "sum(float8)": _float_total("sum"),
+    "avg(int2)": _average,
+    "avg(int4)": _average,
+    "avg(int8)": _average,
+    "avg(numeric)": _average,
+    "avg(float4)": _float_total("avg"),
+    "avg(float8)": _float_total("avg"),
+    **{f"min({name})": _extreme("min") for name in _EXTREME_TYPES},
+    **{f"max({name})": _extreme("max") for name in _EXTREME_TYPES},
+    "bool_and(bool)": _same_name("bool_and"),
+    "every(bool)": _same_name("bool_and"),
+    "bool_or(bool)": _same_name("bool_or"),
+    **{
+        f"{name}({type_})": _same_name(name)
+        for name in ("bit_and", "bit_or", "bit_xor")
+        for type_ in ("int2", "int4", "int8")
+    },
+    "any_value(anyelement)": _any_value,
+    "string_agg(text,text)": _string_agg,
+    "array_agg(anynonarray)": _array_agg,
+}
+

@@ -1,0 +1,67 @@
+"""Evaluate operands once: ``let`` for values, which may consist of a number and its display scale."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rewrite.dialect import builders as b
+from rewrite.values import Value
+
+
+def _pair(value: Value) -> b.Tree | None:
+    """Return the struct of which a numeric's value and scale are the fields, if there is one."""
+    sql, scale = value.sql, value.scale
+    if isinstance(sql, exp.Dot) and isinstance(scale, exp.Dot) and sql.this == scale.this:
+        pair = sql.this
+        return pair if isinstance(pair, exp.Expression) else None
+    return None
+
+
+def _trees(value: Value) -> list[b.Tree]:
+    pair = _pair(value)
+    return [pair] if pair is not None else list(value.parts)
+
+
+def _rebind(value: Value, trees: Sequence[b.Tree]) -> Value:
+    if _pair(value) is None:
+        bound = value.with_parts(trees)
+    else:
+        bound = value.with_parts([b.field(trees[0], "value"), b.field(trees[0], "scale")])
+    return replace(bound, constant=value.constant)
+
+
+def paired(value: Value) -> Value:
+    """Return a numeric with dynamic scale as two fields of one struct, so that it can be bound once."""
+    if not isinstance(value.scale, exp.Expression) or _pair(value) is not None:
+        return value
+    struct = b.struct(value=value.sql, scale=value.scale)
+    return value.with_parts([b.field(struct, "value"), b.field(struct, "scale")])
+
+
+def bind(values: Sequence[Value], body: Callable[..., Value]) -> Value:
+    """Return ``body(*values)`` with every operand evaluated once."""
+    trees = [_trees(value) for value in values]
+    flat = [tree for group in trees for tree in group]
+    if all(b.is_simple(tree) for tree in flat):
+        return body(*values)
+    result: list[Value] = []
+
+    def build(*bound: b.Tree) -> b.Tree:
+        rest = list(bound)
+        operands = []
+        for value, group in zip(values, trees, strict=True):
+            operands.append(_rebind(value, rest[: len(group)]))
+            del rest[: len(group)]
+        result.append(body(*operands))
+        outcome = result[0]
+        if isinstance(outcome.scale, exp.Expression):
+            pair = _pair(outcome)
+            return pair if pair is not None else b.struct(value=outcome.sql, scale=outcome.scale)
+        return outcome.sql
+
+    tree = b.let(flat, build)
+    outcome = replace(result[0], constant=None)
+    if isinstance(outcome.scale, exp.Expression):
+        return outcome.with_parts([b.field(tree, "value"), b.field(tree, "scale")])
+    return replace(outcome, sql=tree)

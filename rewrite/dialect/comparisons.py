@@ -1,0 +1,182 @@
+"""Equality and order of values, as the default operator class of each type has it."""
+
+from typing import Final
+
+from sqlglot import exp
+
+from rewrite.context import SessionConstants
+from rewrite.dialect import builders as b
+from rewrite.dialect import oids
+from rewrite.dialect.calls import Call, Handler, known_text
+from rewrite.dialect.numerics import as_decimal
+from rewrite.dialect.time_zones import instant
+from rewrite.dialect.type_mapping import character_length
+from rewrite.errors import UnsupportedError
+from rewrite.values import Value
+
+# Types whose representation orders and equals as PostgreSQL does: text by bytes, NaN above all floats.
+_PLAIN: Final = frozenset(
+    {
+        oids.BOOL,
+        oids.BYTEA,
+        oids.CHAR,
+        oids.NAME,
+        oids.INT2,
+        oids.INT4,
+        oids.INT8,
+        oids.TEXT,
+        oids.VARCHAR,
+        oids.FLOAT4,
+        oids.FLOAT8,
+        oids.DATE,
+        oids.TIME,
+        oids.TIMESTAMP,
+        oids.TIMESTAMPTZ,
+        oids.UUID,
+        *oids.OBJECT_IDS,
+    }
+)
+
+_ARRAY_ELEMENTS: Final = _PLAIN - {oids.FLOAT4, oids.FLOAT8}
+
+
+def interval_span(interval: b.Tree) -> b.Tree:
+    """Return what intervals are compared by: microseconds, with days of 24 hours, months of 30 days."""
+
+    def span(value: b.Tree) -> b.Tree:
+        months = b.cast(b.field(value, "months"), "DECIMAL(10, 0)")
+        days = b.cast(b.field(value, "days"), "DECIMAL(10, 0)")
+        thirty = b.cast(b.integer(30), "DECIMAL(2, 0)")
+        day = b.cast(b.bigint(86_400_000_000), "DECIMAL(11, 0)")
+        whole = b.infix(exp.Mul, b.infix(exp.Add, b.infix(exp.Mul, months, thirty), days), day)
+        micros = b.cast(b.field(value, "microseconds"), "DECIMAL(19, 0)")
+        return b.infix(exp.Add, whole, micros)
+
+    return b.let([interval], span)
+
+
+def ordering_key(value: Value) -> b.Tree:
+    """Return an expression Spark orders as PostgreSQL orders the value."""
+    if value.type_oid in _PLAIN:
+        return value.sql
+    if value.type_oid == oids.NUMERIC:
+        return as_decimal(value).sql
+    if value.type_oid == oids.BPCHAR:
+        return trimmed(value.sql)
+    if value.type_oid == oids.INTERVAL:
+        return interval_span(value.sql)
+    raise UnsupportedError(f"ordering values of {oids.type_name(value.type_oid)} is not supported")
+
+
+def equality_key(value: Value) -> b.Tree:
+    """Return an expression Spark finds equal exactly when PostgreSQL finds the values equal."""
+    if oids.ELEMENTS.get(value.type_oid) in _ARRAY_ELEMENTS:
+        return value.sql
+    try:
+        return ordering_key(value)
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            f"comparing values of {oids.type_name(value.type_oid)} is not supported"
+        ) from error
+
+
+def trimmed(text: b.Tree) -> b.Tree:
+    """Return a ``character`` value without its trailing blanks (blanks only, not other white space)."""
+    return b.call("rtrim", text)
+
+
+def _width(value: Value) -> int | None:
+    """Return the number of characters a ``character(n)`` column is padded to."""
+    if value.type_oid == oids.BPCHAR and isinstance(value.sql, exp.Column):
+        return character_length(value.typmod)
+    return None
+
+
+def _bpchar_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
+    """Return operands whose equality is that of ``character`` values; keeps columns bare for pushdown."""
+    for column, other in ((left, right), (right, left)):
+        width, text = _width(column), known_text(other)
+        if width is not None and text is not None:
+            padded = b.string(text.rstrip(" ").ljust(width))
+            return (column.sql, padded) if column is left else (padded, column.sql)
+    if (width := _width(left)) is not None and width == _width(right):
+        return left.sql, right.sql
+    return trimmed(left.sql), trimmed(right.sql)
+
+
+def operands(left: Value, right: Value, constants: SessionConstants, *, equality: bool) -> tuple[b.Tree, b.Tree]:
+    """Return two values as expressions that Spark compares as PostgreSQL compares the values."""
+    if equality and left.type_oid == right.type_oid == oids.BPCHAR:
+        return _bpchar_operands(left, right)
+    zone = constants.time_zone
+    if left.type_oid == oids.TIMESTAMPTZ and right.type_oid in (oids.DATE, oids.TIMESTAMP):
+        return left.sql, instant(_as_timestamp(right), zone)
+    if right.type_oid == oids.TIMESTAMPTZ and left.type_oid in (oids.DATE, oids.TIMESTAMP):
+        return instant(_as_timestamp(left), zone), right.sql
+    key = equality_key if equality else ordering_key
+    return key(left), key(right)
+
+
+def _as_timestamp(value: Value) -> b.Tree:
+    return value.sql if value.type_oid == oids.TIMESTAMP else b.cast(value.sql, "TIMESTAMP_NTZ")
+
+
+def compare(
+    operator: type[exp.Binary], left: Value, right: Value, constants: SessionConstants
+) -> b.Tree:
+    """Return ``left operator right`` with PostgreSQL's meaning, NULL when one of them is."""
+    equality = operator in (exp.EQ, exp.NEQ)
+    return b.infix(operator, *operands(left, right, constants, equality=equality))
+
+
+def not_distinct(left: Value, right: Value, constants: SessionConstants) -> b.Tree:
+    """Return ``left IS NOT DISTINCT FROM right``."""
+    return b.infix(exp.NullSafeEQ, *operands(left, right, constants, equality=True))
+
+
+def _comparison(operator: type[exp.Binary]) -> Handler:
+    def handle(call: Call) -> Value:
+        left, right = call.args
+        return call.result(compare(operator, left, right, call.constants))
+
+    return handle
+
+
+_OPERATORS: Final[dict[str, type[exp.Binary]]] = {
+    "eq": exp.EQ,
+    "ne": exp.NEQ,
+    "lt": exp.LT,
+    "le": exp.LTE,
+    "gt": exp.GT,
+    "ge": exp.GTE,
+}
+
+_FAMILIES: Final = (
+    *("int2{}", "int4{}", "int8{}", "int24{}", "int28{}", "int42{}", "int48{}", "int82{}", "int84{}"),
+    *("float4{}", "float8{}", "float48{}", "float84{}", "numeric_{}"),
+    *("bool{}", "char{}", "name{}", "name{}text", "text{}name", "bpchar{}", "bytea{}", "oid{}", "uuid_{}"),
+    *("date_{}", "time_{}", "timestamp_{}", "interval_{}"),
+    *("date_{}_timestamp", "date_{}_timestamptz", "timestamp_{}_date", "timestamp_{}_timestamptz"),
+    *("timestamptz_{}_date", "timestamptz_{}_timestamp"),
+)
+
+_IRREGULAR: Final[dict[str, str]] = {
+    "texteq": "eq",
+    "textne": "ne",
+    "text_lt": "lt",
+    "text_le": "le",
+    "text_gt": "gt",
+    "text_ge": "ge",
+    "array_eq": "eq",
+    "array_ne": "ne",
+}
+
+COMPARISONS: Final[dict[str, type[exp.Binary]]] = {
+    family.format(name): operator for family in _FAMILIES for name, operator in _OPERATORS.items()
+} | {key: _OPERATORS[name] for key, name in _IRREGULAR.items()}
+"""Key of each comparison function → Spark's operator."""
+
+FUNCTIONS: Final[dict[str, Handler]] = {
+    key: _comparison(operator) for key, operator in COMPARISONS.items()
+}
+

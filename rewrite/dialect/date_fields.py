@@ -1,0 +1,279 @@
+"""``extract`` and ``date_part``: each field of dates, timestamps, times and intervals with its scale."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from rewrite.dialect import builders as b
+from rewrite.dialect import oids
+from rewrite.dialect.calls import Call, Handler
+from rewrite.dialect.literals import DAY
+from rewrite.dialect.numerics import numeric
+from rewrite.dialect.time_zones import local_time, micros_of_timestamp
+from rewrite.values import Value
+
+# Other spellings of units (datetktbl and deltatktbl of datetime.c).
+_ALIASES: Final[dict[str, str]] = {
+    "c": "century",
+    "cent": "century",
+    "centuries": "century",
+    "d": "day",
+    "days": "day",
+    "dec": "decade",
+    "decades": "decade",
+    "decs": "decade",
+    "h": "hour",
+    "hours": "hour",
+    "hr": "hour",
+    "hrs": "hour",
+    "m": "minute",
+    "microsecon": "microsecond",
+    "microseconds": "microsecond",
+    "us": "microsecond",
+    "usec": "microsecond",
+    "usecs": "microsecond",
+    "useconds": "microsecond",
+    "usecond": "microsecond",
+    "mil": "millennium",
+    "millennia": "millennium",
+    "mils": "millennium",
+    "min": "minute",
+    "mins": "minute",
+    "minutes": "minute",
+    "mon": "month",
+    "mons": "month",
+    "months": "month",
+    "ms": "millisecond",
+    "msec": "millisecond",
+    "mseconds": "millisecond",
+    "msecs": "millisecond",
+    "milliseconds": "millisecond",
+    "msecond": "millisecond",
+    "qtr": "quarter",
+    "s": "second",
+    "sec": "second",
+    "seconds": "second",
+    "secs": "second",
+    "w": "week",
+    "weeks": "week",
+    "y": "year",
+    "years": "year",
+    "yr": "year",
+    "yrs": "year",
+}
+
+_SECOND: Final = 1_000_000
+
+
+def unit_name(text: str) -> str:
+    """Return the unit a text names.
+
+    >>> unit_name("Mons")
+    'month'
+    """
+    lowered = text.lower()
+    return _ALIASES.get(lowered, lowered)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: a BIGINT counting units of ``10 ** -scale``, and the scale extract() shows."""
+
+    units: b.Tree
+    scale: int = 0
+
+
+def _divided(value: b.Tree, divisor: int) -> b.Tree:
+    return b.infix(exp.IntDiv, value, b.bigint(divisor))
+
+
+def _plus(value: b.Tree, summand: int) -> b.Tree:
+    return b.infix(exp.Add, value, b.integer(summand))
+
+
+def _year_groups(year: b.Tree, size: int) -> b.Tree:
+    """Return the century or millennium of an astronomical year (0 is 1 BC); there is none numbered 0."""
+    after = _divided(_plus(year, size - 1), size)
+    before = b.negate(_divided(b.infix(exp.Sub, b.integer(size), year), size))
+    return b.case((b.infix(exp.GT, year, b.integer(0)), after), otherwise=before)
+
+
+def _decade(year: b.Tree) -> b.Tree:
+    before = b.negate(_divided(b.infix(exp.Sub, b.integer(9), year), 10))
+    return b.case((b.infix(exp.GTE, year, b.integer(0)), _divided(year, 10)), otherwise=before)
+
+
+def _without_year_zero(year: b.Tree) -> b.Tree:
+    return b.case((b.infix(exp.GT, year, b.integer(0)), year), otherwise=_plus(year, -1))
+
+
+def _spark(name: str) -> Callable[[b.Tree], b.Tree]:
+    return lambda day: b.call(name, day)
+
+
+def _of_year(function: Callable[[b.Tree], b.Tree]) -> Callable[[b.Tree], b.Tree]:
+    return lambda day: function(b.call("year", day))
+
+
+_DATE_FIELDS: Final[dict[str, Callable[[b.Tree], b.Tree]]] = {
+    "year": _of_year(_without_year_zero),
+    "month": _spark("month"),
+    "day": _spark("day"),
+    "quarter": _spark("quarter"),
+    "week": _spark("weekofyear"),
+    "dow": lambda day: _plus(b.call("dayofweek", day), -1),
+    "isodow": lambda day: _plus(b.call("weekday", day), 1),
+    "doy": _spark("dayofyear"),
+    "isoyear": lambda day: _without_year_zero(b.call("date_part", b.string("YEAROFWEEK"), day)),
+    "decade": _of_year(_decade),
+    "century": _of_year(lambda year: _year_groups(year, 100)),
+    "millennium": _of_year(lambda year: _year_groups(year, 1000)),
+}
+
+
+def _clock_fields(unit: str, micros: b.Tree) -> Field | None:
+    """Return a field of microseconds since midnight (or of an interval, where they may be negative)."""
+    of_minute = b.infix(exp.Mod, micros, b.bigint(60 * _SECOND))
+    fields = {
+        "hour": Field(_divided(micros, 3600 * _SECOND)),
+        "minute": Field(b.infix(exp.Mod, _divided(micros, 60 * _SECOND), b.bigint(60))),
+        "second": Field(of_minute, 6),
+        "millisecond": Field(of_minute, 3),
+        "microsecond": Field(of_minute),
+    }
+    return fields.get(unit)
+
+
+def _date(unit: str, day: b.Tree) -> Field | None:
+    if unit == "epoch":
+        days = b.cast(b.call("unix_date", day), "BIGINT")
+        return Field(b.infix(exp.Mul, days, b.bigint(86_400)))
+    field = _DATE_FIELDS.get(unit)
+    return Field(field(day)) if field else None
+
+
+def _timestamp(unit: str, timestamp: b.Tree) -> Field | None:
+    if unit == "epoch":
+        return Field(micros_of_timestamp(timestamp), 6)
+    field = _DATE_FIELDS.get(unit)
+    if field:
+        return Field(field(b.cast(timestamp, "DATE")))
+    return _clock_fields(unit, b.call("pmod", micros_of_timestamp(timestamp), b.bigint(DAY)))
+
+
+def _interval(unit: str, value: b.Tree) -> Field | None:
+    months, days, micros = (b.field(value, name) for name in ("months", "days", "microseconds"))
+    twelve = b.integer(12)
+    year_part = _divided(months, 12)
+    month_part = b.infix(exp.Mod, months, twelve)
+    if unit == "epoch":
+        # A year of 365.25 days, a month of 30.
+        whole = b.infix(exp.Mul, b.cast(year_part, "BIGINT"), b.bigint(31_557_600))
+        rest = b.infix(exp.Mul, b.cast(month_part, "BIGINT"), b.bigint(30 * 86_400))
+        day_part = b.infix(exp.Mul, b.cast(days, "BIGINT"), b.bigint(86_400))
+        seconds = b.infix(exp.Add, b.infix(exp.Add, whole, rest), day_part)
+        return Field(b.infix(exp.Add, b.infix(exp.Mul, seconds, b.bigint(_SECOND)), micros), 6)
+    fields = {
+        "year": Field(year_part),
+        "month": Field(month_part),
+        "day": Field(days),
+        "decade": Field(_divided(months, 120)),
+        "century": Field(_divided(months, 1200)),
+        "millennium": Field(_divided(months, 12_000)),
+    }
+    return fields.get(unit) or _clock_fields(unit, micros)
+
+
+def _field(call: Call) -> Field:
+    unit = unit_name(call.text_constant(0))
+    value = call.args[1]
+    field: Field | None = None
+    if value.type_oid == oids.DATE:
+        field = _date(unit, value.sql)
+    elif value.type_oid == oids.TIMESTAMP:
+        field = _timestamp(unit, value.sql)
+    elif value.type_oid == oids.TIMESTAMPTZ:
+        field = _timestamptz(unit, value.sql, call.constants.time_zone)
+    elif value.type_oid == oids.TIME:
+        field = Field(value.sql, 6) if unit == "epoch" else _clock_fields(unit, value.sql)
+    elif value.type_oid == oids.INTERVAL:
+        field = _interval(unit, value.sql)
+    if field is None:
+        raise call.refuse(f'with field "{unit}"')
+    return field
+
+
+def _timestamptz(unit: str, moment: b.Tree, zone: str) -> Field | None:
+    if unit == "epoch":
+        return Field(b.call("unix_micros", moment), 6)
+    return _timestamp(unit, local_time(moment, zone))
+
+
+def _extract(call: Call) -> Value:
+    # An operand that occurs several times in a field's expression is evaluated once.
+    value = call.args[1]
+    result: list[Field] = []
+
+    def body(operand: b.Tree) -> b.Tree:
+        argument = Value(operand, value.type_oid, value.typmod)
+        field = _field(_replaced(call, argument))
+        result.append(field)
+        units = b.cast(field.units, "DECIMAL(20, 0)")
+        if field.scale == 0:
+            return units
+        scaled = b.infix(exp.Mul, units, b.cast(b.string(f"{10**-field.scale:.{field.scale}f}"), f"DECIMAL({field.scale + 1}, {field.scale})"))
+        return b.cast(scaled, b.decimal_type(20, field.scale))
+
+    sql = b.let([value.sql], body)
+    return numeric(sql, 20, result[0].scale)
+
+
+def _replaced(call: Call, argument: Value) -> Call:
+    return Call(
+        key=call.key,
+        signature=call.signature,
+        args=(call.args[0], argument),
+        result_oid=call.result_oid,
+        result_typmod=call.result_typmod,
+        collation=call.collation,
+        constants=call.constants,
+    )
+
+
+def _date_part(call: Call) -> Value:
+    """Map ``date_part``, which computes in double precision as timestamp.c does."""
+    value = call.args[1]
+
+    def body(operand: b.Tree) -> b.Tree:
+        field = _field(_replaced(call, Value(operand, value.type_oid, value.typmod)))
+        unit = unit_name(call.text_constant(0))
+        if field.scale == 0:
+            return b.cast(field.units, "DOUBLE")
+        divisor = b.cast(b.bigint(10**field.scale), "DOUBLE")
+        if unit == "epoch":
+            return b.divide(b.cast(field.units, "DOUBLE"), divisor)
+        # Whole seconds and their fraction are converted apart, then added.
+        second = b.bigint(_SECOND)
+        whole = b.cast(_divided(field.units, _SECOND), "DOUBLE")
+        fraction = b.cast(b.infix(exp.Mod, field.units, second), "DOUBLE")
+        if unit == "millisecond":
+            whole = b.infix(exp.Mul, whole, b.cast(b.integer(1000), "DOUBLE"))
+        return b.infix(exp.Add, whole, b.divide(fraction, divisor))
+
+    return call.result(b.let([value.sql], body))
+
+
+FUNCTIONS: Final[dict[str, Handler]] = {
+    "extract_date": _extract,
+    "extract_timestamp": _extract,
+    "extract_timestamptz": _extract,
+    "extract_time": _extract,
+    "extract_interval": _extract,
+    "date_part(text,date)": _date_part,
+    "timestamp_part": _date_part,
+    "timestamptz_part": _date_part,
+    "time_part": _date_part,
+    "interval_part": _date_part,
+}

@@ -1,0 +1,71 @@
+"""All functions that have a mapping, by key (see pg_procs); what is not here is refused."""
+
+from typing import Final
+
+from rewrite.dialect import (
+    arrays,
+    casts,
+    comparisons,
+    date_fields,
+    datetimes,
+    floats,
+    integers,
+    intervals,
+    numeric_functions,
+    oids,
+    patterns,
+    strings,
+)
+from rewrite.dialect.calls import Call, Handler
+from rewrite.dialect.literals import literal
+from rewrite.dialect.pg_procs import PROCEDURES
+from rewrite.errors import UnsupportedError
+from rewrite.values import Value
+
+
+def _session_name(attribute: str) -> Handler:
+    def handle(call: Call) -> Value:
+        return literal(getattr(call.constants, attribute), oids.NAME)
+
+    return handle
+
+
+_SESSION: Final[dict[str, Handler]] = {
+    "current_user": _session_name("current_user"),
+    "session_user": _session_name("session_user"),
+    "current_database": _session_name("current_database"),
+    "current_schema": _session_name("current_schema"),
+}
+
+FUNCTIONS: Final[dict[str, Handler]] = {
+    **comparisons.FUNCTIONS,
+    **integers.FUNCTIONS,
+    **floats.FUNCTIONS,
+    **numeric_functions.FUNCTIONS,
+    **strings.FUNCTIONS,
+    **patterns.FUNCTIONS,
+    **date_fields.FUNCTIONS,
+    **datetimes.FUNCTIONS,
+    **intervals.FUNCTIONS,
+    **casts.FUNCTIONS,
+    **arrays.FUNCTIONS,
+    **_SESSION,
+}
+
+
+def procedure(oid: int) -> tuple[str, str]:
+    """Return key and signature of a function; UnsupportedError for functions users defined."""
+    found = PROCEDURES.get(oid)
+    if found is None:
+        raise UnsupportedError(f"calling function {oid} is not supported")
+    return found
+
+
+def call_function(call: Call) -> Value:
+    """Map a call; UnsupportedError naming the function when there is no mapping."""
+    if call.collation not in oids.BYTEWISE_COLLATIONS:
+        raise UnsupportedError(f"function {call.signature} with this collation is not supported")
+    handler = FUNCTIONS.get(call.key)
+    if handler is None:
+        raise call.refuse()
+    return handler(call)

@@ -1,0 +1,78 @@
+"""Integer operators and functions: PostgreSQL's result types, truncating division, overflow as an error."""
+
+from typing import Final
+
+from sqlglot import exp
+
+from rewrite.dialect import builders as b
+from rewrite.dialect import oids
+from rewrite.dialect.calls import Call, Handler
+from rewrite.values import Value
+
+SPARK_TYPES: Final[dict[int, str]] = {oids.INT2: "SMALLINT", oids.INT4: "INT", oids.INT8: "BIGINT"}
+
+
+def _arithmetic(operator: type[exp.Binary]) -> Handler:
+    # Spark's integer result types are PostgreSQL's: the wider of the operands', overflow fails (ANSI).
+    def handle(call: Call) -> Value:
+        left, right = call.trees
+        return call.result(b.infix(operator, left, right))
+
+    return handle
+
+
+def _divide(call: Call) -> Value:
+    # DIV truncates and gives BIGINT; the cast brings back the type, and the overflow of MIN / -1.
+    left, right = call.trees
+    quotient = b.infix(exp.IntDiv, left, right)
+    if call.result_oid == oids.INT8:
+        return call.result(quotient)
+    return call.result(b.cast(quotient, SPARK_TYPES[call.result_oid]))
+
+
+def _unary_minus(call: Call) -> Value:
+    return call.result(b.negate(call.trees[0]))
+
+
+def _identity(call: Call) -> Value:
+    return call.result(call.trees[0])
+
+
+def _bitwise(operator: type[exp.Binary]) -> Handler:
+    def handle(call: Call) -> Value:
+        left, right = call.trees
+        return call.result(b.infix(operator, left, right))
+
+    return handle
+
+
+def _bitwise_not(call: Call) -> Value:
+    return call.result(exp.BitwiseNot(this=b.group(call.trees[0])))
+
+
+FUNCTIONS: Final[dict[str, Handler]] = {
+    **{
+        f"{family}{name}": handler
+        for family in ("int2", "int4", "int8", "int24", "int42", "int28", "int82", "int48", "int84")
+        for name, handler in (
+            ("pl", _arithmetic(exp.Add)),
+            ("mi", _arithmetic(exp.Sub)),
+            ("mul", _arithmetic(exp.Mul)),
+            ("div", _divide),
+        )
+    },
+    **{
+        f"{family}{name}": handler
+        for family in ("int2", "int4", "int8")
+        for name, handler in (
+            ("mod", _arithmetic(exp.Mod)),
+            ("um", _unary_minus),
+            ("up", _identity),
+            ("abs", lambda call: call.result(b.call("abs", call.trees[0]))),
+            ("and", _bitwise(exp.BitwiseAnd)),
+            ("or", _bitwise(exp.BitwiseOr)),
+            ("xor", _bitwise(exp.BitwiseXor)),
+            ("not", _bitwise_not),
+        )
+    },
+}

@@ -1,0 +1,234 @@
+"""Intervals: months, days and microseconds kept apart; adding them to dates and timestamps."""
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlglot import exp
+
+from catalog import sqlstate
+from rewrite.dialect import builders as b
+from rewrite.dialect import oids
+from rewrite.dialect.calls import Call, Handler
+from rewrite.dialect.floats import is_infinite, is_nan
+from rewrite.dialect.literals import DAY
+from rewrite.dialect.time_zones import instant, is_utc, local_time
+from rewrite.errors import UnsupportedError
+from rewrite.values import Value
+
+_NULL: Final = b.null_of("STRUCT<months: INT, days: INT, microseconds: BIGINT>")
+
+
+def interval(months: b.Tree, days: b.Tree, microseconds: b.Tree) -> b.Tree:
+    """Return the struct of an interval."""
+    return b.struct(months=months, days=days, microseconds=microseconds)
+
+
+def of_microseconds(difference: b.Tree) -> b.Tree:
+    """Return the interval of a difference of timestamps: whole days and the rest of the same sign."""
+
+    def body(micros: b.Tree) -> b.Tree:
+        days = b.cast(b.infix(exp.IntDiv, micros, b.bigint(DAY)), "INT")
+        parts = interval(b.integer(0), days, b.infix(exp.Mod, micros, b.bigint(DAY)))
+        return b.case((b.is_not_null(micros), parts))
+
+    return b.let([difference], body)
+
+
+def _fields(value: b.Tree) -> tuple[b.Tree, b.Tree, b.Tree]:
+    return b.field(value, "months"), b.field(value, "days"), b.field(value, "microseconds")
+
+
+def _combine(operator: type[exp.Binary]) -> Handler:
+    def handle(call: Call) -> Value:
+        def body(left: b.Tree, right: b.Tree) -> b.Tree:
+            pairs = zip(_fields(left), _fields(right), strict=True)
+            months, days, micros = (b.infix(operator, one, other) for one, other in pairs)
+            known = b.both(b.is_not_null(left), b.is_not_null(right))
+            return b.case((known, interval(months, days, micros)))
+
+        return call.result(b.let(call.trees, body))
+
+    return handle
+
+
+def _minus(call: Call) -> Value:
+    def body(value: b.Tree) -> b.Tree:
+        months, days, micros = (b.negate(part) for part in _fields(value))
+        return b.case((b.is_not_null(value), interval(months, days, micros)))
+
+    return call.result(b.let(call.trees, body))
+
+
+def _multiply(call: Call) -> Value:
+    """Map ``interval * n`` for whole n; fractions spill from months to days to time in floating point."""
+    trees = call.trees if call.args[0].type_oid == oids.INTERVAL else call.trees[::-1]
+
+    def body(value: b.Tree, factor: b.Tree) -> b.Tree:
+        whole = b.cast(factor, "BIGINT")
+        months, days, micros = (b.infix(exp.Mul, part, whole) for part in _fields(value))
+        fraction = b.either(
+            is_nan(factor), is_infinite(factor), b.infix(exp.NEQ, b.call("rint", factor), factor)
+        )
+        unfit = b.raise_error(
+            sqlstate.FEATURE_NOT_SUPPORTED, "intervals times fractions are not supported"
+        )
+        known = b.both(b.is_not_null(value), b.is_not_null(factor))
+        return b.case(
+            (b.negation(known), _NULL),
+            (fraction, unfit),
+            otherwise=interval(b.cast(months, "INT"), b.cast(days, "INT"), micros),
+        )
+
+    return call.result(b.let(trees, body))
+
+
+def _known_parts(value: Value) -> tuple[int, int, int] | None:
+    constant = value.constant
+    if constant is None or not isinstance(constant.value, tuple | list):
+        return None
+    months, days, micros = constant.value
+    return months, days, micros
+
+
+Step = Callable[[b.Tree, b.Tree], b.Tree]
+
+
+def add_months(timestamp: b.Tree, months: b.Tree) -> b.Tree:
+    """Return a TIMESTAMP_NTZ some months later, on the month's last day where it has no such day."""
+    return b.infix(exp.Add, timestamp, b.call("make_ym_interval", b.integer(0), months))
+
+
+def add_days(timestamp: b.Tree, days: b.Tree) -> b.Tree:
+    """Return a TIMESTAMP_NTZ some days later."""
+    micros = b.infix(exp.Mul, b.cast(days, "BIGINT"), b.bigint(DAY))
+    return add_microseconds(timestamp, micros)
+
+
+def add_microseconds(timestamp: b.Tree, micros: b.Tree) -> b.Tree:
+    """Return a timestamp, with or without time zone, some microseconds later."""
+    return b.call("timestampadd", b.keyword("MICROSECOND"), micros, timestamp)
+
+
+def _in_zone(step: Step, zone: str) -> Step:
+    """Make a step on local time one on instants: clocks are read before, and set after it."""
+
+    def apply(moment: b.Tree, amount: b.Tree) -> b.Tree:
+        return instant(step(local_time(moment, zone), amount), zone)
+
+    return apply
+
+
+def shift(moment: b.Tree, value: Value, sign: int, zone: str | None) -> b.Tree:
+    """Return a timestamp moved by an interval: months, then days, then time, each only if not zero.
+
+    Args:
+        moment: TIMESTAMP_NTZ, or TIMESTAMP when ``zone`` is given.
+        value: The interval.
+        sign: 1 or -1.
+        zone: Time zone in which months and days are counted.
+    """
+    calendar: tuple[Step, Step] = (add_months, add_days)
+    if zone is not None:
+        calendar = (_in_zone(add_months, zone), _in_zone(add_days, zone))
+    steps: tuple[Step, ...] = (*calendar, add_microseconds)
+    known = _known_parts(value)
+    if known is not None:
+        makers = (b.integer, b.integer, b.bigint)
+        for step, make, amount in zip(steps, makers, known, strict=True):
+            if amount:
+                moment = step(moment, make(sign * amount))
+        return moment
+
+    def body(start: b.Tree, span: b.Tree) -> b.Tree:
+        result = start
+        for step, amount in zip(steps, _fields(span), strict=True):
+            signed = amount if sign > 0 else b.negate(amount)
+            result = _step_unless_zero(step, result, signed, always=zone is None or is_utc(zone))
+        return b.case((b.is_not_null(span), result))
+
+    return b.let([moment, value.sql], body)
+
+
+def _step_unless_zero(step: Step, moment: b.Tree, amount: b.Tree, *, always: bool) -> b.Tree:
+    if always:
+        return step(moment, amount)
+    zero = b.integer(0)
+    return b.let(
+        [moment],
+        lambda start: b.case((b.infix(exp.EQ, amount, zero), start), otherwise=step(start, amount)),
+    )
+
+
+def _shift(sign: int) -> Handler:
+    def handle(call: Call) -> Value:
+        first, second = call.args
+        if first.type_oid == oids.INTERVAL:
+            first, second = second, first
+        if first.type_oid == oids.TIMESTAMPTZ:
+            return call.result(shift(first.sql, second, sign, call.constants.time_zone))
+        moment = b.cast(first.sql, "TIMESTAMP_NTZ") if first.type_oid == oids.DATE else first.sql
+        return call.result(shift(moment, second, sign, None))
+
+    return handle
+
+
+def _shift_time(sign: int) -> Handler:
+    def handle(call: Call) -> Value:
+        time, span = call.trees
+        micros = b.field(span, "microseconds")
+        moved = b.infix(exp.Add if sign > 0 else exp.Sub, time, b.infix(exp.Mod, micros, b.bigint(DAY)))
+        return call.result(b.call("pmod", moved, b.bigint(DAY)))
+
+    return handle
+
+
+def _time_difference(call: Call) -> Value:
+    def body(later: b.Tree, earlier: b.Tree) -> b.Tree:
+        micros = b.infix(exp.Sub, later, earlier)
+        return b.case((b.is_not_null(micros), interval(b.integer(0), b.integer(0), micros)))
+
+    return call.result(b.let(call.trees, body))
+
+
+def _from_time(call: Call) -> Value:
+    def body(micros: b.Tree) -> b.Tree:
+        return b.case((b.is_not_null(micros), interval(b.integer(0), b.integer(0), micros)))
+
+    return call.result(b.let(call.trees, body))
+
+
+def _to_time(call: Call) -> Value:
+    return call.result(b.call("pmod", b.field(call.trees[0], "microseconds"), b.bigint(DAY)))
+
+
+def _scale(call: Call) -> Value:
+    """Map the length coercion of intervals, which only matters with fields or a precision."""
+    typmod = call.integer_constant(1)
+    full_range, full_precision = 0x7FFF, 0xFFFF
+    if typmod != -1 and ((typmod >> 16) & 0x7FFF, typmod & 0xFFFF) != (full_range, full_precision):
+        raise UnsupportedError("intervals restricted to fields or a precision are not supported")
+    return call.result(call.trees[0])
+
+
+FUNCTIONS: Final[dict[str, Handler]] = {
+    "interval_pl": _combine(exp.Add),
+    "interval_mi": _combine(exp.Sub),
+    "interval_um": _minus,
+    "interval_mul": _multiply,
+    "mul_d_interval": _multiply,
+    "date_pl_interval": _shift(1),
+    "date_mi_interval": _shift(-1),
+    "timestamp_pl_interval": _shift(1),
+    "timestamp_mi_interval": _shift(-1),
+    "timestamptz_pl_interval": _shift(1),
+    "timestamptz_mi_interval": _shift(-1),
+    "interval_pl_timestamp(interval,timestamp)": _shift(1),
+    "interval_pl_timestamptz(interval,timestamptz)": _shift(1),
+    "interval_pl_date(interval,date)": _shift(1),
+    "time_pl_interval": _shift_time(1),
+    "time_mi_interval": _shift_time(-1),
+    "time_mi_time": _time_difference,
+    "time_interval": _from_time,
+    "interval_time": _to_time,
+    "interval_scale": _scale,
+}

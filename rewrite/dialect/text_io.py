@@ -1,0 +1,373 @@
+"""PostgreSQL's text of values, and values of text: output and input functions of types, where exact."""
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlglot import exp
+
+from catalog import sqlstate
+from rewrite.context import SessionConstants
+from rewrite.dialect import builders as b
+from rewrite.dialect import oids
+from rewrite.dialect.numerics import TEXT_SCALE, as_text, numeric
+from rewrite.dialect.time_zones import is_utc, local_time, micros_of_timestamp
+from rewrite.dialect.type_mapping import MAX_PRECISION
+from rewrite.errors import UnsupportedError
+from rewrite.values import Value
+
+_FIRST_DATE: Final = b.cast(b.string("0001-01-01"), "DATE")
+_LAST_DATE: Final = b.cast(b.string("9999-12-31"), "DATE")
+_FIRST_TIMESTAMP: Final = b.cast(b.string("0001-01-01 00:00:00"), "TIMESTAMP_NTZ")
+_LAST_TIMESTAMP: Final = b.cast(b.string("9999-12-31 23:59:59.999999"), "TIMESTAMP_NTZ")
+
+_UNUSUAL_YEAR: Final = b.raise_error(
+    sqlstate.FEATURE_NOT_SUPPORTED, "text of dates before year 1 or after year 9999 is not supported"
+)
+
+
+def _plain(value: Value, _constants: SessionConstants) -> b.Tree:
+    return value.sql
+
+
+def _cast(value: Value, _constants: SessionConstants) -> b.Tree:
+    return b.cast(value.sql, "STRING")
+
+
+def _numeric(value: Value, _constants: SessionConstants) -> b.Tree:
+    return as_text(value)
+
+
+def _boolean(value: Value, _constants: SessionConstants) -> b.Tree:
+    return b.let(
+        [value.sql],
+        lambda x: b.case((x, b.string("t")), (b.negation(x), b.string("f")), otherwise=b.null_of("STRING")),
+    )
+
+
+def _require_iso(constants: SessionConstants) -> None:
+    if not constants.date_style.upper().startswith("ISO"):
+        raise UnsupportedError(f'dates as text with DateStyle "{constants.date_style}" are not supported')
+
+
+def _date(value: Value, constants: SessionConstants) -> b.Tree:
+    _require_iso(constants)
+
+    def body(day: b.Tree) -> b.Tree:
+        unusual = b.either(b.infix(exp.LT, day, _FIRST_DATE), b.infix(exp.GT, day, _LAST_DATE))
+        return b.checked(b.cast(day, "STRING"), (unusual, _UNUSUAL_YEAR))
+
+    return b.let([value.sql], body)
+
+
+def _timestamp_text(timestamp: b.Tree) -> b.Tree:
+    def body(moment: b.Tree) -> b.Tree:
+        unusual = b.either(
+            b.infix(exp.LT, moment, _FIRST_TIMESTAMP), b.infix(exp.GT, moment, _LAST_TIMESTAMP)
+        )
+        return b.checked(b.cast(moment, "STRING"), (unusual, _UNUSUAL_YEAR))
+
+    return b.let([timestamp], body)
+
+
+def _timestamp(value: Value, constants: SessionConstants) -> b.Tree:
+    _require_iso(constants)
+    return _timestamp_text(value.sql)
+
+
+def _timestamptz(value: Value, constants: SessionConstants) -> b.Tree:
+    _require_iso(constants)
+    zone = constants.time_zone
+    if is_utc(zone):
+        return b.call("concat", _timestamp_text(local_time(value.sql, zone)), b.string("+00"))
+
+    def body(local: b.Tree, micros: b.Tree) -> b.Tree:
+        seconds = b.infix(exp.IntDiv, b.infix(exp.Sub, micros_of_timestamp(local), micros), b.bigint(1_000_000))
+        return b.call("concat", _timestamp_text(local), _offset_text(seconds))
+
+    return b.let([local_time(value.sql, zone), b.call("unix_micros", value.sql)], body)
+
+
+def _two_digits(number: b.Tree) -> b.Tree:
+    return b.call("lpad", b.cast(number, "STRING"), b.integer(2), b.string("0"))
+
+
+def _offset_text(seconds: b.Tree) -> b.Tree:
+    """Return an offset from UTC as PostgreSQL prints it: hours, then minutes and seconds if any."""
+
+    def body(offset: b.Tree) -> b.Tree:
+        size = b.call("abs", offset)
+        sixty = b.bigint(60)
+        minutes = b.infix(exp.Mod, b.infix(exp.IntDiv, size, sixty), sixty)
+        rest = b.infix(exp.Mod, size, sixty)
+        colon = b.string(":")
+        return b.call(
+            "concat",
+            b.case((b.infix(exp.LT, offset, b.integer(0)), b.string("-")), otherwise=b.string("+")),
+            _two_digits(b.infix(exp.IntDiv, size, b.bigint(3600))),
+            b.case(
+                (
+                    b.either(b.infix(exp.GT, minutes, b.integer(0)), b.infix(exp.GT, rest, b.integer(0))),
+                    b.call("concat", colon, _two_digits(minutes)),
+                ),
+                otherwise=b.string(""),
+            ),
+            b.case(
+                (b.infix(exp.GT, rest, b.integer(0)), b.call("concat", colon, _two_digits(rest))),
+                otherwise=b.string(""),
+            ),
+        )
+
+    return b.let([seconds], body)
+
+
+def clock_text(micros: b.Tree) -> b.Tree:
+    """Return microseconds from midnight, not negative, as ``HH:MM:SS[.ffffff]``."""
+
+    def body(time: b.Tree) -> b.Tree:
+        second = b.bigint(1_000_000)
+        fraction = b.infix(exp.Mod, time, second)
+        digits = b.call("lpad", b.cast(fraction, "STRING"), b.integer(6), b.string("0"))
+        trimmed = exp.Trim(this=digits, position="TRAILING", expression=b.string("0"))
+        colon = b.string(":")
+        sixty = b.bigint(60)
+        hours = b.cast(b.infix(exp.IntDiv, time, b.bigint(3_600_000_000)), "STRING")
+        return b.call(
+            "concat",
+            b.call("lpad", hours, b.call("greatest", b.integer(2), b.call("length", hours)), b.string("0")),
+            colon,
+            _two_digits(b.infix(exp.Mod, b.infix(exp.IntDiv, time, b.bigint(60_000_000)), sixty)),
+            colon,
+            _two_digits(b.infix(exp.Mod, b.infix(exp.IntDiv, time, second), sixty)),
+            b.case(
+                (b.infix(exp.EQ, fraction, b.integer(0)), b.string("")),
+                otherwise=b.call("concat", b.string("."), trimmed),
+            ),
+        )
+
+    return b.let([micros], body)
+
+
+def _time(value: Value, _constants: SessionConstants) -> b.Tree:
+    return clock_text(value.sql)
+
+
+def _bytea(value: Value, constants: SessionConstants) -> b.Tree:
+    if constants.bytea_output != "hex":
+        raise UnsupportedError("bytea as text with bytea_output other than hex is not supported")
+    return b.call("concat", b.string("\\x"), b.call("lower", b.call("hex", value.sql)))
+
+
+_OUTPUT: Final[dict[int, Callable[[Value, SessionConstants], b.Tree]]] = {
+    **dict.fromkeys((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.CHAR), _plain),
+    **dict.fromkeys((oids.UUID, oids.JSON, oids.JSONB, oids.UNKNOWN), _plain),
+    **dict.fromkeys((oids.INT2, oids.INT4, oids.INT8, oids.OID), _cast),
+    oids.NUMERIC: _numeric,
+    oids.BOOL: _boolean,
+    oids.DATE: _date,
+    oids.TIMESTAMP: _timestamp,
+    oids.TIMESTAMPTZ: _timestamptz,
+    oids.TIME: _time,
+    oids.BYTEA: _bytea,
+}
+
+
+def output_text(value: Value, constants: SessionConstants) -> b.Tree:
+    """Return what the type's output function prints."""
+    output = _OUTPUT.get(value.type_oid)
+    if output is None:
+        raise UnsupportedError(f"{oids.type_name(value.type_oid)} as text is not supported")
+    return output(value, constants)
+
+
+# -- input -------------------------------------------------------------------------------------------
+
+_SPACE: Final = r"[ \t\n\x0b\f\r]*"
+
+
+def _invalid(type_oid: int, text: b.Tree) -> b.Tree:
+    name = oids.type_name(type_oid)
+    return b.raise_error(
+        sqlstate.INVALID_TEXT_REPRESENTATION,
+        b.call("concat", b.string(f'invalid input syntax for type {name}: "'), text, b.string('"')),
+    )
+
+
+def _unsupported_form(type_oid: int) -> b.Tree:
+    return b.raise_error(
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        f"this form of text as {oids.type_name(type_oid)} is not supported",
+    )
+
+
+def _matches(text: b.Tree, pattern: str) -> b.Tree:
+    return b.call("rlike", text, b.string(pattern))
+
+
+def _stripped(text: b.Tree) -> b.Tree:
+    return exp.Trim(this=text, position="BOTH", expression=b.string(" \t\n\x0b\f\r"))
+
+
+_INTEGER_INPUT: Final = {oids.INT2: ("SMALLINT", 2**15), oids.INT4: ("INT", 2**31), oids.INT8: ("BIGINT", 2**63)}
+
+
+def _to_integer(value: Value, type_oid: int) -> Value:
+    spark_type, limit = _INTEGER_INPUT[type_oid]
+
+    def body(text: b.Tree) -> b.Tree:
+        wide = b.cast(_stripped(text), "DECIMAL(38, 0)")
+        name = oids.type_name(type_oid)
+        message = b.call(
+            "concat", b.string('value "'), text, b.string(f'" is out of range for type {name}')
+        )
+        out_of_range = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, message)
+        low = b.cast(b.string(str(-limit)), "DECIMAL(38, 0)")
+        high = b.cast(b.string(str(limit - 1)), "DECIMAL(38, 0)")
+        decimal_form = _matches(text, rf"^{_SPACE}[+-]?[0-9]{{1,37}}{_SPACE}\z")
+        return b.case(
+            (
+                decimal_form,
+                b.case(
+                    (b.negation(exp.Between(this=wide, low=low, high=high)), out_of_range),
+                    otherwise=b.cast(wide, spark_type),
+                ),
+            ),
+            # PostgreSQL also reads 0x1f, 0o17, 0b1, and underscores between digits.
+            (_matches(text, rf"^{_SPACE}[+-]?[0-9][0-9_xXoObBa-fA-F]*{_SPACE}\z"), _unsupported_form(type_oid)),
+            (b.is_not_null(text), _invalid(type_oid, text)),
+            otherwise=b.null_of(spark_type),
+        )
+
+    return Value(b.let([value.sql], body), type_oid)
+
+
+def _to_numeric(value: Value) -> Value:
+    def body(text: b.Tree) -> b.Tree:
+        plain = _stripped(text)
+        simple = _matches(text, rf"^{_SPACE}[+-]?([0-9]{{1,20}}([.][0-9]{{0,{TEXT_SCALE}}})?|[.][0-9]{{1,{TEXT_SCALE}}}){_SPACE}\z")
+        other = _matches(text, rf"(?i)^{_SPACE}[+-]?([0-9.][0-9_.eExXoObBa-fA-F+-]*|nan|inf|infinity){_SPACE}\z")
+        number = b.cast(plain, b.decimal_type(MAX_PRECISION, TEXT_SCALE))
+        point = b.call("instr", plain, b.string("."))
+        places = b.case(
+            (b.infix(exp.GT, point, b.integer(0)), b.infix(exp.Sub, b.call("length", plain), point)),
+            otherwise=b.integer(0),
+        )
+        parsed = b.case(
+            (simple, number),
+            (other, _unsupported_form(oids.NUMERIC)),
+            (b.is_not_null(text), _invalid(oids.NUMERIC, text)),
+            otherwise=b.null_of(b.decimal_type(MAX_PRECISION, TEXT_SCALE)),
+        )
+        return b.struct(value=parsed, scale=places)
+
+    pair = b.let([value.sql], body)
+    return numeric(b.field(pair, "value"), MAX_PRECISION, TEXT_SCALE, b.field(pair, "scale"))
+
+
+def _to_double(value: Value) -> Value:
+    def body(text: b.Tree) -> b.Tree:
+        number = b.cast(_stripped(text), "DOUBLE")
+        finite = _matches(text, rf"^{_SPACE}[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?{_SPACE}\z")
+        special = _matches(text, rf"(?i)^{_SPACE}(nan|[+-]?(inf|infinity)){_SPACE}\z")
+        hexadecimal = _matches(text, rf"(?i)^{_SPACE}[+-]?(0x[0-9a-fp.+-]*|nan\(.*){_SPACE}\z")
+        message = b.call("concat", b.string('"'), text, b.string('" is out of range for type double precision'))
+        range_error = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, message)
+        infinite = b.infix(exp.EQ, b.call("abs", number), b.cast(b.string("Infinity"), "DOUBLE"))
+        vanished = b.both(
+            b.infix(exp.EQ, number, b.cast(b.integer(0), "DOUBLE")), _matches(text, "^[^eE]*[1-9]")
+        )
+        return b.case(
+            (finite, b.checked(number, (b.either(infinite, vanished), range_error))),
+            (special, number),
+            (hexadecimal, _unsupported_form(oids.FLOAT8)),
+            (b.is_not_null(text), _invalid(oids.FLOAT8, text)),
+            otherwise=b.null_of("DOUBLE"),
+        )
+
+    return Value(b.let([value.sql], body), oids.FLOAT8)
+
+
+def _to_boolean(value: Value) -> Value:
+    def body(text: b.Tree) -> b.Tree:
+        true = _matches(text, rf"(?i)^{_SPACE}(t|tr|tru|true|y|ye|yes|on|1){_SPACE}\z")
+        false = _matches(text, rf"(?i)^{_SPACE}(f|fa|fal|fals|false|n|no|of|off|0){_SPACE}\z")
+        return b.case(
+            (true, b.TRUE),
+            (false, b.FALSE),
+            (b.is_not_null(text), _invalid(oids.BOOL, text)),
+            otherwise=b.null_of("BOOLEAN"),
+        )
+
+    return Value(b.let([value.sql], body), oids.BOOL)
+
+
+def _to_date(value: Value) -> Value:
+    def body(text: b.Tree) -> b.Tree:
+        plain = _matches(text, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z")
+        return b.case(
+            (plain, b.cast(text, "DATE")),
+            (b.is_not_null(text), _unsupported_form(oids.DATE)),
+            otherwise=b.null_of("DATE"),
+        )
+
+    return Value(b.let([value.sql], body), oids.DATE)
+
+
+def _to_timestamp(value: Value) -> Value:
+    def body(text: b.Tree) -> b.Tree:
+        clock = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
+        plain = _matches(text, rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}( {clock})?\z")
+        return b.case(
+            (plain, b.cast(text, "TIMESTAMP_NTZ")),
+            (b.is_not_null(text), _unsupported_form(oids.TIMESTAMP)),
+            otherwise=b.null_of("TIMESTAMP_NTZ"),
+        )
+
+    return Value(b.let([value.sql], body), oids.TIMESTAMP)
+
+
+def _to_uuid(value: Value) -> Value:
+    def body(text: b.Tree) -> b.Tree:
+        plain = _matches(text, r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z")
+        other = _matches(text, r"^\{?([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4}\}?\z")
+        return b.case(
+            (plain, b.call("lower", text)),
+            (other, _unsupported_form(oids.UUID)),
+            (b.is_not_null(text), _invalid(oids.UUID, text)),
+            otherwise=b.null_of("STRING"),
+        )
+
+    return Value(b.let([value.sql], body), oids.UUID)
+
+
+def _to_char(value: Value) -> Value:
+    # charin() keeps the first byte; "\ooo" is an octal escape.
+    def body(text: b.Tree) -> b.Tree:
+        first = b.call("left", text, b.integer(1))
+        unusual = b.either(_matches(text, r"^\\[0-3][0-7][0-7]"), _matches(first, r"[^\x00-\x7f]"))
+        return b.checked(first, (unusual, _unsupported_form(oids.CHAR)))
+
+    return Value(b.let([value.sql], body), oids.CHAR)
+
+
+_INPUT: Final[dict[int, Callable[[Value], Value]]] = {
+    oids.INT2: lambda value: _to_integer(value, oids.INT2),
+    oids.INT4: lambda value: _to_integer(value, oids.INT4),
+    oids.INT8: lambda value: _to_integer(value, oids.INT8),
+    oids.NUMERIC: _to_numeric,
+    oids.FLOAT8: _to_double,
+    oids.BOOL: _to_boolean,
+    oids.DATE: _to_date,
+    oids.TIMESTAMP: _to_timestamp,
+    oids.UUID: _to_uuid,
+    oids.CHAR: _to_char,
+}
+
+
+def input_value(value: Value, type_oid: int) -> Value:
+    """Return the value the type's input function reads from a text."""
+    if type_oid in (oids.TEXT, oids.VARCHAR, oids.BPCHAR):
+        return Value(value.sql, type_oid)
+    read = _INPUT.get(type_oid)
+    if read is None:
+        raise UnsupportedError(f"text as {oids.type_name(type_oid)} is not supported")
+    return read(value)

@@ -1,0 +1,64 @@
+"""How values of each PostgreSQL type are represented in Spark, Arrow and Parquet."""
+
+from typing import Final
+
+from rewrite.dialect import oids
+from rewrite.values import DecimalShape
+
+MAX_PRECISION: Final = 38
+"""Largest precision of Spark's DECIMAL."""
+
+INTERVAL_TYPE: Final = "STRUCT<months: INT, days: INT, microseconds: BIGINT>"
+
+_STORAGE: Final[dict[int, str]] = {
+    oids.BOOL: "BOOLEAN",
+    oids.INT2: "SMALLINT",
+    oids.INT4: "INT",
+    oids.INT8: "BIGINT",
+    oids.FLOAT4: "FLOAT",
+    oids.FLOAT8: "DOUBLE",
+    oids.BYTEA: "BINARY",
+    oids.DATE: "DATE",
+    oids.TIME: "BIGINT",
+    oids.TIMESTAMP: "TIMESTAMP_NTZ",
+    oids.TIMESTAMPTZ: "TIMESTAMP",
+    oids.INTERVAL: INTERVAL_TYPE,
+    **dict.fromkeys(oids.OBJECT_IDS, "BIGINT"),
+}
+
+
+def numeric_shape(typmod: int) -> DecimalShape | None:
+    """Return precision and scale of a numeric's type modifier when a Spark DECIMAL holds all its values.
+
+    >>> numeric_shape(((15 << 16) | 2) + 4)
+    DecimalShape(precision=15, scale=2)
+    """
+    if typmod < 4:
+        return None
+    precision = ((typmod - 4) >> 16) & 0xFFFF
+    scale = (((typmod - 4) & 0x7FF) ^ 1024) - 1024
+    if precision > MAX_PRECISION or not 0 <= scale <= precision:
+        return None
+    return DecimalShape(precision, scale)
+
+
+def character_length(typmod: int) -> int | None:
+    """Return n of ``varchar(n)`` or ``character(n)``, None where there is no limit."""
+    return typmod - 4 if typmod >= 4 else None
+
+
+def storage_type(type_oid: int, typmod: int) -> str:
+    """Return the Spark DDL type of a stored column.
+
+    Types without an entry are stored as PostgreSQL's own text: they can be carried and returned, and no
+    operator is mapped for them.
+
+    >>> storage_type(1700, ((15 << 16) | 2) + 4), storage_type(1700, -1), storage_type(1007, -1)
+    ('DECIMAL(15, 2)', 'STRING', 'ARRAY<INT>')
+    """
+    if type_oid == oids.NUMERIC:
+        shape = numeric_shape(typmod)
+        return f"DECIMAL({shape.precision}, {shape.scale})" if shape else "STRING"
+    if type_oid in oids.ELEMENTS:
+        return f"ARRAY<{storage_type(oids.ELEMENTS[type_oid], typmod)}>"
+    return _STORAGE.get(type_oid, "STRING")
