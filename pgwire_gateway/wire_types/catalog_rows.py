@@ -9,6 +9,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
 from catalog.model import JournalTable
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.buffers import as_binary, as_text
@@ -117,11 +119,21 @@ def key_texts(batch: pa.RecordBatch, types: Sequence[int]) -> list[list[str]]:
 
 
 def key_values(types: Sequence[int], key: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a key given in transfer forms as the Python values of statement parameters."""
-    return tuple(
-        None if value is None else _PYTHON_FORMS.get(type_oid, _as_it_is)(value)
-        for type_oid, value in zip(types, key, strict=True)
-    )
+    """Return a key given in transfer forms as the Python values of statement parameters.
+
+    Raises:
+        GatewayError: 0A000 for a date or time without Python form.
+    """
+    try:
+        return tuple(
+            None if value is None else _PYTHON_FORMS.get(type_oid, _as_it_is)(value)
+            for type_oid, value in zip(types, key, strict=True)
+        )
+    except OverflowError as error:
+        raise GatewayError(
+            "keys with dates outside the years 1 to 9999 are not supported",
+            sqlstate=codes.FEATURE_NOT_SUPPORTED,
+        ) from error
 
 
 def _as_it_is(value: object) -> object:

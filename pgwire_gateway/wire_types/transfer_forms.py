@@ -51,7 +51,15 @@ def from_json(values: Sequence[Any], type_oid: int, typmod: int) -> pa.Array:
     parse = input_text.parser(type_oid)
     # Only texts need reading: numbers and booleans are what they are, infinities come as text.
     plain = [parse(value) if isinstance(value, str) else value for value in values]
-    return input_text.typed(plain, arrow_type(type_oid, typmod))
+    stored = arrow_type(type_oid, typmod)
+    if pa.types.is_string(stored):
+        plain = [value if value is None else _shown(value) for value in plain]
+    return input_text.typed(plain, stored)
+
+
+def _shown(value: Any) -> str:
+    """Return PostgreSQL's text of a value of a type that is stored as text."""
+    return ("t" if value else "f") if isinstance(value, bool) else str(value)
 
 
 def _intervals(values: pa.Array) -> pa.Array:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import psycopg
 import pyarrow as pa
-from psycopg import pq
+from psycopg import ClientCursor, pq
 
 from pgwire_gateway.wire_types.input_text import text_values
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
@@ -55,6 +55,13 @@ class Oracle:
         return self.fetch(
             f"SELECT v FROM (VALUES {rows}) AS t (n, v) ORDER BY n", texts, format_code
         )
+
+    def inlined(self, sql: str, parameters: Sequence[str | None]) -> str:
+        """Return a statement with literals in place of its parameters, for COPY."""
+        for place in range(len(parameters), 0, -1):
+            literal = ClientCursor(self.connection).mogrify("%s", [parameters[place - 1]])
+            sql = sql.replace(f"${place}", literal)
+        return sql
 
     def type_of(self, kind: str) -> tuple[int, int]:
         """Return OID and type modifier of a type."""

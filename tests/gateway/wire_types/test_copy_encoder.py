@@ -12,7 +12,21 @@ pytestmark = pytest.mark.catalog
 
 TEXT, INT4 = 25, 23
 VALUES = [
-    *("a", "", None, "a,b", 'q"u', "new\nline", "cr\r", "tab\t", "\\.", "\\", "NULL", "\\N", " sp "),
+    *(
+        "a",
+        "",
+        None,
+        "a,b",
+        'q"u',
+        "new\nline",
+        "cr\r",
+        "tab\t",
+        "\\.",
+        "\\",
+        "NULL",
+        "\\N",
+        " sp ",
+    ),
     *("x\bx\fx\v", "é,😀", "\\x", "it's", "{}", "a|b;c", "''", "\x01"),
 ]
 OPTIONS = {

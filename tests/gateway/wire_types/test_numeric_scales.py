@@ -51,10 +51,10 @@ def test_scale_may_vary_by_row(oracle: Oracle, digits: int, decimals: int, forma
 @pytest.mark.parametrize("format_code", [0, 1], ids=["text", "binary"])
 @pytest.mark.parametrize("scale", [0, 1, 4, 10, 20])
 def test_scale_may_be_fixed(oracle: Oracle, scale: int, format_code: int):
-    values = [Decimal("12345"), Decimal(-1), None, Decimal(0), Decimal(10) ** 20]
+    values = [Decimal(12345), Decimal(-1), None, Decimal(0), Decimal(10) ** 20]
     batch = pa.record_batch({"n": pa.array(values, pa.decimal128(38, 10))})
     expected = oracle.fetch(
-        f"SELECT round(v, {scale}) FROM unnest($1::numeric[]) WITH ORDINALITY AS t (v, n) ORDER BY n",
+        f"SELECT round(v, {scale}) FROM unnest($1::numeric[]) WITH ORDINALITY t (v, n) ORDER BY n",
         [_array(values)],
         format_code,
     )

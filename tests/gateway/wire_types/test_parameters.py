@@ -1,5 +1,6 @@
 """Binary parameters to Python values."""
 
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from uuid import UUID
@@ -109,7 +110,5 @@ OIDS = [16, 17, 18, 20, 21, 23, 25, 700, 701, 1082, 1083, 1114, 1184, 1186, 1700
 
 @given(st.sampled_from([*OIDS, *ELEMENT_OF_ARRAY]), st.binary(max_size=64))
 def test_no_data_raises_anything_but_our_error(type_oid: int, data: bytes):
-    try:
+    with suppress(GatewayError):
         decode(type_oid, data)
-    except GatewayError as error:
-        assert error.sqlstate in {"22P03", "0A000"}

@@ -20,7 +20,11 @@ def _column(type_oid: int, name: str, format_code: int = 0, scale: int | str | N
 def test_a_row_is_length_field_count_and_fields():
     encoder = RowEncoder([_column(INT4, "a"), _column(TEXT, "b"), _column(INT4, "c", 1)])
     batch = pa.record_batch(
-        {"a": pa.array([7], pa.int32()), "b": pa.array([None], "str"), "c": pa.array([1], pa.int32())}
+        {
+            "a": pa.array([7], pa.int32()),
+            "b": pa.array([None], "str"),
+            "c": pa.array([1], pa.int32()),
+        }
     )
     assert bytes(encoder.encode(batch)) == (
         b"D\0\0\0\x17\0\3" + b"\0\0\0\1" + b"7" + b"\xff\xff\xff\xff" + b"\0\0\0\4" + b"\0\0\0\1"
@@ -108,7 +112,9 @@ def test_a_column_of_nothing_but_null_fits_every_type(type_oid, format_code):
     assert encoded(pa.nulls(3), type_oid, format_code=format_code) == [None] * 3
 
 
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), "str")])
+@pytest.mark.parametrize(
+    "kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), "str")]
+)
 def test_text_may_come_in_any_layout(kind):
     assert encoded(pa.array(["a", None, "b"]).cast(kind), TEXT) == [b"a", None, b"b"]
 
