@@ -42,7 +42,7 @@ def compile_query(query: Node, context: RewriteContext) -> SparkQuery:
     _expect(query, _SELECT)
     compilation = Compilation(context, compile_block)
     with _bounded_depth():
-        block = compile_block(compilation, query, None, "o")
+        block = compile_block(compilation, query, None, "o", False)
         names = [
             entry.text("resname") or "?column?"
             for entry in query.nodes("targetList")

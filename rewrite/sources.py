@@ -86,8 +86,7 @@ class CurrentRows:
     def identity(self) -> list[exp.Expression]:
         """Return what tells rows apart: the key columns, or the hidden row identity."""
         if not self.key:
-            self._need(ROW_IDENTITY)
-            return [column(ROW_IDENTITY, self.alias)]
+            return [self.row_identity().sql]
         return [grouping_key(self.column(attno)) for attno in self.key]
 
     def row_identity(self) -> Value:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from catalog.model import Column
 from rewrite.errors import UnsupportedError
-from rewrite.expressions import read_stored, to_stored
+from rewrite.expressions import grouping_key, read_stored, to_stored
 from rewrite.query import sublinks
 from rewrite.query.compilation import Compilation
 from rewrite.query.from_clause import from_clause
@@ -29,9 +29,9 @@ UPDATE, DELETE = 2, 4
 _OLD = -200
 _NEW = -201
 _MULTIPLE = -202
+_IDENTITY = -203
 
 _RETURNING_OLD, _RETURNING_NEW = 1, 2
-_PARAM_MULTIEXPR = 3
 _INT8, _BOOLEAN = 20, 16
 
 
@@ -65,6 +65,9 @@ class _SourceScope(FromScope):
 
     def local(self, varno: int, attno: int) -> Value:
         """Return a column of the FROM clause or of a subquery of a multiple SET."""
+        target = self.relations.get(self.query.integer("resultRelation"))
+        if varno == _IDENTITY and isinstance(target, CurrentRows):
+            return target.row_identity()
         if varno != _MULTIPLE:
             return super().local(varno, attno)
         number, place = attno >> 16, attno & 0xFFFF
@@ -76,7 +79,7 @@ class _SourceScope(FromScope):
 
 
 def _multiple_column(node: Node, depth: int) -> Item | None:
-    if node.tag == "PARAM" and node["paramkind"] == _PARAM_MULTIEXPR:
+    if node.tag == "PARAM" and node["paramkind"] == sublinks.PARAM_MULTIEXPR:
         fields: dict[str, Item] = {"varno": _MULTIPLE, "varattno": node["paramid"]}
         return Node("VAR", {**fields, "varlevelsup": depth})
     return None
@@ -131,19 +134,20 @@ class _NewRowScope(QueryScope):
 def compile_change(compilation: Compilation, query: Node) -> RowChange:
     """Compile an UPDATE or DELETE into the rows it writes."""
     _refuse(query)
-    scope = _SourceScope(compilation, query, None)
-    rows, bound = from_clause(scope)
+    source = _SourceScope(compilation, query, None)
+    assignments = [] if query["commandType"] == DELETE else query.nodes("targetList")
+    scope, rows, bound = from_clause(source, assignments)
     varno = query.integer("resultRelation")
-    relation = scope.relations.get(varno)
+    relation = source.relations.get(varno)
     if not isinstance(relation, CurrentRows):
         raise UnsupportedError("UPDATE or DELETE of this relation")
     target = _Target(relation)
-    table = compilation.context.snapshots[scope.range_table[varno - 1].integer("relid")].table
+    table = compilation.context.snapshots[source.range_table[varno - 1].integer("relid")].table
     assigned = _match(scope, rows, target, table.columns)
     alias = compilation.name("m")
-    distinct = len(scope.relations) > 1
+    distinct = len(source.relations) > 1
     if distinct:
-        place = row_number(relation.identity(), [])
+        place = row_number(_identity(scope, relation.key), [])
         rows.append("expressions", named(place, f"{alias}_place"))
         bound = relation.bound if bound is None else min(bound, relation.bound)
     first = exp.EQ(this=column(f"{alias}_place", alias), expression=literal(1))
@@ -176,15 +180,24 @@ def _refuse(query: Node) -> None:
         raise UnsupportedError("set-returning functions in an UPDATE")
 
 
+def _identity(scope: QueryScope, key: tuple[int, ...]) -> list[exp.Expression]:
+    """Return what tells the rows of the target apart."""
+    varno = scope.query.integer("resultRelation")
+    if not key:
+        return [scope.local(_IDENTITY, 1).sql]
+    return [grouping_key(scope.local(varno, attno)) for attno in key]
+
+
 def _match(
-    scope: FromScope, rows: exp.Select, target: _Target, columns: tuple[Column, ...]
+    scope: QueryScope, rows: exp.Select, target: _Target, columns: tuple[Column, ...]
 ) -> dict[int, str]:
     """Select the old row and the assigned values; return the names of the latter."""
+    varno = scope.query.integer("resultRelation")
     for definition in columns:
-        stored = target.rows.column(definition.attnum).sql
+        stored = scope.local(varno, definition.attnum).sql
         rows.append("expressions", named(stored, f"b{definition.attnum}"))
     if not target.rows.key:
-        identity = target.rows.row_identity()
+        identity = scope.local(_IDENTITY, 1)
         rows.append("expressions", named(identity.sql, ROW_IDENTITY))
     assigned = {}
     if scope.query["commandType"] == UPDATE:

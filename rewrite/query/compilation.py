@@ -16,7 +16,7 @@ from rewrite.values import Value
 if TYPE_CHECKING:
     from rewrite.query.scopes import QueryScope
 
-CompileBlock = Callable[["Compilation", Node, "QueryScope | None", str], "Block"]
+CompileBlock = Callable[["Compilation", Node, "QueryScope | None", str, bool], "Block"]
 
 
 @dataclass(slots=True)
@@ -58,9 +58,9 @@ class Compilation:
         self._names += 1
         return f"{prefix}{self._names}"
 
-    def block(self, query: Node, parent: "QueryScope | None") -> Block:
-        """Compile a subquery."""
-        return self.compile_block(self, query, parent, self.name("q") + "_")
+    def block(self, query: Node, parent: "QueryScope | None", *, apart: bool = False) -> Block:
+        """Compile a subquery; ``apart`` where Spark sees only the columns of the query around it."""
+        return self.compile_block(self, query, parent, self.name("q") + "_", apart)
 
     def read(self, source: Source, rows: int, alias: str) -> exp.Table:
         """Return a source view as a FROM item and note that it is read."""

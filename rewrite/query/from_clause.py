@@ -6,11 +6,12 @@ from sqlglot import exp
 
 from rewrite.errors import UnsupportedError
 from rewrite.query import range_table
-from rewrite.query.predicates import compile_filter, conjuncts
+from rewrite.query.predicates import compile_filter, conjuncts, needs_values
 from rewrite.query.row_bounds import Factor, product
-from rewrite.query.scopes import FromScope
+from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
+from rewrite.query.sublinks import holds_sublink
 from rewrite.query.sql import select
-from rewrite.tree import Item, Node, walk
+from rewrite.tree import Node
 
 INNER, LEFT, FULL, RIGHT = range(4)
 
@@ -63,7 +64,7 @@ class _Builder:
         quals = conjuncts(node["quals"])
         if keeps:
             self.known += quals
-            held = [qual for qual in quals if _holds_sublink(qual)]
+            held = [qual for qual in quals if holds_sublink(qual)]
             self.filters += held
             quals = [qual for qual in quals if qual not in held]
         condition = compile_filter(list(quals), self.scope)
@@ -103,21 +104,36 @@ class _Builder:
         return result
 
 
-def _holds_sublink(node: Node) -> bool:
-    return any(found.tag == "SUBLINK" for found, _ in walk(node))
+def from_clause(
+    scope: FromScope, computed: list[Node]
+) -> tuple[QueryScope, exp.Select, int | None]:
+    """Compile FROM and WHERE.
 
-
-def from_clause(scope: FromScope) -> tuple[exp.Select, int | None]:
-    """Return a SELECT without columns over the query's FROM and WHERE, and its proven bound of rows."""
+    Returns the scope of the rows for what is computed from them, a SELECT without columns over them, and
+    their proven bound.
+    """
     builder = _Builder(scope)
     jointree = scope.query.node("jointree")
     joined = builder.from_list(jointree)
-    quals: Item = jointree["quals"]
-    where = compile_filter([*builder.filters, *conjuncts(quals)], scope)
-    query = select([], joined.first if joined else None, where)
+    rows = select([], joined.first if joined else None)
+    if joined is not None and joined.joins:
+        rows.set("joins", joined.joins)
+    scope.rows = rows
+    quals = [*builder.filters, *conjuncts(jointree["quals"])]
+    late = [qual for qual in quals if needs_values(qual)] if scope.query["hasSubLinks"] else []
+    _filter(scope, rows, [qual for qual in quals if qual not in late])
+    layer: QueryScope = scope
+    if scope.query["hasSubLinks"] and (late or holds_sublink(list(computed))):
+        layer, rows = over_sublinks(scope, rows)
+        layer.rows = rows
+        _filter(layer, rows, late)
     if joined is None:
-        return query, 1
-    if joined.joins:
-        query.set("joins", joined.joins)
-    known = [*builder.known, *conjuncts(quals)]
-    return query, product(joined.factors, known, scope.compilation.context)
+        return layer, rows, 1
+    known = [*builder.known, *conjuncts(jointree["quals"])]
+    return layer, rows, product(joined.factors, known, scope.compilation.context)
+
+
+def _filter(scope: QueryScope, rows: exp.Select, quals: list[Node]) -> None:
+    where = compile_filter(list(quals), scope)
+    if where is not None:
+        rows.set("where", exp.Where(this=where))

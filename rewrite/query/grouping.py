@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key
-from rewrite.query.scopes import RTE_GROUP, FromScope, LayerScope, QueryScope, fresh
+from rewrite.query.scopes import RTE_GROUP, LayerScope, QueryScope, fresh
 from rewrite.query.sql import aliased, call, select
 from rewrite.tree import Item, Node, same, transform, walk
 from rewrite.values import Value
@@ -183,7 +183,7 @@ def is_grouped(query: Node) -> bool:
 
 
 def group(
-    scope: FromScope, rows: exp.Select, bound: int | None
+    scope: QueryScope, rows: exp.Select, bound: int | None
 ) -> tuple[GroupedScope, exp.Select, int | None]:
     """Return the scope of the groups, a SELECT over them, and the proven bound of their number."""
     query = scope.query
@@ -197,7 +197,7 @@ def group(
     if query.items("groupingSets") or any(_complex(node) for _, node in expressions):
         # Spark takes a constant for a position and matches expressions by form: make them columns.
         layer = LayerScope(scope, rows, scope.compilation.name("p"))
-        grouped = select([], aliased(rows, layer.alias))
+        layer.rows = grouped = select([], aliased(rows, layer.alias))
     alias = scope.compilation.name("g")
     groups = GroupedScope(layer or scope, grouped, alias)
     for number, (reference, node) in enumerate(expressions, 1):
@@ -313,13 +313,14 @@ def _of_total(expression: exp.Expression) -> exp.Expression:
     return expression.transform(ungrouped)
 
 
-def _row_expression(scope: FromScope, reference: int) -> Node:
+def _row_expression(scope: QueryScope, reference: int) -> Node:
     """Return the expression over rows a group clause refers to."""
     node = scope.target(reference).node("expr")
     if node.tag == "VAR" and node["varlevelsup"] == 0:
         varno = node.integer("varno")
-        if 0 < varno <= len(scope.range_table):
-            entry = scope.range_table[varno - 1]
+        entries = scope.query.nodes("rtable")
+        if 0 < varno <= len(entries):
+            entry = entries[varno - 1]
             if entry["rtekind"] == RTE_GROUP:
                 return entry.nodes("groupexprs")[node.integer("varattno") - 1]
     return node

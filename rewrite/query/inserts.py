@@ -37,14 +37,14 @@ def insert_source(compilation: Compilation, query: Node) -> tuple[SparkQuery, tu
         raise compilation.snapshot_missing(target.node("eref").text("aliasname") or "")
     table = compilation.context.snapshots[relid].table
     named_columns = _named_columns(query, target)
-    rows, bound = from_clause(scope)
+    layer, rows, bound = from_clause(scope, query.nodes("targetList"))
     columns = []
     attnums = []
     for entry in sorted(query.nodes("targetList"), key=lambda entry: entry.integer("resno")):
         attno = entry.integer("resno")
         if entry["resjunk"] or attno not in named_columns:
             continue
-        value = scope.compile(entry.node("expr"))
+        value = layer.compile(entry.node("expr"))
         name = f"o{len(columns) + 1}"
         columns.append(_add(rows, table, attno, to_stored(value, *_type(table, attno)), name))
         attnums.append(attno)

@@ -47,6 +47,15 @@ def _condition(node: Node, scope: "QueryScope", *, negated: bool) -> exp.Express
     return scope.compile_prepared(node).sql
 
 
+def needs_values(node: Node) -> bool:
+    """Whether a condition holds a sublink whose value is computed with."""
+    if node.tag == "BOOLEXPR":
+        return any(needs_values(argument) for argument in node.nodes("args"))
+    if sublinks.is_filter_sublink(node):
+        return sublinks.holds_sublink(node["testexpr"])
+    return sublinks.holds_sublink(node)
+
+
 def _holds_sublink(node: Node) -> bool:
     """Whether a sublink is reached through AND, OR and NOT alone."""
     if node.tag == "BOOLEXPR":

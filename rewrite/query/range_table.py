@@ -93,8 +93,9 @@ def _subquery(scope: FromScope, entry: Node) -> Relation:
     if entry.get("security_barrier"):
         raise UnsupportedError("security barrier views")
     # Only a LATERAL subquery may refer to its neighbours; PostgreSQL's analysis has seen to that.
-    block = compilation.block(subquery, scope)
-    return BlockRelation(compilation, block, lateral=bool(entry.get("lateral")))
+    lateral = bool(entry.get("lateral"))
+    block = compilation.block(subquery, scope, apart=lateral)
+    return BlockRelation(compilation, block, lateral=lateral)
 
 
 def _values(scope: FromScope, entry: Node) -> Relation:
@@ -160,6 +161,8 @@ def _common_table(scope: FromScope, entry: Node) -> Relation:
     if query["commandType"] != 1:
         raise UnsupportedError("data-modifying statements in WITH")
     if _refers_outside(query):
+        if any(scope.up(level).apart for level in range(entry.integer("ctelevelsup"))):
+            raise UnsupportedError("common table expression over outer columns, used in a sublink")
         return BlockRelation(compilation, compilation.block(query, owner))
     known = compilation.cte_blocks.get(id(definition))
     if known is None:

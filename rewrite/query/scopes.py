@@ -14,7 +14,7 @@ from rewrite.expressions import compile_expression, compile_parameter
 from rewrite.query import sublinks
 from rewrite.query.compilation import Compilation, part_names
 from rewrite.query.relations import Relation
-from rewrite.query.sql import column, named
+from rewrite.query.sql import aliased, column, named, select
 from rewrite.query.windows import window_definition
 from rewrite.tree import Node
 from rewrite.values import Value, WindowDefinition
@@ -29,11 +29,24 @@ RTE_GROUP = 9
 class QueryScope:
     """Base of all layers of one query."""
 
-    def __init__(self, compilation: Compilation, query: Node, parent: "QueryScope | None") -> None:
+    def __init__(
+        self,
+        compilation: Compilation,
+        query: Node,
+        parent: "QueryScope | None",
+        *,
+        apart: bool = False,
+    ) -> None:
         self.compilation = compilation
         self.query = query
         self.parent = parent
+        self.apart = apart
+        """True for sublinks and LATERAL, from which Spark looks only one query up."""
         self._sublink_columns: list[Sequence[Value]] = []
+        self._rows: exp.Select | None = None
+        self._outer: exp.Select | None = None
+        self._outer_alias = ""
+        self._imported: dict[tuple[int, int, int], Value] = {}
 
     @property
     def constants(self) -> "SessionConstants":
@@ -68,8 +81,53 @@ class QueryScope:
     # -- what compile_expression asks ----------------------------------------------------------------
 
     def column(self, varno: int, attno: int, levelsup: int) -> Value:
-        """Return the column a Var names."""
-        return self.up(levelsup).local(varno, attno)
+        """Return the column a Var names.
+
+        Spark's subqueries see one query up. A column from further away is fetched by the query in between.
+        """
+        scope: QueryScope | None = self
+        between: QueryScope | None = None
+        between_level = 0
+        for level in range(levelsup):
+            if scope is None:
+                break
+            if scope.apart and between is not None:
+                return between.imported(varno, attno, levelsup - between_level)
+            if scope.apart:
+                between, between_level = scope.parent, level + 1
+            scope = scope.parent
+        if scope is None:
+            raise UnsupportedError("reference to a query that is not part of the statement")
+        return scope.local(varno, attno)
+
+    @property
+    def rows(self) -> exp.Select | None:
+        """The SELECT in which this scope's expressions stand, once it exists."""
+        return self._rows
+
+    @rows.setter
+    def rows(self, rows: exp.Select) -> None:
+        joins = self._outer is not None and rows is not self._rows
+        self._rows = rows
+        if joins and self._outer is not None:
+            _join_first(rows, aliased(self._outer, self._outer_alias))
+
+    def imported(self, varno: int, attno: int, levelsup: int) -> Value:
+        """Return a column of a query further out as a column of this query's own FROM clause."""
+        key = (varno, attno, levelsup)
+        if key not in self._imported:
+            value = self.column(varno, attno, levelsup)
+            if self._outer is None:
+                self._outer = select([])
+                self._outer_alias = self.compilation.name("o")
+                if self._rows is not None:
+                    _join_first(self._rows, aliased(self._outer, self._outer_alias))
+            names = part_names(value, self.compilation.name("x"))
+            for part, name in zip(value.parts, names, strict=True):
+                self._outer.append("expressions", named(part, name))
+            columns = [column(name, self._outer_alias) for name in names]
+            self._imported[key] = value.with_parts(columns)
+        return fresh(self._imported[key])
 
     def parameter(self, paramid: int) -> Value:
         """Return the value of ``$paramid``."""
@@ -117,8 +175,15 @@ class QueryScope:
 class FromScope(QueryScope):
     """The rows of the FROM clause."""
 
-    def __init__(self, compilation: Compilation, query: Node, parent: QueryScope | None) -> None:
-        super().__init__(compilation, query, parent)
+    def __init__(
+        self,
+        compilation: Compilation,
+        query: Node,
+        parent: QueryScope | None,
+        *,
+        apart: bool = False,
+    ) -> None:
+        super().__init__(compilation, query, parent, apart=apart)
         self.range_table = query.nodes("rtable")
         self.relations: dict[int, Relation] = {}
 
@@ -150,7 +215,7 @@ class LayerScope(QueryScope):
     def __init__(
         self, inner: QueryScope, select: exp.Select, alias: str, prefix: str = "x"
     ) -> None:
-        super().__init__(inner.compilation, inner.query, inner.parent)
+        super().__init__(inner.compilation, inner.query, inner.parent, apart=inner.apart)
         self.inner = inner
         self.select = select
         self.alias = alias
@@ -176,6 +241,45 @@ class LayerScope(QueryScope):
         for part, part_name in zip(value.parts, names, strict=True):
             self.select.append("expressions", named(part, part_name))
         return value.with_parts([column(part_name, self.alias) for part_name in names])
+
+
+class SublinkScope(LayerScope):
+    """A SELECT in which the values of sublinks become columns.
+
+    Spark refuses subqueries inside of higher-order functions and in some aggregates; columns it takes.
+    """
+
+    def prepare(self, node: Node) -> Node:
+        """Leave it to the layer below, which computed what is replaced."""
+        return self.inner.prepare(node)
+
+    def sublink(self, node: Node, compile_node: Callable[[Node], Value]) -> Value:
+        """Compute a sublink in the layer below."""
+        return fresh(self.carry(sublinks.value(node, self.inner, compile_node)))
+
+    def local_grouping(self, node: Node) -> Value:
+        """Return GROUPING() of the layer below."""
+        return fresh(self.carry(self.inner.local_grouping(node)))
+
+
+def over_sublinks(scope: QueryScope, rows: exp.Select) -> tuple[SublinkScope, exp.Select]:
+    """Return a layer over a SELECT for expressions that hold sublinks, and the SELECT over it."""
+    scope.rows = rows
+    layer = SublinkScope(scope, rows, scope.compilation.name("p"))
+    return layer, select([], aliased(rows, layer.alias))
+
+
+def _join_first(rows: exp.Select, item: exp.Expression) -> None:
+    """Put a FROM item before the others."""
+    source = rows.args.get("from_")
+    if source is not None:
+        joins = rows.args.get("joins") or []
+        first = source.this
+        if any(join.side in {"RIGHT", "FULL"} for join in joins):
+            first.set("joins", joins)
+            first, joins = exp.Subquery(this=first), []
+        rows.set("joins", [exp.Join(this=first, kind="CROSS"), *joins])
+    rows.set("from_", exp.From(this=item))
 
 
 def fresh(value: Value) -> Value:

@@ -12,33 +12,34 @@ from rewrite.query.distinct import distinct_rows
 from rewrite.query.from_clause import from_clause
 from rewrite.query.grouping import GroupedScope, group, is_grouped
 from rewrite.query.ordering import limit_rows, order_by
-from rewrite.query.predicates import compile_filter
+from rewrite.query.predicates import compile_filter, conjuncts, needs_values
 from rewrite.query.relations import BlockRelation
-from rewrite.query.scopes import FromScope, QueryScope
+from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
 from rewrite.query.set_operations import leftmost, set_operation
+from rewrite.query.sublinks import holds_sublink
 from rewrite.query.sql import aliased, column, literal, named, row_number, select
-from rewrite.tree import Node
+from rewrite.tree import Node, walk
 from rewrite.values import Value
 
 _SELECT = 1
 
 
 def compile_block(
-    compilation: Compilation, query: Node, parent: QueryScope | None, prefix: str
+    compilation: Compilation, query: Node, parent: QueryScope | None, prefix: str, apart: bool
 ) -> Block:
     """Compile a query whose columns are called ``prefix`` and their number."""
     _refuse(query)
-    scope = FromScope(compilation, query, parent)
+    scope = FromScope(compilation, query, parent, apart=apart)
     operations = query.optional("setOperations")
-    rows: exp.Select
-    bound: int | None
     if operations is not None:
         relation = BlockRelation(compilation, set_operation(scope, operations))
         scope.relations[leftmost(operations)] = relation
-        rows, bound = select([], relation.item()), relation.bound
-    else:
-        rows, bound = from_clause(scope)
-    return _targets(scope, rows, bound, prefix)
+        scope.rows = rows = select([], relation.item())
+        return _targets(scope, rows, relation.bound, prefix)
+    grouped = is_grouped(query)
+    computed = _aggregated(query) if grouped else _needed(query)
+    layer, rows, bound = from_clause(scope, computed)
+    return _targets(layer, rows, bound, prefix)
 
 
 def _refuse(query: Node) -> None:
@@ -50,22 +51,52 @@ def _refuse(query: Node) -> None:
         raise UnsupportedError("set-returning functions in the select list")
 
 
-def _targets(scope: FromScope, rows: exp.Select, bound: int | None, prefix: str) -> Block:
+def _aggregated(query: Node) -> list[Node]:
+    """Return the expressions that are computed for each row of a group."""
+    if not query["hasSubLinks"]:
+        return []
+    aggregates = [
+        node
+        for node, depth in walk([query.items("targetList"), query["havingQual"]])
+        if node.tag == "AGGREF" and node["agglevelsup"] == depth
+    ]
+    keys = [node for entry in query.nodes("rtable") for node in entry.nodes("groupexprs")]
+    return [*aggregates, *keys]
+
+
+def _targets(scope: QueryScope, rows: exp.Select, bound: int | None, prefix: str) -> Block:
     query = scope.query
-    layer: QueryScope = scope
+    layer = scope
+    groups = None
     if is_grouped(query):
         groups, rows, bound = group(scope, rows, bound)
-        layer = groups
-        having = compile_filter(query["havingQual"], layer)
-        if having is not None:
-            rows.set("where", exp.Where(this=having))
+        layer, rows = _having(groups, rows)
     entries = _needed(query)
     values = [layer.compile(entry.node("expr")) for entry in entries]
-    if isinstance(layer, GroupedScope):
-        layer.finish()
+    if groups is not None:
+        groups.finish()
     block = _arranged(scope, rows, list(zip(entries, values, strict=True)), prefix)
     block.bound = limit_rows(query, block.query, bound, layer)
     return block
+
+
+def _having(groups: GroupedScope, rows: exp.Select) -> tuple[QueryScope, exp.Select]:
+    """Filter the groups, and give the sublinks of what is computed from them a layer."""
+    groups.rows = rows
+    query = groups.query
+    quals = conjuncts(query["havingQual"])
+    late = [qual for qual in quals if needs_values(qual)]
+    having = compile_filter([qual for qual in quals if qual not in late], groups)
+    if having is not None:
+        rows.set("where", exp.Where(this=having))
+    if not late and not holds_sublink(query.items("targetList")):
+        return groups, rows
+    layer, over = over_sublinks(groups, rows)
+    layer.rows = over
+    having = compile_filter(list(late), layer)
+    if having is not None:
+        over.set("where", exp.Where(this=having))
+    return layer, over
 
 
 def _needed(query: Node) -> list[Node]:
@@ -80,7 +111,7 @@ def _needed(query: Node) -> list[Node]:
 
 
 def _arranged(
-    scope: FromScope, rows: exp.Select, targets: list[tuple[Node, Value]], prefix: str
+    scope: QueryScope, rows: exp.Select, targets: list[tuple[Node, Value]], prefix: str
 ) -> Block:
     """Give a SELECT its columns and apply DISTINCT and ORDER BY."""
     query = scope.query

@@ -16,25 +16,24 @@ from rewrite.query.sql import (
     aliased,
     call,
     closed,
-    column,
     conjunction,
     exists,
     is_not_false,
     is_not_true,
     is_null,
     literal,
-    named,
     negation,
-    row_number,
     select,
 )
-from rewrite.tree import Node
+from rewrite.tree import Item, Node
 from rewrite.values import Value
 
 if TYPE_CHECKING:
     from rewrite.query.scopes import QueryScope
 
 EXISTS, ALL, ANY, ROW_COMPARE, EXPRESSION, MULTIPLE, ARRAY = range(7)
+
+PARAM_MULTIEXPR = 3
 
 _BOOLEAN = 16
 _ARRAYS = {element: array for array, element in oids.ELEMENTS.items()}
@@ -58,6 +57,17 @@ def value(node: Node, scope: "QueryScope", compile_node: Callable[[Node], Value]
         block, alias, condition = _tested(node, scope)
         return Value(_scalar(block, alias, condition), _BOOLEAN)
     raise UnsupportedError("this kind of subquery")
+
+
+def holds_sublink(item: Item) -> bool:
+    """Whether an expression holds a sublink or a column of a multiple SET of its own query."""
+    if isinstance(item, list):
+        return any(holds_sublink(element) for element in item)
+    if not isinstance(item, Node) or item.tag == "QUERY":
+        return False
+    if item.tag == "SUBLINK" or (item.tag == "PARAM" and item["paramkind"] == PARAM_MULTIEXPR):
+        return True
+    return any(holds_sublink(value) for value in item.fields.values())
 
 
 def is_filter_sublink(node: Node) -> bool:
@@ -89,13 +99,13 @@ def condition(node: Node, scope: "QueryScope", *, negated: bool) -> exp.Expressi
 
 def _exists(node: Node, scope: "QueryScope") -> exp.Expression:
     # A Select of constants is what Spark prunes best; the columns of EXISTS mean nothing.
-    block = scope.compilation.block(node.node("subselect"), scope)
+    block = scope.compilation.block(node.node("subselect"), scope, apart=True)
     return exists(block.query)
 
 
 def _tested(node: Node, scope: "QueryScope") -> tuple[Block, str, exp.Expression]:
     """Return the subquery, the alias to give it, and the test over its columns."""
-    block = scope.compilation.block(node.node("subselect"), scope)
+    block = scope.compilation.block(node.node("subselect"), scope, apart=True)
     alias = scope.compilation.name("s")
     test = scope.compile_test(node.node("testexpr"), block.relation(alias))
     return block, alias, test.sql
@@ -185,7 +195,7 @@ def _case(
 
 def column_value(node: Node, scope: "QueryScope", number: int) -> Value:
     """Return one column of a sublink that yields at most one row."""
-    block = scope.compilation.block(node.node("subselect"), scope)
+    block = scope.compilation.block(node.node("subselect"), scope, apart=True)
     alias = scope.compilation.name("s")
     found = block.relation(alias)[number - 1]
     return found.with_parts([_scalar(block, alias, part) for part in found.parts])
@@ -198,7 +208,7 @@ def _scalar(block: Block, alias: str, expression: exp.Expression) -> exp.Express
 def _array(node: Node, scope: "QueryScope") -> Value:
     """Return the rows of a one-column subquery, in their order, NULLs included."""
     subselect = node.node("subselect")
-    block = scope.compilation.block(subselect, scope)
+    block = scope.compilation.block(subselect, scope, apart=True)
     alias = scope.compilation.name("s")
     element = block.relation(alias)[0]
     if isinstance(element.scale, exp.Expression):
