@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pgwire_gateway.wire_types.buffers import as_binary, as_text, join
+from pgwire_gateway.wire_types.buffers import as_binary, as_text, join, octets_of
 
 _TEXT_ESCAPES: Final = {
     "\\": "\\\\",
@@ -67,9 +68,10 @@ def csv_field(  # noqa: PLR0913
 
 
 def _occurs(written: pa.Array, letters: Sequence[str] | dict[str, str]) -> bool:
-    """Tell whether any of the characters is in any of the values, looking at the bytes once."""
-    found = pc.any(pc.match_substring_regex(written, _any_of(letters)))
-    return bool(found.as_py())
+    """Tell whether any of the characters, all of them ASCII, is in any of the values."""
+    wanted = np.zeros(256, np.bool_)
+    wanted[[ord(letter) for letter in letters]] = True
+    return bool(wanted[octets_of(written)].any())
 
 
 def _any_of(letters: Sequence[str] | dict[str, str]) -> str:

@@ -60,6 +60,10 @@ def _castable(kind: pa.DataType, expected: pa.DataType) -> bool:
     if pa.types.is_list(expected):
         lists = pa.types.is_list(kind) or pa.types.is_large_list(kind)
         return lists and _castable(kind.value_type, expected.value_type)
+    if pa.types.is_struct(expected):
+        # Fields may differ in whether they can be NULL.
+        given = {(field.name, field.type) for field in kind} if pa.types.is_struct(kind) else set()
+        return given == {(field.name, field.type) for field in expected}
     groups = (_is_text, _is_bytes, _is_number, pa.types.is_timestamp, pa.types.is_date)
     return kind == expected or any(group(kind) and group(expected) for group in groups)
 
