@@ -281,6 +281,11 @@ class EmbeddedServer:
         return {"user": self._account.uid, "group": self._account.gid, "extra_groups": []}
 
 
+def program(name: str) -> Path:
+    """Return a client program of PostgreSQL 18 from the server wheel, for instance psql."""
+    return _bin_dir() / name
+
+
 def _bin_dir() -> Path:
     """Return the directory of PostgreSQL 18's programs inside the server wheel."""
     # The package itself is not imported: its import has effects on the file system.

@@ -1,4 +1,4 @@
-"""Names of relations to what the catalog knows of them, with the privileges of the session's role."""
+"""Names of relations to what the catalog knows of them, as the session's role sees it."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -33,7 +33,8 @@ def relation_oid(session: CatalogSession, name: RelationName) -> int:
     result = session.execute_parameters(
         "SELECT $1::regclass::oid", [quoted(*parts).encode()], parameter_oids=[_TEXT]
     )
-    return int(next(iter(list(result.rows)))[0] or b"0")
+    (row,) = result.rows
+    return int(row[0] or b"0")
 
 
 def maintainable_tables(session: CatalogSession) -> list[int]:
@@ -48,7 +49,8 @@ def may_maintain(session: CatalogSession, relid: int) -> bool:
         [str(relid).encode()],
         parameter_oids=[_OID],
     )
-    return list(result.rows)[0][0] == b"t"
+    (row,) = result.rows
+    return row[0] == b"t"
 
 
 def load(

@@ -10,10 +10,11 @@ from sqlglot import exp
 
 from catalog.model import TableSnapshot
 from rewrite.context import ParameterValue, RewriteContext, SessionConstants
-from rewrite.dialect.builders import equals
+from rewrite.dialect.builders import infix
 from rewrite.expressions import compile_parameter, grouping_key
-from rewrite.pipeline import compile_block, to_spark
 from rewrite.query.compilation import Compilation
+from rewrite.query.select import compile_block
+from rewrite.query.spark_text import spark_query
 from rewrite.query.sql import conjunction, disjunction, is_null, literal, named, select
 from rewrite.results import OutputColumn, SparkQuery
 from rewrite.sources import CurrentRows
@@ -34,7 +35,7 @@ def compile_key_lookup(
     conditions = [
         conjunction(
             [
-                equals(found.copy(), grouping_key(compile_parameter(value)))
+                infix(exp.EQ, found.copy(), grouping_key(compile_parameter(value)))
                 for found, value in zip(rows.identity(), key, strict=True)
             ]
         )
@@ -50,7 +51,10 @@ def compile_duplicate_keys(before: TableSnapshot, added: TableSnapshot) -> Spark
     compilation, old = _current(before)
     new = CurrentRows(compilation, added)
     same = conjunction(
-        [equals(left, right) for left, right in zip(old.identity(), new.identity(), strict=True)]
+        [
+            infix(exp.EQ, left, right)
+            for left, right in zip(old.identity(), new.identity(), strict=True)
+        ]
     )
     query = select(_key_items(new, before.table.key), new.item())
     query.append("joins", exp.Join(this=old.item(), on=same, kind="INNER"))
@@ -96,13 +100,8 @@ def _finished(
 ) -> SparkQuery:
     table = snapshot.table
     columns = [table.column(attnum) for attnum in (table.key if key is None else key)]
-    return SparkQuery(
-        to_spark(query),
-        tuple(
-            OutputColumn(column.name, column.type_oid, column.typmod, f"o{number}")
-            for number, column in enumerate(columns, start=1)
-        ),
-        tuple(compilation.sources.values()),
-        bound,
-        sum(compilation.rows.values()),
-    )
+    outputs = [
+        OutputColumn(column.name, column.type_oid, column.typmod, f"o{number}")
+        for number, column in enumerate(columns, start=1)
+    ]
+    return spark_query(compilation, query, outputs, bound)

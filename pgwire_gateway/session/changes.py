@@ -10,6 +10,7 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.executor import Batches
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import pipeline
+from rewrite.command import Command, command
 from rewrite.results import RowChange
 
 
@@ -31,7 +32,7 @@ def change(call: Invocation) -> StatementResult:
     )
     observation = observer.complete(requests, result)
     context = observer.context(call.plan, observation, bound)
-    updates = call.query.integer("commandType") == pipeline.CMD_UPDATE
+    updates = command(call.query) is Command.UPDATE
     compiled = (pipeline.compile_update if updates else pipeline.compile_delete)(
         call.query, context
     )

@@ -81,8 +81,7 @@ def _next_frame(
     try:
         frame = session.frontend.receive()
         running.check()
-        if frame.message_class not in COPY_MESSAGES:
-            raise _unexpected(frame.message_class)
+        _require_copy_message(frame.message_class)
     except BaseException as error:
         with suppress(CatalogError):
             incoming.fail(str(error))
@@ -90,13 +89,14 @@ def _next_frame(
     return frame
 
 
-def _unexpected(kind: type[FrontendMessage]) -> Exception:
+def _require_copy_message(kind: type[FrontendMessage]) -> None:
     if kind is Terminate:
-        return EOFError()
-    return GatewayError(
-        f"unexpected message type 0x{kind.type_byte[0]:02X} during COPY from stdin",
-        sqlstate=codes.PROTOCOL_VIOLATION,
-    )
+        raise EOFError
+    if kind not in COPY_MESSAGES:
+        raise GatewayError(
+            f"unexpected message type 0x{kind.type_byte[0]:02X} during COPY from stdin",
+            sqlstate=codes.PROTOCOL_VIOLATION,
+        )
 
 
 def _copy_to(call: Invocation) -> StatementResult:

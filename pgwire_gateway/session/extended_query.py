@@ -119,7 +119,7 @@ def on_execute(session: ClientSession, message: Execute) -> None:
     result = portal.result
     taken = 0
     if portal.state is not PortalState.DONE:
-        for data, rows in result.rows.take(max(message.maximum_rows, 0)):
+        for data, rows in result.stream.take(max(message.maximum_rows, 0)):
             session.frontend.send_encoded(data)
             taken += rows
     suspended = 0 < message.maximum_rows <= taken and result.columns is not None

@@ -90,10 +90,10 @@ class JournalWriter:
             if segment is None:
                 return None
             self._session.catalog.publish(self._relid, version, [segment])
-            return segment
         except BaseException:
             writer.abort()
             raise
+        return segment
 
     def _store_drained(self) -> None:
         requests = self._observer.requests([self._relid])

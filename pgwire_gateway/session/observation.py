@@ -13,9 +13,9 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.executor import Batches, RunningStatement
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.wire_types.tails import StaleTailError
+from rewrite import sources
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
 from rewrite.results import Source, SparkQuery
-from rewrite.sources import sources_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -66,7 +66,7 @@ class Observation:
 
     def _relation(self, source: Source) -> Relation:
         alone = self.added.get(source.relid)
-        if alone is not None and source in sources_of(alone):
+        if alone is not None and source == sources.source(alone, source.part):
             return Relation(source, alone, lambda: None)
         return Relation(source, self.result.snapshots[source.relid], self._tail(source.relid))
 
@@ -119,8 +119,8 @@ class Observer:
     def _own_states(self, result: SnapshotResult) -> SnapshotResult:
         """Give tables this transaction writes a state of their own.
 
-        The catalog's token names committed contents; between two statements of a writing transaction
-        the contents change while the token stays.
+        Such a state is seen by nobody else and may be rolled back, so that nothing kept under it may
+        be taken for the contents of another one.
         """
         written = self._session.transaction.written & set(result.snapshots)
         if not written:

@@ -46,7 +46,7 @@ class StatementResult(QueryResult):  # type: ignore[misc]
 
     columns: tuple[FieldDescription, ...] | None
     """None when the statement returns no rows."""
-    rows: RowStream
+    stream: RowStream
     tag: Callable[[int], str]
     """Command tag, given the number of rows taken by the last Execute."""
 
@@ -61,6 +61,10 @@ class StatementResult(QueryResult):  # type: ignore[misc]
     def column(self, index: int) -> tuple[str, BVType]:
         """Return the name of a column; values are passed on encoded, so the type is unknown."""
         return (self.columns or ())[index].name, BVType.UNKNOWN
+
+    def rows(self) -> Iterator[list[bytes | memoryview]]:
+        """Yield runs of encoded rows."""
+        return ([data] for data, _ in self.stream.take(0))
 
     def status(self) -> str:
         """Return the command tag of a statement without rows."""
@@ -102,7 +106,7 @@ class Portal:
     def close(self) -> None:
         """Release the rows not taken."""
         if self.result is not None:
-            self.result.rows.close()
+            self.result.stream.close()
 
 
 def format_codes(formats: Sequence[int], columns: int) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ UNREPORTED_SETTINGS = (
 )
 
 STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022})
-"""Types written according to settings PostgreSQL does not report: bytea, floats and their arrays."""
+"""Types written by settings PostgreSQL does not report: bytea, floats and their arrays."""
 
 
 def read(call: Invocation) -> StatementResult:

@@ -14,6 +14,7 @@ from catalog.statements import Statement, StatementKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session.plans import Plan, Route
 from rewrite import pipeline
+from rewrite.command import Command, command, source_relations, target_relation
 from rewrite.tree import Node
 
 QUERIES = {
@@ -47,9 +48,6 @@ WRAPPERS = {
     StatementKind.EXPLAIN: "EXPLAIN of a statement on a journaled table",
 }
 """Statements that hold a query which PostgreSQL itself would run."""
-
-CMD_UPDATE, CMD_INSERT, CMD_DELETE = 2, 3, 4
-"""Values of commandType in PostgreSQL's nodes/nodes.h."""
 
 
 def plan(
@@ -112,10 +110,10 @@ def _plan_query(
 def _route(
     query: Node, journaled: set[int], reads_journal: bool, relations: dict[int, Relation]
 ) -> tuple[Route, int | None]:
-    command = query.integer("commandType")
-    if command == pipeline.CMD_SELECT:
+    kind = command(query)
+    if kind is Command.SELECT:
         return Route.READ, None
-    target = pipeline.target_relation(query)
+    target = target_relation(query)
     if query.get("hasModifyingCTE"):
         raise UnsupportedError("data-modifying statements in WITH are not supported")
     if target not in journaled:
@@ -124,13 +122,13 @@ def _route(
             f'changing "{name}" by what journaled tables hold is not supported',
             hint="Only tables whose rows are journaled can be written from journaled tables.",
         )
-    if command in {CMD_UPDATE, CMD_DELETE}:
+    if kind in {Command.UPDATE, Command.DELETE}:
         return Route.CHANGE, target
-    if command != CMD_INSERT:
+    if kind is not Command.INSERT:
         raise UnsupportedError("MERGE is not supported")
     if query.get("onConflict") is not None:
         raise UnsupportedError("INSERT ... ON CONFLICT is not supported")
-    reads = pipeline.source_relations(query) & journaled
+    reads = source_relations(query) & journaled
     return (Route.INSERT_QUERY if reads or reads_journal else Route.INSERT), target
 
 

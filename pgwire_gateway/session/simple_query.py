@@ -36,7 +36,7 @@ def _run(session: ClientSession, query_string: str) -> None:
         if result.columns is not None:
             session.send(RowDescription(result.columns))
         taken = 0
-        for data, rows in result.rows.take(0):
+        for data, rows in result.stream.take(0):
             session.frontend.send_encoded(data)
             taken += rows
         if number == len(statements):

@@ -85,7 +85,7 @@ class ClientSession(Session):  # type: ignore[misc]
             portal.close()
         self.catalog.close()
 
-    # what the sub-protocols need -------------------------------------------------------------------
+    # what the sub-protocols need ------------------------------------------------------------------
 
     def cancel(self) -> None:
         """Stop the running statement; callable from any thread."""
@@ -131,7 +131,7 @@ class ClientSession(Session):  # type: ignore[misc]
         status = self.transaction.status
         if status == "I":
             self.drop_portals()
-        self.send(ReadyForQuery(TransactionStatus(status)))
+        self.send(ReadyForQuery(TransactionStatus(status.encode())))
         self.frontend.flush()
 
     def report_settings(self) -> None:
