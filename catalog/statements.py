@@ -1,22 +1,31 @@
-"""Split query strings and classify statements with PostgreSQL's own grammar."""
+"""Split query strings and classify statements with PostgreSQL's own grammar.
 
-from collections.abc import Mapping
+The grammar is that of the `postgast` wheel. What a kind's `details` hold is in `catalog.statement_details`.
+"""
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Final
+
+from postgast.native import lib
+
+from catalog.refusals import refusal
+from catalog.statement_details import details_of
+from catalog.statement_tokens import tokens_of
 
 
 class StatementKind(Enum):
     """What a statement is to the gateway."""
 
     SELECT = auto()
+    """Also VALUES and TABLE."""
     INSERT = auto()
     UPDATE = auto()
     DELETE = auto()
     MERGE = auto()
-    VALUES = auto()
-    """VALUES lists as a statement of their own."""
-    TABLE = auto()
     SELECT_INTO = auto()
     CREATE_TABLE_AS = auto()
     COPY = auto()
@@ -24,10 +33,11 @@ class StatementKind(Enum):
     TRANSACTION = auto()
     DECLARE = auto()
     FETCH = auto()
+    """FETCH and MOVE."""
     CLOSE = auto()
     SET = auto()
+    """SET and RESET."""
     SHOW = auto()
-    RESET = auto()
     PREPARE = auto()
     EXECUTE = auto()
     DEALLOCATE = auto()
@@ -39,16 +49,55 @@ class StatementKind(Enum):
     LOCK = auto()
     VACUUM = auto()
     """VACUUM and ANALYZE."""
-    DO = auto()
     CALL = auto()
     DEFINITION = auto()
-    """DDL that PostgreSQL executes as it is."""
+    """DDL, and whatever else PostgreSQL executes as it is."""
     REFUSED = auto()
     """Not offered; `details` has sqlstate, message and hint."""
-    OTHER = auto()
-    """Anything else PostgreSQL executes as it is."""
     UNKNOWN = auto()
-    """Not parsed: PostgreSQL is to report the syntax error."""
+    """Not parsed: PostgreSQL is to report the syntax error, or is to analyse what is too deep for us."""
+
+
+_KINDS: Final = {
+    "SelectStmt": StatementKind.SELECT,
+    "InsertStmt": StatementKind.INSERT,
+    "UpdateStmt": StatementKind.UPDATE,
+    "DeleteStmt": StatementKind.DELETE,
+    "MergeStmt": StatementKind.MERGE,
+    "CreateTableAsStmt": StatementKind.CREATE_TABLE_AS,
+    "CopyStmt": StatementKind.COPY,
+    "TruncateStmt": StatementKind.TRUNCATE,
+    "TransactionStmt": StatementKind.TRANSACTION,
+    "DeclareCursorStmt": StatementKind.DECLARE,
+    "FetchStmt": StatementKind.FETCH,
+    "ClosePortalStmt": StatementKind.CLOSE,
+    "VariableSetStmt": StatementKind.SET,
+    "VariableShowStmt": StatementKind.SHOW,
+    "PrepareStmt": StatementKind.PREPARE,
+    "ExecuteStmt": StatementKind.EXECUTE,
+    "DeallocateStmt": StatementKind.DEALLOCATE,
+    "DiscardStmt": StatementKind.DISCARD,
+    "ExplainStmt": StatementKind.EXPLAIN,
+    "ListenStmt": StatementKind.LISTEN,
+    "NotifyStmt": StatementKind.NOTIFY,
+    "UnlistenStmt": StatementKind.UNLISTEN,
+    "LockStmt": StatementKind.LOCK,
+    "VacuumStmt": StatementKind.VACUUM,
+    "CallStmt": StatementKind.CALL,
+}
+
+_DEEP_KINDS: Final = {
+    "select": StatementKind.SELECT,
+    "values": StatementKind.SELECT,
+    "table": StatementKind.SELECT,
+    "insert": StatementKind.INSERT,
+    "update": StatementKind.UPDATE,
+    "delete": StatementKind.DELETE,
+    "merge": StatementKind.MERGE,
+}
+"""First words of statements whose tree may be too deep for Python's JSON decoder."""
+
+SYSTEM_SCHEMAS: Final = frozenset({"pg_catalog", "information_schema"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +113,7 @@ class Statement:
     """One statement of a query string."""
 
     text: str
-    """Without the separating semicolon and surrounding blanks."""
+    """Without the separating semicolon, and without blanks and comments before it."""
     offset: int
     """Characters before it in the query string."""
     kind: StatementKind
@@ -74,15 +123,162 @@ class Statement:
     """What the gateway needs of this kind; see the function of that kind in `statement_details`."""
     parameter_count: int = 0
     """Largest n of the `$n` that occur."""
+    relations_known: bool = True
+    """False when the statement could not be looked into; then anything may be in it."""
 
     @property
     def all_qualified_system(self) -> bool:
-        """True when every relation is in pg_catalog or information_schema by name."""
-        return bool(self.relations) and all(
-            r.schema in {"pg_catalog", "information_schema"} for r in self.relations
-        )
+        """True when every relation is in pg_catalog or information_schema by name: no tree is needed."""
+        return self.relations_known and all(r.schema in SYSTEM_SCHEMAS for r in self.relations)
+
+
+class _UnparsedError(Exception):
+    """The query string has a syntax error."""
 
 
 def split(query_string: str) -> list[Statement]:
     """Return the statements of a query string; one UNKNOWN statement when it does not parse."""
-    raise NotImplementedError
+    if len(query_string) > 20_000:
+        return list(_split(query_string))
+    return list(_split_cached(query_string))
+
+
+def _split(query_string: str) -> tuple[Statement, ...]:
+    encoded = query_string.encode("utf-8", "surrogateescape")
+    if b"\0" in encoded:
+        return (_unknown(query_string),)
+    try:
+        entries = _parse(encoded)
+    except _UnparsedError:
+        return (_unknown(query_string),)
+    except RecursionError:
+        return _split_deep(query_string, encoded)
+    ends = [_end(entry, encoded) for entry in entries]
+    return tuple(
+        _statement(entry["stmt"], encoded, entry.get("stmt_location", 0), end)
+        for entry, end in zip(entries, ends, strict=True)
+    )
+
+
+_split_cached = functools.lru_cache(maxsize=4096)(_split)
+
+
+def _unknown(query_string: str) -> Statement:
+    return Statement(query_string, 0, StatementKind.UNKNOWN, relations_known=False)
+
+
+def _parse(encoded: bytes) -> list[dict[str, Any]]:
+    result = lib.pg_query_parse(encoded)
+    try:
+        if result.error:
+            raise _UnparsedError
+        statements: list[dict[str, Any]] = json.loads(result.parse_tree).get("stmts", [])
+        return [s for s in statements if s.get("stmt")]
+    finally:
+        lib.pg_query_free_parse_result(result)
+
+
+def _end(entry: dict[str, Any], encoded: bytes) -> int:
+    start: int = entry.get("stmt_location", 0)
+    length: int = entry.get("stmt_len", 0)
+    return start + length if length else len(encoded)
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _statement(node: dict[str, Any], encoded: bytes, start: int, end: int) -> Statement:
+    body = encoded[start:end]
+    stripped = body.lstrip()
+    start += len(body) - len(stripped)
+    text = _decode(stripped).rstrip()
+    offset = len(_decode(encoded[:start]))
+    ((tag, fields),) = node.items()
+    relations, parameter_count = _look_into(node)
+    kind = _KINDS.get(tag, StatementKind.DEFINITION)
+    if tag == "SelectStmt" and _into(fields) is not None:
+        kind = StatementKind.SELECT_INTO
+    refused = refusal(tag, fields)
+    if refused is not None:
+        return Statement(
+            text, offset, StatementKind.REFUSED, relations, refused, parameter_count
+        )
+    return Statement(
+        text,
+        offset,
+        kind,
+        relations,
+        details_of(tag, fields, text, start),
+        parameter_count,
+    )
+
+
+def _into(fields: dict[str, Any]) -> dict[str, Any] | None:
+    while "larg" in fields:
+        fields = fields["larg"]
+    return fields.get("intoClause")
+
+
+def _look_into(node: dict[str, Any]) -> tuple[tuple[RelationName, ...], int]:
+    """Return the relations a statement names and its largest parameter number."""
+    relations: dict[RelationName, None] = {}
+    expressions: set[str] = set()
+    largest = 0
+    for tag, fields in _nodes(node):
+        if "relpersistence" in fields and "relname" in fields:
+            relations[RelationName(fields.get("schemaname"), fields["relname"])] = None
+        elif tag == "CommonTableExpr":
+            expressions.add(fields["ctename"])
+        elif tag == "ParamRef":
+            largest = max(largest, fields.get("number", 0))
+    named = (r for r in relations if r.schema is not None or r.name not in expressions)
+    return tuple(named), largest
+
+
+def _nodes(root: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return every node of a tree with the name of its tag or field."""
+    stack: list[tuple[str, Any]] = [("", root)]
+    while stack:
+        tag, value = stack.pop()
+        if isinstance(value, dict):
+            yield tag, value
+            # FOR UPDATE OF names what FROM has named.
+            stack.extend((k, v) for k, v in value.items() if k != "lockedRels")
+        elif isinstance(value, list):
+            stack.extend((tag, item) for item in value)
+
+
+def _split_deep(query_string: str, encoded: bytes) -> tuple[Statement, ...]:
+    """Classify by the first word where the tree is too deep to be looked into."""
+    result = lib.pg_query_split_with_parser(encoded)
+    try:
+        if result.error:
+            return (_unknown(query_string),)
+        parts = [
+            (part.stmt_location, part.stmt_location + part.stmt_len)
+            for part in (result.stmts[i].contents for i in range(result.n_stmts))
+        ]
+    finally:
+        lib.pg_query_free_split_result(result)
+    statements = []
+    for start, end in parts:
+        try:
+            (entry,) = _parse(encoded[start:end])
+        except RecursionError:
+            tokens = tokens_of(encoded[start:end])
+            word = tokens[0].text.lower() if tokens else ""
+            body = encoded[start:end]
+            lead = len(body) - len(body.lstrip())
+            statements.append(
+                Statement(
+                    _decode(body).strip(),
+                    len(_decode(encoded[: start + lead])),
+                    _DEEP_KINDS.get(word, StatementKind.UNKNOWN),
+                    parameter_count=max((t.parameter for t in tokens), default=0),
+                    relations_known=False,
+                )
+            )
+        else:
+            statements.append(_statement(entry["stmt"], encoded, start, end))
+    return tuple(statements)

@@ -1,0 +1,362 @@
+"""What the gateway needs to know of statements that are not simply queries.
+
+One function per kind of statement, from the fields of PostgreSQL's raw parse tree (and the text, for
+statements inside statements) to a plain mapping. Relation names are pairs (schema or None, name); inner
+statements are :class:`Piece` values.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from catalog.statement_tokens import Piece, ScannedToken, after_word, parenthesized, piece, tokens_of
+
+ALL_ROWS: Final = 9223372036854775807
+"""FETCH_ALL of PostgreSQL's parsenodes.h."""
+
+Fields = dict[str, Any]
+
+
+def details_of(tag: str, fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """Return the details of a statement with this parse node; `start` is its byte offset."""
+    function = _FUNCTIONS.get(tag)
+    return function(fields, text, start) if function is not None else {}
+
+
+def _relation(fields: Fields) -> tuple[str | None, str]:
+    return fields.get("schemaname"), fields["relname"]
+
+
+def _literal(node: Any) -> Any:
+    """Return the value of a constant, a name, or a list of them, as an option's argument has it."""
+    if node is None:
+        return None
+    ((tag, value),) = node.items()
+    match tag:
+        case "A_Const":
+            if value.get("isnull"):
+                return None
+            kind = next(k for k in value if k != "location")
+            return _scalar(kind, value[kind])
+        case "String" | "Float" | "Integer" | "Boolean" | "BitString":
+            return _scalar(None, value)
+        case "List":
+            return tuple(_literal(item) for item in value.get("items", ()))
+        case "TypeName":
+            return ".".join(_literal(name) for name in value["names"])
+        case "TypeCast":
+            return _literal(value["arg"])
+        case _:
+            return None
+
+
+def _scalar(kind: str | None, value: Fields) -> Any:
+    for name, default in (("sval", ""), ("fval", "0"), ("boolval", False), ("bsval", "")):
+        if kind == name or name in value:
+            return value.get(name, default)
+    return value.get("ival", False if kind is None and not value else 0)
+
+
+def _options(fields: Fields) -> dict[str, Any]:
+    """Return DefElem options by lower-case name; True for those without argument."""
+    options = {}
+    for entry in fields.get("options", ()):
+        element = entry["DefElem"]
+        options[element["defname"].lower()] = (
+            _literal(element["arg"]) if "arg" in element else True
+        )
+    return options
+
+
+def transaction(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`action` (begin, start, commit, rollback, savepoint, release, rollback_to), `name`, `chain`, `options`."""
+    return {
+        "action": fields["kind"].removeprefix("TRANS_STMT_").lower(),
+        "name": fields.get("savepoint_name"),
+        "chain": fields.get("chain", False),
+        "options": _options(fields),
+    }
+
+
+def copy(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`relation`, `columns`, `query`, `is_from`, `is_program`, `filename` (None: the client), `options`, `where`."""
+    return {
+        "relation": _relation(fields["relation"]) if "relation" in fields else None,
+        "columns": tuple(_literal(c) for c in fields.get("attlist", ())),
+        "query": parenthesized(text) if "query" in fields else None,
+        "is_from": fields.get("is_from", False),
+        "is_program": fields.get("is_program", False),
+        "filename": fields.get("filename"),
+        "options": _options(fields),
+        "where": "whereClause" in fields,
+    }
+
+
+def declare(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`name`, `query`, and the flags `binary`, `scroll`, `no_scroll`, `insensitive`, `hold`."""
+    bits = fields.get("options", 0)
+    return {
+        "name": fields["portalname"],
+        "query": after_word(text, "for"),
+        "binary": bool(bits & 0x01),
+        "scroll": bool(bits & 0x02),
+        "no_scroll": bool(bits & 0x04),
+        "insensitive": bool(bits & 0x08),
+        "hold": bool(bits & 0x20),
+    }
+
+
+def fetch(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`name`, `direction` (forward, backward, absolute, relative), `count` (None: all), `is_move`."""
+    count = int(fields.get("howMany", 0))
+    return {
+        "name": fields["portalname"],
+        "direction": fields["direction"].removeprefix("FETCH_").lower(),
+        "count": None if count == ALL_ROWS else count,
+        "is_move": fields.get("ismove", False),
+    }
+
+
+def close(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`name`, None for CLOSE ALL."""
+    return {"name": fields.get("portalname")}
+
+
+def set_(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`action` (set, default, current, multi, reset, reset_all), `name`, `values`, `is_local`."""
+    action = fields["kind"].removeprefix("VAR_").removeprefix("SET_").lower()
+    return {
+        "action": "set" if action == "value" else action,
+        "name": fields.get("name"),
+        "values": tuple(_literal(a) for a in fields.get("args", ()) if "DefElem" not in a),
+        "options": _options({"options": [a for a in fields.get("args", ()) if "DefElem" in a]}),
+        "is_local": fields.get("is_local", False),
+    }
+
+
+def show(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`name`, "all" for SHOW ALL."""
+    return {"name": fields["name"]}
+
+
+def prepare(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`name`, `query`, `types` (their text, one string for each)."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    types: list[str] = []
+    if fields.get("argtypes"):
+        tokens = tokens_of(encoded)
+        types = [p.text for p in _arguments(encoded, tokens)]
+    return {"name": fields["name"], "query": after_word(text, "as"), "types": tuple(types)}
+
+
+def execute(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`name`, `arguments` (the text of each)."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    arguments = _arguments(encoded, tokens_of(encoded)) if fields.get("params") else []
+    return {"name": fields["name"], "arguments": tuple(p.text for p in arguments)}
+
+
+def _arguments(encoded: bytes, tokens: list[ScannedToken]) -> list[Piece]:
+    """Return the pieces between the commas of the first outer parentheses."""
+    opening = next(i for i, t in enumerate(tokens) if t.text == "(" and t.depth == 0)
+    pieces = []
+    begin = tokens[opening].end
+    for token in tokens[opening + 1 :]:
+        if token.depth == 1 and token.text == ",":
+            pieces.append(piece(encoded, begin, token.start))
+            begin = token.end
+        elif token.depth == 0:
+            pieces.append(piece(encoded, begin, token.start))
+            break
+    return pieces
+
+
+def deallocate(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`name`, None for DEALLOCATE ALL."""
+    return {"name": None if fields.get("isall") else fields.get("name")}
+
+
+def discard(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`target`: all, plans, sequences or temp."""
+    return {"target": fields.get("target", "DISCARD_ALL").removeprefix("DISCARD_").lower()}
+
+
+def truncate(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`relations`, `restart_identity`, `cascade`."""
+    return {
+        "relations": tuple(_relation(r["RangeVar"]) for r in fields["relations"]),
+        "restart_identity": fields.get("restart_seqs", False),
+        "cascade": fields.get("behavior") == "DROP_CASCADE",
+    }
+
+
+def vacuum(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`is_vacuum` (else ANALYZE), `relations`, `options`."""
+    relations = [r["VacuumRelation"].get("relation") for r in fields.get("rels", ())]
+    return {
+        "is_vacuum": fields.get("is_vacuumcmd", False),
+        "relations": tuple(_relation(r) for r in relations if r),
+        "options": _options(fields),
+    }
+
+
+def lock(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`relations`, `nowait`."""
+    return {
+        "relations": tuple(_relation(r["RangeVar"]) for r in fields["relations"]),
+        "nowait": fields.get("nowait", False),
+    }
+
+
+def explain(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`query`, `options`, `analyze`, `inner` (parse node of the explained statement)."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    tokens = tokens_of(encoded)
+    begin = tokens[0].end
+    rest = tokens[1:]
+    options = _options(fields)
+    if options and rest[0].text == "(":
+        begin = next(t for t in rest if t.text == ")" and t.depth == 0).end
+    else:
+        for token in rest:
+            if not token.is_word("analyze", "analyse", "verbose"):
+                break
+            begin = token.end
+    analyze = options.get("analyze", options.get("analyse", False))
+    return {
+        "query": piece(encoded, begin),
+        "options": options,
+        "analyze": analyze in {True, 1} or str(analyze).lower() in {"true", "on"},
+        "inner": next(iter(fields["query"])),
+    }
+
+
+def channel(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`channel` (None for UNLISTEN *), `payload`."""
+    return {"channel": fields.get("conditionname"), "payload": fields.get("payload")}
+
+
+def insert(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`target`, `source` (values, default, select), `rows`, `on_conflict`, `returning`, `with`."""
+    source = fields.get("selectStmt", {}).get("SelectStmt")
+    values = source.get("valuesLists") if source else None
+    conflict = fields.get("onConflictClause")
+    return {
+        "target": _relation(fields["relation"]),
+        "source": "default" if source is None else "values" if values else "select",
+        "rows": len(values) if values else 1 if source is None else None,
+        "on_conflict": conflict["action"].removeprefix("ONCONFLICT_").lower() if conflict else None,
+        "returning": _returning(fields),
+        "with": "withClause" in fields,
+    }
+
+
+def change(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`target`, `returning`, `with`, `current_of` (cursor name); of UPDATE, DELETE and MERGE."""
+    where = fields.get("whereClause") or {}
+    return {
+        "target": _relation(fields["relation"]),
+        "returning": _returning(fields),
+        "with": "withClause" in fields,
+        "current_of": where.get("CurrentOfExpr", {}).get("cursor_name"),
+    }
+
+
+def _returning(fields: Fields) -> bool:
+    return bool(fields.get("returningClause") or fields.get("returningList"))
+
+
+def select(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`locking` (FOR UPDATE and the like), `modifying` (a CTE writes); for SELECT INTO as CREATE TABLE AS."""
+    details: dict[str, Any] = {
+        "locking": "lockingClause" in fields,
+        "modifying": any(
+            next(iter(cte["CommonTableExpr"]["ctequery"])) != "SelectStmt"
+            for cte in fields.get("withClause", {}).get("ctes", ())
+        ),
+    }
+    inner = fields
+    while "larg" in inner:
+        inner = inner["larg"]
+    if into := inner.get("intoClause"):
+        details |= _select_into(into, text, start)
+    return details
+
+
+def _select_into(into: Fields, text: str, start: int) -> Mapping[str, Any]:
+    encoded = text.encode("utf-8", "surrogateescape")
+    tokens = tokens_of(encoded)
+    at = into["rel"]["location"] - start
+    name = next(i for i, t in enumerate(tokens) if t.start == at)
+    first = max(i for i, t in enumerate(tokens[:name]) if t.is_word("into"))
+    last = name
+    while last + 2 < len(tokens) and tokens[last + 1].text == ".":
+        last += 2
+    target = encoded[at : tokens[last].end].decode("utf-8", "surrogateescape")
+    query = encoded[: tokens[first].start] + encoded[tokens[last].end :]
+    query_text = query.decode("utf-8", "surrogateescape")
+    prefix = _PERSISTENCE.get(into["rel"]["relpersistence"], "")
+    return {
+        "target": _relation(into["rel"]),
+        "query": Piece(query_text, 0),
+        "create_sql": f"CREATE {prefix}TABLE {target} AS {query_text} WITH NO DATA",
+        "with_data": True,
+        "if_not_exists": False,
+        "temporary": into["rel"]["relpersistence"] == "t",
+        "columns": (),
+    }
+
+
+_PERSISTENCE: Final = {"t": "TEMPORARY ", "u": "UNLOGGED "}
+
+
+def create_table_as(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+    """`target`, `columns`, `query`, `create_sql` (… WITH NO DATA), `with_data`, `if_not_exists`, `temporary`."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    tokens = tokens_of(encoded)
+    begin = next(t for t in tokens if t.depth == 0 and t.is_word("as")).end
+    end = len(encoded)
+    if [t.text.lower() for t in tokens[-3:]] == ["with", "no", "data"]:
+        end = tokens[-3].start
+    elif [t.text.lower() for t in tokens[-2:]] == ["with", "data"]:
+        end = tokens[-2].start
+    else:
+        end = tokens[-1].end
+    into = fields["into"]
+    return {
+        "target": _relation(into["rel"]),
+        "columns": tuple(_literal(c) for c in into.get("colNames", ())),
+        "query": piece(encoded, begin, end),
+        "create_sql": encoded[:end].decode("utf-8", "surrogateescape").rstrip() + " WITH NO DATA",
+        "with_data": not into.get("skipData", False),
+        "if_not_exists": fields.get("if_not_exists", False),
+        "temporary": into["rel"]["relpersistence"] == "t",
+        "executes": "ExecuteStmt" in fields["query"],
+    }
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[[Fields, str, int], Mapping[str, Any]]]] = {
+    "SelectStmt": select,
+    "InsertStmt": insert,
+    "UpdateStmt": change,
+    "DeleteStmt": change,
+    "MergeStmt": change,
+    "CreateTableAsStmt": create_table_as,
+    "CopyStmt": copy,
+    "TruncateStmt": truncate,
+    "TransactionStmt": transaction,
+    "DeclareCursorStmt": declare,
+    "FetchStmt": fetch,
+    "ClosePortalStmt": close,
+    "VariableSetStmt": set_,
+    "VariableShowStmt": show,
+    "PrepareStmt": prepare,
+    "ExecuteStmt": execute,
+    "DeallocateStmt": deallocate,
+    "DiscardStmt": discard,
+    "ExplainStmt": explain,
+    "ListenStmt": channel,
+    "NotifyStmt": channel,
+    "UnlistenStmt": channel,
+    "LockStmt": lock,
+    "VacuumStmt": vacuum,
+}
