@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pgwire_gateway.wire_types.copy_text import csv_field, text_field
 from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn, slices
-from pgwire_gateway.wire_types.row_framing import Piece, field_pieces, messages
+from pgwire_gateway.wire_types.row_framing import Piece, field_pieces, messages, payloads
 from pgwire_gateway.wire_types.settings import EncodingSettings
 
 _COPY_DATA: Final = b"d"
@@ -94,6 +94,12 @@ class CopyEncoder:
                 self._signature = b""
             rows = part.num_rows - first_row
             yield from messages(_COPY_DATA, field_pieces(columns), rows)
+
+    def lines(self, batch: pa.RecordBatch) -> Iterator[memoryview]:
+        """Yield the rows of a batch as lines of text, as a file holds them."""
+        for part in slices(batch):
+            columns = [column.encode(part) for column in self._columns]
+            yield payloads(self._lines(columns), part.num_rows)
 
     def trailer(self) -> bytes:
         """Return the messages after the last row; empty when there are none."""

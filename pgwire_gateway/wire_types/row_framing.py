@@ -14,7 +14,6 @@ import pyarrow as pa
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from pgwire_gateway.wire_types.buffers import (
-    Numbers,
     Octets,
     as_binary,
     big_endian,
@@ -73,18 +72,23 @@ def messages(letter: bytes, pieces: Sequence[Piece], rows: int) -> Iterator[memo
         before = int(ends[start - 1]) if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, before + _MAX_RUN, side="right")))
         part = [_sliced(piece, start, stop) for piece in pieces]
-        yield _run(letter, lengths[start:stop], part)
+        head: list[bytes | Octets] = [letter, big_endian(lengths[start:stop], ">i4")]
+        yield _run(head, part, stop - start)
         start = stop
+
+
+def payloads(pieces: Sequence[Piece], rows: int) -> memoryview:
+    """Return the payloads of all rows one after the other, without messages around them."""
+    return _run([], pieces, rows)
 
 
 def _sliced(piece: Piece, start: int, stop: int) -> Piece:
     return piece if isinstance(piece, bytes) else piece.slice(start, stop - start)
 
 
-def _run(letter: bytes, lengths: Numbers, pieces: Sequence[Piece]) -> memoryview:
-    rows = len(lengths)
+def _run(head: Sequence[bytes | Octets], pieces: Sequence[Piece], rows: int) -> memoryview:
     parts: list[pa.Array] = []
-    pending: list[bytes | Octets] = [letter, big_endian(lengths, ">i4")]
+    pending = list(head)
     for piece in pieces:
         if isinstance(piece, bytes):
             pending.append(piece)
