@@ -104,7 +104,9 @@ def _bpchar_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
     return trimmed(left.sql), trimmed(right.sql)
 
 
-def operands(left: Value, right: Value, constants: SessionConstants, *, equality: bool) -> tuple[b.Tree, b.Tree]:
+def operands(
+    left: Value, right: Value, constants: SessionConstants | None, *, equality: bool
+) -> tuple[b.Tree, b.Tree]:
     """Return two values as expressions that Spark compares as PostgreSQL compares the values."""
     if equality and left.type_oid == right.type_oid == oids.BPCHAR:
         return _bpchar_operands(left, right)

@@ -70,14 +70,11 @@ def coalesce(values: Sequence[Value]) -> Value:
 def null_if(left: Value, right: Value, constants: SessionConstants) -> Value:
     """Return NULL when both are equal, else the left value."""
 
-    def body(bound: Value) -> Value:
-        same = compare(exp.EQ, bound, right, constants)
-        return restored(
-            b.case((same, b.NULL), otherwise=carried(bound)),
-            bound,
-        )
+    def body(one: Value, other: Value) -> Value:
+        same = compare(exp.EQ, one, other, constants)
+        return restored(b.case((same, b.NULL), otherwise=carried(one)), one)
 
-    return bind([left], body)
+    return bind([left, right], body)
 
 
 def extreme(values: Sequence[Value], *, greatest: bool) -> Value:

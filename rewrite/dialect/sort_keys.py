@@ -1,0 +1,27 @@
+"""ORDER BY elements and grouping keys."""
+
+from sqlglot import exp
+
+from rewrite.dialect.comparisons import equality_key, ordering_key
+from rewrite.dialect.pg_procs import SORT_OPERATORS
+from rewrite.errors import UnsupportedError
+from rewrite.values import Value
+
+
+def compile_sort_key(
+    value: Value, sort_operator_oid: int, *, nulls_first: bool, reverse: bool = False
+) -> exp.Ordered:
+    """Return the ORDER BY element of a SortGroupClause, NULLs placed explicitly.
+
+    The operator alone gives the direction; ``reverse`` (``reverse_sort`` of PostgreSQL 18) repeats it.
+    """
+    del reverse
+    descending = SORT_OPERATORS.get(sort_operator_oid)
+    if descending is None:
+        raise UnsupportedError(f"ordering by operator {sort_operator_oid} is not supported")
+    return exp.Ordered(this=ordering_key(value), desc=descending, nulls_first=nulls_first)
+
+
+def grouping_key(value: Value) -> exp.Expression:
+    """Return an expression that is equal for two values exactly when PostgreSQL's ``=`` says so."""
+    return equality_key(value)
