@@ -342,7 +342,7 @@ def _stored(value: object, kind: str) -> object:
     if kind.startswith("ARRAY<"):
         return [_stored(element, kind[6:-1]) for element in value]
     if kind.startswith("STRUCT"):
-        return tuple(int(part) for part in value)
+        return None if None in value else tuple(int(part) for part in value)
     if kind.startswith("DECIMAL"):
         return decimal.Decimal(value)
     if kind == "TIMESTAMP":
