@@ -1,5 +1,6 @@
 """Statements with work of the gateway's own around what PostgreSQL does."""
 
+import re
 from collections.abc import Callable, Mapping
 
 from catalog import names
@@ -11,6 +12,13 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import LocalRows, field_descriptions
 from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
+
+OUTSIDE_TRANSACTIONS = re.compile(
+    r"(CREATE|DROP|ALTER)\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b|CLUSTER\b|REINDEX\b"
+    r"|(CREATE\s+(UNIQUE\s+)?|DROP\s+)INDEX\s+CONCURRENTLY\b",
+    re.IGNORECASE,
+)
+"""Definitions PostgreSQL refuses inside a transaction block, or may."""
 
 
 def run(call: Invocation) -> StatementResult:
@@ -36,7 +44,7 @@ def pass_on(session: ClientSession, text: str) -> StatementResult:
 def transaction(call: Invocation) -> StatementResult:
     """Begin and end transactions and savepoints in the catalog."""
     session, details = call.session, call.statement.details
-    begins = details["command"] == "begin"
+    begins = details["action"] in {"begin", "start"}
     # Inside a query string the transaction of the string becomes the client's own.
     if begins and session.transaction.begin_explicit() and not details["options"]:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
@@ -48,7 +56,7 @@ def transaction(call: Invocation) -> StatementResult:
 def definition(call: Invocation) -> StatementResult:
     """Run DDL; the journal follows in the same transaction."""
     session = call.session
-    if call.statement.details.get("outside_transaction") and call.alone:
+    if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
         return pass_on(session, call.statement.text)
     session.transaction.begin_implicit()
     result = pass_on(session, call.statement.text)
@@ -71,7 +79,7 @@ def truncate(call: Invocation) -> StatementResult:
 
 def vacuum(call: Invocation) -> StatementResult:
     """Compact the journals named, or all the role may vacuum; ANALYZE has nothing to gather."""
-    if not call.statement.details["vacuum"]:
+    if not call.statement.details["is_vacuum"]:
         return StatementResult(None, NoRows(), lambda _: "ANALYZE")
     call.session.transaction.require_no_block("VACUUM")
     maintenance.vacuum(call.session, call.statement.relations, call.running)

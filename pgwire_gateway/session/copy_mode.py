@@ -4,15 +4,17 @@ Follows "COPY Operations" of PostgreSQL's protocol chapter. Lines coming in are 
 whose errors the client sees; rows going out of journals are encoded here.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from catalog import names
 from catalog import sqlstate as codes
 from catalog.connections import CopyIn
 from catalog.errors import CatalogError, GatewayError
 from catalog.results import RelationKind
-from catalog.statements import Statement
+from catalog.statements import RelationName, Statement, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.copy_data import (
@@ -39,14 +41,14 @@ COPY_MESSAGES = frozenset({CopyData, CopyDone, CopyFail, Flush, Sync})
 
 def copy(call: Invocation) -> StatementResult:
     """Run a COPY statement to its end."""
-    if call.statement.details["direction"] == "from":
+    if call.statement.details["is_from"]:
         return _copy_from(call)
     return _copy_to(call)
 
 
 def _copy_from(call: Invocation) -> StatementResult:
     session = call.session
-    relid = names.relation_oid(session.catalog, call.statement.details["relation"])
+    relid = names.relation_oid(session.catalog, RelationName(*call.statement.details["relation"]))
     journaled = session.catalog.relations([relid])[relid].kind is RelationKind.JOURNALED
     session.transaction.begin_implicit()
     writer = None
@@ -101,19 +103,21 @@ def _require_copy_message(kind: type[FrontendMessage]) -> None:
 
 def _copy_to(call: Invocation) -> StatementResult:
     session, details = call.session, call.statement.details
-    query = Statement(details["query"], 0, details["query_kind"], call.statement.relations)
-    plan = router.plan(session.catalog, query, (), "")
+    plan = router.plan(session.catalog, _copied_query(call.statement), (), "")
     if plan.route is Route.CATALOG:
         return _pass_on(session, call.statement)
     if plan.route is not Route.READ:
         raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
+    # On PostgreSQL's empty table the same COPY yields no rows, but its errors are the right ones.
+    for _ in session.catalog.copy_out(call.statement.text).chunks:
+        pass
     reading = replace(call, plan=plan)
     compiled, batches = reads.start(reading)
     columns = reading.columns or ()
     encoder = CopyEncoder(
         reads.wire_columns(compiled.columns, [0] * len(columns)),
         [column.name for column in columns],
-        CopyOptions(**details["options"]),
+        _options(details["options"]),
         reads.encoding_settings(session, compiled.columns),
     )
     rows = 0
@@ -128,6 +132,34 @@ def _copy_to(call: Invocation) -> StatementResult:
     session.frontend.send_encoded(encoder.trailer())
     session.send(CopyDone())
     return StatementResult(None, NoRows(), lambda _: f"COPY {rows}")
+
+
+def _copied_query(statement: Statement) -> Statement:
+    """Return the query whose rows a COPY TO writes."""
+    details = statement.details
+    if details["query"] is not None:
+        return split(details["query"].text)[0]
+    columns = ", ".join(names.quoted(column) for column in details["columns"]) or "*"
+    relation = names.quoted(*(part for part in details["relation"] if part))
+    return split(f"SELECT {columns} FROM {relation}")[0]  # noqa: S608 - names are quoted
+
+
+def _options(given: Mapping[str, Any]) -> CopyOptions:
+    """Return the options of COPY TO; PostgreSQL has validated them already."""
+    options = {name: value for name, value in given.items() if name in OPTIONS}
+    unknown = sorted(set(given) - OPTIONS)
+    if unknown:
+        raise UnsupportedError(f"option {unknown[0]} of COPY TO is not supported")
+    if "header" in options:
+        options["header"] = str(options["header"]).lower() in {"true", "on", "1"}
+    if "force_quote" in options:
+        forced = options["force_quote"]
+        options["force_quote"] = forced in {"*", True} or frozenset(forced)
+    return CopyOptions(**options)
+
+
+OPTIONS = frozenset(field.name for field in fields(CopyOptions))
+"""Options of COPY TO that are known here."""
 
 
 def _pass_on(session: ClientSession, statement: Statement) -> StatementResult:

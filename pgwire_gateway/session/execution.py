@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from catalog import names
 from catalog.errors import GatewayError
 from catalog.statements import StatementKind, split
 from pgwire_gateway.session import changes, commands, inserts, reads, router
@@ -57,10 +58,13 @@ def create_table_as(call: Invocation) -> StatementResult:
     details = call.statement.details
     session = call.session
     session.transaction.begin_implicit()
-    created = commands.pass_on(session, details["definition"])
+    created = commands.pass_on(session, details["create_sql"])
     if not details["with_data"] or "skipping" in created.status():
         return created
-    insert = router.plan(session.catalog, split(details["insert"])[0], (), "")
+    schema, name = details["target"]
+    target = names.quoted(schema, name) if schema else names.quoted(name)
+    text = f"INSERT INTO {target} {details['query'].text}"
+    insert = router.plan(session.catalog, split(text)[0], (), "")
     result = execute(session, insert, alone=False)
     rows = result.status().rpartition(" ")[2]
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")

@@ -4,7 +4,7 @@ The decision rests on PostgreSQL's analysis: which relations the statement touch
 resolved and views expanded. What would read a journaled table inside PostgreSQL is refused.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
@@ -19,8 +19,6 @@ from rewrite.tree import Node
 
 QUERIES = {
     StatementKind.SELECT,
-    StatementKind.VALUES,
-    StatementKind.TABLE,
     StatementKind.INSERT,
     StatementKind.UPDATE,
     StatementKind.DELETE,
@@ -71,6 +69,8 @@ def plan(
     if statement.all_qualified_system and not prepared and statement.kind is StatementKind.SELECT:
         return Plan(statement, Route.CATALOG)
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    if statement.kind is StatementKind.UNKNOWN:
+        raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     if analysis.tree is None or statement.kind not in QUERIES:
         return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
     return _plan_query(catalog, statement, analysis, prepared)
@@ -134,10 +134,9 @@ def _route(
 
 def _refuse_journaled(catalog: CatalogSession, statement: Statement, construct: str) -> None:
     """Refuse a statement that hides a query on journaled tables from the gateway."""
-    inner = statement.details.get("inner")
-    if statement.all_qualified_system or not statement.relations or inner is None:
+    if statement.all_qualified_system:
         return
-    analysis = catalog.analyse(str(inner))
+    analysis = catalog.analyse(statement.details["query"].text)
     if analysis.tree is None:
         return
     touched = catalog.relations(pipeline.relations(pipeline.parse_tree(analysis.tree)))
@@ -147,15 +146,3 @@ def _refuse_journaled(catalog: CatalogSession, statement: Statement, construct: 
 
 def _is_journaled(relation: Relation) -> bool:
     return relation.kind in {RelationKind.JOURNALED, RelationKind.JOURNAL}
-
-
-def named_relations(catalog: CatalogSession, relids: Iterable[int]) -> dict[int, Relation]:
-    """Return the journaled ones among relations."""
-    return {
-        relid: relation
-        for relid, relation in catalog.relations(relids).items()
-        if relation.kind is RelationKind.JOURNALED
-    }
-
-
-_ = codes

@@ -28,6 +28,10 @@ UNNAMED_PREFIX = "pgwire_unnamed_"
 """Start of the names unnamed statements have in the catalog."""
 
 
+ENDING_ACTIONS = frozenset({"commit", "rollback", "rollback_to", "prepare"})
+"""Transaction commands that are accepted in a failed transaction."""
+
+
 class Frontend(Protocol):
     """The client's end of the connection."""
 
@@ -128,6 +132,7 @@ class ClientSession(Session):  # type: ignore[misc]
     def ready_for_query(self) -> None:
         """End a query cycle: drop portals whose transaction is over, tell the status, send all."""
         self.report_settings()
+        self.running = None
         status = self.transaction.status
         if status == "I":
             self.drop_portals()
@@ -180,7 +185,10 @@ class ClientSession(Session):  # type: ignore[misc]
 
 def ends_transaction(statement: Statement) -> bool:
     """Return whether a statement is accepted in a failed transaction."""
-    return statement.kind is StatementKind.TRANSACTION and statement.details.get("ends", False)
+    return (
+        statement.kind is StatementKind.TRANSACTION
+        and statement.details["action"] in ENDING_ACTIONS
+    )
 
 
 def position_error(error: GatewayError, statement: Statement) -> GatewayError:
