@@ -11,7 +11,7 @@ from typing import Any
 
 from catalog import names
 from catalog import sqlstate as codes
-from catalog.connections import CopyIn
+from catalog.copying import CopyIn
 from catalog.errors import CatalogError, GatewayError
 from catalog.results import RelationKind
 from catalog.statements import RelationName, Statement, split

@@ -5,8 +5,12 @@ an error everything up to Sync is skipped; statements up to Sync are one transac
 client opened its own.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from pgwire_gateway.messages.base import FrontendMessage
 from pgwire_gateway.messages.extended_query import (
     Bind,
     BindComplete,
@@ -194,7 +198,7 @@ def _portal(session: ClientSession, name: str) -> Portal:
     return portal
 
 
-HANDLERS = {
+HANDLERS: Mapping[type[FrontendMessage], Callable[[ClientSession, Any], None]] = {
     Parse: on_parse,
     Bind: on_bind,
     Describe: on_describe,

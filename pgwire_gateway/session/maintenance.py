@@ -47,7 +47,7 @@ def compact(session: ClientSession, relid: int, running: RunningStatement) -> No
     observation = _observe_locked(session, relid)
     snapshot = observation.result.snapshots[relid]
     compaction = session.services.compactor.compact(snapshot, observation.tails[relid], running)
-    session.catalog.replace(relid, compaction.added, compaction.retired, compaction.tail_version)
+    _replace(session, snapshot, compaction)
 
 
 def complete_pending_keys(session: ClientSession, running: RunningStatement) -> None:

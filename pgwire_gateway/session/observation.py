@@ -119,8 +119,8 @@ class Observer:
     def _own_states(self, result: SnapshotResult) -> SnapshotResult:
         """Give tables this transaction writes a state of their own.
 
-        Such a state is seen by nobody else and may be rolled back, so that nothing kept under it may
-        be taken for the contents of another one.
+        Such a state is seen by nobody else and may be rolled back: nothing kept under it may be
+        taken for the contents of another one.
         """
         written = self._session.transaction.written & set(result.snapshots)
         if not written:

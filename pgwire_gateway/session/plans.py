@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from catalog.describe import Analysis
+from catalog.results import Analysis
 from catalog.statements import Statement
 from rewrite.tree import Node
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any, Protocol
 
 from catalog.results import LocalResult, ResultColumn, Row
 from pgwire_gateway.messages.row_data import DataRow, FieldDescription
 from pgwire_gateway.session.portals import format_codes
-from pgwire_gateway.spark.executor import Batches
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
 
 RUN_ROWS = 500
@@ -67,14 +67,24 @@ class LocalRows(CatalogRows):
         return f"{verb} {taken}" if verb in {"SELECT", "FETCH"} and count.isdigit() else tag
 
 
+class BatchSource(Protocol):
+    """Record batches that are computed while they are taken."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield record batches."""
+
+    def close(self) -> None:
+        """Release what computes them."""
+
+
 class SparkRows:
     """Rows from Spark, encoded batch by batch."""
 
-    def __init__(self, batches: Batches, encoder: RowEncoder) -> None:
+    def __init__(self, batches: BatchSource, encoder: RowEncoder) -> None:
         self._batches = batches
         self._iterator = iter(batches)
         self._encoder = encoder
-        self._rest = None
+        self._rest: Any = None
         self.exhausted = False
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
