@@ -1,17 +1,28 @@
 """Arrow arrays seen as numpy arrays and the other way round, without copies where possible."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+
 Octets: TypeAlias = npt.NDArray[np.uint8]
 """Matrix of bytes, one row per value."""
+_MAX_BYTES: Final = 0x7FFF_FFFF
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[Any]
+
+
+def too_long() -> GatewayError:
+    """Return the error for a value whose encoded form is too long for any message."""
+    return GatewayError(
+        "a value of the result is too long to be sent", sqlstate=codes.PROGRAM_LIMIT_EXCEEDED
+    )
 
 
 def numbers(array: pa.Array, dtype: npt.DTypeLike) -> Numbers:
@@ -55,7 +66,13 @@ def ragged(matrix: Numbers, taken: Flags, valid: Flags | None) -> pa.Array:
 
 
 def variable(data: Numbers, lengths: Numbers, valid: Flags | None) -> pa.Array:
-    """Return a Binary array from concatenated values and their lengths."""
+    """Return a Binary array from concatenated values and their lengths.
+
+    Raises:
+        GatewayError: 54000 when Arrow cannot count the bytes in 32 bits, as a value is too long.
+    """
+    if int(lengths.sum()) > _MAX_BYTES:
+        raise too_long()
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return pa.Array.from_buffers(

@@ -136,6 +136,12 @@ def arrow_type(type_oid: int, typmod: int = -1) -> pa.DataType:
     return _ARROW_TYPES.get(type_oid, pa.string())
 
 
+def declared_scale(typmod: int) -> int | None:
+    """Return the scale of ``numeric(p,s)`` held as DECIMAL; None for any other numeric."""
+    stored = _decimal_type(typmod)
+    return stored.scale if pa.types.is_decimal(stored) else None
+
+
 def _decimal_type(typmod: int) -> pa.DataType:
     """Return DECIMAL where it can hold the precision and scale, text otherwise."""
     if typmod < _TYPMOD_HEADER:

@@ -7,10 +7,12 @@ import pyarrow as pa
 
 from pgwire_gateway.wire_types import decimals, decimals_binary
 from pgwire_gateway.wire_types.arrays import Encode
-from pgwire_gateway.wire_types.registry import encoder
+from pgwire_gateway.wire_types.buffers import too_long
+from pgwire_gateway.wire_types.registry import declared_scale, encoder
 from pgwire_gateway.wire_types.row_framing import field_pieces, messages
 from pgwire_gateway.wire_types.settings import EncodingSettings
 from pgwire_gateway.wire_types.storage import conform
+from pgwire_gateway.wire_types.type_oids import NUMERIC
 
 __all__ = ["ColumnEncoder", "EncodingSettings", "ResultColumn", "RowEncoder", "slices"]
 
@@ -42,15 +44,24 @@ class ColumnEncoder:
         """Choose the encoder; raises 0A000 when the type has none for the format."""
         self._column = column
         self._settings = settings
+        self._scale = column.scale
+        if column.scale is None and column.type_oid == NUMERIC:
+            self._scale = declared_scale(column.typmod)
         self._encode: Encode = encoder(column.type_oid, column.format_code)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the values of a batch as Binary, String or FixedSizeBinary array."""
+        try:
+            return self._encoded(batch)
+        except pa.ArrowCapacityError as error:
+            raise too_long() from error
+
+    def _encoded(self, batch: pa.RecordBatch) -> pa.Array:
         column = self._column
         values = conform(batch.column(column.column), column.type_oid, column.typmod)
-        if column.scale is None:
+        if self._scale is None:
             return self._encode(values, self._settings)
-        scale = batch.column(column.scale) if isinstance(column.scale, str) else column.scale
+        scale = batch.column(self._scale) if isinstance(self._scale, str) else self._scale
         show = decimals_binary.binary_display if column.format_code else decimals.display
         return show(values, scale)
 

@@ -1,6 +1,7 @@
 """Asks a real PostgreSQL for values, and reads them back from encoded messages."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import psycopg
 import pyarrow as pa
@@ -8,6 +9,7 @@ from psycopg import ClientCursor, pq
 
 from pgwire_gateway.wire_types.input_text import text_values
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
+from tests.support.programs import program
 
 Rows = list[list[bytes | None]]
 
@@ -17,10 +19,8 @@ class Oracle:
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self.connection = connection
-        row = connection.execute(
-            "SELECT setting || '/timezone' FROM pg_config WHERE name = 'SHAREDIR'"
-        ).fetchone()
-        self.time_zone_directory = row[0]
+        share = Path(program("postgres")).parent.parent / "share" / "postgresql"
+        self.time_zone_directory = str(share / "timezone")
 
     def settings(self, **styles: object) -> EncodingSettings:
         """Return an encoder's settings with the server's own time zones."""

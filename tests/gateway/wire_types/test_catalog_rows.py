@@ -28,7 +28,8 @@ from tests.gateway.wire_types.samples import SAMPLES
 _EPOCH = "(extract(epoch FROM {0}) * 1000000)::bigint"
 _INTERVAL = (
     "((extract(year FROM {0}) * 12 + extract(month FROM {0}))::int || ' '"
-    " || extract(day FROM {0})::int || ' ' || (extract(hour FROM {0}) * 3600000000 + extract(minute FROM {0}) * 60000000"
+    " || extract(day FROM {0})::int || ' ' || (extract(hour FROM {0}) * 3600000000"
+    " + extract(minute FROM {0}) * 60000000"
     " + extract(microseconds FROM {0}))::bigint)"
 )
 TRANSFER = {

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from catalog.errors import GatewayError
-from pgwire_gateway.wire_types import row_encoder, row_framing
+from pgwire_gateway.wire_types import buffers, row_encoder, row_framing
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
 from tests.gateway.wire_types.oracle import data_rows, encoded
 
@@ -97,6 +97,13 @@ def test_a_row_longer_than_postgresql_allows_is_refused(monkeypatch):
     assert caught.value.sqlstate == "54000"
 
 
+def test_a_value_too_long_for_a_message_is_refused(monkeypatch):
+    monkeypatch.setattr(buffers, "_MAX_BYTES", 100)
+    with pytest.raises(GatewayError) as caught:
+        encoded(pa.array([b"x" * 51]), 17)
+    assert caught.value.sqlstate == "54000"
+
+
 def test_numbers_come_out_as_announced_whatever_width_they_have():
     assert encoded(pa.array([1, None], pa.int64()), INT4, format_code=1) == [b"\0\0\0\1", None]
     assert encoded(pa.array([1], pa.int32()), INT8, format_code=1) == [b"\0" * 7 + b"\1"]
@@ -136,6 +143,14 @@ def test_names_of_object_identifiers_are_refused():
     with pytest.raises(GatewayError) as caught:
         encoded(pa.array([1259]), 2205)
     assert caught.value.sqlstate == "0A000"
+
+
+@pytest.mark.parametrize("format_code", [0, 1])
+def test_a_declared_scale_counts_where_none_is_given(format_code):
+    values = pa.array([Decimal("1.500000")])
+    typmod = ((10 << 16) | 2) + 4
+    expected = encoded(pa.array([Decimal("1.50")]), NUMERIC, -1, format_code)
+    assert encoded(values, NUMERIC, typmod, format_code) == expected
 
 
 @pytest.mark.parametrize("format_code", [0, 1])
