@@ -77,11 +77,11 @@ def compile_insert_source(
 
 def _expect(query: Node, command: int) -> None:
     if query.tag != "QUERY" or query["commandType"] != command:
-        raise UnsupportedError("this kind of statement over journaled tables")
+        raise UnsupportedError("this kind of statement over journaled tables is not supported")
     if query.items("rowMarks") and command == _SELECT:
-        raise UnsupportedError("FOR UPDATE and FOR SHARE")
+        raise UnsupportedError("FOR UPDATE and FOR SHARE are not supported")
     if any(cte.node("ctequery")["commandType"] != _SELECT for cte in query.nodes("cteList")):
-        raise UnsupportedError("data-modifying statements in WITH")
+        raise UnsupportedError("data-modifying statements in WITH are not supported")
 
 
 @contextmanager

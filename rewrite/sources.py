@@ -65,7 +65,7 @@ class CurrentRows:
         self.alias = compilation.name("t")
         self.base_rows = _rows(snapshot.of_kind(SegmentKind.BASE))
         self.recent_rows = _rows(snapshot.of_kind(SegmentKind.DELTA)) + snapshot.tail_rows
-        self.bound = self.base_rows + self.recent_rows
+        self.bound: int | None = self.base_rows + self.recent_rows
         self._selects: list[tuple[exp.Select, str]] = []
         self._added: set[str] = set()
         self._item = self._build(snapshot)
@@ -80,7 +80,7 @@ class CurrentRows:
     def definition(self, attno: int) -> Column:
         """Return the definition of a live column."""
         if attno not in self._columns:
-            raise UnsupportedError("system column or whole-row reference")
+            raise UnsupportedError("system column or whole-row reference is not supported")
         return self._columns[attno]
 
     def identity(self) -> list[exp.Expression]:
@@ -120,7 +120,7 @@ class CurrentRows:
     def _nothing(self) -> exp.Select:
         """Return an empty relation of the table's shape: typed NULLs that no row has."""
         nulls = [
-            named(_typed_null(definition), f"c{definition.attnum}")
+            named(typed_null(definition), f"c{definition.attnum}")
             for definition in self._table.columns
         ]
         nulls.append(named(exp.cast(exp.Null(), "BIGINT"), ROW_IDENTITY))
@@ -189,7 +189,8 @@ class CurrentRows:
         return query
 
 
-def _typed_null(definition: Column) -> exp.Expression:
+def typed_null(definition: Column) -> exp.Expression:
+    """Return NULL in the storage representation of a column."""
     kind = storage_type(definition.type_oid, definition.typmod)
     return exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect="spark"))
 
@@ -205,14 +206,15 @@ class JournalRows:
         self._alias = compilation.name("t")
         self._names = names
         self._columns = {column.name: column for column in snapshot.table.columns}
-        self.bound = _rows(snapshot.segments) + snapshot.tail_rows
+        rows = _rows(snapshot.segments) + snapshot.tail_rows
+        self.bound: int | None = rows
         part = source(snapshot, SourcePart.JOURNAL)
-        self._item = compilation.read(part, self.bound, self._alias)
+        self._item = compilation.read(part, rows, self._alias)
 
     def column(self, attno: int) -> Value:
         """Return a column of the journal relation by its own attribute number."""
         if not 0 < attno <= len(self._names):
-            raise UnsupportedError("system column or whole-row reference")
+            raise UnsupportedError("system column or whole-row reference is not supported")
         name = self._names[attno - 1]
         definition = self._columns.get(name)
         if definition is not None:
@@ -220,7 +222,7 @@ class JournalRows:
             return read_stored(stored, definition.type_oid, definition.typmod)
         if name in {VERSION, SUCCESSOR}:
             return Value(column(name, self._alias), _TIMESTAMPTZ)
-        raise UnsupportedError(f'column "{name}" of the journal')
+        raise UnsupportedError(f'column "{name}" of the journal is not supported')
 
     def item(self) -> exp.Expression:
         """Return the FROM item."""

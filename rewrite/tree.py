@@ -12,7 +12,7 @@ Scalar: TypeAlias = bool | int | float | str | bytes | None
 
 _TOKEN = re.compile(r"[(){}\[\]]|(?:[^\s(){}\[\]\\]|\\[\s\S])+")
 _ESCAPED = re.compile(r"\\([\s\S])")
-# format_node_dump() breaks lines of 78 characters at blanks; a longer token is broken in the middle.
+# format_node_dump() breaks lines of 78 characters at blanks; a longer word is broken in the middle.
 _BROKEN_TOKEN = re.compile(r"(?m)^([^ \n]{78})\n")
 
 _WORDS: dict[str, Scalar] = {"<>": None, "true": True, "false": False, '""': ""}
@@ -100,7 +100,7 @@ class Node:
 Item: TypeAlias = Node | Scalar | list["Item"]
 
 
-def parse_item(text: str) -> Item:
+def parse_item(text: str) -> Item:  # noqa: C901, PLR0912 - one loop, for speed
     r"""Parse one printed node, list or word.
 
     >>> parse_item("{VAR :varno 1 :varattno 2}").fields
@@ -108,46 +108,46 @@ def parse_item(text: str) -> Item:
     >>> parse_item("{CONST :constlen 4 :constvalue 4 [ 1 -1 0 0 ]}")["constvalue"]
     b'\x01\xff\x00\x00'
     """
-    tokens = iter(_TOKEN.findall(_BROKEN_TOKEN.sub(r"\1", text)))
+    words = iter(_TOKEN.findall(_BROKEN_TOKEN.sub(r"\1", text)))
     result: list[Item] = []
     # Frames of what is open: a list, or (tag, fields). `name` is the field waiting for its value.
     lists: list[list[Item] | tuple[str, dict[str, Item]]] = [result]
     names: list[str | None] = []
     name: str | None = None
-    for token in tokens:
+    for word in words:
         frame = lists[-1]
-        if token == "{":
+        if word == "{":
             names.append(name)
-            lists.append((next(tokens), {}))
+            lists.append((next(words), {}))
             name = None
             continue
-        if token == "(":
+        if word == "(":
             names.append(name)
             lists.append([])
             name = None
             continue
         value: Item
-        if token in {"}", ")"}:
+        if word in {"}", ")"}:
             value = frame if isinstance(frame, list) else Node(*frame)
             lists.pop()
             frame = lists[-1]
             name = names.pop()
         elif isinstance(frame, list):
-            if not frame and token in _LIST_PREFIXES:
+            if not frame and word in _LIST_PREFIXES:
                 continue
-            value = _scalar(token)
-        elif token == "[":
+            value = _scalar(word)
+        elif word == "[":
             # A Datum follows its length, which the field holds already.
             last = next(reversed(frame[1]))
-            frame[1][last] = _datum(tokens)
+            frame[1][last] = _datum(words)
             continue
-        elif name is None and token[0] == ":":
-            name = token[1:]
+        elif name is None and word[0] == ":":
+            name = word[1:]
             continue
         elif name in _NAME_FIELDS:
-            value = _name(token)
+            value = _name(word)
         else:
-            value = _scalar(token)
+            value = _scalar(word)
         if isinstance(frame, list):
             frame.append(value)
         else:
@@ -158,28 +158,28 @@ def parse_item(text: str) -> Item:
     return result[0]
 
 
-def _datum(tokens: Iterator[str]) -> bytes:
-    return bytes(int(token) & 0xFF for token in iter(tokens.__next__, "]"))
+def _datum(words: Iterator[str]) -> bytes:
+    return bytes(int(word) & 0xFF for word in iter(words.__next__, "]"))
 
 
-def _name(token: str) -> str | None:
-    if token == "<>":
+def _name(word: str) -> str | None:
+    if word == "<>":
         return None
-    return _ESCAPED.sub(r"\1", token) if token != '""' else ""
+    return _ESCAPED.sub(r"\1", word) if word != '""' else ""
 
 
-def _scalar(token: str) -> Scalar:
-    if token in _WORDS:
-        return _WORDS[token]
-    first = token[0]
+def _scalar(word: str) -> Scalar:
+    if word in _WORDS:
+        return _WORDS[word]
+    first = word[0]
     if first == '"':
-        return _ESCAPED.sub(r"\1", token[1:-1])
+        return _ESCAPED.sub(r"\1", word[1:-1])
     if first in "-0123456789":
         try:
-            return int(token)
+            return int(word)
         except ValueError:
-            return float(token)
-    return _ESCAPED.sub(r"\1", token) if "\\" in token else token
+            return float(word)
+    return _ESCAPED.sub(r"\1", word) if "\\" in word else word
 
 
 def transform(item: Item, change: Callable[[Node, int], Item | None], depth: int = 0) -> Item:
@@ -218,7 +218,7 @@ def walk(item: Item, depth: int = 0) -> Iterator[tuple[Node, int]]:
             inside = level + 1 if current.tag == "QUERY" else level
             for value in reversed(current.fields.values()):
                 if isinstance(value, Node | list):
-                    pending.append((value, inside))
+                    pending.append((value, inside))  # noqa: PERF401 - most fields are no trees
 
 
 # Fields that do not change what an expression means (see the equal functions of PostgreSQL).

@@ -1,10 +1,12 @@
 """Implicit casts PostgreSQL's planner adds between set operation branches, after analysis."""
 
+from typing_extensions import override
+
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import compile_expression
 from rewrite.query.compilation import Compilation
 from rewrite.query.scopes import QueryScope
-from rewrite.tree import Node
+from rewrite.tree import Item, Node
 from rewrite.values import Value
 
 _NO_QUERY = Node("QUERY")
@@ -49,6 +51,7 @@ class ValueScope(QueryScope):
         super().__init__(compilation, _NO_QUERY, None)
         self._value = value
 
+    @override
     def local(self, varno: int, attno: int) -> Value:
         """Return the value."""
         del varno, attno
@@ -61,17 +64,15 @@ def coerced(compilation: Compilation, value: Value, type_oid: int) -> Value:
         return value
     function = _CASTS.get((value.type_oid, type_oid))
     if function is None:
-        raise UnsupportedError("set operation over columns of these types")
+        raise UnsupportedError("set operation over columns of these types is not supported")
     variable = Node(
         "VAR",
         {"varno": 1, "varattno": 1, "vartype": value.type_oid, "vartypmod": -1, "varlevelsup": 0},
     )
-    fields = {"resulttype": type_oid, "resulttypmod": -1, "arg": variable}
+    fields: dict[str, Item] = {"resulttype": type_oid, "resulttypmod": -1, "arg": variable}
     node = Node("RELABELTYPE", fields)
     if function:
-        call = {"funcid": function, "funcresulttype": type_oid, "funcretset": False}
-        node = Node(
-            "FUNCEXPR",
-            {**call, "funcvariadic": False, "funcformat": 2, "inputcollid": 0, "args": [variable]},
-        )
+        fields = {"funcid": function, "funcresulttype": type_oid, "funcretset": False}
+        fields |= {"funcvariadic": False, "funcformat": 2, "inputcollid": 0, "args": [variable]}
+        node = Node("FUNCEXPR", fields)
     return compile_expression(node, ValueScope(compilation, value))

@@ -8,6 +8,7 @@ ROW_NUMBER() OVER (PARTITION BY t.a …) AS place FROM t, u WHERE t.a = u.a) AS 
 from dataclasses import dataclass, field
 
 from sqlglot import exp
+from typing_extensions import override
 
 from catalog.model import Column
 from rewrite.errors import UnsupportedError
@@ -19,7 +20,7 @@ from rewrite.query.scopes import FromScope, LayerScope, QueryScope
 from rewrite.query.spark_text import output, spark_query
 from rewrite.query.sql import aliased, column, is_not_false, literal, named, row_number, select
 from rewrite.results import OutputColumn, RowChange
-from rewrite.sources import ROW_IDENTITY, CurrentRows
+from rewrite.sources import ROW_IDENTITY, CurrentRows, typed_null
 from rewrite.tree import Item, Node, parse_item, transform
 from rewrite.values import Value
 
@@ -50,19 +51,20 @@ class _Target:
         definition = self.rows.definition(attno)
         if attno not in stored:
             # What a deleted row became has no columns.
-            null = exp.cast(exp.Null(), "STRING") if not stored else exp.Null()
-            return read_stored(null, definition.type_oid, definition.typmod)
+            return read_stored(typed_null(definition), definition.type_oid, definition.typmod)
         return read_stored(stored[attno].copy(), definition.type_oid, definition.typmod)
 
 
 class _SourceScope(FromScope):
     """The FROM clause of an UPDATE, where SET may take several columns of one subquery."""
 
+    @override
     def prepare(self, node: Node) -> Node:
         """Replace the parameters that stand for columns of a multiple SET by columns."""
         prepared = transform(node, _multiple_column)
         return prepared if isinstance(prepared, Node) else node
 
+    @override
     def local(self, varno: int, attno: int) -> Value:
         """Return a column of the FROM clause or of a subquery of a multiple SET."""
         target = self.relations.get(self.query.integer("resultRelation"))
@@ -75,7 +77,7 @@ class _SourceScope(FromScope):
             node = entry.node("expr")
             if node.tag == "SUBLINK" and node["subLinkId"] == number:
                 return sublinks.column_value(node, self, place)
-        raise UnsupportedError("SET of several columns in this place")
+        raise UnsupportedError("SET of several columns in this place is not supported")
 
 
 def _multiple_column(node: Node, depth: int) -> Item | None:
@@ -93,6 +95,7 @@ class _ChangedScope(LayerScope):
         self._target = target
         self._varno = inner.query.integer("resultRelation")
 
+    @override
     def local(self, varno: int, attno: int) -> Value:
         """Return a column of the old row, of the new row, or of the other relations."""
         target = self._target
@@ -104,6 +107,7 @@ class _ChangedScope(LayerScope):
             return target.value(target.new, attno)
         return super().local(varno, attno)
 
+    @override
     def prepare(self, node: Node) -> Node:
         """Give the Vars of OLD and NEW numbers of their own."""
         prepared = transform(node, self._returned)
@@ -114,8 +118,8 @@ class _ChangedScope(LayerScope):
             return None
         kind = node.get("varreturningtype", 0)
         if kind == _RETURNING_OLD:
-            return node.replace(varno=_OLD)
-        return node.replace(varno=_NEW) if kind == _RETURNING_NEW else None
+            return node.replace(varno=_OLD, varreturningtype=0)
+        return node.replace(varno=_NEW, varreturningtype=0) if kind == _RETURNING_NEW else None
 
 
 class _NewRowScope(QueryScope):
@@ -125,6 +129,7 @@ class _NewRowScope(QueryScope):
         super().__init__(compilation, query, None)
         self._target = target
 
+    @override
     def local(self, varno: int, attno: int) -> Value:
         """Return a column of the new row."""
         del varno
@@ -140,7 +145,7 @@ def compile_change(compilation: Compilation, query: Node) -> RowChange:
     varno = query.integer("resultRelation")
     relation = source.relations.get(varno)
     if not isinstance(relation, CurrentRows):
-        raise UnsupportedError("UPDATE or DELETE of this relation")
+        raise UnsupportedError("UPDATE or DELETE of this relation is not supported")
     target = _Target(relation)
     table = compilation.context.snapshots[source.range_table[varno - 1].integer("relid")].table
     assigned = _match(scope, rows, target, table.columns)
@@ -149,7 +154,7 @@ def compile_change(compilation: Compilation, query: Node) -> RowChange:
     if distinct:
         place = row_number(_identity(scope, relation.key), [])
         rows.append("expressions", named(place, f"{alias}_place"))
-        bound = relation.bound if bound is None else min(bound, relation.bound)
+        bound = _smaller(bound, relation.bound)
     first = exp.EQ(this=column(f"{alias}_place", alias), expression=literal(1))
     result = select([], aliased(rows, alias), first if distinct else None)
     changed = _ChangedScope(scope, rows, alias, target)
@@ -171,13 +176,18 @@ def compile_change(compilation: Compilation, query: Node) -> RowChange:
     )
 
 
+def _smaller(one: int | None, other: int | None) -> int | None:
+    bounds = [bound for bound in (one, other) if bound is not None]
+    return min(bounds, default=None)
+
+
 def _refuse(query: Node) -> None:
     if query["commandType"] not in {UPDATE, DELETE}:
-        raise UnsupportedError("this statement as a change of rows")
+        raise UnsupportedError("this statement as a change of rows is not supported")
     if query.items("withCheckOptions"):
-        raise UnsupportedError("row-level security and views with check option")
+        raise UnsupportedError("row-level security and views with check option are not supported")
     if query.get("hasTargetSRFs"):
-        raise UnsupportedError("set-returning functions in an UPDATE")
+        raise UnsupportedError("set-returning functions in an UPDATE are not supported")
 
 
 def _identity(scope: QueryScope, key: tuple[int, ...]) -> list[exp.Expression]:

@@ -22,7 +22,9 @@ def constant_integer(node: Node, context: RewriteContext) -> int | None:
         return None if value is None else int(str(value))
     if node.tag == "FUNCEXPR" and node["funcid"] in _INTEGER_CASTS:
         return constant_integer(node.nodes("args")[0], context)
-    raise UnsupportedError("expression instead of a constant in LIMIT, OFFSET or a window frame")
+    raise UnsupportedError(
+        "expression instead of a constant in LIMIT, OFFSET or a window frame is not supported"
+    )
 
 
 def _integer(node: Node) -> int | None:

@@ -9,8 +9,8 @@ from rewrite.query import range_table
 from rewrite.query.predicates import compile_filter, conjuncts, needs_values
 from rewrite.query.row_bounds import Factor, product
 from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
-from rewrite.query.sublinks import holds_sublink
 from rewrite.query.sql import select
+from rewrite.query.sublinks import holds_sublink
 from rewrite.tree import Node
 
 INNER, LEFT, FULL, RIGHT = range(4)
@@ -52,12 +52,12 @@ class _Builder:
             return _Joined(relation.item(), factors=[Factor(varno, relation.bound, relation.key)])
         if node.tag == "JOINEXPR":
             return self._join(node, inner=inner)
-        raise UnsupportedError(f"{node.tag} in FROM")
+        raise UnsupportedError(f"{node.tag} in FROM is not supported")
 
     def _join(self, node: Node, *, inner: bool) -> _Joined:
         kind = node.integer("jointype")
         if kind not in {INNER, *_SIDES}:
-            raise UnsupportedError("this kind of join")
+            raise UnsupportedError("this kind of join is not supported")
         keeps = inner and kind == INNER
         left = self.item(node.node("larg"), inner=inner and kind in {INNER, LEFT})
         right = self.item(node.node("rarg"), inner=inner and kind in {INNER, RIGHT})

@@ -22,11 +22,11 @@ def function_relation(scope: FromScope, entry: Node) -> Relation:
     """Return the FROM item of a function."""
     functions = entry.nodes("functions")
     if len(functions) != 1 or entry.get("funcordinality"):
-        raise UnsupportedError("ROWS FROM and WITH ORDINALITY")
+        raise UnsupportedError("ROWS FROM and WITH ORDINALITY are not supported")
     function = functions[0].node("funcexpr")
     kind = _SERIES.get(function.integer("funcid", 0)) if function.tag == "FUNCEXPR" else None
     if kind is None:
-        raise UnsupportedError("this function in FROM")
+        raise UnsupportedError("this function in FROM is not supported")
     return BlockRelation(
         scope.compilation, _series(scope, function, kind), lateral=bool(entry.get("lateral"))
     )
@@ -63,6 +63,6 @@ def _cast(step: exp.Expression, kind: int) -> exp.Expression:
 
 
 def _compare(
-    operator: type[exp.Binary], left: exp.Expression, right: exp.Expression
+    operator: type[exp.Expression], left: exp.Expression, right: exp.Expression
 ) -> exp.Expression:
     return operator(this=closed(left.copy()), expression=closed(right))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from sqlglot import exp
+from typing_extensions import override
 
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key
@@ -63,6 +64,7 @@ class GroupedScope(LayerScope):
             else inner.query.nodes("rtable")[self._group_entry - 1].nodes("groupexprs")
         )
 
+    @override
     def local(self, varno: int, attno: int) -> Value:
         """Return an aggregate, a key, or a column that has one value per group."""
         if varno == AGGREGATES:
@@ -73,14 +75,16 @@ class GroupedScope(LayerScope):
             for key in self.keys:
                 if same(key.node, self._grouped[attno - 1]):
                     return fresh(key.value)
-            raise UnsupportedError("grouped expression that is no key")
+            raise UnsupportedError("grouped expression that is no key is not supported")
         return super().local(varno, attno)
 
+    @override
     def carry(self, value: Value) -> Value:
         """Carry a column that depends on the keys; any row of the group has its value."""
         parts = [call("any_value", part) for part in value.parts]
         return super().carry(value.with_parts(parts))
 
+    @override
     def prepare(self, node: Node) -> Node:
         """Replace aggregates of this query, and (before PostgreSQL 18) grouped expressions, by columns."""
         prepared = transform(node, self._replacement)
@@ -125,6 +129,7 @@ class GroupedScope(LayerScope):
         source.set("this", source.this.limit(1, copy=False))
         self.item.set("this", exp.Union(this=self.select, expression=total, distinct=False))
 
+    @override
     def local_grouping(self, node: Node) -> Value:
         """Return GROUPING(…): one bit per argument, set where it is not grouped by."""
         bits: list[exp.Expression] = []
@@ -273,7 +278,7 @@ def _expand(node: Node) -> list[list[int]]:
             _merged([e for place, e in enumerate(reversed(elements)) if mask >> place & 1][::-1])
             for mask in masks
         ]
-    raise UnsupportedError("this kind of grouping set")
+    raise UnsupportedError("this kind of grouping set is not supported")
 
 
 def _merged(elements: list[list[int]]) -> list[int]:
@@ -283,7 +288,7 @@ def _merged(elements: list[list[int]]) -> list[int]:
 def _set_groups(groups: GroupedScope, sets: list[list[int]], bound: int | None) -> int | None:
     if not groups.keys:
         if len(sets) > 1:
-            raise UnsupportedError("several empty grouping sets without others")
+            raise UnsupportedError("several empty grouping sets without others are not supported")
         return 1
     keys = {key.reference: key.sql for key in groups.keys}
     tuples = [

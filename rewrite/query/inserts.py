@@ -27,9 +27,9 @@ def insert_source(compilation: Compilation, query: Node) -> tuple[SparkQuery, tu
     The columns are those the statement names; defaults of the others are the caller's business.
     """
     if query["commandType"] != _INSERT:
-        raise UnsupportedError("this statement as a source of rows")
+        raise UnsupportedError("this statement as a source of rows is not supported")
     if query.items("withCheckOptions"):
-        raise UnsupportedError("row-level security and views with check option")
+        raise UnsupportedError("row-level security and views with check option are not supported")
     scope = FromScope(compilation, query, None)
     target = scope.range_table[query.integer("resultRelation") - 1]
     relid = target.integer("relid")
@@ -38,8 +38,8 @@ def insert_source(compilation: Compilation, query: Node) -> tuple[SparkQuery, tu
     table = compilation.context.snapshots[relid].table
     named_columns = _named_columns(query, target)
     layer, rows, bound = from_clause(scope, query.nodes("targetList"))
-    columns = []
-    attnums = []
+    columns: list[OutputColumn] = []
+    attnums: list[int] = []
     for entry in sorted(query.nodes("targetList"), key=lambda entry: entry.integer("resno")):
         attno = entry.integer("resno")
         if entry["resjunk"] or attno not in named_columns:

@@ -33,7 +33,7 @@ def limit_rows(
 ) -> int | None:
     """Add LIMIT and OFFSET to a SELECT and return the proven bound of its rows."""
     if query.get("limitOption") == _WITH_TIES:
-        raise UnsupportedError("FETCH FIRST … WITH TIES")
+        raise UnsupportedError("FETCH FIRST … WITH TIES is not supported")
     context = scope.compilation.context
     offset_node, count_node = query.optional("limitOffset"), query.optional("limitCount")
     if offset_node is not None:
@@ -64,4 +64,4 @@ def _count(count: int, bound: int | None) -> exp.Expression:
         return literal(count)
     if bound is not None and bound <= _MAX_INT:
         return literal(_MAX_INT)
-    raise UnsupportedError("LIMIT or OFFSET beyond 2147483647")
+    raise UnsupportedError("LIMIT or OFFSET beyond 2147483647 is not supported")

@@ -28,7 +28,7 @@ def relation(scope: FromScope, varno: int) -> Relation:
     """Return the FROM item of a range table entry."""
     entry = scope.range_table[varno - 1]
     if entry.items("securityQuals"):
-        raise UnsupportedError("row-level security")
+        raise UnsupportedError("row-level security is not supported")
     kind = entry["rtekind"]
     if kind == RELATION:
         return _table(scope, entry)
@@ -42,11 +42,9 @@ def relation(scope: FromScope, varno: int) -> Relation:
         return BlockRelation(scope.compilation, Block(select([_one()]), (), 1))
     if kind == FUNCTION:
         return function_relation(scope, entry)
-    names = {
-        TABLE_FUNCTION: "table functions (XMLTABLE, JSON_TABLE)",
-        TUPLE_STORE: "transition tables",
-    }
-    raise UnsupportedError(names.get(int(str(kind)), f"range table entry of kind {kind}"))
+    raise UnsupportedError(
+        "table functions (XMLTABLE, JSON_TABLE) and transition tables are not supported"
+    )
 
 
 def _one() -> exp.Expression:
@@ -59,7 +57,7 @@ def _name(entry: Node) -> str:
 
 def _table(scope: FromScope, entry: Node) -> Relation:
     if entry.get("tablesample") is not None:
-        raise UnsupportedError("TABLESAMPLE")
+        raise UnsupportedError("TABLESAMPLE is not supported")
     context = scope.compilation.context
     relid = entry.integer("relid")
     if relid in context.journals:
@@ -91,7 +89,7 @@ def _subquery(scope: FromScope, entry: Node) -> Relation:
         names = [str(target.text("resname")) for target in subquery.nodes("targetList")]
         return _journal(compilation, relid, names)
     if entry.get("security_barrier"):
-        raise UnsupportedError("security barrier views")
+        raise UnsupportedError("security barrier views are not supported")
     # Only a LATERAL subquery may refer to its neighbours; PostgreSQL's analysis has seen to that.
     lateral = bool(entry.get("lateral"))
     block = compilation.block(subquery, scope, apart=lateral)
@@ -147,22 +145,24 @@ def _plain(part: exp.Expression) -> bool:
 def _common_table(scope: FromScope, entry: Node) -> Relation:
     compilation = scope.compilation
     if entry.get("self_reference"):
-        raise UnsupportedError("WITH RECURSIVE")
+        raise UnsupportedError("WITH RECURSIVE is not supported")
     owner = scope.up(entry.integer("ctelevelsup"))
     name = entry.text("ctename")
     for definition in owner.query.nodes("cteList"):
         if definition.text("ctename") == name:
             break
     else:
-        raise UnsupportedError(f'common table expression "{name}" in this place')
+        raise UnsupportedError(f'common table expression "{name}" in this place is not supported')
     query = definition.node("ctequery")
     if definition.get("cterecursive"):
-        raise UnsupportedError("WITH RECURSIVE")
+        raise UnsupportedError("WITH RECURSIVE is not supported")
     if query["commandType"] != 1:
-        raise UnsupportedError("data-modifying statements in WITH")
+        raise UnsupportedError("data-modifying statements in WITH are not supported")
     if _refers_outside(query):
         if any(scope.up(level).apart for level in range(entry.integer("ctelevelsup"))):
-            raise UnsupportedError("common table expression over outer columns, used in a sublink")
+            raise UnsupportedError(
+                "common table expression over outer columns, used in a sublink is not supported"
+            )
         return BlockRelation(compilation, compilation.block(query, owner))
     known = compilation.cte_blocks.get(id(definition))
     if known is None:

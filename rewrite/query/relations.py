@@ -73,6 +73,6 @@ class TableRelation:
 def numbered(columns: Sequence[Value], attno: int) -> Value:
     """Return column ``attno``, counted from 1, not shared with another tree."""
     if not 0 < attno <= len(columns):
-        raise UnsupportedError("system column or whole-row reference")
+        raise UnsupportedError("system column or whole-row reference is not supported")
     value = columns[attno - 1]
     return value.with_parts([part.copy() for part in value.parts])

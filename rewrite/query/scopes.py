@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
+from typing_extensions import override
 
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import compile_expression, compile_parameter
@@ -58,7 +59,9 @@ class QueryScope:
         scope = self
         for _ in range(levels):
             if scope.parent is None:
-                raise UnsupportedError("reference to a query that is not part of the statement")
+                raise UnsupportedError(
+                    "reference to a query that is not part of the statement is not supported"
+                )
             scope = scope.parent
         return scope
 
@@ -97,7 +100,9 @@ class QueryScope:
                 between, between_level = scope.parent, level + 1
             scope = scope.parent
         if scope is None:
-            raise UnsupportedError("reference to a query that is not part of the statement")
+            raise UnsupportedError(
+                "reference to a query that is not part of the statement is not supported"
+            )
         return scope.local(varno, attno)
 
     @property
@@ -155,21 +160,22 @@ class QueryScope:
 
     def local_grouping(self, node: Node) -> Value:
         """Return the value of a GroupingFunc of this query."""
-        raise UnsupportedError("GROUPING() in this place")
+        del node
+        raise UnsupportedError("GROUPING() in this place is not supported")
 
     def window(self, winref: int) -> WindowDefinition:
         """Return the window clause a window function refers to."""
         for clause in self.query.nodes("windowClause"):
             if clause.integer("winref") == winref:
                 return window_definition(clause, self)
-        raise UnsupportedError("window function in this place")
+        raise UnsupportedError("window function in this place is not supported")
 
     def target(self, reference: int) -> Node:
         """Return the target entry a sort or group clause refers to."""
         for entry in self.query.nodes("targetList"):
             if entry.integer("ressortgroupref") == reference:
                 return entry
-        raise UnsupportedError("sort or group clause without target")
+        raise UnsupportedError("sort or group clause without target is not supported")
 
 
 class FromScope(QueryScope):
@@ -187,15 +193,16 @@ class FromScope(QueryScope):
         self.range_table = query.nodes("rtable")
         self.relations: dict[int, Relation] = {}
 
+    @override
     def local(self, varno: int, attno: int) -> Value:
         """Return a column of a relation, or what a join or group column stands for."""
         if attno == 0:
-            raise UnsupportedError("whole-row reference")
+            raise UnsupportedError("whole-row reference is not supported")
         relation = self.relations.get(varno)
         if relation is not None:
             return relation.column(attno)
         if not 0 < varno <= len(self.range_table):
-            raise UnsupportedError(f"reference to relation {varno}")
+            raise UnsupportedError(f"reference to relation {varno} is not supported")
         entry = self.range_table[varno - 1]
         kind = entry["rtekind"]
         if kind == RTE_JOIN:
@@ -203,9 +210,9 @@ class FromScope(QueryScope):
         elif kind == RTE_GROUP:
             definition = entry.items("groupexprs")[attno - 1]
         else:
-            raise UnsupportedError("column of a relation outside the FROM clause")
+            raise UnsupportedError("column of a relation outside the FROM clause is not supported")
         if not isinstance(definition, Node):
-            raise UnsupportedError("dropped column of a join")
+            raise UnsupportedError("dropped column of a join is not supported")
         return compile_expression(definition, self)
 
 
@@ -223,6 +230,7 @@ class LayerScope(QueryScope):
         self._carried: dict[tuple[int, int], Value] = {}
         self._count = 0
 
+    @override
     def local(self, varno: int, attno: int) -> Value:
         """Return a column of the layer below, carrying it through this one."""
         key = (varno, attno)
@@ -249,14 +257,17 @@ class SublinkScope(LayerScope):
     Spark refuses subqueries inside of higher-order functions and in some aggregates; columns it takes.
     """
 
+    @override
     def prepare(self, node: Node) -> Node:
         """Leave it to the layer below, which computed what is replaced."""
         return self.inner.prepare(node)
 
+    @override
     def sublink(self, node: Node, compile_node: Callable[[Node], Value]) -> Value:
         """Compute a sublink in the layer below."""
         return fresh(self.carry(sublinks.value(node, self.inner, compile_node)))
 
+    @override
     def local_grouping(self, node: Node) -> Value:
         """Return GROUPING() of the layer below."""
         return fresh(self.carry(self.inner.local_grouping(node)))

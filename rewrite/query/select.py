@@ -16,8 +16,8 @@ from rewrite.query.predicates import compile_filter, conjuncts, needs_values
 from rewrite.query.relations import BlockRelation
 from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
 from rewrite.query.set_operations import leftmost, set_operation
-from rewrite.query.sublinks import holds_sublink
 from rewrite.query.sql import aliased, column, literal, named, row_number, select
+from rewrite.query.sublinks import holds_sublink
 from rewrite.tree import Node, walk
 from rewrite.values import Value
 
@@ -44,11 +44,11 @@ def compile_block(
 
 def _refuse(query: Node) -> None:
     if query.tag != "QUERY" or query["commandType"] != _SELECT:
-        raise UnsupportedError("statement inside a query")
+        raise UnsupportedError("statement inside a query is not supported")
     if query.items("rowMarks"):
-        raise UnsupportedError("FOR UPDATE and FOR SHARE")
+        raise UnsupportedError("FOR UPDATE and FOR SHARE are not supported")
     if query.get("hasTargetSRFs"):
-        raise UnsupportedError("set-returning functions in the select list")
+        raise UnsupportedError("set-returning functions in the select list are not supported")
 
 
 def _aggregated(query: Node) -> list[Node]:

@@ -123,7 +123,9 @@ def _compared(
         query: exp.Expression = kind(this=left, expression=right, distinct=not keeps_all)
         return Block(query, columns, bound)
     if keeps_all:
-        raise UnsupportedError("INTERSECT ALL and EXCEPT ALL over numeric or character columns")
+        raise UnsupportedError(
+            "INTERSECT ALL and EXCEPT ALL over numeric or character columns are not supported"
+        )
     side = f"{prefix}side"
     left.append("expressions", named(literal(0), side))
     right.append("expressions", named(literal(1), side))

@@ -88,13 +88,14 @@ def disjunction(conditions: Sequence[exp.Expression]) -> exp.Expression | None:
 
 
 def _joined(
-    connector: type[exp.Connector], conditions: Sequence[exp.Expression]
+    connector: type[exp.Expression], conditions: Sequence[exp.Expression]
 ) -> exp.Expression | None:
     if len(conditions) < 2:
         return conditions[0] if conditions else None
     result = closed(conditions[0])
     for condition in conditions[1:]:
-        result = connector(this=result, expression=closed(condition))
+        joined = connector(this=result, expression=closed(condition))
+        result = joined
     return result
 
 

@@ -5,7 +5,7 @@ false from NULL, which Spark's own IN does not do outside of filters.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlglot import exp
 
@@ -36,6 +36,7 @@ EXISTS, ALL, ANY, ROW_COMPARE, EXPRESSION, MULTIPLE, ARRAY = range(7)
 PARAM_MULTIEXPR = 3
 
 _BOOLEAN = 16
+_Branch: TypeAlias = tuple[exp.Expression, exp.Expression]
 _ARRAYS = {element: array for array, element in oids.ELEMENTS.items()}
 
 
@@ -56,7 +57,7 @@ def value(node: Node, scope: "QueryScope", compile_node: Callable[[Node], Value]
     if kind == ROW_COMPARE:
         block, alias, condition = _tested(node, scope)
         return Value(_scalar(block, alias, condition), _BOOLEAN)
-    raise UnsupportedError("this kind of subquery")
+    raise UnsupportedError("this kind of subquery is not supported")
 
 
 def holds_sublink(item: Item) -> bool:
@@ -162,14 +163,14 @@ def _only(expression: exp.Expression, alias: str) -> bool:
 
 def _any_value(node: Node, scope: "QueryScope") -> exp.Expression:
     block, alias, test = _tested(node, scope)
-    branches = [(_found(block, alias, test), exp.true())]
+    branches: list[_Branch] = [(_found(block, alias, test), exp.true())]
     branches += [(unknown, exp.Null()) for unknown in _unknown(block, alias, test)]
     return _case(branches, exp.false())
 
 
 def _all_value(node: Node, scope: "QueryScope") -> exp.Expression:
     block, alias, test = _tested(node, scope)
-    branches = [(_found(block, alias, negation(test)), exp.false())]
+    branches: list[_Branch] = [(_found(block, alias, negation(test)), exp.false())]
     branches += [(unknown, exp.Null()) for unknown in _unknown(block, alias, test)]
     return _case(branches, exp.true())
 
@@ -185,9 +186,7 @@ def _unknown(block: Block, alias: str, test: exp.Expression) -> list[exp.Express
     return [some_outer or exp.false(), _found(block, alias, is_null(inner))]
 
 
-def _case(
-    branches: Sequence[tuple[exp.Expression, exp.Expression]], default: exp.Expression
-) -> exp.Expression:
+def _case(branches: Sequence[_Branch], default: exp.Expression) -> exp.Expression:
     return exp.Case(
         ifs=[exp.If(this=test, true=result) for test, result in branches], default=default
     )
@@ -212,12 +211,14 @@ def _array(node: Node, scope: "QueryScope") -> Value:
     alias = scope.compilation.name("s")
     element = block.relation(alias)[0]
     if isinstance(element.scale, exp.Expression):
-        raise UnsupportedError("array of numerics of differing scale from a subquery")
+        raise UnsupportedError(
+            "array of numerics of differing scale from a subquery is not supported"
+        )
     if subselect.items("sortClause"):
         # Spark gathers in no particular order, so the order travels with the elements.
-        raise UnsupportedError("ARRAY(SELECT … ORDER BY …)")
+        raise UnsupportedError("ARRAY(SELECT … ORDER BY …) is not supported")
     if element.type_oid not in _ARRAYS:
-        raise UnsupportedError("array of this type from a subquery")
+        raise UnsupportedError("array of this type from a subquery is not supported")
     boxed = call("collect_list", call("named_struct", exp.Literal.string("v"), element.sql))
     unboxed = exp.Lambda(
         this=exp.Dot(this=exp.Identifier(this="e"), expression=exp.Identifier(this="v")),

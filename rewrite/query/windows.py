@@ -58,14 +58,13 @@ def sort_key(value: Value, clause: Node) -> exp.Ordered:
         value,
         clause.integer("sortop"),
         nulls_first=bool(clause["nulls_first"]),
-        reverse=bool(clause.get("reverse_sort", False)),
     )
 
 
 def _frame(clause: Node, scope: "QueryScope", order_types: list[int]) -> exp.WindowSpec | None:
     options = clause.integer("frameOptions")
     if options & _EXCLUSION:
-        raise UnsupportedError("frame exclusion (EXCLUDE) in a window")
+        raise UnsupportedError("frame exclusion (EXCLUDE) in a window is not supported")
     if not options & _ROWS:
         if options & _OFFSETS:
             _check_range(options, order_types)
@@ -87,9 +86,11 @@ def _frame(clause: Node, scope: "QueryScope", order_types: list[int]) -> exp.Win
 
 def _check_range(options: int, order_types: list[int]) -> None:
     if options & _GROUPS:
-        raise UnsupportedError("GROUPS frame with offsets")
+        raise UnsupportedError("GROUPS frame with offsets is not supported")
     if len(order_types) != 1 or order_types[0] not in _INTEGERS:
-        raise UnsupportedError("RANGE frame with offsets over a type other than integer")
+        raise UnsupportedError(
+            "RANGE frame with offsets over a type other than integer is not supported"
+        )
 
 
 def _bound(

@@ -18,8 +18,15 @@ from pyspark.sql import SparkSession
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
 from rewrite.context import ParameterValue, RewriteContext, SessionConstants
 from rewrite.dialect.type_mapping import storage_type
-from rewrite.pipeline import compile_query, parse_tree, relations
-from rewrite.results import OutputColumn, Source, SourcePart, SparkQuery
+from rewrite.pipeline import (
+    compile_delete,
+    compile_insert_source,
+    compile_query,
+    compile_update,
+    parse_tree,
+    relations,
+)
+from rewrite.results import OutputColumn, RowChange, Source, SourcePart, SparkQuery
 from rewrite.tree import Node
 
 UTC = dt.UTC
@@ -284,6 +291,74 @@ class Oracle:
         if query.row_bound is not None:
             assert len(actual.rows) <= query.row_bound
         return query
+
+    def check_change(self, sql: str, values: Sequence[object] = (), **options: object) -> RowChange:
+        """Compare what an UPDATE or DELETE leaves and returns with PostgreSQL; undo it there."""
+        text, types = self.analyse(sql)
+        queries = parse_tree(text)
+        parameters = [ParameterValue(oid, value) for oid, value in zip(types, values, strict=True)]
+        context = replace(self.context(queries, parameters), **options)
+        compile_change = {2: compile_update, 4: compile_delete}[queries[0].integer("commandType")]
+        change = compile_change(queries[0], context)
+        table = self.snapshot(change.relid).table
+        whole = f'table {table.schema}."{table.name}"'
+        before = self.expect(whole).rows
+        self.connection.execute("begin")
+        try:
+            returned = self.expect(sql, values).rows
+            after = self.expect(whole).rows
+        finally:
+            self.connection.execute("rollback")
+        found = self.run(change.query)
+        place = {column.column: i for i, column in enumerate(change.query.columns)}
+        attnums = [column.attnum for column in table.columns]
+        changed = {}
+        for row in found.rows:
+            if not table.key:
+                changed[row[place["row_identity"]]] = row
+            else:
+                prefix = "k" if change.changes_key else "n"
+                changed[tuple(row[place[f"{prefix}{attno}"]] for attno in table.key)] = row
+        assert len(changed) == len(found.rows), "a row occurs twice"
+        result = []
+        for number, old in enumerate(before, 1):
+            key = tuple(old[attnums.index(attno)] for attno in table.key) or str(number)
+            new = changed.pop(key, None)
+            if new is None:
+                result.append(old)
+            elif change.kind == "update":
+                result.append(tuple(new[place[f"n{attno}"]] for attno in attnums))
+        assert not changed
+        assert_rows(result, after)
+        if change.returning:
+            places = [place[column.column] for column in change.returning]
+            assert_rows([tuple(row[i] for i in places) for row in found.rows], returned)
+        assert change.row_bound is None or len(found.rows) <= change.row_bound
+        return change
+
+    def check_insert(
+        self, sql: str, values: Sequence[object] = ()
+    ) -> tuple[SparkQuery, tuple[int, ...]]:
+        """Compare the rows an INSERT adds with those of its compiled source; undo it."""
+        text, types = self.analyse(sql)
+        queries = parse_tree(text)
+        parameters = [ParameterValue(oid, value) for oid, value in zip(types, values, strict=True)]
+        query, attnums = compile_insert_source(queries[0], self.context(queries, parameters))
+        relid = (
+            queries[0].nodes("rtable")[queries[0].integer("resultRelation") - 1].integer("relid")
+        )
+        table = self.snapshot(relid).table
+        names = ", ".join(f'"{table.column(attno).name}"' for attno in attnums)
+        selected = f'select {names} from {table.schema}."{table.name}"'
+        self.connection.execute("begin")
+        try:
+            before = self.expect(selected).rows
+            self.expect(sql, values)
+            after = self.expect(selected).rows
+        finally:
+            self.connection.execute("rollback")
+        assert_rows(before + self.run(query).rows, after)
+        return query, attnums
 
 
 _VERSIONS = ("version_number", "subsequent_version_number")
