@@ -8,8 +8,6 @@ from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from tests.gateway.wire_types.oracle import Oracle
 
-pytestmark = pytest.mark.catalog
-
 TEXT, INT4 = 25, 23
 VALUES = [
     *(
@@ -72,6 +70,7 @@ def _expected(oracle: Oracle, values: list, names: list[str], options: str) -> l
             return [bytes(chunk) for chunk in copy]
 
 
+@pytest.mark.catalog
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("columns", [1, 2])
 @pytest.mark.parametrize("values", [VALUES, []], ids=["rows", "empty"])
@@ -90,6 +89,7 @@ def test_messages_are_those_of_postgresql(oracle: Oracle, options: str, columns:
     assert copied == _expected(oracle, values, names, options)
 
 
+@pytest.mark.catalog
 @pytest.mark.parametrize("delimiter", ["-", ":", " "])
 def test_dates_are_escaped_where_they_hold_the_delimiter(oracle: Oracle, delimiter: str):
     oracle.apply(oracle.settings())
@@ -103,3 +103,11 @@ def test_dates_are_escaped_where_they_hold_the_delimiter(oracle: Oracle, delimit
             f"COPY (VALUES ('1970-01-01 00:00'::timestamp), (NULL)) TO STDOUT ({sql})"
         ) as copy:
             assert _copied(encoder, batch) == [bytes(chunk) for chunk in copy]
+
+
+@pytest.mark.parametrize("options", [CopyOptions(), CopyOptions("csv")])
+def test_lines_are_the_payloads_of_the_messages(options: CopyOptions):
+    batch = pa.record_batch({"v": pa.array(VALUES), "n": pa.array(range(len(VALUES)), pa.int32())})
+    columns = [ResultColumn(TEXT, -1, 0, "v"), ResultColumn(INT4, -1, 0, "n")]
+    encoder = CopyEncoder(columns, ["v", "n"], options)
+    assert b"".join(encoder.lines(batch)) == b"".join(_copied(encoder, batch))
