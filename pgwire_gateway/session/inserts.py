@@ -1,15 +1,15 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
 from catalog import names
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import reads
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
-from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
+from rewrite.returning import returning_query
 
 
 def insert(call: Invocation) -> StatementResult:
@@ -43,12 +43,8 @@ def insert_query(call: Invocation) -> StatementResult:
     """Run an INSERT whose rows come from journaled tables, through COPY into the catalog table.
 
     Raises:
-        GatewayError: 0A000 for RETURNING; PostgreSQL's own errors for rows it refuses.
+        GatewayError: PostgreSQL's own errors for rows it refuses.
     """
-    if call.columns is not None:
-        raise UnsupportedError(
-            "RETURNING of an INSERT that reads journaled tables is not supported"
-        )
     session = call.session
     bound = reads.bind(call)
     observer = Observer(session)
@@ -70,5 +66,17 @@ def insert_query(call: Invocation) -> StatementResult:
         lines = (data for batch in batches for data in encoder.lines(batch))
         names.load(session.catalog, table, attnums, lines)
     receipt = session.catalog.capture(call.target, call.services.config.inline_rows)
-    writer.settle(receipt)
-    return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {receipt.count}")
+    segment = writer.settle(receipt)
+    tag = f"INSERT 0 {receipt.count}"
+    if call.columns is None:
+        return StatementResult(None, NoRows(), lambda _: tag)
+    written = observer.observe([call.target]).only_written(call.target, receipt.version, segment)
+    returning = pipeline.compile_query(
+        returning_query(call.query), observer.context(call.plan, written, bound)
+    )
+    rows = SparkRows(
+        observer.run(returning, written, call.running),
+        reads.encoder(session, returning.columns, call.result_formats),
+    )
+    columns = field_descriptions(call.columns, call.result_formats)
+    return StatementResult(columns, rows, lambda _: tag)

@@ -31,16 +31,18 @@ class JournalWriter:
         self._observer = Observer(session)
         session.transaction.written.add(relid)
 
-    def settle(self, receipt: CaptureReceipt) -> None:
+    def settle(self, receipt: CaptureReceipt) -> Segment | None:
         """Finish an INSERT or COPY whose rows PostgreSQL evaluated.
+
+        Returns the segment the rows went to; None when the tail has them.
 
         Raises:
             GatewayError: 23505 when a key exists already.
         """
         if receipt.captured:
             self.require_new_keys(receipt.unresolved)
-        elif receipt.count:
-            self._store_drained()
+            return None
+        return self._store_drained()
 
     def require_new_keys(self, unresolved: Sequence[tuple[Any, ...]]) -> None:
         """Refuse keys that segments already hold (23505).
@@ -95,7 +97,7 @@ class JournalWriter:
             raise
         return segment
 
-    def _store_drained(self) -> None:
+    def _store_drained(self) -> Segment | None:
         requests = self._observer.requests([self._relid])
         versions, result = self._session.catalog.begin_write([self._relid], requests)
         version = versions[self._relid]
@@ -111,6 +113,7 @@ class JournalWriter:
         self._session.catalog.clear_drained(self._relid)
         if segment is not None and table.key and (snapshot.segments or snapshot.tail_rows):
             self.require_disjoint(before, segment)
+        return segment
 
     def require_disjoint(self, before: Observation, segment: Segment) -> None:
         """Refuse a new segment with a key the table already has (23505)."""

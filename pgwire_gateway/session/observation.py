@@ -12,7 +12,7 @@ from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.executor import Batches, RunningStatement
 from pgwire_gateway.spark.relations import Relation
-from pgwire_gateway.wire_types.tails import StaleTailError
+from pgwire_gateway.wire_types.tails import StaleTailError, only_version
 from rewrite import sources
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
 from rewrite.results import Source, SparkQuery
@@ -63,6 +63,22 @@ class Observation:
         state = f"{snapshot.state}_{next(_OWN_STATES)}"
         alone = replace(snapshot, segments=(segment,), tail_rows=0, state=state)
         return replace(self, added=self.added | {relid: alone})
+
+    def only_written(self, relid: int, version: int, segment: Segment | None) -> "Observation":
+        """Return the same moment with nothing in a table but the rows of one write.
+
+        They are the tail's rows of this version number, or the rows of a segment.
+        """
+        snapshot = self.result.snapshots[relid]
+        tail = only_version(self.tails[relid], version) if segment is None else None
+        written = replace(
+            snapshot,
+            segments=(segment,) if segment else (),
+            tail_rows=0 if tail is None else tail.num_rows,
+            state=f"{snapshot.state}_{next(_OWN_STATES)}",
+        )
+        snapshots = self.result.snapshots | {relid: written}
+        return Observation(replace(self.result, snapshots=snapshots), {relid: tail})
 
     def _relation(self, source: Source) -> Relation:
         alone = self.added.get(source.relid)

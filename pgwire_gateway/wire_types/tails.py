@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.model import TableSnapshot
 from catalog.results import TailRows
@@ -68,6 +69,12 @@ class TailCache:
             with self._lock:
                 self._entries[key] = _Entry(snapshot.state, snapshot.version, rows)
         return rows
+
+
+def only_version(tail: pa.Table, version: int) -> pa.Table:
+    """Return the rows of a tail with one version number, given in microseconds since 1970 UTC."""
+    versions = tail.column("version_number").cast(pa.int64())
+    return tail.filter(pc.equal(versions, version)).combine_chunks()
 
 
 class StaleTailError(Exception):
