@@ -1,0 +1,95 @@
+"""Fixtures of the gateway, of the PostgreSQL it is compared with, and of databases on both."""
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.programs import program
+from tests.support.servers import Address, GatewayProcess, PlainPostgres
+
+SPARK_OPTIONS = (
+    "--spark-master=local[2]",
+    "--spark-conf=spark.driver.memory=1g",
+)
+"""Two cores and little memory, as on the machine that runs the checks."""
+
+
+def pytest_report_header() -> list[str]:
+    """Name the server and the Java the tests run with."""
+    version = subprocess.run(
+        [program("postgres"), "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    java = shutil.which("java")
+    return [f"oracle: {version}", f"java: {java or 'the one of the JDK wheel'}"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One database of the same name on both servers."""
+
+    plain: Address
+    gateway: Address
+    database: str
+
+
+@pytest.fixture(scope="session")
+def plain_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A PostgreSQL without gateway."""
+    with PlainPostgres(tmp_path_factory.mktemp("plain")) as server:
+        yield server.address
+
+
+@pytest.fixture(scope="session")
+def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """The gateway that tests share; none of them may end it."""
+    with GatewayProcess(tmp_path_factory.mktemp("gateway"), *SPARK_OPTIONS) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def gateway(gateway_process: GatewayProcess) -> Address:
+    """Address of the shared gateway."""
+    return gateway_process.address
+
+
+@pytest.fixture(scope="session")
+def _database_names() -> Callable[[], str]:
+    numbers = itertools.count(1)
+    return lambda: f"scratch_{next(numbers)}"
+
+
+@pytest.fixture
+def database(gateway: Address, _database_names: Callable[[], str]) -> Iterator[str]:
+    """Name of an empty database on the gateway."""
+    name = _database_names()
+    gateway.execute(f"CREATE DATABASE {name}")
+    yield name
+    gateway.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def shared_pair(plain_postgres: Address, gateway: Address) -> Iterator[Pair]:
+    """A database of the same name on both servers, for tests that keep to a schema of their own."""
+    for server in (plain_postgres, gateway):
+        server.execute("CREATE DATABASE shared")
+    yield Pair(plain_postgres, gateway, "shared")
+    for server in (plain_postgres, gateway):
+        server.execute("DROP DATABASE shared WITH (FORCE)")
+
+
+@pytest.fixture
+def pair(
+    plain_postgres: Address, gateway: Address, _database_names: Callable[[], str]
+) -> Iterator[Pair]:
+    """An empty database of the same name on both servers."""
+    name = _database_names()
+    with ExitStack() as stack:
+        for server in (plain_postgres, gateway):
+            server.execute(f"CREATE DATABASE {name}")
+            stack.callback(server.execute, f"DROP DATABASE {name} WITH (FORCE)")
+        yield Pair(plain_postgres, gateway, name)
