@@ -187,8 +187,14 @@ class EmbeddedServer:
             return
         for mode, timeout_s in (("fast", 5), ("immediate", 10)):
             try:
-                self._run("pg_ctl", "stop", f"--pgdata={self._data}", f"--mode={mode}", "--wait",
-                          f"--timeout={timeout_s}")
+                self._run(
+                    "pg_ctl",
+                    "stop",
+                    f"--pgdata={self._data}",
+                    f"--mode={mode}",
+                    "--wait",
+                    f"--timeout={timeout_s}",
+                )
             except CatalogUnavailableError as error:
                 # Also the answer when the process has gone already.
                 logger.debug("stopping a leftover server: %s", error)
@@ -284,6 +290,11 @@ class EmbeddedServer:
 def program(name: str) -> Path:
     """Return a client program of PostgreSQL 18 from the server wheel, for instance psql."""
     return _bin_dir() / name
+
+
+def time_zone_directory() -> Path:
+    """Return the time zone database of the embedded PostgreSQL."""
+    return _bin_dir().parent / "share" / "postgresql" / "timezone"
 
 
 def _bin_dir() -> Path:

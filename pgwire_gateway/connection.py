@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from buenavista.postgres import BuenaVistaHandler
 
@@ -12,17 +12,31 @@ from pgwire_gateway.errors import FATAL
 from pgwire_gateway.messages.errors import MessageLengthError
 from pgwire_gateway.messages.simple_query import Terminate
 from pgwire_gateway.session import dispatch
-
-if TYPE_CHECKING:
-    from pgwire_gateway.server import GatewayServer
+from pgwire_gateway.session.state import ClientSession
 
 logger = logging.getLogger(__name__)
+
+
+class SessionHost(Protocol):
+    """What opens and closes the sessions of connections."""
+
+    def open_session(self, connection: ClientConnection) -> ClientSession | None:
+        """Lead a connection through its start-up phase; None when it was only a request."""
+
+    def close_session(self, session: ClientSession) -> None:
+        """End a session whose client is gone."""
+
+
+class Listener(Protocol):
+    """The server a handler belongs to."""
+
+    state: SessionHost
 
 
 class ClientHandler(BuenaVistaHandler):  # type: ignore[misc]
     """Serves one client from its first byte to its last."""
 
-    server: "GatewayServer"
+    server: Listener
 
     def handle(self) -> None:
         """Authenticate the client, then answer its messages until it leaves."""

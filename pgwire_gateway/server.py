@@ -19,6 +19,7 @@ from buenavista.postgres import BuenaVistaServer
 
 from catalog import sqlstate as codes
 from catalog.api import Catalog, CatalogConfig
+from catalog.embedded import time_zone_directory
 from pgwire_gateway import startup
 from pgwire_gateway.cancel import CancelRegistry
 from pgwire_gateway.channel import ClientConnection
@@ -214,6 +215,7 @@ class Gateway:
             Executor(relations),
             Compactor(self._engine, relations),
             TailCache(),
+            None if config.catalog else str(time_zone_directory()),
         )
         self._listener = GatewayServer(config, ServerState(services))
         self._thread = threading.Thread(

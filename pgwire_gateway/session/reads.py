@@ -74,6 +74,7 @@ def encoding_settings(session: ClientSession, columns: Sequence[OutputColumn]) -
         reported.get("IntervalStyle", "postgres"),
         bytea_output,
         digits,
+        session.services.time_zones,
     )
 
 

@@ -22,3 +22,5 @@ class Services:
     executor: Executor
     compactor: Compactor
     tails: TailCache
+    time_zones: str | None = None
+    """Time zone database of the catalog, where it is at hand; else the system's is used."""

@@ -22,7 +22,7 @@ class TailCache:
     """The newest committed tail of each table, shared by all sessions.
 
     A tail only grows between two flushes, in the order of its version numbers, so rows newer than a
-    known state complete it. Uncommitted rows never enter the cache: a rollback would leave them there.
+    known state complete it. Uncommitted rows never enter the cache: they may be rolled back.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class TailCache:
 
 
 def only_version(tail: pa.Table, version: int) -> pa.Table:
-    """Return the rows of a tail with one version number, given in microseconds since 1970 UTC."""
+    """Return the rows of a tail with one version number (microseconds since 1970 UTC)."""
     versions = tail.column("version_number").cast(pa.int64())
     return tail.filter(pc.equal(versions, version)).combine_chunks()
 
