@@ -1,0 +1,1 @@
+"""Measurements of the gateway against PostgreSQL and against bare Spark."""
