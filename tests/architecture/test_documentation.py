@@ -1,0 +1,186 @@
+"""What the documents name exists: options, files, headings and modules."""
+
+import re
+import unicodedata
+
+import pytest
+
+from pgwire_gateway import cli
+from pgwire_gateway.config import Config
+from tests.support.repository import PACKAGES, ROOT
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+SETTINGS = ROOT / "docs" / "settings.md"
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
+CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./*]*)`")
+
+
+def options_of_command_line():
+    """Return the long options of every command."""
+    parsers = [cli._parser()]
+    found = set()
+    for parser in parsers:
+        for action in parser._actions:
+            parsers += (
+                (getattr(action, "choices", None) or {}).values() if is_command(action) else ()
+            )
+            found |= {option for option in action.option_strings if option.startswith("--")}
+    return found - {"--help"}
+
+
+def is_command(action):
+    return isinstance(getattr(action, "choices", None), dict)
+
+
+def table_rows(text):
+    """Return the cells of every table row of a document, separators left out."""
+    rows = [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+    return [row for row in rows if set(row[0]) - set("-: ")]
+
+
+def settings():
+    """Return the rows of settings that are options."""
+    return [row for row in table_rows(SETTINGS.read_text("utf-8")) if row[0].startswith("`--")]
+
+
+def anchors(text):
+    """Return the anchors of a document's headings, as they are made from their text."""
+    return {anchor(heading) for heading in HEADING.findall(CODE_BLOCK.sub("", text))}
+
+
+def anchor(heading):
+    kept = "".join(
+        character
+        for character in heading.lower()
+        if character in " -_" or unicodedata.category(character)[0] in "LN"
+    )
+    return kept.replace(" ", "-")
+
+
+def broken_links(path, text):
+    """Return the internal links of a document that lead nowhere."""
+    return [
+        target
+        for target in LINK.findall(CODE_BLOCK.sub("", text))
+        if "://" not in target and not leads_somewhere(path, text, target)
+    ]
+
+
+def leads_somewhere(path, text, target):
+    name, _, fragment = target.partition("#")
+    if name:
+        linked = path.parent / name
+        if not linked.exists():
+            return False
+        if not fragment:
+            return True
+        text = linked.read_text(encoding="utf-8")
+    return fragment in anchors(text)
+
+
+def missing_modules(text):
+    """Return the modules and packages a document names that do not exist."""
+    return [name for name in MODULE.findall(text) if not list(ROOT.glob(name.rstrip("/")))]
+
+
+def test_every_option_is_a_setting():
+    assert {row[0].strip("`") for row in settings()} == options_of_command_line()
+
+
+def test_every_setting_is_listed_once():
+    names = [row[0] for row in settings()]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("row", settings(), ids=lambda row: row[0].strip("`"))
+def test_variable_key_and_default_are_those_of_the_program(row):
+    name = row[0].strip("`").removeprefix("--").replace("-", "_")
+    assert row[1] == f"`PGWIRE_GATEWAY_{name.upper()}`"
+    if name == "config":
+        # A file does not name the file it is.
+        assert row[2:4] == ["—", "none"]
+        return
+    assert row[2] == f"`{name}`"
+    value = getattr(Config(), name)
+    assert row[3].strip('`"').lower() == ("none" if value in (None, {}) else str(value).lower())
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_internal_links_lead_somewhere(path):
+    assert broken_links(path, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_options_named_in_documents_exist(path):
+    named = set(OPTION.findall(path.read_text(encoding="utf-8")))
+    ours = {option for option in named if not is_foreign(option)}
+    assert ours <= options_of_command_line()
+
+
+def is_foreign(option):
+    """Return whether an option belongs to another program the documents mention."""
+    return option in {"--version", "--help"}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_named_in_documents_exist(path):
+    assert missing_modules(path.read_text(encoding="utf-8")) == []
+
+
+def test_architecture_names_the_modules_a_statement_passes():
+    named = MODULE.findall(ARCHITECTURE.read_text(encoding="utf-8"))
+    assert len(set(named)) > 30
+    for package in PACKAGES:
+        assert any(name.startswith(f"{package}/") for name in named), package
+
+
+def test_documents_are_looked_at():
+    assert {ROOT / "README.md", ROOT / "CHANGELOG.md", ARCHITECTURE, SETTINGS} <= set(DOCUMENTS)
+
+
+@pytest.fixture
+def document(tmp_path):
+    (tmp_path / "other.md").write_text("# One heading\n\n## Types: `int`, text\n", encoding="utf-8")
+    return tmp_path / "document.md"
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("[other](other.md)", []),
+        ("[other](other.md#one-heading)", []),
+        ("[other](other.md#types-int-text)", []),
+        ("# Here\n[here](#here)", []),
+        ("[web](https://example.org/none)", []),
+        ("```\n[not a link](none.md)\n```", []),
+        ("[none](none.md)", ["none.md"]),
+        ("[none](other.md#none)", ["other.md#none"]),
+        ("[none](#none)", ["#none"]),
+    ],
+)
+def test_link_is_judged(document, text, broken):
+    assert broken_links(document, text) == broken
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`catalog/api.py`", []),
+        ("`rewrite/dialect/`", []),
+        ("`catalog/sql/*.sql`", []),
+        ("`catalog/none.py`", ["catalog/none.py"]),
+        ("`rewrite/none/`", ["rewrite/none/"]),
+    ],
+)
+def test_module_is_looked_for(text, missing):
+    assert missing_modules(text) == missing
