@@ -20,6 +20,9 @@ _FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
 _OWN_FIELDS: Final = frozenset("WpqFLRP")
 """Fields of an error that tell about our functions, not about the client's statement."""
 
+_FINITE: Final = "pgwire_finite_"
+"""Beginning of the names of the tails' constraints."""
+
 _REPORTED: Final = (
     "application_name",
     "client_encoding",
@@ -121,6 +124,7 @@ class Execute:
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
 class Close:
@@ -304,7 +308,9 @@ class Backend:
     def put_copy_data(self, data: bytes) -> None:
         """Send data of a COPY FROM STDIN."""
         for start in range(0, len(data), _COPY_FLUSH_BYTES):
-            piece = data if len(data) <= _COPY_FLUSH_BYTES else data[start : start + _COPY_FLUSH_BYTES]
+            piece = (
+                data if len(data) <= _COPY_FLUSH_BYTES else data[start : start + _COPY_FLUSH_BYTES]
+            )
             while self._guard(self._connection.put_copy_data, piece) == 0:
                 self._flush()
             self._flush()
@@ -485,6 +491,11 @@ class Backend:
                 raise CatalogError("unexpected COPY", sqlstate=sqlstate.PROTOCOL_VIOLATION)
             raise self._lost()
         if internal:
+            if fields.get("n", "").startswith(_FINITE):
+                raise CatalogError(
+                    "infinite dates and timestamps are not supported on journaled tables",
+                    sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
+                )
             fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
         raise error_of(fields)
 

@@ -78,7 +78,10 @@ class Bookkeeping:
     def steps(self, function: Function, *values: bytes | None) -> list[Step]:
         """Return the steps of a call; its result is that of the last step, one bytea in binary."""
         return self.prepared_steps(
-            f"pgwire_{function.name}", function.sql, function.parameter_oids, (self._secret, *values)
+            f"pgwire_{function.name}",
+            function.sql,
+            function.parameter_oids,
+            (self._secret, *values),
         )
 
     def prepared_steps(

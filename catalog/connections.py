@@ -81,9 +81,7 @@ class CatalogSession:
 
     # statements -----------------------------------------------------------------------------------
 
-    def analyse(
-        self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = ""
-    ) -> Analysis:
+    def analyse(self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = "") -> Analysis:
         """Prepare under `name` and describe, in one round trip."""
         analysis = describe.analyse(self._backend, self._calls, name, sql, parameter_oids)
         self._parameter_counts[name] = len(analysis.parameter_oids)
@@ -357,7 +355,8 @@ class CatalogSession:
     def pending_keys(self) -> dict[int, tuple[int, ...]]:
         """Return tables whose new primary key their rows must still be checked for, with the key."""
         return {
-            relid: tuple(key) for relid, key in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
+            relid: tuple(key)
+            for relid, key in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
         }
 
     def set_key(self, relid: int) -> None:

@@ -143,7 +143,14 @@ class StaleDefinitionError(Exception):
 
 
 _NOTHING = JournalTable(
-    relid=0, schema="", name="", columns=(), key=(), key_name=None, definition_version=-1, location=""
+    relid=0,
+    schema="",
+    name="",
+    columns=(),
+    key=(),
+    key_name=None,
+    definition_version=-1,
+    location="",
 )
 
 
@@ -162,9 +169,18 @@ def _table(definition: dict[str, Any]) -> JournalTable:
 
 
 def _segment(entry: list[Any]) -> Segment:
-    segment_id, kind, path, rows, size_bytes, attnums, min_version, max_version, key_min, key_max = (
-        entry
-    )
+    (
+        segment_id,
+        kind,
+        path,
+        rows,
+        size_bytes,
+        attnums,
+        min_version,
+        max_version,
+        key_min,
+        key_max,
+    ) = entry
     return Segment(
         segment_id=segment_id,
         kind=SegmentKind(kind),

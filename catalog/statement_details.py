@@ -1,14 +1,22 @@
 """What the gateway needs to know of statements that are not simply queries.
 
-One function per kind of statement, from the fields of PostgreSQL's raw parse tree (and the text, for
-statements inside statements) to a plain mapping. Relation names are pairs (schema or None, name); inner
-statements are :class:`Piece` values.
+One function per kind of statement, from the fields of PostgreSQL's raw parse tree (and the text,
+for statements inside statements) to a plain mapping. Relation names are pairs (schema or None, name);
+inner statements are :class:`Piece` values.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog.statement_tokens import Piece, ScannedToken, after_word, parenthesized, piece, tokens_of
+from catalog.statement_tokens import (
+    Piece,
+    ScannedToken,
+    after_word,
+    parenthesized,
+    piece,
+    tokens_of,
+)
 
 ALL_ROWS: Final = 9223372036854775807
 """FETCH_ALL of PostgreSQL's parsenodes.h."""
@@ -16,10 +24,26 @@ ALL_ROWS: Final = 9223372036854775807
 Fields = dict[str, Any]
 
 
-def details_of(tag: str, fields: Fields, text: str, start: int) -> Mapping[str, Any]:
-    """Return the details of a statement with this parse node; `start` is its byte offset."""
+@dataclass(frozen=True, slots=True)
+class ParsedStatement:
+    """A statement as PostgreSQL's grammar sees it."""
+
+    fields: Fields
+    """Fields of its node, without zeros and empty lists."""
+    text: str
+    start: int
+    """Byte offset of `text` in the query string, which locations count from."""
+
+    @property
+    def encoded(self) -> bytes:
+        """The text as locations and tokens count it."""
+        return self.text.encode("utf-8", "surrogateescape")
+
+
+def details_of(tag: str, statement: ParsedStatement) -> Mapping[str, Any]:
+    """Return the details of a statement with a parse node of this name."""
     function = _FUNCTIONS.get(tag)
-    return function(fields, text, start) if function is not None else {}
+    return function(statement) if function is not None else {}
 
 
 def _relation(fields: Fields) -> tuple[str | None, str]:
@@ -61,14 +85,16 @@ def _options(fields: Fields) -> dict[str, Any]:
     options = {}
     for entry in fields.get("options", ()):
         element = entry["DefElem"]
-        options[element["defname"].lower()] = (
-            _literal(element["arg"]) if "arg" in element else True
-        )
+        options[element["defname"].lower()] = _literal(element["arg"]) if "arg" in element else True
     return options
 
 
-def transaction(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
-    """`action` (begin, start, commit, rollback, savepoint, release, rollback_to), `name`, `chain`, `options`."""
+def transaction(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`action`, `name` of a savepoint, `chain`, `options`.
+
+    Actions: begin, start, commit, rollback, savepoint, release, rollback_to.
+    """
+    fields = statement.fields
     return {
         "action": fields["kind"].removeprefix("TRANS_STMT_").lower(),
         "name": fields.get("savepoint_name"),
@@ -77,12 +103,16 @@ def transaction(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def copy(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
-    """`relation`, `columns`, `query`, `is_from`, `is_program`, `filename` (None: the client), `options`, `where`."""
+def copy(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`relation`, `columns`, `query`, `is_from`, `is_program`, `filename`, `options`, `where`.
+
+    `filename` is None for STDIN and STDOUT.
+    """
+    fields = statement.fields
     return {
         "relation": _relation(fields["relation"]) if "relation" in fields else None,
         "columns": tuple(_literal(c) for c in fields.get("attlist", ())),
-        "query": parenthesized(text) if "query" in fields else None,
+        "query": parenthesized(statement.text) if "query" in fields else None,
         "is_from": fields.get("is_from", False),
         "is_program": fields.get("is_program", False),
         "filename": fields.get("filename"),
@@ -91,12 +121,13 @@ def copy(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def declare(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def declare(statement: ParsedStatement) -> Mapping[str, Any]:
     """`name`, `query`, and the flags `binary`, `scroll`, `no_scroll`, `insensitive`, `hold`."""
+    fields = statement.fields
     bits = fields.get("options", 0)
     return {
         "name": fields["portalname"],
-        "query": after_word(text, "for"),
+        "query": after_word(statement.text, "for"),
         "binary": bool(bits & 0x01),
         "scroll": bool(bits & 0x02),
         "no_scroll": bool(bits & 0x04),
@@ -105,8 +136,9 @@ def declare(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def fetch(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def fetch(statement: ParsedStatement) -> Mapping[str, Any]:
     """`name`, `direction` (forward, backward, absolute, relative), `count` (None: all), `is_move`."""
+    fields = statement.fields
     count = int(fields.get("howMany", 0))
     return {
         "name": fields["portalname"],
@@ -116,13 +148,15 @@ def fetch(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def close(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def close(statement: ParsedStatement) -> Mapping[str, Any]:
     """`name`, None for CLOSE ALL."""
+    fields = statement.fields
     return {"name": fields.get("portalname")}
 
 
-def set_(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def set_(statement: ParsedStatement) -> Mapping[str, Any]:
     """`action` (set, default, current, multi, reset, reset_all), `name`, `values`, `is_local`."""
+    fields = statement.fields
     action = fields["kind"].removeprefix("VAR_").removeprefix("SET_").lower()
     return {
         "action": "set" if action == "value" else action,
@@ -133,24 +167,31 @@ def set_(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def show(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def show(statement: ParsedStatement) -> Mapping[str, Any]:
     """`name`, "all" for SHOW ALL."""
+    fields = statement.fields
     return {"name": fields["name"]}
 
 
-def prepare(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def prepare(statement: ParsedStatement) -> Mapping[str, Any]:
     """`name`, `query`, `types` (their text, one string for each)."""
-    encoded = text.encode("utf-8", "surrogateescape")
+    fields = statement.fields
+    encoded = statement.encoded
     types: list[str] = []
     if fields.get("argtypes"):
         tokens = tokens_of(encoded)
         types = [p.text for p in _arguments(encoded, tokens)]
-    return {"name": fields["name"], "query": after_word(text, "as"), "types": tuple(types)}
+    return {
+        "name": fields["name"],
+        "query": after_word(statement.text, "as"),
+        "types": tuple(types),
+    }
 
 
-def execute(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def execute(statement: ParsedStatement) -> Mapping[str, Any]:
     """`name`, `arguments` (the text of each)."""
-    encoded = text.encode("utf-8", "surrogateescape")
+    fields = statement.fields
+    encoded = statement.encoded
     arguments = _arguments(encoded, tokens_of(encoded)) if fields.get("params") else []
     return {"name": fields["name"], "arguments": tuple(p.text for p in arguments)}
 
@@ -170,18 +211,21 @@ def _arguments(encoded: bytes, tokens: list[ScannedToken]) -> list[Piece]:
     return pieces
 
 
-def deallocate(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def deallocate(statement: ParsedStatement) -> Mapping[str, Any]:
     """`name`, None for DEALLOCATE ALL."""
+    fields = statement.fields
     return {"name": None if fields.get("isall") else fields.get("name")}
 
 
-def discard(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def discard(statement: ParsedStatement) -> Mapping[str, Any]:
     """`target`: all, plans, sequences or temp."""
+    fields = statement.fields
     return {"target": fields.get("target", "DISCARD_ALL").removeprefix("DISCARD_").lower()}
 
 
-def truncate(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def truncate(statement: ParsedStatement) -> Mapping[str, Any]:
     """`relations`, `restart_identity`, `cascade`."""
+    fields = statement.fields
     return {
         "relations": tuple(_relation(r["RangeVar"]) for r in fields["relations"]),
         "restart_identity": fields.get("restart_seqs", False),
@@ -189,8 +233,9 @@ def truncate(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def vacuum(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def vacuum(statement: ParsedStatement) -> Mapping[str, Any]:
     """`is_vacuum` (else ANALYZE), `relations`, `options`."""
+    fields = statement.fields
     relations = [r["VacuumRelation"].get("relation") for r in fields.get("rels", ())]
     return {
         "is_vacuum": fields.get("is_vacuumcmd", False),
@@ -199,17 +244,19 @@ def vacuum(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def lock(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def lock(statement: ParsedStatement) -> Mapping[str, Any]:
     """`relations`, `nowait`."""
+    fields = statement.fields
     return {
         "relations": tuple(_relation(r["RangeVar"]) for r in fields["relations"]),
         "nowait": fields.get("nowait", False),
     }
 
 
-def explain(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def explain(statement: ParsedStatement) -> Mapping[str, Any]:
     """`query`, `options`, `analyze`, `inner` (parse node of the explained statement)."""
-    encoded = text.encode("utf-8", "surrogateescape")
+    fields = statement.fields
+    encoded = statement.encoded
     tokens = tokens_of(encoded)
     begin = tokens[0].end
     rest = tokens[1:]
@@ -225,18 +272,20 @@ def explain(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     return {
         "query": piece(encoded, begin),
         "options": options,
-        "analyze": analyze in {True, 1} or str(analyze).lower() in {"true", "on"},
+        "analyze": str(analyze).lower() in {"true", "on", "1"},
         "inner": next(iter(fields["query"])),
     }
 
 
-def channel(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def channel(statement: ParsedStatement) -> Mapping[str, Any]:
     """`channel` (None for UNLISTEN *), `payload`."""
+    fields = statement.fields
     return {"channel": fields.get("conditionname"), "payload": fields.get("payload")}
 
 
-def insert(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def insert(statement: ParsedStatement) -> Mapping[str, Any]:
     """`target`, `source` (values, default, select), `rows`, `on_conflict`, `returning`, `with`."""
+    fields = statement.fields
     source = fields.get("selectStmt", {}).get("SelectStmt")
     values = source.get("valuesLists") if source else None
     conflict = fields.get("onConflictClause")
@@ -250,8 +299,9 @@ def insert(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-def change(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
+def change(statement: ParsedStatement) -> Mapping[str, Any]:
     """`target`, `returning`, `with`, `current_of` (cursor name); of UPDATE, DELETE and MERGE."""
+    fields = statement.fields
     where = fields.get("whereClause") or {}
     return {
         "target": _relation(fields["relation"]),
@@ -265,8 +315,12 @@ def _returning(fields: Fields) -> bool:
     return bool(fields.get("returningClause") or fields.get("returningList"))
 
 
-def select(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
-    """`locking` (FOR UPDATE and the like), `modifying` (a CTE writes); for SELECT INTO as CREATE TABLE AS."""
+def select(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`locking` (FOR UPDATE and the like), `modifying` (a CTE writes).
+
+    For SELECT INTO also what CREATE TABLE AS has.
+    """
+    fields = statement.fields
     details: dict[str, Any] = {
         "locking": "lockingClause" in fields,
         "modifying": any(
@@ -278,14 +332,14 @@ def select(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     while "larg" in inner:
         inner = inner["larg"]
     if into := inner.get("intoClause"):
-        details |= _select_into(into, text, start)
+        details |= _select_into(into, statement)
     return details
 
 
-def _select_into(into: Fields, text: str, start: int) -> Mapping[str, Any]:
-    encoded = text.encode("utf-8", "surrogateescape")
+def _select_into(into: Fields, statement: ParsedStatement) -> Mapping[str, Any]:
+    encoded = statement.encoded
     tokens = tokens_of(encoded)
-    at = into["rel"]["location"] - start
+    at = into["rel"]["location"] - statement.start
     name = next(i for i, t in enumerate(tokens) if t.start == at)
     first = max(i for i, t in enumerate(tokens[:name]) if t.is_word("into"))
     last = name
@@ -309,9 +363,13 @@ def _select_into(into: Fields, text: str, start: int) -> Mapping[str, Any]:
 _PERSISTENCE: Final = {"t": "TEMPORARY ", "u": "UNLOGGED "}
 
 
-def create_table_as(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
-    """`target`, `columns`, `query`, `create_sql` (… WITH NO DATA), `with_data`, `if_not_exists`, `temporary`."""
-    encoded = text.encode("utf-8", "surrogateescape")
+def create_table_as(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`target`, `columns`, `query`, `create_sql`, `with_data`, `if_not_exists`, `temporary`.
+
+    `create_sql` is the statement WITH NO DATA; `executes` is set for CREATE TABLE … AS EXECUTE.
+    """
+    fields = statement.fields
+    encoded = statement.encoded
     tokens = tokens_of(encoded)
     begin = next(t for t in tokens if t.depth == 0 and t.is_word("as")).end
     end = len(encoded)
@@ -334,7 +392,7 @@ def create_table_as(fields: Fields, text: str, start: int) -> Mapping[str, Any]:
     }
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[[Fields, str, int], Mapping[str, Any]]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] = {
     "SelectStmt": select,
     "InsertStmt": insert,
     "UpdateStmt": change,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from postgast.native import lib
 
 from catalog.refusals import refusal
-from catalog.statement_details import details_of
+from catalog.statement_details import ParsedStatement, details_of
 from catalog.statement_tokens import tokens_of
 
 
@@ -201,15 +201,13 @@ def _statement(node: dict[str, Any], encoded: bytes, start: int, end: int) -> St
         kind = StatementKind.SELECT_INTO
     refused = refusal(tag, fields)
     if refused is not None:
-        return Statement(
-            text, offset, StatementKind.REFUSED, relations, refused, parameter_count
-        )
+        return Statement(text, offset, StatementKind.REFUSED, relations, refused, parameter_count)
     return Statement(
         text,
         offset,
         kind,
         relations,
-        details_of(tag, fields, text, start),
+        details_of(tag, ParsedStatement(fields, text, start)),
         parameter_count,
     )
 

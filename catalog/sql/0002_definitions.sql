@@ -129,6 +129,23 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Definition of a column of the tail. Infinite dates are refused: segments cannot hold them.
+CREATE FUNCTION pgwire.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    spelled text := plain_type(type_oid, typmod);
+    finite text := CASE
+        WHEN spelled ~ '^(date|timestamp.*|interval.*)\[\]$' THEN
+            format('(''infinity'' = ANY (c%1$s)) IS NOT TRUE AND (''-infinity'' = ANY (c%1$s)) IS NOT TRUE', attnum)
+        WHEN spelled ~ '^(date|timestamp|interval)' THEN format('isfinite(c%s)', attnum)
+    END;
+BEGIN
+    RETURN format('c%s %s', attnum, spelled)
+        || coalesce(format(' CONSTRAINT pgwire_finite_%s CHECK (', attnum) || finite || ')', '');
+END $$;
+
 -- A storage name no other column of the table ever had, whatever the case.
 CREATE FUNCTION pgwire.storage_name(relid oid, column_name text) RETURNS text
 LANGUAGE plpgsql
@@ -239,7 +256,7 @@ BEGIN
                 storage_name(t.oid, a.attname));
         journal_columns := journal_columns
             || format('%I %s, ', a.attname, plain_type(a.atttypid, a.atttypmod));
-        tail_columns := tail_columns || format('c%s %s, ', a.attnum, plain_type(a.atttypid, a.atttypmod));
+        tail_columns := tail_columns || tail_column(a.attnum, a.atttypid, a.atttypmod) || ', ';
     END LOOP;
     EXECUTE format(
         'CREATE TABLE pgwire.tail_%s (%s version_number timestamptz NOT NULL, '
@@ -308,8 +325,8 @@ BEGIN
                                j.tail_relid::regclass, c.attnum, spelled);
             ELSE
                 EXECUTE format('ALTER TABLE %s DROP COLUMN c%s', j.tail_relid::regclass, c.attnum);
-                EXECUTE format('ALTER TABLE %s ADD COLUMN c%s %s',
-                               j.tail_relid::regclass, c.attnum, spelled);
+                EXECUTE format('ALTER TABLE %s ADD COLUMN %s', j.tail_relid::regclass,
+                               tail_column(c.attnum, c.atttypid, c.atttypmod));
             END IF;
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING NULL',
                            j.journal_relid::regclass, c.attname, spelled);
@@ -343,7 +360,8 @@ BEGIN
         INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value)
         VALUES (j.relid, c.attnum, c.attname, c.atttypid, c.atttypmod, c.attnotnull,
                 storage_name(j.relid, c.attname), missing);
-        EXECUTE format('ALTER TABLE %s ADD COLUMN c%s %s%s', j.tail_relid::regclass, c.attnum, spelled,
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', j.tail_relid::regclass,
+                       tail_column(c.attnum, c.atttypid, c.atttypmod),
                        CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);
         IF missing IS NOT NULL THEN
             EXECUTE format('ALTER TABLE %s ALTER COLUMN c%s DROP DEFAULT', j.tail_relid::regclass, c.attnum);

@@ -1,0 +1,98 @@
+"""What a client's session cannot reach, even with every statement PostgreSQL would let it send."""
+
+import pytest
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM pgwire.journals",
+        "SELECT * FROM pgwire.instance",
+        "SELECT * FROM pgwire.segments",
+        "UPDATE pgwire.journals SET version = now()",
+        "DELETE FROM pgwire.definition_marks",
+        "SELECT nextval('pgwire.row_identities')",
+        "CREATE TABLE pgwire.mine (a int)",
+        "DROP SCHEMA pgwire CASCADE",
+        "ALTER SCHEMA pgwire OWNER TO postgres",
+        "DROP EVENT TRIGGER pgwire_sql_drop",
+        "ALTER EVENT TRIGGER pgwire_sql_drop DISABLE",
+        "ALTER FUNCTION pgwire.capture(text, oid, bigint) OWNER TO postgres",
+        "SELECT pgwire.snapshot('guess', '[]')",
+        "SELECT pgwire.begin_write(NULL, '{1}', 'x')",
+        "SELECT pgwire.truncate('', 1)",
+        "SELECT pgwire.create_journal(1::oid)",
+        "SELECT pgwire.add_segments(1::oid, '[]')",
+        "SELECT pgwire.note_definition()",
+        "SET session_replication_role = replica",
+        "SET event_triggers = off",
+        "SET ROLE pgwire_gateway",
+        "SET SESSION AUTHORIZATION pgwire_gateway",
+        "GRANT pgwire_gateway TO postgres",
+        "ALTER ROLE pgwire_gateway LOGIN PASSWORD 'x'",
+        "CREATE ROLE s SUPERUSER",
+        "ALTER SYSTEM SET work_mem = '1MB'",
+        "LOAD 'auto_explain'",
+        "COPY (SELECT 1) TO PROGRAM 'id'",
+        "COPY (SELECT 1) TO '/tmp/catalog-boundary-test'",
+        "SELECT pg_read_file('PG_VERSION')",
+        "SELECT pg_ls_dir('.')",
+        "SELECT lo_import('/etc/passwd')",
+        "SELECT pg_reload_conf()",
+        "SELECT query_to_xml('SELECT 1', true, true, '')",
+        "SELECT * FROM ts_stat('SELECT to_tsvector(rolname) FROM pg_authid')",
+        "DO $$ BEGIN END $$",
+        "CREATE DATABASE c TEMPLATE postgres OWNER pgwire_gateway",
+    ],
+)
+def test_the_bookkeeping_and_the_server_stay_out_of_reach(client, sql):
+    assert client.sqlstate(sql) in {"42501", "0A000", "55000"}
+
+
+def test_a_secret_is_good_for_one_session_only(client, other):
+    secret = client.session._calls._secret.decode()
+    client.run(f"SELECT pgwire.definitions('{secret}')")
+    assert other.sqlstate(f"SELECT pgwire.definitions('{secret}')") == "42501"
+
+
+def test_checks_that_would_run_with_the_bookkeepings_rights_are_refused(client):
+    for expression in (
+        "pg_read_file(b) IS NULL",
+        "current_user = b",
+        "current_setting('data_directory') = b",
+        "has_table_privilege('pg_authid', 'SELECT')",
+        "random() < 0.5",
+    ):
+        sql = f"CREATE TABLE t (a int, b text CHECK ({expression}))"
+        assert client.sqlstate(sql) in {"42501", "0A000"}, expression
+        sql = f"CREATE DOMAIN d AS text CHECK ({expression.replace('b', 'value')})"
+        assert client.sqlstate(sql) in {"42501", "0A000", "42703", "42883", "42601"}, expression
+    client.run("CREATE TABLE t (a int, b text CHECK (length(b) < 3 AND a::text LIKE '1%'))")
+
+
+def test_the_superuser_cannot_log_in(catalog):
+    with pytest.raises(Exception, match='role "pgwire_gateway" does not exist'):
+        catalog.connect("pgwire_gateway", "postgres")
+
+
+@pytest.mark.parametrize(
+    ("user", "database", "settings", "sqlstate", "message"),
+    [
+        ("nobody_here", "postgres", {}, "28000", 'role "nobody_here" does not exist'),
+        ("postgres", "no_such", {}, "3D000", 'database "no_such" does not exist'),
+        ("postgres", "postgres", {"nope": "1"}, "42704", None),
+        ("postgres", "postgres", {"datestyle": "nope"}, "22023", None),
+        ("postgres", "postgres", {"event_triggers": "off"}, "42501", None),
+    ],
+)
+def test_refused_logins_say_what_postgresql_says(
+    catalog, user, database, settings, sqlstate, message
+):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 — the SQLSTATE is looked at
+        catalog.connect(user, database, settings)
+    assert caught.value.sqlstate == sqlstate
+    assert caught.value.fields["S"] == "FATAL"
+    if message is not None:
+        assert caught.value.message == message

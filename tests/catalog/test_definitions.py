@@ -1,0 +1,266 @@
+"""DDL: journals follow definitions in the client's own transaction, or the definition is refused."""
+
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.results import RelationKind
+
+pytestmark = pytest.mark.catalog
+
+
+def _columns(client, table):
+    (snapshot,) = client.snapshot(table).snapshots.values()
+    return {c.attnum: c.name for c in snapshot.table.columns}
+
+
+def _table(client, table):
+    (snapshot,) = client.snapshot(table).snapshots.values()
+    return snapshot.table
+
+
+def test_a_new_table_is_journaled(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    table = _table(client, "t")
+    assert (table.schema, table.name, table.key, table.key_name) == ("public", "t", (1,), "t_pkey")
+    assert [c.storage_name for c in table.columns] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE t AS SELECT 1 AS a WITH NO DATA",
+        "SELECT 1 AS a INTO t WHERE false",
+        "CREATE TABLE t (LIKE pg_class)",
+        "CREATE TABLE public.t (a serial)",
+    ],
+)
+def test_every_way_to_make_a_table_makes_a_journal(client, sql):
+    client.run(sql)
+    relid = client.relid("t")
+    assert client.session.relations([relid])[relid].kind is RelationKind.JOURNALED
+
+
+def test_a_temporary_table_stays_with_postgresql(client):
+    client.run("CREATE TEMP TABLE t (a int UNIQUE)")
+    relid = client.relid("t")
+    assert client.session.relations([relid])[relid].kind is RelationKind.CATALOG
+
+
+def test_the_journal_is_a_relation_of_its_own(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    relid, journal = client.relid("t"), client.relid("t_journal")
+    relation = client.session.relations([journal])[journal]
+    assert (relation.kind, relation.journal_of) == (RelationKind.JOURNAL, relid)
+
+
+def test_the_journal_has_the_columns_of_the_convention(client):
+    client.run("CREATE TABLE keyed (a int PRIMARY KEY, b text)")
+    client.run("CREATE TABLE keyless (a int)")
+    names = "SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attnum > 0 AND attrelid = "
+    assert client.value(names + "'keyed_journal'::regclass") == (
+        "a b version_number subsequent_version_number"
+    )
+    assert client.value(names + "'keyless_journal'::regclass") == (
+        "a version_number subsequent_version_number row_identity"
+    )
+
+
+def test_rollback_takes_the_journal_back(client):
+    client.session.begin()
+    client.run("CREATE TABLE t (a int)")
+    relid = client.relid("t")
+    client.session.rollback()
+    assert client.session.relations([relid])[relid].kind is RelationKind.CATALOG
+    assert client.value("SELECT count(*) FROM pg_class WHERE relname LIKE 't\\_journal'") == "0"
+
+
+def test_renames_move_the_journal_and_keep_storage_names(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    client.run("CREATE SCHEMA s")
+    client.run("ALTER TABLE t RENAME TO u")
+    client.run("ALTER TABLE u RENAME COLUMN b TO c")
+    client.run("ALTER TABLE u SET SCHEMA s")
+    client.run("SELECT a, c, version_number FROM s.u_journal")
+    table = _table(client, "s.u")
+    assert [(c.name, c.storage_name) for c in table.columns] == [("a", "a"), ("c", "b")]
+
+
+def test_a_storage_name_is_never_given_twice(client):
+    client.run('CREATE TABLE t (a int PRIMARY KEY, b text, "B" text)')
+    client.run("ALTER TABLE t DROP COLUMN b")
+    client.run("ALTER TABLE t ADD COLUMN b int")
+    names = [c.storage_name for c in _table(client, "t").columns]
+    assert len({n.lower() for n in names} | {"b"}) == 4
+    assert _columns(client, "t") == {1: "a", 3: "B", 4: "b"}
+
+
+def test_an_added_column_has_its_default_in_older_row_versions(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    client.run("ALTER TABLE t ADD COLUMN b date NOT NULL DEFAULT '2024-02-29', ADD COLUMN c text")
+    b, c = _table(client, "t").columns[1:]
+    assert (b.missing_value, c.missing_value) == ("2024-02-29", None)
+    assert client.tail("t") == [[1, 19782, None]]
+
+
+def test_a_default_that_differs_from_row_to_row_is_refused_on_rows(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    client.run("ALTER TABLE t ADD COLUMN b float8 DEFAULT random()")
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    assert client.sqlstate("ALTER TABLE t ADD COLUMN c float8 DEFAULT random()") == "0A000"
+    assert client.sqlstate("ALTER TABLE t ADD COLUMN c serial") == "0A000"
+    assert client.sqlstate("ALTER TABLE t ADD COLUMN c int GENERATED ALWAYS AS (a) STORED") == "0A000"
+
+
+def test_not_null_without_default_on_rows_fails_as_in_postgresql(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    with pytest.raises(GatewayError) as caught:
+        client.run("ALTER TABLE t ADD COLUMN b int NOT NULL")
+    assert caught.value.sqlstate == "23502"
+    assert caught.value.message == 'column "b" of relation "t" contains null values'
+    assert caught.value.fields["c"] == "b"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER COLUMN b TYPE int USING b::int",
+        "ALTER COLUMN b SET NOT NULL",
+        "ADD CHECK (a > 0)",
+        "DROP CONSTRAINT t_pkey",
+        "ALTER COLUMN c TYPE varchar(5)",
+    ],
+)
+def test_changes_that_need_the_rows_are_refused_only_when_there_are_rows(client, change):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text, c varchar(10))")
+    client.insert("t", "INSERT INTO t VALUES (1, '2', '3')")
+    assert client.sqlstate(f"ALTER TABLE t {change}") == "0A000"
+    client.session.truncate(client.relid("t"))
+    client.run(f"ALTER TABLE t {change}")
+
+
+def test_a_varchar_may_grow_over_rows(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b varchar(3))")
+    client.insert("t", "INSERT INTO t VALUES (1, 'abc')")
+    client.run("ALTER TABLE t ALTER COLUMN b TYPE varchar(5)")
+    client.insert("t", "INSERT INTO t VALUES (2, 'abcde')")
+    client.run("ALTER TABLE t ALTER COLUMN b TYPE text")
+    assert client.tail("t") == [[1, "abc"], [2, "abcde"]]
+
+
+def test_a_key_added_over_rows_is_pending_until_completed(client):
+    client.run("CREATE TABLE t (a int, b int)")
+    client.insert("t", "INSERT INTO t VALUES (1, 2)")
+    relid = client.relid("t")
+    client.session.begin()
+    client.run("ALTER TABLE t ADD PRIMARY KEY (b, a)")
+    assert client.session.pending_keys() == {relid: (2, 1)}
+    assert _table(client, "t").key == ()
+    client.session.replace(relid, [], [], 2**62, expected_state=client.state("t"))
+    client.session.set_key(relid)
+    client.session.commit()
+    assert client.session.pending_keys() == {}
+    assert _table(client, "t").key == (2, 1)
+
+
+def test_dropping_a_table_drops_all_of_it(client, catalog, database):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    client.run("CREATE VIEW v AS SELECT a, version_number FROM t_journal")
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    assert client.sqlstate("DROP TABLE t") == "2BP01"
+    client.run("DROP TABLE t CASCADE")
+    assert client.value("SELECT count(*) FROM pg_class WHERE relname ~ '^(t_journal|v|tail_[0-9]+)$'") == "0"
+
+
+def test_a_journal_table_cannot_be_dropped_by_itself(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    assert client.sqlstate("DROP TABLE t_journal") in {"42501", "2BP01"}
+
+
+def test_dropping_a_schema_or_a_type_takes_what_depends_on_it(client):
+    client.run("CREATE SCHEMA s CREATE TABLE t (a int PRIMARY KEY)")
+    client.run("CREATE DOMAIN positive AS int CHECK (value > 0)")
+    client.run("CREATE TYPE colour AS ENUM ('red')")
+    client.run("CREATE TABLE u (a int PRIMARY KEY, b positive, c colour)")
+    client.run("DROP SCHEMA s CASCADE")
+    client.run("DROP DOMAIN positive CASCADE")
+    client.run("DROP TYPE colour CASCADE")
+    client.insert("u", "INSERT INTO u VALUES (1)")
+    assert client.tail("u") == [[1]]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE u (a int UNIQUE)",
+        "CREATE TABLE u (a int PRIMARY KEY, b int REFERENCES t)",
+        "CREATE TABLE u (a int PRIMARY KEY DEFERRABLE)",
+        "CREATE TABLE u (a int) PARTITION BY RANGE (a)",
+        "CREATE TABLE u () INHERITS (t)",
+        "CREATE TABLE u (a int, EXCLUDE (a WITH =))",
+        "CREATE TABLE u (a int, b int GENERATED ALWAYS AS (a) VIRTUAL)",
+        "CREATE TABLE u (version_number int)",
+        "CREATE UNLOGGED TABLE u (a int)",
+        "CREATE UNIQUE INDEX ON t (a)",
+        "ALTER TABLE t ADD UNIQUE (a)",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "ALTER TABLE t SET UNLOGGED",
+        "CREATE MATERIALIZED VIEW v AS SELECT 1",
+        "CREATE FUNCTION f() RETURNS int LANGUAGE sql RETURN 1",
+        "CREATE RULE r AS ON INSERT TO t DO INSTEAD NOTHING",
+        "CREATE POLICY p ON t",
+        "CREATE EXTENSION hstore",
+    ],
+)
+def test_what_a_journal_cannot_keep_to_is_refused(client, sql):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    with pytest.raises(GatewayError) as caught:
+        client.run(sql)
+    assert caught.value.sqlstate == "0A000"
+    assert "W" not in caught.value.fields
+
+
+def test_definitions_have_a_fingerprint_that_never_returns(client, other):
+    seen = [client.session.definitions()]
+    client.session.begin()
+    client.run("CREATE TABLE t (a int)")
+    seen.append(client.session.definitions())
+    assert other.session.definitions() == seen[0]
+    client.session.rollback()
+    assert client.session.definitions() == seen[0]
+    client.run("CREATE TABLE t (a int)")
+    seen.append(client.session.definitions())
+    client.run("DROP TABLE t")
+    seen.append(client.session.definitions())
+    assert len(set(seen)) == 4
+
+
+def test_concurrent_definitions_do_not_wait_for_each_other(client, other):
+    client.session.begin()
+    client.run("CREATE TABLE t (a int)")
+    other.run("SET lock_timeout = '2s'")
+    other.run("CREATE TABLE u (a int)")
+    before = other.session.definitions()
+    client.session.commit()
+    assert other.session.definitions() != before
+
+
+def test_readers_of_a_table_may_read_its_journal(client, reader):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    assert reader.sqlstate("SELECT * FROM t_journal") == "42501"
+    client.run("GRANT SELECT ON t TO PUBLIC")
+    reader.run("SELECT * FROM t_journal")
+    client.run("REVOKE SELECT ON t FROM PUBLIC")
+    assert reader.sqlstate("SELECT * FROM t_journal") == "42501"
+
+
+def test_a_name_already_taken_by_a_journal_is_reported(client):
+    client.run("CREATE TABLE t_journal (a int)")
+    assert client.sqlstate("CREATE TABLE t (a int)") == "42P07"
+
+
+def test_long_names_get_shortened_journal_names(client):
+    name = "n" * 63
+    client.run(f"CREATE TABLE {name} (a int)")
+    client.run(f"SELECT version_number FROM {'n' * 55}_journal")

@@ -1,0 +1,248 @@
+"""What statements see: snapshots, versions, locks and conflicts of concurrent sessions."""
+
+import threading
+
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.model import Segment, SegmentKind
+from catalog.results import SnapshotRequest
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def table(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    return client.relid("t")
+
+
+def _keys(client, relid, known=None):
+    result = client.session.snapshot([SnapshotRequest(relid, known_state=known)])
+    return [row[0] for row in result.tails[relid].rows], result.tails[relid].increment
+
+
+def _delta(path):
+    return Segment(0, SegmentKind.DELTA, path, 5, 100, (1, 2), 10, 20, 1, 5)
+
+
+def test_an_unchanged_table_is_answered_without_rows(client, table):
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    state = client.state("t")
+    result = client.snapshot("t", state)
+    assert result.tails[table].increment
+    assert result.tails[table].rows == []
+    assert result.snapshots[table].state == state
+    assert result.snapshots[table].tail_rows == 1
+
+
+def test_a_known_state_is_continued_with_what_came_after(client, table):
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    state = client.state("t")
+    client.insert("t", "INSERT INTO t VALUES (2)")
+    client.insert("t", "INSERT INTO t VALUES (3)")
+    assert _keys(client, table, state) == ([2, 3], True)
+
+
+def test_a_state_that_was_rolled_back_is_not_continued(client, table):
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    client.insert("t", "INSERT INTO t VALUES (2)", commit=False)
+    lost = client.state("t")
+    client.session.rollback()
+    client.insert("t", "INSERT INTO t VALUES (3)")
+    assert _keys(client, table, lost) == ([1, 3], False)
+
+
+def test_a_state_rolled_back_to_a_savepoint_is_not_continued(client, table):
+    client.session.begin()
+    client.insert("t", "INSERT INTO t VALUES (1)", commit=False)
+    client.run("SAVEPOINT s")
+    client.insert("t", "INSERT INTO t VALUES (2)", commit=False)
+    lost = client.state("t")
+    client.run("ROLLBACK TO s")
+    client.insert("t", "INSERT INTO t VALUES (3)", commit=False)
+    assert _keys(client, table, lost) == ([1, 3], False)
+    client.session.rollback()
+
+
+def test_nobody_else_sees_uncommitted_writes(client, other, table):
+    client.insert("t", "INSERT INTO t VALUES (1)", commit=False)
+    assert _keys(client, table)[0] == [1]
+    assert _keys(other, table)[0] == []
+    client.session.commit()
+    assert _keys(other, table)[0] == [1]
+
+
+def test_repeatable_read_keeps_its_snapshot(client, other, table):
+    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    assert _keys(other, table)[0] == []
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    assert _keys(other, table)[0] == []
+    other.session.rollback()
+    assert _keys(other, table)[0] == [1]
+
+
+def test_a_state_of_the_future_is_not_continued_in_an_old_snapshot(client, other, table):
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    _keys(other, table)
+    client.insert("t", "INSERT INTO t VALUES (2)")
+    assert _keys(other, table, client.state("t")) == ([1], False)
+    other.session.rollback()
+
+
+def test_repeatable_read_fails_to_write_what_has_changed(client, other, table):
+    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    _keys(other, table)
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    with pytest.raises(GatewayError) as caught:
+        other.session.begin_write([table])
+    assert caught.value.sqlstate == "40001"
+    other.session.rollback()
+
+
+def test_serializable_detects_write_skew(client, other):
+    client.run("CREATE TABLE x (a int PRIMARY KEY)")
+    client.run("CREATE TABLE y (a int PRIMARY KEY)")
+    x, y = client.relid("x"), client.relid("y")
+    for session, read, written in ((client, x, "y"), (other, y, "x")):
+        session.session.begin("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        _keys(session, read)
+        session.insert(written, f"INSERT INTO {written} VALUES (1)", commit=False)
+    client.session.commit()
+    with pytest.raises(GatewayError) as caught:
+        other.session.commit()
+    assert caught.value.sqlstate == "40001"
+
+
+def test_a_writer_waits_for_the_writer_before_and_reads_what_it_wrote(client, other, table):
+    client.insert("t", "INSERT INTO t VALUES (1)", commit=False)
+    seen = []
+
+    def write():
+        versions, result = other.session.begin_write([table], [SnapshotRequest(table)])
+        seen.append((versions[table], result))
+        other.session.rollback()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    client.session.commit()
+    thread.join(10)
+    ((version, result),) = seen
+    assert [row[0] for row in result.tails[table].rows] == [1]
+    assert version > result.snapshots[table].version
+
+
+def test_readers_do_not_wait_for_writers(client, other, table):
+    client.session.begin_write([table])
+    other.run("SET lock_timeout = '1s'")
+    assert _keys(other, table)[0] == []
+    client.session.rollback()
+
+
+def test_lock_timeout_ends_the_wait(client, other, table):
+    client.session.begin_write([table])
+    other.run("SET lock_timeout = '50ms'")
+    with pytest.raises(GatewayError) as caught:
+        other.insert("t", "INSERT INTO t VALUES (1)")
+    assert caught.value.sqlstate == "55P03"
+    assert other.session.transaction_status == "I"
+    client.session.rollback()
+
+
+def test_a_cancelled_wait_leaves_the_session_usable(client, other, table):
+    client.session.begin_write([table])
+    timer = threading.Timer(0.2, other.session.cancel)
+    timer.start()
+    with pytest.raises(GatewayError) as caught:
+        other.session.begin_write([table])
+    assert caught.value.sqlstate == "57014"
+    assert other.value("SELECT 1") == "1"
+    client.session.rollback()
+
+
+def test_a_read_only_transaction_does_not_write(client, table):
+    client.session.begin("BEGIN READ ONLY")
+    with pytest.raises(GatewayError) as caught:
+        client.session.begin_write([table], command="DELETE")
+    assert caught.value.sqlstate == "25006"
+    assert caught.value.message == "cannot execute DELETE in a read-only transaction"
+    client.session.rollback()
+
+
+def test_privileges_are_checked_with_the_snapshot(client, reader, table):
+    with pytest.raises(GatewayError) as caught:
+        reader.session.snapshot([SnapshotRequest(table)], check="SELECT b FROM t")
+    assert caught.value.sqlstate == "42501"
+    client.run("GRANT SELECT (a) ON t TO PUBLIC")
+    reader.session.snapshot([SnapshotRequest(table)], check="SELECT a FROM t")
+    reader.session.analyse("UPDATE t SET b = $1 WHERE a = $2", name="u")
+    with pytest.raises(GatewayError) as caught:
+        reader.session.begin_write([table], check_prepared="u")
+    assert caught.value.sqlstate == "42501"
+    assert reader.session.transaction_status == "I"
+
+
+def test_published_segments_appear_and_disappear_with_the_transaction(client, other, table):
+    versions, _ = client.session.begin_write([table])
+    client.session.publish(table, versions[table], [_delta("p")])
+    client.session.rollback()
+    assert client.snapshot("t").snapshots[table].segments == ()
+    versions, _ = client.session.begin_write([table])
+    numbers = client.session.publish(table, versions[table], [_delta("p"), _delta("q")])
+    client.session.commit()
+    segments = other.snapshot("t").snapshots[table].segments
+    assert {s.path: s.segment_id for s in segments} == numbers
+    assert (segments[0].rows, segments[0].key_max, segments[0].kind) == (5, 5, SegmentKind.DELTA)
+
+
+def test_a_flush_keeps_what_was_written_meanwhile(client, other, table):
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    (flushed,) = other.snapshot("t").snapshots.values()
+    client.insert("t", "INSERT INTO t VALUES (2)")
+    other.session.replace(
+        table, [_delta("p")], [], flushed.version, expected_state=flushed.state
+    )
+    (after,) = other.snapshot("t").snapshots.values()
+    assert (len(after.segments), after.tail_rows) == (1, 1)
+    assert _keys(client, table)[0] == [2]
+
+
+def test_of_two_compactions_the_second_fails(client, other, table):
+    versions, _ = client.session.begin_write([table])
+    numbers = client.session.publish(table, versions[table], [_delta("p")])
+    client.session.commit()
+    state = client.state("t")
+    base = Segment(0, SegmentKind.BASE, "b", 5, 100, (1, 2), 10, 20)
+    client.session.replace(table, [base], [numbers["p"]], None, expected_state=state)
+    with pytest.raises(GatewayError) as caught:
+        other.session.replace(table, [base], [numbers["p"]], None, expected_state=state)
+    assert caught.value.sqlstate == "40001"
+
+
+def test_truncate_leaves_nothing_and_rolls_back(client, table):
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    client.session.begin()
+    client.session.truncate(table)
+    assert not client.session.has_rows(table)
+    client.session.rollback()
+    assert client.session.has_rows(table)
+    assert _keys(client, table)[0] == [1]
+
+
+def test_ddl_by_another_session_reaches_a_cached_definition(client, other, table):
+    client.snapshot("t")
+    other.run("ALTER TABLE t ADD COLUMN c int DEFAULT 7")
+    (snapshot,) = client.snapshot("t").snapshots.values()
+    assert [c.name for c in snapshot.table.columns] == ["a", "b", "c"]
+
+
+def test_uncommitted_ddl_is_not_seen_by_others(client, other, table):
+    client.session.begin()
+    client.run("ALTER TABLE t ADD COLUMN c int")
+    client.insert("t", "INSERT INTO t VALUES (1, 'x', 2)", commit=False)
+    assert [c.name for c in client.snapshot("t").snapshots[table].table.columns] == ["a", "b", "c"]
+    client.session.rollback()
+    assert [c.name for c in other.snapshot("t").snapshots[table].table.columns] == ["a", "b"]

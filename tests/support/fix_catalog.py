@@ -1,0 +1,120 @@
+"""The embedded catalog: one server for the whole run, a fresh database for each test."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from catalog.api import Catalog, CatalogConfig
+from catalog.connections import CatalogSession
+from catalog.errors import GatewayError
+from catalog.results import CaptureReceipt, LocalResult, SnapshotRequest, SnapshotResult
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    opened = Catalog.open(CatalogConfig(data_dir=tmp_path_factory.mktemp("catalog")))
+    yield opened
+    opened.close()
+
+
+@dataclass
+class Client:
+    """A session as tests use it: rows as text, small inserts committed."""
+
+    session: CatalogSession
+    notices: list[dict[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.session.on_notice = lambda fields: self.notices.append(dict(fields))
+
+    def run(self, sql: str) -> list[tuple[str | None, ...]]:
+        """Run one statement on PostgreSQL itself and return its rows."""
+        result = self.session.execute(sql)
+        return [tuple(None if v is None else v.decode() for v in row) for row in result.rows]
+
+    def value(self, sql: str) -> str | None:
+        ((value,),) = self.run(sql)
+        return value
+
+    def relid(self, name: str) -> int:
+        return int(self.value(f"SELECT '{name}'::regclass::oid::int8") or 0)
+
+    def insert(
+        self, table: str, sql: str, *, inline_rows: int = 1000, commit: bool = True
+    ) -> tuple[list[list[bytes | None]], LocalResult, CaptureReceipt]:
+        """Run an INSERT as the gateway does."""
+        answer = self.session.insert_small(self.relid(table), sql, inline_rows=inline_rows)
+        if commit:
+            self.session.commit()
+        return answer
+
+    def snapshot(self, table: str, known_state: str | None = None) -> SnapshotResult:
+        return self.session.snapshot([SnapshotRequest(self.relid(table), known_state=known_state)])
+
+    def tail(self, table: str) -> list[list[object]]:
+        """Return the row versions in a table's tail, without version numbers."""
+        result = self.snapshot(table)
+        (rows,) = (tail.rows for tail in result.tails.values())
+        return [row[:-3] for row in rows]
+
+    def state(self, table: str) -> str:
+        (snapshot,) = self.snapshot(table).snapshots.values()
+        return snapshot.state
+
+    def sqlstate(self, sql: str) -> str:
+        """Run a statement that must fail, and return its SQLSTATE."""
+        with pytest.raises(GatewayError) as caught:
+            self.run(sql)
+        return caught.value.sqlstate
+
+
+@pytest.fixture
+def database(catalog: Catalog) -> Iterator[str]:
+    """A new database, owned by the role clients find."""
+    name = f"test_{next(_numbers)}"
+    owner = catalog.connect("postgres", "postgres")
+    list(owner.execute(f"CREATE DATABASE {name}").rows)
+    owner.close()
+    yield name
+    administrator = catalog.admin("postgres")
+    list(administrator.execute(f"DROP DATABASE {name} WITH (FORCE)").rows)
+    administrator.close()
+
+
+@pytest.fixture
+def connect(catalog: Catalog, database: str) -> Iterator[Callable[..., Client]]:
+    """Opens clients on the test's database."""
+    opened: list[Client] = []
+
+    def open_client(user: str = "postgres", **settings: str) -> Client:
+        client = Client(catalog.connect(user, database, settings))
+        opened.append(client)
+        return client
+
+    yield open_client
+    for client in opened:
+        client.session.close()
+
+
+@pytest.fixture
+def client(connect: Callable[..., Client]) -> Client:
+    """A client logged in as the owner of the test's database."""
+    return connect()
+
+
+@pytest.fixture
+def other(connect: Callable[..., Client]) -> Client:
+    """A second client beside `client`."""
+    return connect()
+
+
+@pytest.fixture
+def reader(client: Client, connect: Callable[..., Client]) -> Client:
+    """A client whose role owns nothing."""
+    name = f"reader_{next(_numbers)}"
+    client.run(f"CREATE ROLE {name} LOGIN")
+    return connect(name)
