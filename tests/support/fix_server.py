@@ -3,7 +3,7 @@
 import itertools
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -26,6 +26,18 @@ def pytest_report_header() -> list[str]:
     ).stdout.strip()
     java = shutil.which("java")
     return [f"oracle: {version}", f"java: {java or 'the one of the JDK wheel'}"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Show what the shared gateway logged during a test that fails."""
+    process = getattr(item, "funcargs", {}).get("gateway_process")
+    start = len(process.log) if process is not None else 0
+    try:
+        return (yield)
+    finally:
+        if process is not None:
+            item.add_report_section("call", "gateway log", "".join(process.log[start:]))
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,25 @@ def run(
     stdin: str | None = None,
     timeout_s: float = 240.0,
     directory: Path | None = None,
+    merged: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program against a server, given as libpq's environment variables; stderr is apart."""
+    """Run a program against a server, given as libpq's environment variables.
+
+    Args:
+        name: Name of the program.
+        arguments: Its arguments.
+        server: Variables that name the server.
+        stdin: What it reads.
+        timeout_s: How long it may run.
+        directory: Where it runs.
+        merged: Let standard error follow standard output into one stream.
+    """
     return subprocess.run(
         [program(name), *arguments],
         env=environment(**server),
         input=stdin if stdin is not None else "",
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if merged else subprocess.PIPE,
         text=True,
         encoding="utf-8",
         timeout=timeout_s,

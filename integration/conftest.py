@@ -1,0 +1,12 @@
+"""The plugins of the integration tests, which run real client programs against the gateway."""
+
+import pytest
+
+pytest_plugins = ["tests.support.fix_server"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything here as an integration test."""
+    for item in items:
+        if "integration" in item.path.parts:
+            item.add_marker(pytest.mark.integration)

@@ -1,0 +1,366 @@
+"""Dialogues of messages: the gateway answers each message as PostgreSQL does.
+
+Both answers are written as traces in regress mode and compared as text.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from pgwire_gateway.message_trace import MessageTrace
+from pgwire_gateway.messages import (
+    BackendMessage,
+    Bind,
+    Close,
+    CopyData,
+    CopyDone,
+    CopyFail,
+    Describe,
+    Execute,
+    Flush,
+    FrontendMessage,
+    NoticeResponse,
+    ObjectKind,
+    ParameterStatus,
+    Parse,
+    Query,
+    Sync,
+)
+from tests.support.fix_server import Pair
+from tests.support.servers import Address
+from tests.support.wire_client import ConnectionClosedError, WireClient
+
+pytestmark = pytest.mark.server
+
+STATEMENT, PORTAL = ObjectKind.STATEMENT, ObjectKind.PORTAL
+
+SCHEMA = """
+DROP SCHEMA IF EXISTS dialogues CASCADE; CREATE SCHEMA dialogues; SET search_path = dialogues;
+CREATE TABLE t (id integer PRIMARY KEY, v varchar(20), n numeric(8,2));
+INSERT INTO t VALUES (1, 'one', 1.5), (2, 'two', NULL), (3, NULL, 3),
+    (4, 'four', -4.25), (5, '', 0);
+CREATE TABLE logs (line text);
+"""
+
+SELECT_ALL = "SELECT id, v, n FROM t ORDER BY id"
+SELECT_ONE = "SELECT v, n FROM t WHERE id = $1"
+
+# Where in the server's source an error was raised: no client depends on it.
+SOURCE = re.compile(r' [FLR] "SSSS"')
+LENGTH = re.compile(r"^B\t\d+\t(ErrorResponse|NoticeResponse)", re.MULTILINE)
+
+
+def wire(server: Address, database: str) -> WireClient:
+    address = f"{server.host}/.s.PGSQL.{server.port}" if server.host[0] == "/" else None
+    return WireClient.connect(
+        address or (server.host, server.port),
+        {"user": "postgres", "database": database, "TimeZone": "UTC"},
+        timeout_s=120.0,
+    )
+
+
+def trace(messages: list[BackendMessage]) -> str:
+    stream = io.StringIO()
+    tracer = MessageTrace(stream, regress=True, timestamps=False)
+    for message in messages:
+        tracer.backend(message)
+    return LENGTH.sub(r"B\tNN\t\1", SOURCE.sub("", stream.getvalue()))
+
+
+@pytest.fixture
+def clients(shared_pair: Pair) -> Iterator[tuple[WireClient, WireClient]]:
+    """A raw connection to PostgreSQL and one to the gateway, on equal tables."""
+    plain = wire(shared_pair.plain, shared_pair.database)
+    gateway = wire(shared_pair.gateway, shared_pair.database)
+    with plain, gateway:
+        for client in (plain, gateway):
+            client.query("SET client_min_messages = error")
+            messages = client.query(SCHEMA)
+            assert "ErrorResponse" not in trace(messages), trace(messages)
+            client.query("SET client_min_messages = notice")
+        yield plain, gateway
+
+
+def bind(*values: str | None, portal: str = "", statement: str = "", results=()) -> Bind:
+    encoded = tuple(None if value is None else value.encode() for value in values)
+    return Bind(portal, statement, (), encoded, tuple(results))
+
+
+DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
+    "one_statement_unnamed": [
+        [Parse("", SELECT_ALL), bind(), Describe(PORTAL), Execute(), Sync()],
+    ],
+    "named_statement_is_bound_again_and_again": [
+        [Parse("s", SELECT_ONE), Describe(STATEMENT, "s"), Sync()],
+        [bind("1", statement="s"), Execute(), Sync()],
+        [bind("4", statement="s"), Execute(), bind("99", statement="s"), Execute(), Sync()],
+        [Close(STATEMENT, "s"), Sync()],
+        [bind("1", statement="s"), Execute(), Sync()],
+    ],
+    "parameter_types_are_inferred": [
+        [Parse("a", "SELECT id FROM t WHERE n > $1 AND v = $2"), Describe(STATEMENT, "a"), Sync()],
+        [Parse("b", "INSERT INTO t VALUES ($1, $2, $3)"), Describe(STATEMENT, "b"), Sync()],
+        [Parse("c", "SELECT $1::date + $2"), Describe(STATEMENT, "c"), Sync()],
+        [Parse("d", "SELECT $1 || v FROM t", (25,)), Describe(STATEMENT, "d"), Sync()],
+        [Parse("e", "SELECT $1"), Describe(STATEMENT, "e"), Sync()],
+        [Parse("f", "SELECT $2 + 1 FROM t"), Describe(STATEMENT, "f"), Sync()],
+    ],
+    "null_parameters": [
+        [Parse("", SELECT_ONE), bind(None), Execute(), Sync()],
+        [Parse("", "SELECT coalesce($1, v) FROM t WHERE id = 1"), bind(None), Execute(), Sync()],
+        [Parse("", "INSERT INTO t VALUES ($1, $2, $3)"), bind("7", None, None), Execute(), Sync()],
+        [Query("SELECT * FROM t WHERE id = 7")],
+    ],
+    "statement_without_rows_has_no_data": [
+        [Parse("", "INSERT INTO logs VALUES ('x')"), Describe(STATEMENT), Sync()],
+        [Parse("p", "UPDATE t SET v = 'u' WHERE id = 1"), bind(statement="p"), Sync()],
+        [bind(statement="p", portal="q"), Describe(PORTAL, "q"), Sync()],
+        [Parse("", ""), bind(), Describe(PORTAL), Execute(), Sync()],
+        [Parse("", "SET application_name = 'x'"), bind(), Describe(PORTAL), Execute(), Sync()],
+    ],
+    "describe_executes_nothing": [
+        [Parse("i", "INSERT INTO logs VALUES ('x') RETURNING line"), Describe(STATEMENT, "i")],
+        [bind(statement="i"), Describe(PORTAL), Sync()],
+        [Query("SELECT count(*) FROM logs")],
+    ],
+    "row_limit_suspends_the_portal": [
+        [Query("BEGIN")],
+        [Parse("", SELECT_ALL), bind(portal="p"), Execute("p", 2), Sync()],
+        [Execute("p", 2), Sync()],
+        [Execute("p", 2), Sync()],
+        [Execute("p", 2), Sync()],
+        [Query("COMMIT")],
+        [Execute("p", 2), Sync()],
+    ],
+    "row_limit_equal_to_the_rows": [
+        [Query("BEGIN")],
+        [Parse("", SELECT_ALL), bind(portal="p"), Execute("p", 5), Execute("p", 5), Sync()],
+        [Query("ROLLBACK")],
+    ],
+    "several_portals_take_turns": [
+        [Query("BEGIN")],
+        [Parse("s", SELECT_ALL), bind(portal="a", statement="s"), bind(portal="b", statement="s")],
+        [Execute("a", 2), Execute("b", 1), Execute("a", 2), Execute("b", 3), Sync()],
+        [Close(PORTAL, "a"), Execute("b", 1), Execute("a", 1), Sync()],
+        [Query("ROLLBACK")],
+    ],
+    "portal_ends_with_the_transaction": [
+        [Parse("", SELECT_ALL), bind(portal="p"), Execute("p", 1), Sync()],
+        [Execute("p", 1), Sync()],
+    ],
+    "returning_with_a_row_limit_writes_all_rows": [
+        [Query("BEGIN")],
+        [Parse("", "UPDATE t SET n = 0 WHERE id < 3 RETURNING id"), bind(), Execute("", 1)],
+        [Execute("", 0), Sync()],
+        [Query("SELECT count(*) FROM t WHERE n = 0")],
+        [Query("ROLLBACK")],
+    ],
+    "after_an_error_all_is_skipped_until_sync": [
+        [
+            Parse("", "SELECT nothing FROM t"),
+            bind(),
+            Describe(PORTAL),
+            Execute(),
+            Parse("", "INSERT INTO logs VALUES ('skipped')"),
+            bind(),
+            Execute(),
+            Sync(),
+        ],
+        [Query("SELECT count(*) FROM logs")],
+        [Parse("", "SELECT 1 / (id - 1) FROM t"), bind(), Execute(), Execute(), Sync()],
+        [Query("SELECT 1")],
+    ],
+    "messages_up_to_sync_are_one_transaction": [
+        [
+            Parse("", "INSERT INTO logs VALUES ('kept?')"),
+            bind(),
+            Execute(),
+            Parse("", "SELECT 1 / (id - 1) FROM t"),
+            bind(),
+            Execute(),
+            Sync(),
+        ],
+        [Query("SELECT count(*) FROM logs")],
+    ],
+    "error_in_a_transaction": [
+        [Query("BEGIN")],
+        [Parse("", "SELECT 1 / (id - 1) FROM t"), bind(), Execute(), Sync()],
+        [Parse("", SELECT_ALL), Sync()],
+        [Query("ROLLBACK")],
+    ],
+    "what_does_not_exist": [
+        [Describe(STATEMENT, "none"), Sync()],
+        [Describe(PORTAL, "none"), Sync()],
+        [Execute("none"), Sync()],
+        [bind(statement="none"), Sync()],
+        [Close(STATEMENT, "none"), Close(PORTAL, "none"), Sync()],
+    ],
+    "names_that_are_taken": [
+        [Parse("s", "SELECT 1"), Sync()],
+        [Parse("s", "SELECT 2"), Sync()],
+        [Query("BEGIN")],
+        [bind(portal="p", statement="s"), bind(portal="p", statement="s"), Sync()],
+        [Query("ROLLBACK")],
+    ],
+    "wrong_numbers_of_parameters_and_formats": [
+        [Parse("s", SELECT_ONE), Sync()],
+        [bind(statement="s"), Sync()],
+        [bind("1", "2", statement="s"), Sync()],
+        [Bind("", "s", (0, 0), (b"1",)), Sync()],
+        [Bind("", "s", (), (b"1",), (0, 0, 0)), Execute(), Sync()],
+        [Bind("", "s", (7,), (b"1",)), Sync()],
+    ],
+    "parameters_that_do_not_fit": [
+        [Parse("s", SELECT_ONE), bind("x", statement="s"), Execute(), Sync()],
+        [Bind("", "s", (1,), (b"\x00\x01",)), Execute(), Sync()],
+        [bind("99999999999", statement="s"), Execute(), Sync()],
+        [Parse("", "INSERT INTO t VALUES ($1, $2)"), bind("9", "x" * 30), Execute(), Sync()],
+    ],
+    "binary_parameters_and_results": [
+        [
+            Parse("s", "SELECT id, v, n FROM t WHERE id = $1 OR v = $2 ORDER BY id"),
+            Bind("", "s", (1,), (b"\x00\x00\x00\x01", b"four"), (1,)),
+            Execute(),
+            Sync(),
+        ],
+        [Bind("", "s", (1, 0), (b"\x00\x00\x00\x02", b"x"), (0, 1, 0)), Execute(), Sync()],
+        [Bind("", "s", (0, 1), (b"2", b"x"), (1, 1, 1)), Describe(PORTAL), Execute(), Sync()],
+    ],
+    "several_statements_are_not_prepared": [
+        [Parse("", "SELECT 1; SELECT 2"), Sync()],
+        [Parse("", "SELECT id FROM t; SELECT 2"), Sync()],
+    ],
+    "transaction_by_extended_query": [
+        [Parse("", "BEGIN"), bind(), Execute(), Sync()],
+        [Parse("", "INSERT INTO logs VALUES ('in')"), bind(), Execute(), Sync()],
+        [Parse("", "COMMIT"), bind(), Execute(), Sync()],
+        [Query("SELECT line FROM logs")],
+    ],
+    "simple_query_answers_each_statement": [
+        [Query("SELECT id FROM t WHERE id = 1; INSERT INTO logs VALUES ('a'); SELECT 'x' AS y")],
+        [Query("")],
+        [Query(" ; ;")],
+        [Query("BEGIN; SELECT 1 / 0; SELECT 2")],
+        [Query("SELECT 3")],
+        [Query("ROLLBACK")],
+    ],
+    "simple_query_closes_the_unnamed_portal": [
+        [Query("BEGIN")],
+        [Parse("", SELECT_ALL), bind(), Execute("", 1), Sync()],
+        [Query("SELECT 1")],
+        [Execute("", 1), Sync()],
+        [Query("ROLLBACK")],
+    ],
+    "copy_in": [
+        [Query("COPY logs FROM STDIN"), CopyData(b"a\nb"), CopyData(b"c\n\\.\n"), CopyDone()],
+        [Query("SELECT line FROM logs ORDER BY line")],
+        [Query("COPY logs FROM STDIN"), CopyData(b"lost\n"), CopyFail("given up")],
+        [Query("COPY t FROM STDIN"), CopyData(b"9\tx\n"), CopyDone()],
+        [Query("SELECT count(*) FROM logs")],
+    ],
+    "copy_out": [
+        [Query("COPY (SELECT id, v, n FROM t ORDER BY id) TO STDOUT")],
+        [Query("COPY (SELECT id FROM t ORDER BY id) TO STDOUT (FORMAT binary)")],
+        [Query("COPY (SELECT 1 / (id - 9) FROM t ORDER BY id) TO STDOUT; SELECT 1")],
+    ],
+    "copy_by_extended_query": [
+        [Parse("", "COPY logs FROM STDIN"), bind(), Describe(PORTAL), Execute()],
+        [CopyData(b"x\n"), CopyDone(), Sync()],
+        [Parse("", "COPY (SELECT 1) TO STDOUT"), bind(), Execute(), Sync()],
+    ],
+    "unknown_statement_position": [
+        [Query("SELECT id FROM t; SELECT nothing FROM t")],
+        [Query("SELECT 'ä', nothing FROM t")],
+    ],
+    "settings_are_reported": [
+        [Query("SET TimeZone = 'Europe/Berlin'"), Query("SET DateStyle = 'German'")],
+        [Query("SET application_name = 'me'; SET client_min_messages = notice")],
+        [Query("BEGIN; SET TimeZone = 'UTC'; ROLLBACK")],
+    ],
+    "notices": [
+        [Query("DROP TABLE IF EXISTS nothing")],
+        [Query("COMMIT")],
+        [Query("CREATE TABLE IF NOT EXISTS t (a integer)")],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", DIALOGUES)
+def test_dialogue_is_the_same_as_with_postgresql(
+    name: str, clients: tuple[WireClient, WireClient]
+) -> None:
+    plain, gateway = clients
+    steps = [message for step in DIALOGUES[name] for message in step]
+    expected, found = _play(plain, steps), _play(gateway, steps)
+    assert found == expected
+
+
+def _play(client: WireClient, messages: list[FrontendMessage | bytes]) -> str:
+    """Send messages one after the other, waiting for ReadyForQuery where one is due."""
+    text = []
+    held: list[FrontendMessage | bytes] = []
+    for message in messages:
+        held.append(message)
+        starts_copy = isinstance(message, Query) and "FROM STDIN" in message.query_string
+        ends_copy = isinstance(message, CopyDone | CopyFail) and isinstance(held[0], Query)
+        if (
+            ends_copy
+            or isinstance(message, Sync)
+            or (isinstance(message, Query) and not starts_copy)
+        ):
+            client.send(*held)
+            held.clear()
+            answers = client.receive_until_ready()
+            # Reported when they change: at once by some servers, before ReadyForQuery by others.
+            reported = [a for a in answers if isinstance(a, ParameterStatus)]
+            others = [a for a in answers if not isinstance(a, ParameterStatus)]
+            text.append(trace([*others[:-1], *sorted(reported, key=str), others[-1]]))
+    assert not held
+    return "\n".join(text)
+
+
+def test_flush_sends_what_is_held(clients: tuple[WireClient, WireClient]) -> None:
+    for client in clients:
+        client.send(Parse("", SELECT_ALL), bind(), Execute("", 1), Flush())
+        answers = client.receive_until(count=4)
+        names = [type(answer).__name__ for answer in answers]
+        assert names == ["ParseComplete", "BindComplete", "DataRow", "PortalSuspended"]
+        client.exchange(Sync())
+
+
+GARBAGE = [
+    b"\x00" * 8,
+    b"Q\xff\xff\xff\xff",
+    b"Q\x00\x00\x00\x03",
+    b"?\x00\x00\x00\x04",
+    b"Q\x00\x00\x00\x05x",
+    b"Q\x00\x00\x00\x06\xff\x00",
+    b"B\x00\x00\x00\x0a\x00\x00\x00\x05\x00\x00",
+    b"d\x00\x00\x00\x05x",
+    b"p\x00\x00\x00\x05\x00",
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=repr)
+def test_garbage_has_the_same_effect_as_on_postgresql(garbage: bytes, shared_pair: Pair) -> None:
+    effects = []
+    for server in (shared_pair.plain, shared_pair.gateway):
+        with wire(server, shared_pair.database) as client:
+            client.send(garbage, Sync())
+            try:
+                effects.append(trace(client.receive_until_ready()))
+            except ConnectionClosedError as closed:
+                effects.append(f"{trace(closed.messages)}closed")
+    assert effects[1] == effects[0]
+    with wire(shared_pair.gateway, shared_pair.database) as client:
+        assert "SELECT 1" in trace(client.query("SELECT 1"))
+
+
+def test_notices_come_before_the_end_of_the_statement(
+    clients: tuple[WireClient, WireClient],
+) -> None:
+    for client in clients:
+        answers = client.query("DROP TABLE IF EXISTS nothing")
+        assert isinstance(answers[0], NoticeResponse)
