@@ -1,24 +1,61 @@
 """The one Spark driver of a gateway: its JVM, its settings and the sessions clients share."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+import logging
+import re
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+
+from catalog import sqlstate
+from pgwire_gateway.spark.errors import SparkError, translate
+from pgwire_gateway.spark.jvm import DriverProcess
+from pgwire_gateway.spark.settings import SessionKind, SparkSettings, driver_conf, session_conf
+
+__all__ = ["SessionKind", "Sessions", "SparkEngine", "SparkSession", "SparkSettings"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_TIME_ZONES = 64
+_KEPT_INDICES = 1000
+_JOB_GROUP = "spark.jobGroup.id"
+# Naming the call site spares Spark a walk over the stack for every RDD it makes.
+_CALL_SITE = {"callSite.short": "statement", "callSite.long": "statement"}
+_POSIX_ZONE = re.compile(r"<([+-]\d\d)(?::?(\d\d))?>.*")
 
 
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """What an operator decides about Spark."""
+class SparkSession:
+    """A session of the JVM with the settings tasks run under."""
 
-    warehouse: str
-    """Directory or URI under which all segments live."""
-    runtime_directory: Path
-    """Local directory for logs, scratch files and the Java launcher."""
-    master: str = "local[*]"
-    conf: Mapping[str, str] = field(default_factory=dict)
-    """Spark settings that override ours."""
-    java_home: Path | None = None
+    def __init__(self, driver: "Driver", java: Any, conf: dict[str, str]) -> None:  # noqa: ANN401
+        self.driver = driver
+        self.java = java
+        """The JVM's SparkSession."""
+        self.conf = conf
+        self._properties = driver.properties({**conf, **_CALL_SITE})
+
+    def enter(self, job_group: str) -> None:
+        """Make this thread's jobs run under the session's settings and in a group to cancel."""
+        local = self.driver.local
+        context = self.driver.context
+        if getattr(local, "session", None) is not self:
+            context.setLocalProperties(self._properties.clone())
+            self.driver.activate(self)
+            local.session = self
+        context.setLocalProperty(_JOB_GROUP, job_group)
+
+    def activate(self) -> None:
+        """Make this the session whose settings the JVM uses for work of this thread."""
+        self.driver.activate(self)
+
+    def sql(self, text: str) -> Any:  # noqa: ANN401 - a Dataset of the JVM
+        """Return the analysed DataFrame of a query."""
+        return self.java.sql(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +68,196 @@ class Sessions:
     large: SparkSession
     """For everything else: generated code, adaptive execution."""
 
+    def of_kind(self, kind: SessionKind) -> SparkSession:
+        """Return the session for a kind of statement."""
+        return self.small if kind is SessionKind.SMALL else self.large
+
+
+class Driver:
+    """One life of the JVM: everything that dies with it."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+        directory = settings.runtime_directory
+        shutil.rmtree(directory / "scratch", ignore_errors=True)
+        self.process = DriverProcess(driver_conf(settings), settings.java_home, directory)
+        self.jvm = self.process.jvm
+        self.local = threading.local()
+        self._indices: dict[int, Any] = {}
+        try:
+            self._sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
+            self._root = self._sessions.builder().getOrCreate()
+        except BaseException:
+            self.process.kill()
+            raise
+        self.context = self._root.sparkContext()
+        self.cores = int(self.context.defaultParallelism())
+        if settings.is_local:
+            self._forget_hadoop_defaults()
+
+    def properties(self, values: dict[str, str]) -> Any:  # noqa: ANN401 - java.util.Properties
+        """Return Java properties."""
+        result = self.jvm.java.util.Properties()
+        for name, value in values.items():
+            result.setProperty(name, value)
+        return result
+
+    def session(self, kind: SessionKind, time_zone: str, **extra: str) -> SparkSession:
+        """Return a new session."""
+        conf = session_conf(self._settings, kind, time_zone) | extra
+        java = self._root.newSession()
+        settings = java.conf()
+        for name, value in conf.items():
+            settings.set(name, value)
+        return SparkSession(self, java, conf)
+
+    def activate(self, session: SparkSession) -> None:
+        """Make a session the active one of this thread in the JVM."""
+        if getattr(self.local, "active", None) is not session:
+            self._sessions.setActiveSession(session.java)
+            self.local.active = session
+
+    def strings(self, values: Sequence[str]) -> Any:  # noqa: ANN401 - an array of the JVM
+        """Return a Java array of strings."""
+        array = self.process.gateway.new_array(self.jvm.java.lang.String, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+    def indices(self, count: int) -> Any:  # noqa: ANN401 - an array of the JVM
+        """Return a Java array of the integers below a number; do not change it."""
+        found = self._indices.get(count)
+        if found is None:
+            found = self.process.gateway.new_array(self.jvm.int, count)
+            for index in range(1, count):
+                found[index] = index
+            if count < _KEPT_INDICES:
+                self._indices[count] = found
+        return found
+
+    def cancel(self, job_group: str) -> None:
+        """Cancel the running jobs of a group, and those it starts later."""
+        self.context.cancelJobGroupAndFutureJobs(job_group)
+
+    def _forget_hadoop_defaults(self) -> None:
+        """Drop a thousand Hadoop defaults that each scan would copy, serialise and ship to its tasks.
+
+        Hadoop's code knows its own defaults; local files need no others. What the operator's files or
+        ``spark.hadoop.*`` set is kept.
+        """
+        # Loading this class adds mapred-default.xml, which would undo what follows.
+        self.jvm.org.apache.hadoop.mapred.JobConf(False)  # noqa: FBT003
+        conf = self.context.hadoopConfiguration()
+        kept: dict[str, str] = {}
+        entries = conf.iterator()
+        while entries.hasNext():
+            entry = entries.next()
+            name = entry.getKey()
+            sources = conf.getPropertySources(name) or []
+            if not any(str(source).endswith("-default.xml") for source in sources):
+                kept[name] = entry.getValue()
+        conf.clear()
+        for name, value in kept.items():
+            conf.set(name, value)
+
 
 class SparkEngine:
     """Starts the JVM once, restarts it when it died, hands out sessions."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self.settings = settings
-        self.generation = 0
+        self._lock = threading.RLock()
+        self._driver: Driver | None = None
+        self._sessions: OrderedDict[str, Sessions] = OrderedDict()
+        self._stopped = False
+
+    @property
+    def driver(self) -> Driver:
+        """The living driver; a dead one is replaced.
+
+        Raises:
+            SparkError: 58000 when Spark cannot be started, 57P01 after stop().
+        """
+        driver = self._driver
+        if driver is not None and driver.process.alive:
+            return driver
+        with self._lock:
+            self.start()
+            if self._driver is None:
+                raise SparkError("Spark has been stopped", sqlstate=sqlstate.ADMIN_SHUTDOWN)
+            return self._driver
 
     def start(self) -> None:
-        """Start the JVM and the Spark context."""
-        raise NotImplementedError
+        """Start the JVM and the Spark context, unless they run."""
+        with self._lock:
+            if self._stopped or (self._driver is not None and self._driver.process.alive):
+                return
+            if self._driver is not None:
+                logger.warning("Spark was lost and is started again")
+                self._driver.process.kill()
+            self._driver = None
+            self._sessions.clear()
+            try:
+                self._driver = Driver(self.settings)
+            except (Py4JError, OSError) as error:
+                raise translate(error) from error
 
     def stop(self) -> None:
         """Stop Spark and end the JVM."""
-        raise NotImplementedError
+        with self._lock:
+            self._stopped = True
+            driver, self._driver = self._driver, None
+            self._sessions.clear()
+        if driver is not None:
+            with suppress(Exception):
+                driver.context.stop()
+            driver.process.close()
+
+    def failed(self, driver: Driver) -> None:
+        """Take note that a driver does not answer; it is ended, and the next use starts another."""
+        with self._lock:
+            if self._driver is driver:
+                driver.process.kill()
 
     def sessions(self, time_zone: str) -> Sessions:
-        """Return the sessions of a time zone (restarts a dead JVM)."""
-        raise NotImplementedError
+        """Return the sessions of a time zone (restarts a dead JVM).
+
+        Raises:
+            SparkError: 22023 for a time zone Spark does not know.
+        """
+        driver = self.driver
+        with self._lock:
+            found = self._sessions.get(time_zone)
+            if found is not None and found.small.driver is driver:
+                self._sessions.move_to_end(time_zone)
+                return found
+            created = self._create(driver, time_zone)
+            self._sessions[time_zone] = created
+            while len(self._sessions) > _MAX_TIME_ZONES:
+                self._sessions.popitem(last=False)
+            return created
+
+    def _create(self, driver: Driver, time_zone: str) -> Sessions:
+        zone = java_time_zone(time_zone)
+        try:
+            small = driver.session(SessionKind.SMALL, zone)
+            large = driver.session(SessionKind.LARGE, zone)
+        except (Py4JError, OSError) as error:
+            failure = translate(error)
+            if failure.sqlstate != sqlstate.INTERNAL_ERROR:
+                raise failure from error
+            raise SparkError(
+                f'time zone "{time_zone}" is not known to Spark',
+                sqlstate=sqlstate.INVALID_PARAMETER_VALUE,
+            ) from error
+        return Sessions(time_zone, small, large)
+
+
+def java_time_zone(name: str) -> str:
+    """Return Java's name of one of PostgreSQL's time zones.
+
+    >>> java_time_zone("Europe/Berlin"), java_time_zone("<+05:30>-05:30"), java_time_zone("<-03>+03")
+    ('Europe/Berlin', '+05:30', '-03:00')
+    """
+    offset = _POSIX_ZONE.fullmatch(name)
+    return f"{offset[1]}:{offset[2] or '00'}" if offset else name

@@ -1,11 +1,32 @@
 """Spark failures as PostgreSQL errors, by Spark's error class."""
 
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
 from catalog import sqlstate
 from catalog.errors import GatewayError
+
+DISK_FULL: Final = "53100"
+OUT_OF_MEMORY: Final = "53200"
+INTERVAL_OVERFLOW: Final = "22015"
+INVALID_REGULAR_EXPRESSION: Final = "2201B"
+UNDEFINED_FILE: Final = "58P01"
 
 
 class SparkError(GatewayError):
     """Spark could not run a statement."""
+
+
+class SparkLostError(SparkError):
+    """The JVM went away while it was needed (57P02); it is started again for the next statement."""
+
+    sqlstate = sqlstate.CRASH_SHUTDOWN
 
 
 class QueryCanceledError(GatewayError):
@@ -14,6 +35,210 @@ class QueryCanceledError(GatewayError):
     sqlstate = sqlstate.QUERY_CANCELED
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What Spark says about a failure."""
+
+    condition: str
+    message: str
+    parameters: Mapping[str, str]
+
+
+_TYPE_NAMES: Final = {
+    "TINYINT": "smallint",
+    "SMALLINT": "smallint",
+    "INT": "integer",
+    "BIGINT": "bigint",
+    "FLOAT": "real",
+    "DOUBLE": "double precision",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp with time zone",
+    "TIMESTAMP_NTZ": "timestamp without time zone",
+}
+_QUOTES: Final = "\"'`"
+_MAX_CAUSES: Final = 20
+
+
+def _type_name(spark: str) -> str:
+    name = spark.strip(_QUOTES)
+    return "numeric" if name.startswith("DECIMAL") else _TYPE_NAMES.get(name, name.lower())
+
+
+def _out_of_range(failure: _Failure) -> str:
+    if "targetType" in failure.parameters:
+        target = _type_name(failure.parameters["targetType"])
+        return "numeric field overflow" if target == "numeric" else f"{target} out of range"
+    text = failure.parameters.get("message", failure.message).lower()
+    for word, name in (("long", "bigint"), ("short", "smallint"), ("byte", "smallint")):
+        if word in text:
+            return f"{name} out of range"
+    value = failure.parameters.get("value1", "")
+    if value.endswith("S"):
+        return "smallint out of range"
+    return "bigint out of range" if value.endswith("L") else "integer out of range"
+
+
+def _invalid_input(failure: _Failure) -> str:
+    target = _type_name(failure.parameters.get("targetType", "unknown"))
+    text = failure.parameters.get("expression", "").strip(_QUOTES)
+    return f'invalid input syntax for type {target}: "{text}"'
+
+
+_MESSAGES: Final[dict[str, tuple[str, str | Callable[[_Failure], str]]]] = {
+    "DIVIDE_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
+    "REMAINDER_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
+    "INTERVAL_DIVIDED_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
+    "ARITHMETIC_OVERFLOW": (sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, _out_of_range),
+    "BINARY_ARITHMETIC_OVERFLOW": (sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, _out_of_range),
+    "CAST_OVERFLOW": (sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, _out_of_range),
+    "NUMERIC_VALUE_OUT_OF_RANGE": (
+        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
+        "value overflows numeric format",
+    ),
+    "NUMERIC_OUT_OF_SUPPORTED_RANGE": (
+        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
+        "value overflows numeric format",
+    ),
+    "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION": (
+        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
+        "value overflows numeric format",
+    ),
+    "SUM_OF_DECIMAL_OVERFLOW": (
+        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
+        "value overflows numeric format",
+    ),
+    "INTERVAL_ARITHMETIC_OVERFLOW": (INTERVAL_OVERFLOW, "interval out of range"),
+    "DATETIME_OVERFLOW": (sqlstate.DATETIME_FIELD_OVERFLOW, "timestamp out of range"),
+    "DATETIME_FIELD_OUT_OF_BOUNDS": (
+        sqlstate.DATETIME_FIELD_OVERFLOW,
+        "date/time field value out of range",
+    ),
+    "CAST_INVALID_INPUT": (sqlstate.INVALID_TEXT_REPRESENTATION, _invalid_input),
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS": (
+        sqlstate.CARDINALITY_VIOLATION,
+        "more than one row returned by a subquery used as an expression",
+    ),
+    "INVALID_REGEXP_REPLACE": (INVALID_REGULAR_EXPRESSION, "invalid regular expression"),
+    "INVALID_PARAMETER_VALUE.PATTERN": (
+        INVALID_REGULAR_EXPRESSION,
+        "invalid regular expression",
+    ),
+    "FAILED_READ_FILE.FILE_NOT_EXIST": (UNDEFINED_FILE, "a data file of the table is missing"),
+    "FAILED_READ_FILE": (sqlstate.IO_ERROR, "could not read a data file of the table"),
+    "PATH_NOT_FOUND": (UNDEFINED_FILE, "a data file of the table is missing"),
+    "TASK_WRITE_FAILED": (sqlstate.IO_ERROR, "could not write a data file"),
+    "SPARK_JOB_CANCELLED": (
+        sqlstate.QUERY_CANCELED,
+        "canceling statement due to user request",
+    ),
+    "CANNOT_BROADCAST_TABLE_OVER_MAX_TABLE_BYTES": (OUT_OF_MEMORY, "out of memory"),
+    "UNABLE_TO_ACQUIRE_MEMORY": (OUT_OF_MEMORY, "out of memory"),
+}
+_TEXTS: Final = (
+    ("No space left on device", DISK_FULL, "could not write: no space left on device"),
+    ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
+    ("java.lang.OutOfMemoryError", OUT_OF_MEMORY, "out of memory"),
+    ("spark.driver.maxResultSize", OUT_OF_MEMORY, "a part of the result exceeds the memory for it"),
+    ("cancelled", sqlstate.QUERY_CANCELED, "canceling statement due to user request"),
+)
+"""Failures Spark gives no class, found by their words."""
+
+_RAISED = "USER_RAISED_EXCEPTION"
+_JSON = re.compile(r"\{.*\}", re.DOTALL)
+
+
 def translate(error: BaseException) -> GatewayError:
-    """Return the PostgreSQL error a failure of pyspark or py4j stands for."""
-    raise NotImplementedError
+    """Return the PostgreSQL error a failure of Spark stands for; Spark's own words are the detail."""
+    if isinstance(error, GatewayError):
+        return error
+    if isinstance(error, Py4JJavaError):
+        try:
+            return _java_error(error)
+        except (Py4JError, OSError):
+            return _lost(error)
+    if isinstance(error, (Py4JNetworkError, Py4JError, OSError, EOFError)):
+        return _lost(error)
+    return SparkError("Spark failed", sqlstate=sqlstate.INTERNAL_ERROR, detail=repr(error))
+
+
+def _lost(error: BaseException) -> SparkLostError:
+    return SparkLostError(
+        "terminating the statement because Spark was lost",
+        detail=str(error) or type(error).__name__,
+        hint="Spark is being restarted; repeat the statement in a moment.",
+    )
+
+
+def _java_error(error: Py4JJavaError) -> GatewayError:
+    failures = list(_failures(error))
+    for failure in failures:
+        if _RAISED in failure.condition:
+            return _raised(failure)
+    for failure in failures:
+        known = _known(failure)
+        if known is not None:
+            return known
+    text = "\n".join(failure.message for failure in failures)
+    for words, code, message in _TEXTS:
+        if words in text:
+            kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
+            return kind(message, sqlstate=code, detail=text[:_DETAIL])
+    if "stopped SparkContext" in text:
+        return _lost(error)
+    condition = next((failure.condition for failure in failures if failure.condition), "")
+    return SparkError(
+        "Spark could not run the statement",
+        sqlstate=sqlstate.INTERNAL_ERROR,
+        detail=f"{condition} {text}".strip()[:_DETAIL],
+    )
+
+
+_DETAIL: Final = 2000
+
+
+def _known(failure: _Failure) -> GatewayError | None:
+    condition = failure.condition
+    entry = _MESSAGES.get(condition) or _MESSAGES.get(condition.partition(".")[0])
+    if entry is None:
+        return None
+    code, message = entry
+    text = message if isinstance(message, str) else message(failure)
+    kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
+    return kind(text, sqlstate=code, detail=f"{condition}: {failure.message}"[:_DETAIL])
+
+
+def _raised(failure: _Failure) -> GatewayError:
+    """Return the error that compiled SQL raised itself, as JSON with a SQLSTATE and a message."""
+    text = failure.parameters.get("errorMessage", failure.message)
+    found = _JSON.search(text)
+    if found:
+        with suppress(ValueError, KeyError, TypeError):
+            fields = json.loads(found[0])
+            return SparkError(
+                str(fields["message"]),
+                sqlstate=str(fields["sqlstate"]),
+                detail=fields.get("detail"),
+                hint=fields.get("hint"),
+            )
+    return SparkError(text, sqlstate=sqlstate.INTERNAL_ERROR)
+
+
+def _failures(error: Py4JJavaError) -> Iterator[_Failure]:
+    """Yield the exception and its causes, outermost first."""
+    throwable: Any = error.java_exception
+    for _ in range(_MAX_CAUSES):
+        if throwable is None:
+            return
+        condition, parameters = _error_class(throwable)
+        yield _Failure(condition, throwable.toString() or "", parameters)
+        throwable = throwable.getCause()
+
+
+def _error_class(throwable: Any) -> tuple[str, dict[str, str]]:  # noqa: ANN401 - Py4J is untyped
+    try:
+        return throwable.getCondition() or "", dict(throwable.getMessageParameters() or {})
+    except Py4JNetworkError:
+        raise
+    except Py4JError:  # no SparkThrowable: it has no such methods
+        return "", {}

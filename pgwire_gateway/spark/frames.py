@@ -1,0 +1,142 @@
+"""DataFrames over segments and tails: files listed once, schemas given, no job started."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from catalog.model import Segment, TableSnapshot
+from pgwire_gateway.spark.arrow_schemas import arrow_schema
+from pgwire_gateway.spark.engine import Driver, SessionKind, SparkSession
+from pgwire_gateway.spark.layouts import Layout
+from pgwire_gateway.spark.warehouse import Warehouse
+
+PART_BYTES: Final = 24 << 20
+"""How much of a result one task may hold in memory."""
+MAX_PART_ROWS: Final = 262_144
+_MIN_SPLIT: Final = 64 << 10
+_MAX_SPLIT: Final = 128 << 20
+_MAX_FRAMES: Final = 512
+
+Frame = Any
+"""A Dataset of the JVM."""
+
+
+class Frames:
+    """Makes DataFrames for one driver and remembers those over files."""
+
+    def __init__(self, driver: Driver, warehouse: Warehouse) -> None:
+        self._driver = driver
+        self._warehouse = warehouse
+        self._lock = threading.Lock()
+        self._files: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
+        self._readers: dict[int, SparkSession] = {}
+        self._value_bytes: OrderedDict[str, int] = OrderedDict()
+        self._small = driver.session(SessionKind.SMALL, "UTC")
+        self._json: dict[str, str] = {}
+
+    def row_bytes(self, snapshot: TableSnapshot) -> int:
+        """Return how large a row version of a table is in memory on average."""
+        rows = sum(segment.rows for segment in snapshot.segments)
+        total = sum(self._segment_bytes(segment) for segment in snapshot.segments)
+        return max(total // rows, 8 * len(snapshot.table.columns)) if rows else 256
+
+    def segments(
+        self, layout: Layout, segments: Sequence[Segment], kind: SessionKind
+    ) -> list[Frame]:
+        """Return frames whose union is the rows of the segments, in the columns of relations."""
+        groups: dict[tuple[int, ...], list[Segment]] = {}
+        for segment in segments:
+            groups.setdefault(segment.attnums, []).append(segment)
+        return [self._read(layout, attnums, members, kind) for attnums, members in groups.items()]
+
+    def local(self, layout: Layout, rows: pa.Table, kind: SessionKind) -> Frame:
+        """Return the frame of rows held in memory: a local relation, made without a job."""
+        session = self.reader(kind, _MAX_SPLIT)
+        session.activate()
+        schema = self._schema(layout)
+        table = rows.select(list(layout.names)).cast(arrow_schema(schema)).combine_chunks()
+        jvm = self._driver.jvm
+        batches = jvm.java.util.ArrayList()
+        for batch in table.to_batches():
+            batches.add(batch.serialize().to_pybytes())
+        iterator = jvm.scala.jdk.javaapi.CollectionConverters.asScala(batches.iterator())
+        return jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toDataFrame(
+            iterator, schema, session.java
+        )
+
+    def union(self, frames: Iterable[Frame]) -> Frame:
+        """Return all rows of one or more frames."""
+        first, *others = frames
+        for other in others:
+            first = first.union(other)
+        return first
+
+    def reader(self, kind: SessionKind, split_bytes: int) -> SparkSession:
+        """Return the session whose settings decide how files are divided among tasks."""
+        if kind is SessionKind.SMALL:
+            return self._small
+        with self._lock:
+            reader = self._readers.get(split_bytes)
+            if reader is None:
+                extra = {
+                    "spark.sql.files.maxPartitionBytes": str(split_bytes),
+                    "spark.sql.files.openCostInBytes": str(max(split_bytes // 8, 4096)),
+                }
+                reader = self._driver.session(SessionKind.LARGE, "UTC", **extra)
+                self._readers[split_bytes] = reader
+        return reader
+
+    def _read(
+        self, layout: Layout, attnums: tuple[int, ...], segments: list[Segment], kind: SessionKind
+    ) -> Frame:
+        paths = [self._warehouse.path(segment) for segment in segments]
+        key = (layout, attnums, tuple(paths), kind)
+        with self._lock:
+            frame = self._files.get(key)
+            if frame is not None:
+                self._files.move_to_end(key)
+                return frame
+        session = self.reader(kind, self._split(segments))
+        session.activate()
+        reader = session.java.read().schema(layout.file_ddl(attnums))
+        frame = reader.parquet(self._strings(paths))
+        frame = frame.selectExpr(self._strings(layout.from_files(attnums)))
+        with self._lock:
+            self._files[key] = frame
+            while len(self._files) > _MAX_FRAMES:
+                self._files.popitem(last=False)
+        return frame
+
+    def _split(self, segments: list[Segment]) -> int:
+        """Return how many bytes of files a task reads, so that its rows fit in memory decoded."""
+        rows = sum(segment.rows for segment in segments) or 1
+        size = sum(segment.size_bytes for segment in segments)
+        decoded = sum(self._segment_bytes(segment) for segment in segments)
+        part_rows = min(MAX_PART_ROWS, PART_BYTES * rows // max(decoded, 1))
+        split = size * max(part_rows, 1) // rows
+        return min(max(1 << max(split, 1).bit_length(), _MIN_SPLIT), _MAX_SPLIT)
+
+    def _segment_bytes(self, segment: Segment) -> int:
+        with self._lock:
+            known = self._value_bytes.get(segment.path)
+        if known is None:
+            known = self._warehouse.value_bytes(segment)
+            with self._lock:
+                self._value_bytes[segment.path] = known
+                while len(self._value_bytes) > 8 * _MAX_FRAMES:
+                    self._value_bytes.popitem(last=False)
+        return known
+
+    def _schema(self, layout: Layout) -> str:
+        ddl = layout.relation_ddl()
+        schema = self._json.get(ddl)
+        if schema is None:
+            utils = self._driver.jvm.org.apache.spark.sql.api.python.PythonSQLUtils
+            schema = self._json[ddl] = str(utils.ddlToJson(ddl))
+        return schema
+
+    def _strings(self, values: Sequence[str]) -> Any:  # noqa: ANN401 - an array of the JVM
+        return self._driver.strings(values)

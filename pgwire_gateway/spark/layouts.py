@@ -1,0 +1,75 @@
+"""How row versions lie in data files, and how files become the columns compiled SQL reads."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from catalog.model import Column, JournalTable
+from pgwire_gateway.spark.literals import storage_literal
+from rewrite.dialect.type_mapping import storage_type
+
+VERSION: Final = "version_number"
+SUBSEQUENT: Final = "subsequent_version_number"
+IDENTITY: Final = "row_identity"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of one journal's row versions, live ones only."""
+
+    columns: tuple[Column, ...]
+    keyed: bool
+
+    @classmethod
+    def of(cls, table: JournalTable) -> "Layout":
+        """Return the layout of a table as it is defined now."""
+        return cls(table.columns, bool(table.key))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns in relations."""
+        hidden = (VERSION, SUBSEQUENT) if self.keyed else (VERSION, SUBSEQUENT, IDENTITY)
+        return tuple(f"c{column.attnum}" for column in self.columns) + hidden
+
+    def relation_ddl(self) -> str:
+        """Return the schema of relations."""
+        columns = [f"c{column.attnum} {_kind(column)}" for column in self.columns]
+        return ", ".join([*columns, *self._hidden_ddl()])
+
+    def file_ddl(self, attnums: Iterable[int]) -> str:
+        """Return the schema of the files of a segment that has these columns."""
+        present = set(attnums)
+        columns = [
+            f"`{column.storage_name}` {_kind(column)}"
+            for column in self.columns
+            if column.attnum in present
+        ]
+        return ", ".join([*columns, *self._hidden_ddl()])
+
+    def from_files(self, attnums: Iterable[int]) -> list[str]:
+        """Return expressions that turn the columns of files into those of relations."""
+        present = set(attnums)
+        columns = [
+            f"`{column.storage_name}` AS c{column.attnum}"
+            if column.attnum in present
+            else f"{_missing(column)} AS c{column.attnum}"
+            for column in self.columns
+        ]
+        return [*columns, VERSION, SUBSEQUENT, *([] if self.keyed else [IDENTITY])]
+
+    def to_files(self) -> list[str]:
+        """Return expressions that turn the columns of relations into those of files."""
+        columns = [f"c{column.attnum} AS `{column.storage_name}`" for column in self.columns]
+        return [*columns, VERSION, SUBSEQUENT, *([] if self.keyed else [IDENTITY])]
+
+    def _hidden_ddl(self) -> list[str]:
+        hidden = [f"{VERSION} TIMESTAMP", f"{SUBSEQUENT} TIMESTAMP"]
+        return hidden if self.keyed else [*hidden, f"{IDENTITY} BIGINT"]
+
+
+def _kind(column: Column) -> str:
+    return storage_type(column.type_oid, column.typmod)
+
+
+def _missing(column: Column) -> str:
+    return storage_literal(column.missing_value, column.type_oid, column.typmod)

@@ -1,0 +1,116 @@
+"""Spark settings: what every driver gets, and what tells small sessions from large ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """What an operator decides about Spark."""
+
+    warehouse: str
+    """Directory or URI under which all segments live."""
+    runtime_directory: Path
+    """Local directory for logs, scratch files and the Java launcher."""
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings that override ours."""
+    java_home: Path | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether Spark and the warehouse are on this machine."""
+        return self.master.startswith("local") and "://" not in self.warehouse
+
+
+class SessionKind(Enum):
+    """How a statement is executed."""
+
+    SMALL = "small"
+    """Few rows are touched: one task, interpreted expressions, no adaptive execution."""
+    LARGE = "large"
+    """Generated code, adaptive execution, tasks for all cores."""
+
+
+_DRIVER: Final = {
+    "spark.app.name": "pgwire-gateway",
+    "spark.driver.memory": "2g",
+    # A part of a result that exceeds this fails with an error instead of exhausting the JVM.
+    "spark.driver.maxResultSize": "512m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.catalogImplementation": "in-memory",
+    # Broadcasts are closures and settings of a few kilobytes: packing them costs more than it saves.
+    "spark.broadcast.compress": "false",
+    "spark.broadcast.checksum": "false",
+    "spark.locality.wait": "0",
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "1",
+}
+
+# Parallel collection has the cheapest write barriers; point reads and streams both gain by it.
+_JAVA_OPTIONS: Final = "-XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
+
+_SQL: Final = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+_KINDS: Final[Mapping[SessionKind, Mapping[str, str]]] = {
+    SessionKind.SMALL: {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.leafNodeDefaultParallelism": "1",
+        "spark.sql.files.minPartitionNum": "1",
+        "spark.sql.files.maxPartitionBytes": str(2 << 30),
+    },
+    SessionKind.LARGE: {
+        "spark.sql.adaptive.enabled": "true",
+        # Parts of a result pass through the driver one by one, so none may be big.
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "4m",
+        "spark.sql.shuffle.partitions": "64",
+    },
+}
+
+
+def driver_conf(settings: SparkSettings) -> dict[str, str]:
+    """Return the settings the JVM starts with."""
+    scratch = settings.runtime_directory / "scratch"
+    options = settings.conf.get("spark.driver.extraJavaOptions", "")
+    return {
+        **_DRIVER,
+        **_SQL,
+        "spark.master": settings.master,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(settings.runtime_directory / "spark-warehouse"),
+        **settings.conf,
+        "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {options}".strip(),
+    }
+
+
+def session_conf(settings: SparkSettings, kind: SessionKind, time_zone: str) -> dict[str, str]:
+    """Return the SQL settings of one session; tasks need them too."""
+    own = {name: value for name, value in settings.conf.items() if name.startswith("spark.sql.")}
+    return {**_SQL, **_KINDS[kind], **own, "spark.sql.session.timeZone": time_zone}

@@ -1,0 +1,58 @@
+"""One running statement: who runs it may be told by anyone to stop."""
+
+import threading
+import uuid
+from contextlib import suppress
+
+from pgwire_gateway.spark.engine import Driver
+from pgwire_gateway.spark.errors import QueryCanceledError
+
+USER_REQUEST = "canceling statement due to user request"
+
+
+class RunningStatement:
+    """One statement of a session, as seen by those who may cancel it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._message: str | None = None
+        self._job: tuple[Driver, str] | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Tell whether cancel() was called."""
+        return self._message is not None
+
+    def cancel(self, message: str = USER_REQUEST) -> None:
+        """Cancel it, whether it has not started, runs, or is over; callable from any thread."""
+        with self._lock:
+            if self._message is None:
+                self._message = message
+            job = self._job
+        if job is not None:
+            driver, group = job
+            with suppress(Exception):  # a driver that does not answer runs nothing
+                driver.cancel(group)
+
+    def check(self) -> None:
+        """Raise QueryCanceledError (57014) when it was cancelled."""
+        if self._message is not None:
+            raise QueryCanceledError(self._message)
+
+    def begin(self, driver: Driver) -> str:
+        """Return a new job group; jobs started in it are cancelled with the statement.
+
+        Raises:
+            QueryCanceledError: 57014 when it was cancelled already.
+        """
+        group = uuid.uuid4().hex
+        with self._lock:
+            self.check()
+            self._job = (driver, group)
+        return group
+
+    def end(self, group: str) -> None:
+        """Note that the work of a job group is over."""
+        with self._lock:
+            if self._job is not None and self._job[1] == group:
+                self._job = None

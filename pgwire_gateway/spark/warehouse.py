@@ -1,0 +1,103 @@
+"""The directory tree of data files: where segments are staged, moved into place and described.
+
+A segment is a directory of Parquet files. Beside them lies a small description of what the catalog does
+not know: how large the rows are once they are decoded, which bounds the memory of those who read them.
+"""
+
+import json
+import os
+import shutil
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from catalog.model import JournalTable, Segment, SegmentKind
+
+STAGING: Final = "_staging"
+"""Readers ignore names with a leading underscore."""
+_DESCRIPTION: Final = "_description.json"
+_SUFFIX: Final = ".parquet"
+_DECODED_RATIO: Final = 8
+"""How much rows grow when they are decoded, where nothing is known about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSegment:
+    """A segment being written, in a directory readers ignore."""
+
+    root: Path
+    """Directory of everything the write needs."""
+
+    @property
+    def incoming(self) -> Path:
+        """Directory for row versions in the order they arrive."""
+        return self.root / "incoming"
+
+    @property
+    def files(self) -> Path:
+        """Directory that becomes the segment."""
+        return self.root / "segment"
+
+    def discard(self) -> None:
+        """Remove whatever was written; harmless a second time."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+class Warehouse:
+    """The data files of all journals, on a file system of this machine."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root.removeprefix("file://"))
+
+    def stage(self, table: JournalTable) -> StagedSegment:
+        """Create a directory for a new segment of a table."""
+        staged = StagedSegment(self._root / table.location / STAGING / uuid.uuid4().hex)
+        staged.incoming.mkdir(parents=True)
+        return staged
+
+    def install(
+        self, staged: StagedSegment, table: JournalTable, kind: SegmentKind, value_bytes: int
+    ) -> str:
+        """Make a staged segment durable, move it into place and return its path in the warehouse."""
+        for leftover in staged.files.iterdir():
+            if leftover.suffix != _SUFFIX or leftover.name.startswith("."):
+                leftover.unlink()
+        description = staged.files / _DESCRIPTION
+        description.write_text(json.dumps({"value_bytes": value_bytes}), encoding="utf-8")
+        for file in staged.files.iterdir():
+            _sync(file)
+        _sync(staged.files)
+        name = f"{kind.value}-{uuid.uuid4().hex}"
+        location = self._root / table.location
+        staged.files.rename(location / name)
+        for directory in (location, *location.parents):
+            _sync(directory)
+            if directory == self._root:
+                break
+        return f"{table.location}/{name}"
+
+    def path(self, segment: Segment) -> str:
+        """Return the directory of a segment as Spark reads it."""
+        return str(self._root / segment.path)
+
+    def files(self, directory: Path) -> list[Path]:
+        """Return the data files of a directory in the order of their names."""
+        return sorted(file for file in directory.iterdir() if file.suffix == _SUFFIX)
+
+    def value_bytes(self, segment: Segment) -> int:
+        """Return how large the rows of a segment are in memory."""
+        with suppress(OSError, ValueError, KeyError):
+            text = (self._root / segment.path / _DESCRIPTION).read_text(encoding="utf-8")
+            return int(json.loads(text)["value_bytes"])
+        return segment.size_bytes * _DECODED_RATIO
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or the entries of a directory, survive a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
