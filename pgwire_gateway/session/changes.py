@@ -7,7 +7,7 @@ from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import BatchRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.executor import Batches
+from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import pipeline
 from rewrite.command import Command, command

@@ -32,7 +32,7 @@ from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 
 COPY_MESSAGES = frozenset({CopyData, CopyDone, CopyFail, Flush, Sync})

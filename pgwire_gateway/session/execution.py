@@ -12,7 +12,7 @@ from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import LocalRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
-from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.statements import RunningStatement
 
 
 def execute(  # noqa: PLR0913 - a portal has this many parts
@@ -94,7 +94,7 @@ def local(call: Invocation) -> StatementResult:
         )
     else:
         result = catalog.execute(call.statement.text, result_format=code)
-    rows = LocalRows(result)
+    rows = LocalRows(result, call.result_formats)
     if result.columns is None:
         for _ in rows.take(0):
             pass

@@ -5,7 +5,7 @@ from pgwire_gateway.session import reads
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observer
-from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
@@ -36,7 +36,9 @@ def insert(call: Invocation) -> StatementResult:
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: tag)
     columns = field_descriptions(call.columns, call.result_formats)
-    return StatementResult(columns, CatalogRows(rows), lambda _: tag)
+    types = [column.type_oid for column in call.columns]
+    returned = CatalogRows(rows, types, format_codes(call.result_formats, len(types)))
+    return StatementResult(columns, returned, lambda _: tag)
 
 
 def insert_query(call: Invocation) -> StatementResult:

@@ -9,7 +9,7 @@ from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.tree import Node
 
 

@@ -11,7 +11,7 @@ from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.writer import SegmentWriter
 from pgwire_gateway.wire_types.catalog_rows import csv_batches, key_texts, key_values, row_versions
 from pgwire_gateway.wire_types.changed_rows import ChangedRows

@@ -11,7 +11,7 @@ from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.compactor import Compaction
-from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.statements import RunningStatement
 
 
 def vacuum(

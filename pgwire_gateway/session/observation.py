@@ -10,8 +10,9 @@ from catalog.model import Segment, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
 from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.executor import Batches, RunningStatement
+from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.relations import Relation
+from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.tails import StaleTailError, only_version
 from rewrite import sources
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants

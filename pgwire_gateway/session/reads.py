@@ -7,7 +7,7 @@ from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.portals import StatementResult, format_codes
 from pgwire_gateway.session.results import SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.executor import Batches
+from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types import parameters as wire_parameters
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
 from rewrite import pipeline

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from catalog.results import LocalResult, ResultColumn, Row
 from pgwire_gateway.messages.row_data import DataRow, FieldDescription
 from pgwire_gateway.session.portals import format_codes
+from pgwire_gateway.wire_types.mixed_formats import with_binary_columns
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
 
 RUN_ROWS = 500
@@ -33,10 +34,14 @@ def field_descriptions(
 
 
 class CatalogRows:
-    """Rows PostgreSQL evaluated, already in the format asked for."""
+    """Rows PostgreSQL evaluated, in the one format it was asked for."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row], type_oids: Sequence[int], codes: Sequence[int]) -> None:
+        """Take rows that are in the format of all ``codes``, or in text where these differ."""
         self._rows: Iterator[Row] = iter(rows)
+        self._type_oids = type_oids
+        self._codes = codes
+        self._mixed = len(set(codes)) > 1
         self.exhausted = False
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
@@ -45,6 +50,8 @@ class CatalogRows:
             self._rows = iter(list(self._rows))
         rows = islice(self._rows, limit) if limit else self._rows
         while run := list(islice(rows, RUN_ROWS)):
+            if self._mixed:
+                run = with_binary_columns(run, self._type_oids, self._codes)
             yield b"".join(DataRow(tuple(row)).encode() for row in run), len(run)
 
     def close(self) -> None:
@@ -56,8 +63,10 @@ class CatalogRows:
 class LocalRows(CatalogRows):
     """Rows of a statement PostgreSQL is evaluating; its command tag is known after the last one."""
 
-    def __init__(self, result: LocalResult) -> None:
-        super().__init__(result.rows)
+    def __init__(self, result: LocalResult, result_formats: Sequence[int] = ()) -> None:
+        columns = result.columns or ()
+        codes = format_codes(result_formats, len(columns))
+        super().__init__(result.rows, [column.type_oid for column in columns], codes)
         self._result = result
 
     def tag(self, taken: int) -> str:
