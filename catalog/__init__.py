@@ -1,1 +1,1 @@
-"""The brain: a PostgreSQL server that keeps definitions, privileges, transactions and bookkeeping."""
+"""The brain: a PostgreSQL server with definitions, privileges, transactions and bookkeeping."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from catalog import sqlstate
 from catalog.backend import Backend
@@ -60,7 +60,7 @@ class Catalog:
 
     @classmethod
     def open(cls, config: CatalogConfig) -> "Catalog":
-        """Start or reach the server; the bookkeeping of a database is brought up to date on first use.
+        """Start or reach the server; a database's bookkeeping is brought up to date on first use.
 
         Raises:
             GatewayError: 55000 when the directory is in use, or the external server is too old.
@@ -135,7 +135,7 @@ class Catalog:
 
     # sessions -------------------------------------------------------------------------------------
 
-    def connect(
+    def connect(  # noqa: PLR0913 — as many as a StartupMessage has
         self,
         user: str,
         database: str,
@@ -147,8 +147,8 @@ class Catalog:
     ) -> CatalogSession:
         """Open the client's session.
 
-        `settings` and `options` are those of the client's StartupMessage; `credentials` are libpq parameters
-        that log in to an external catalog as the client's role.
+        `settings` and `options` are those of the client's StartupMessage; `credentials` are libpq
+        parameters that log in to an external catalog as the client's role.
 
         Raises:
             CatalogError: 28000, 3D000 … exactly as PostgreSQL reports them.
@@ -190,7 +190,8 @@ class Catalog:
         """Return the databases that have bookkeeping, for background tasks to visit."""
         with self._administrator(MAINTENANCE_DATABASE) as administrator:
             rows = administrator.execute(
-                "SELECT datname FROM pg_database WHERE datallowconn AND NOT datistemplate ORDER BY 1"
+                "SELECT datname FROM pg_database"
+                " WHERE datallowconn AND NOT datistemplate ORDER BY 1"
             ).fetchall()
         return tuple(str(row[0]) for row in rows)
 
@@ -203,24 +204,28 @@ class Catalog:
 
     def _session(self, parameters: Mapping[str, str]) -> CatalogSession:
         backend = Backend(connect(parameters))
+        name = parameters["dbname"]
         try:
-            for attempt in range(2):
-                database = self._database(parameters["dbname"])
-                secret = session_secret(database.secret_key, backend.process_id)
-                session = CatalogSession(backend, secret, database.known)
-                try:
-                    session.definitions()
-                except CatalogError as error:
-                    if attempt or error.sqlstate not in _MISSING_BOOKKEEPING:
-                        raise
-                    with self._lock:
-                        self._databases.pop(parameters["dbname"], None)
-                else:
-                    return session
-            raise AssertionError  # the second attempt has returned or raised
+            session = self._adopted(backend, name)
+            try:
+                session.definitions()
+            except CatalogError as error:
+                if error.sqlstate not in _MISSING_BOOKKEEPING:
+                    raise
+                # The database was dropped and created again since it was adopted.
+                with self._lock:
+                    self._databases.pop(name, None)
+                session = self._adopted(backend, name)
+                session.definitions()
         except BaseException:
             backend.close()
             raise
+        return session
+
+    def _adopted(self, backend: Backend, name: str) -> CatalogSession:
+        database = self._database(name)
+        secret = session_secret(database.secret_key, backend.process_id)
+        return CatalogSession(backend, secret, database.known)
 
     def _database(self, name: str) -> _Database:
         database = self._databases.get(name)
@@ -235,16 +240,15 @@ class Catalog:
         """Bring a database's bookkeeping up to date and read its key."""
         with self._administrator(name) as administrator:
             migrate(administrator)
-            row = administrator.execute("SELECT secret_key FROM pgwire.instance").fetchone()
-        assert row is not None
-        return _Database(secret_key=str(row[0]))
+            ((secret_key,),) = administrator.execute(
+                "SELECT secret_key FROM pgwire.instance"
+            ).fetchall()
+        return _Database(secret_key=str(secret_key))
 
     def _administrator(self, database: str) -> "psycopg.Connection[tuple[object, ...]]":
         try:
-            return psycopg.connect(
-                **{**self._parameters, "dbname": database, "client_encoding": "UTF8"},
-                autocommit=True,
-            )
+            parameters = {**self._parameters, "dbname": database, "client_encoding": "UTF8"}
+            return psycopg.connect(make_conninfo("", **parameters), autocommit=True)
         except psycopg.OperationalError as error:
             raise CatalogUnavailableError(
                 "the catalog cannot be reached", detail=str(error).strip()

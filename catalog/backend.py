@@ -1,19 +1,20 @@
-"""A thin, blocking layer over libpq: pipelines of steps, streamed rows, COPY, notices, cancellation.
+"""A thin, blocking layer over libpq: pipelines, streamed rows, COPY, notices, cancellation.
 
-Knows PostgreSQL's protocol flow and nothing of journals. libpq itself never blocks here: this module waits on
-the socket, so that other threads run meanwhile.
+Knows PostgreSQL's protocol flow and nothing of journals. libpq itself never blocks here: this
+module waits on the socket, so that other threads run meanwhile.
 """
 
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, ParamSpec, TypeVar
 
 from psycopg import OperationalError, pq
+from psycopg.pq.abc import PGconn, PGresult
 
 from catalog import sqlstate
 from catalog.errors import CatalogError, CatalogUnavailableError
 from catalog.results import LocalResult, Notification, ResultColumn, Row
+from catalog.steps import Close, Describe, Execute, Prepare, Query, Step
 
 _FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
 
@@ -80,67 +81,14 @@ _OK: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """Parse, bind and execute without a name."""
-
-    sql: str
-    values: Sequence[bytes | None] = ()
-    parameter_oids: Sequence[int] = ()
-    formats: Sequence[int] = ()
-    result_format: int = 0
-    internal: bool = False
-    """True for our own calls, whose error context is not for clients."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepare:
-    """Parse under a name."""
-
-    name: str
-    sql: str
-    parameter_oids: Sequence[int] = ()
-    internal: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Describe:
-    """Describe a prepared statement."""
-
-    name: str
-    internal: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Execute:
-    """Bind and execute a prepared statement."""
-
-    name: str
-    values: Sequence[bytes | None] = ()
-    formats: Sequence[int] = ()
-    result_format: int = 0
-    internal: bool = False
-
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close a prepared statement; none of that name is no error."""
-
-    name: str
-    internal: bool = False
-
-
-Step = Query | Prepare | Describe | Execute | Close
 
 
 class Backend:
     """One libpq connection."""
 
-    def __init__(self, connection: pq.PGconn) -> None:
+    def __init__(self, connection: PGconn) -> None:
         self._connection = connection
         self._connection.nonblocking = 1
         self._connection.notice_handler = self._on_notice
@@ -191,7 +139,7 @@ class Backend:
 
     # requests -------------------------------------------------------------------------------------
 
-    def run(self, step: Step) -> pq.PGresult:
+    def run(self, step: Step) -> PGresult:
         """Run one step and return its result; raise what the server reports."""
         self._send(step)
         result = self._only_result()
@@ -201,16 +149,16 @@ class Backend:
 
     def run_all(
         self, steps: Sequence[Step], on_success: Callable[[Step], None] | None = None
-    ) -> list[pq.PGresult]:
+    ) -> list[PGresult]:
         """Run steps in one round trip; the first error is raised after the server has recovered.
 
-        Outside a transaction block the steps form one implicit transaction. `on_success` hears of each step
-        that succeeded, also before an error.
+        Outside a transaction block the steps form one implicit transaction. `on_success` hears of
+        each step that succeeded, also before an error.
         """
         connection = self._connection
         connection.enter_pipeline_mode()
-        results: list[pq.PGresult] = []
-        failed: tuple[pq.PGresult, bool] | None = None
+        results: list[PGresult] = []
+        failed: tuple[PGresult, bool] | None = None
         try:
             for step in steps:
                 self._send(step)
@@ -257,7 +205,7 @@ class Backend:
             answer.rows = self._rows(first, answer, step)
         return answer
 
-    def _rows(self, result: pq.PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
+    def _rows(self, result: PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
         finished = False
         try:
             while result is not None:
@@ -276,7 +224,7 @@ class Backend:
                 self._drain()
             self._deliver_notifications()
 
-    def columns(self, result: pq.PGresult) -> tuple[ResultColumn, ...] | None:
+    def columns(self, result: PGresult) -> tuple[ResultColumn, ...] | None:
         """Return the row description of a result, None when it has no columns to return."""
         return tuple(
             ResultColumn(
@@ -292,7 +240,7 @@ class Backend:
 
     # COPY -----------------------------------------------------------------------------------------
 
-    def start_copy(self, sql: str) -> pq.PGresult:
+    def start_copy(self, sql: str) -> PGresult:
         """Run a COPY statement up to the point where data flow."""
         self._connection.send_query(self.encode(sql))
         self._flush()
@@ -389,7 +337,7 @@ class Backend:
                     self.encode(step.sql),
                     list(step.values),
                     list(step.parameter_oids) or None,
-                    _formats(step),
+                    step.value_formats(),
                     step.result_format,
                 )
             case Execute():
@@ -397,7 +345,7 @@ class Backend:
                     connection.send_query_prepared,
                     self.encode(step.name),
                     list(step.values),
-                    _formats(step),
+                    step.value_formats(),
                     step.result_format,
                 )
             case Prepare():
@@ -412,7 +360,7 @@ class Backend:
             case Describe():
                 self._guard(connection.send_describe_prepared, self.encode(step.name))
 
-    def _only_result(self) -> pq.PGresult:
+    def _only_result(self) -> PGresult:
         """Return the result of one step, and pass the end of the step."""
         result = self._fetch()
         if result is None:
@@ -422,7 +370,7 @@ class Backend:
         self._drain()
         return result
 
-    def _fetch(self) -> pq.PGresult | None:
+    def _fetch(self) -> PGresult | None:
         self._flush()
         while self._connection.is_busy():
             self._wait_readable()
@@ -461,7 +409,7 @@ class Backend:
 
     # messages -------------------------------------------------------------------------------------
 
-    def _on_notice(self, result: pq.PGresult) -> None:
+    def _on_notice(self, result: PGresult) -> None:
         # The result is only valid in here.
         self.on_notice(self._fields(result))
 
@@ -471,7 +419,7 @@ class Backend:
                 Notification(found.be_pid, self.decode(found.relname), self.decode(found.extra))
             )
 
-    def _fields(self, result: pq.PGresult) -> dict[str, str]:
+    def _fields(self, result: PGresult) -> dict[str, str]:
         fields = {}
         for field, code in _FIELD_CODES:
             value = result.error_field(field)
@@ -482,7 +430,7 @@ class Backend:
             fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
         return fields
 
-    def _check(self, result: pq.PGresult, *, internal: bool) -> None:
+    def _check(self, result: PGresult, *, internal: bool) -> None:
         if result.status in _OK:
             return
         fields = self._fields(result)
@@ -514,20 +462,12 @@ def error_of(fields: Mapping[str, str]) -> CatalogError:
     )
 
 
-def rows_of(result: pq.PGresult) -> Iterator[Row]:
+def rows_of(result: PGresult) -> Iterator[Row]:
     """Return the rows of a result one by one."""
     get_value = result.get_value
     width = range(result.nfields)
     for i in range(result.ntuples):
         yield [get_value(i, j) for j in width]
-
-
-def _formats(step: Query | Execute) -> list[int] | None:
-    if not step.formats:
-        return None
-    if len(step.formats) == 1:
-        return list(step.formats) * len(step.values)
-    return list(step.formats)
 
 
 def _ignore(_: object) -> None:

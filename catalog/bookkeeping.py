@@ -1,7 +1,7 @@
-"""Calls of the bookkeeping functions on a session's own connection, in the client's own transaction.
+"""Calls of the bookkeeping functions on a session's own connection, in its own transaction.
 
-Every call carries the session's secret as a bind parameter. Calls are prepared once per connection, and
-prepared again when the client has dropped all prepared statements.
+Every call carries the session's secret as a bind parameter. Calls are prepared once per connection,
+and prepared again when the client has dropped all prepared statements.
 """
 
 import hashlib
@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from psycopg import pq
+from psycopg.pq.abc import PGresult
 
-from catalog.backend import Backend, Execute, Prepare, Step
+from catalog.backend import Backend
+from catalog.steps import Execute, Prepare, Step
 
 _TEXT: Final = 25
 _OID_ARRAY: Final = 1028
@@ -93,7 +94,7 @@ class Bookkeeping:
             return [execute]
         return [Prepare(name, sql, oids, internal=True), execute]
 
-    def run_all(self, steps: Sequence[Step]) -> list[pq.PGresult]:
+    def run_all(self, steps: Sequence[Step]) -> list[PGresult]:
         """Run steps in one round trip and remember what has been prepared."""
         return self._backend.run_all(steps, self._note)
 
@@ -107,8 +108,6 @@ class Bookkeeping:
         return value_of(self.run_all(self.steps(function, *values))[-1])
 
 
-def value_of(result: pq.PGresult) -> bytes:
+def value_of(result: PGresult) -> bytes:
     """Return the one value of a result."""
-    value = result.get_value(0, 0)
-    assert value is not None
-    return bytes(value)
+    return bytes(result.get_value(0, 0) or b"")

@@ -1,15 +1,16 @@
 """One catalog connection per client session, logged in as the client's own role.
 
-The methods of :class:`CatalogSession` are the whole surface the gateway uses; each delegates to the module
-that knows its subject. A session belongs to one thread, except :meth:`CatalogSession.cancel`.
+The methods of :class:`CatalogSession` are the whole surface the gateway uses; each delegates to the
+module that knows its subject. A session belongs to one thread, except for its ``cancel``.
 """
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from psycopg.pq.abc import PGresult
 
 from catalog import bookkeeping, describe, sqlstate, tail
-from catalog.backend import Backend, Close, Execute, Prepare, Query, Step
+from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping, array, value_of
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import CatalogError, CatalogUnavailableError
@@ -26,9 +27,7 @@ from catalog.results import (
     SnapshotResult,
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
-
-if TYPE_CHECKING:
-    from psycopg import pq
+from catalog.steps import Close, Execute, Prepare, Query, Step
 
 _FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 
@@ -36,7 +35,7 @@ _FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 class CatalogSession:
     """The client's own PostgreSQL session.
 
-    The unnamed prepared statement is used by other methods too, so that it only lives until the next call.
+    The unnamed prepared statement is used by other methods too: it only lives until the next call.
     """
 
     def __init__(self, backend: Backend, secret: bytes, known: KnownState) -> None:
@@ -99,7 +98,7 @@ class CatalogSession:
         return analysis
 
     def deallocate(self, name: str) -> None:
-        """Close a prepared statement, in a failed transaction too; none of that name is no error."""
+        """Close a prepared statement, also in a failed transaction; a missing one is no error."""
         self._parameter_counts.pop(name, None)
         self._backend.run(Close(name))
 
@@ -228,10 +227,10 @@ class CatalogSession:
         check: str | None = None,
         check_prepared: str | None = None,
     ) -> tuple[dict[int, int], SnapshotResult]:
-        """Lock tables for writing, begin a transaction when idle, and read snapshots after the lock.
+        """Lock tables for writing, beginning a transaction when idle, then read snapshots.
 
-        `command` is named when the transaction is read-only (25006). Returns the version number each table's
-        writes of this statement carry, and the snapshots.
+        `command` is named when the transaction is read-only (25006). Returns the version number
+        each table's writes of this statement carry, and the snapshots.
         """
         began = self._backend.transaction_status == "I"
         before: list[Step] = [Query("BEGIN")] if began else []
@@ -245,7 +244,7 @@ class CatalogSession:
         versions = json.loads(value_of(results[len(before) - 1]))
         return {int(relid): version for relid, version in versions.items()}, snapshot
 
-    def insert_small(
+    def insert_small(  # noqa: PLR0913 — as many as Bind has
         self,
         relid: int,
         sql: str,
@@ -257,10 +256,11 @@ class CatalogSession:
         inline_rows: int,
         prepared: bool = False,
     ) -> tuple[list[Row], LocalResult, CaptureReceipt]:
-        """Lock, run the client's INSERT and capture its rows, in one round trip (BEGIN first when idle).
+        """Lock, run the client's INSERT and capture its rows, in one round trip.
 
-        `sql` is the name of a prepared statement when `prepared` is set. The rows of RETURNING come fully
-        fetched. The caller commits. After an error a transaction begun here is rolled back.
+        `sql` is the name of a prepared statement when `prepared` is set. The rows of RETURNING
+        come fully fetched. Begins a transaction when idle, which the caller commits; after an
+        error it is rolled back here.
         """
         insert: Step = (
             Execute(sql, values, formats, result_format)
@@ -271,10 +271,14 @@ class CatalogSession:
         before: list[Step] = [Query("BEGIN")] if began else []
         before += self._lock_steps([relid], "INSERT")
         try:
-            return tail.insert(self._backend, self._calls, before, insert, relid, inline_rows)
+            results = self._calls.run_all(
+                [*before, insert, *tail.insert_steps(self._calls, relid, inline_rows)]
+            )
         except CatalogError:
             self._undo(began=began)
             raise
+        rows, answer = tail.inserted(self._backend, results[len(before)])
+        return rows, answer, tail.receipt(value_of(results[-1]))
 
     def capture(self, relid: int, inline_rows: int) -> CaptureReceipt:
         """Move rows an INSERT or COPY left in the catalog table to the tail, if they are few."""
@@ -283,7 +287,7 @@ class CatalogSession:
         )
 
     def drain(self, relid: int) -> DrainedRows:
-        """Read the rows capture left in the catalog table; the caller then calls `clear_drained`."""
+        """Read the rows capture left in the catalog table; then call `clear_drained`."""
         return tail.drain(self._backend, self._calls, relid)
 
     def clear_drained(self, relid: int) -> None:
@@ -301,10 +305,19 @@ class CatalogSession:
     ) -> CaptureReceipt:
         """Write row versions to the tail through PostgreSQL's own constraint checks.
 
-        Rows and tombstones list PostgreSQL's text of every live column in attribute-number order, then the
-        row identity (None for keyed tables, or for new rows). All of a statement goes in one call.
+        Rows and tombstones list PostgreSQL's text of every live column in attribute-number order,
+        then the row identity (None for keyed tables, or for new rows). All of a statement goes in
+        one call.
         """
-        return tail.append(self._calls, relid, version, rows, tombstones, check_keys=check_keys)
+        answer = self._calls.call(
+            bookkeeping.APPEND,
+            _number(relid),
+            _number(version),
+            tail.encode_rows(rows),
+            tail.encode_rows(tombstones),
+            b"t" if check_keys else b"f",
+        )
+        return tail.receipt(answer)
 
     def identity_block(self) -> int:
         """Return the first of 2^32 row identities reserved for one bulk write."""
@@ -353,7 +366,7 @@ class CatalogSession:
         self._calls.call(bookkeeping.TRUNCATE, _number(relid))
 
     def pending_keys(self) -> dict[int, tuple[int, ...]]:
-        """Return tables whose new primary key their rows must still be checked for, with the key."""
+        """Return tables whose rows must still be checked for a new primary key, with the key."""
         return {
             relid: tuple(key)
             for relid, key in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
@@ -406,12 +419,12 @@ class CatalogSession:
 
     def _snapshot(
         self, before: list[Step], requests: Sequence[SnapshotRequest]
-    ) -> "tuple[list[pq.PGresult], SnapshotResult]":
+    ) -> tuple[list[PGresult], SnapshotResult]:
         steps = self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
         results = self._calls.run_all([*before, *steps])
         for _ in range(100):
             try:
-                return results, self._known.decode(value_of(results[-1]), requests)
+                return results, self._known.decode(value_of(results[-1]))
             except StaleDefinitionError as stale:
                 self._known.forget(stale.relid)
                 results[-1:] = self._calls.run_all(

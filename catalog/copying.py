@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 
-from psycopg import pq
+from psycopg.pq.abc import PGresult
 
 from catalog.backend import Backend
 
 
-def _formats(result: pq.PGresult) -> tuple[int, ...]:
+def _formats(result: PGresult) -> tuple[int, ...]:
     return tuple(result.fformat(i) for i in range(result.nfields))
 
 
 class CopyIn:
     """A COPY FROM STDIN in progress on the catalog."""
 
-    def __init__(self, backend: Backend, result: pq.PGresult) -> None:
+    def __init__(self, backend: Backend, result: PGresult) -> None:
         self._backend = backend
         self.formats = _formats(result)
         """Format code of each column."""
@@ -37,7 +37,7 @@ class CopyIn:
 class CopyOut:
     """A COPY TO STDOUT in progress on the catalog."""
 
-    def __init__(self, backend: Backend, result: pq.PGresult) -> None:
+    def __init__(self, backend: Backend, result: PGresult) -> None:
         self._backend = backend
         self.formats = _formats(result)
         """Format code of each column."""

@@ -1,4 +1,4 @@
-"""Analyse statements by preparing them on PostgreSQL: types, names, errors and the rewritten parse tree.
+"""Analyse statements by preparing them on PostgreSQL: types, names, errors and the parse tree.
 
 The tree comes as a LOG message of the server, which is asked for just around the Parse message.
 """
@@ -6,11 +6,12 @@ The tree comes as a LOG message of the server, which is asked for just around th
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from psycopg import pq
+from psycopg.pq.abc import PGresult
 
-from catalog.backend import Backend, Describe, Prepare, Step
+from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping
 from catalog.results import Analysis
+from catalog.steps import Describe, Prepare, Step
 
 TREE_MESSAGE: Final = "rewritten parse tree:"
 
@@ -20,7 +21,8 @@ _UTILITY: Final = "QUERY :commandType 6"
 # Local to the transaction, and undone at once: a client's transaction must not see the difference.
 _LISTEN: Final = (
     "SELECT set_config('pgwire.messages', current_setting('client_min_messages'), true),"
-    " set_config('client_min_messages', 'log', true), set_config('debug_print_rewritten', 'on', true)"
+    " set_config('client_min_messages', 'log', true),"
+    " set_config('debug_print_rewritten', 'on', true)"
 )
 _UNLISTEN: Final = (
     "SELECT set_config('debug_print_rewritten', 'off', true),"
@@ -63,7 +65,7 @@ def describe(backend: Backend, name: str) -> Analysis:
     return _analysis(backend, backend.run(Describe(name)), None)
 
 
-def _analysis(backend: Backend, result: pq.PGresult, tree: str | None) -> Analysis:
+def _analysis(backend: Backend, result: PGresult, tree: str | None) -> Analysis:
     return Analysis(
         parameter_oids=tuple(result.param_type(i) for i in range(result.nparams)),
         columns=backend.columns(result) or None,

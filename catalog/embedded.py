@@ -1,8 +1,8 @@
 """Start, locate and stop the embedded PostgreSQL server.
 
-The binaries come from the server wheel. The server listens on a private Unix socket only and runs in its own
-process session, under an unprivileged operating system user when the gateway runs as root, because
-PostgreSQL refuses root. Knows nothing of databases, roles or the bookkeeping schema.
+The binaries come from the server wheel. The server listens on a private Unix socket only and runs
+in its own process session, under an unprivileged operating system user when the gateway runs as
+root, because PostgreSQL refuses root. Knows nothing of databases, roles or the bookkeeping schema.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ PORT: Final = 5432
 """Only names the socket file."""
 
 _SYSTEM_USER: Final = "pgserver"
-"""Operating system account of the server when the gateway is root; the name the server wheel uses."""
+"""Operating system account of the server when the gateway is root; named as the wheel does."""
 
 _LONGEST_SOCKET_DIR: Final = 100 - len(f"/.s.PGSQL.{PORT}.lock")
 """sockaddr_un holds 108 bytes on Linux and 104 on others."""
@@ -46,7 +46,7 @@ _SETTINGS: Final = {
     "max_connections": "200",
     "max_wal_size": "4GB",
     "synchronous_commit": "on",
-    # LOG messages carry parse trees (see catalog.describe); they are for the gateway, not for the log.
+    # LOG messages carry parse trees (see catalog.describe), which are not for the log.
     "log_min_messages": "fatal",
     "log_timezone": "UTC",
     "timezone": "UTC",
@@ -59,10 +59,11 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """Operating system user the server runs as."""
+    """Operating system user the server runs as; without values it is our own."""
 
-    uid: int
-    gid: int
+    uid: int | None = None
+    gid: int | None = None
+    other_groups: tuple[int, ...] | None = None
 
 
 class EmbeddedServer:
@@ -72,7 +73,7 @@ class EmbeddedServer:
         self._root = data_dir.expanduser().resolve()
         self._data = self._root / "catalog"
         self._log = self._root / "catalog.log"
-        self._account: _Account | None = None
+        self._account = _Account()
         self._lock: io.TextIOWrapper | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket_dir: Path | None = None
@@ -99,7 +100,7 @@ class EmbeddedServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the server, creating its files first when there are none; nothing to do when it runs.
+        """Start the server, creating its files when there are none; do nothing when it runs.
 
         Raises:
             GatewayError: 55000 when another gateway uses the directory.
@@ -161,12 +162,11 @@ class EmbeddedServer:
         self._lock = lock
 
     def _create(self) -> None:
-        """Run initdb beside the final place, so that a half-made directory is never taken for a server."""
+        """Run initdb beside the final place: a half-made directory is never taken for a server."""
         new = self._data.with_name("catalog.new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
-        if self._account is not None:
-            os.chown(new, self._account.uid, self._account.gid)
+        self._give(new)
         self._run(
             "initdb",
             f"--pgdata={new}",
@@ -182,7 +182,7 @@ class EmbeddedServer:
         new.rename(self._data)
 
     def _stop_leftover(self) -> None:
-        """Stop the server a killed gateway left behind: its sessions hold locks nobody will release."""
+        """Stop the server a killed gateway left behind: its sessions hold locks for nobody."""
         if not (self._data / "postmaster.pid").exists():
             return
         for mode, timeout_s in (("fast", 5), ("immediate", 10)):
@@ -207,16 +207,25 @@ class EmbeddedServer:
         if len(os.fsencode(directory)) > _LONGEST_SOCKET_DIR:
             digest = hashlib.sha256(os.fsencode(self._root)).hexdigest()[:12]
             runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-            parent = runtime if self._account is None and os.path.isdir(runtime) else None
+            parent = (
+                runtime
+                if self._account.uid is None and runtime and Path(runtime).is_dir()
+                else None
+            )
             directory = Path(tempfile.mkdtemp(prefix=f"pgwire-{digest}-", dir=parent))
         directory.mkdir(mode=0o700, exist_ok=True)
         directory.chmod(0o700)
         _let_through(directory, self._account)
-        if self._account is not None:
-            os.chown(directory, self._account.uid, self._account.gid)
+        self._give(directory)
         return directory
 
+    def _give(self, directory: Path) -> None:
+        """Make the server's account the owner of a directory."""
+        if self._account.uid is not None and self._account.gid is not None:
+            os.chown(directory, self._account.uid, self._account.gid)
+
     def _launch(self) -> None:
+        account = self._account
         command = [str(_bin_dir() / "postgres"), "-D", str(self._data), "-k", self.host]
         for name, value in {**_SETTINGS, "port": str(PORT)}.items():
             command += ["-c", f"{name}={value}"]
@@ -225,7 +234,7 @@ class EmbeddedServer:
         while True:
             with self._log.open("ab") as log:
                 start_of_output = log.tell()
-                self._process = subprocess.Popen(
+                self._process = subprocess.Popen(  # noqa: S603 — our own program
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -233,9 +242,11 @@ class EmbeddedServer:
                     cwd="/",
                     env=_environment(),
                     start_new_session=True,
-                    **self._as_account(),
+                    user=account.uid,
+                    group=account.gid,
+                    extra_groups=account.other_groups,
                 )
-            if self._wait_ready(deadline):
+            if self._wait_ready(self._process, deadline):
                 return
             output = self._log.read_bytes()[start_of_output:].decode("utf-8", "replace")
             if "shared memory" not in output or time.monotonic() > deadline:
@@ -245,28 +256,28 @@ class EmbeddedServer:
                 )
             time.sleep(0.2)
 
-    def _wait_ready(self, deadline: float) -> bool:
+    def _wait_ready(self, process: "subprocess.Popen[bytes]", deadline: float) -> bool:
         """Wait until the postmaster's status line says ready; False when it ended."""
-        assert self._process is not None
         pid_file = self._data / "postmaster.pid"
         while time.monotonic() < deadline:
-            if self._process.poll() is not None:
+            if process.poll() is not None:
                 return False
             with contextlib.suppress(OSError):
                 lines = pid_file.read_text().splitlines()
                 if (
                     len(lines) >= 8
-                    and lines[0].strip() == str(self._process.pid)
+                    and lines[0].strip() == str(process.pid)
                     and lines[7].strip() == "ready"
                 ):
                     return True
             time.sleep(0.005)
-        self._process.kill()
-        self._process.wait()
+        process.kill()
+        process.wait()
         return False
 
     def _run(self, program: str, *arguments: str) -> None:
-        completed = subprocess.run(
+        account = self._account
+        completed = subprocess.run(  # noqa: S603 — our own program
             [str(_bin_dir() / program), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -274,17 +285,14 @@ class EmbeddedServer:
             cwd="/",
             env=_environment(),
             check=False,
-            **self._as_account(),
+            user=account.uid,
+            group=account.gid,
+            extra_groups=account.other_groups,
         )
         if completed.returncode != 0:
             raise CatalogUnavailableError(
                 f"{program} failed", detail=completed.stdout.decode("utf-8", "replace")[-2000:]
             )
-
-    def _as_account(self) -> dict[str, int | list[int]]:
-        if self._account is None:
-            return {}
-        return {"user": self._account.uid, "group": self._account.gid, "extra_groups": []}
 
 
 def program(name: str) -> Path:
@@ -317,32 +325,33 @@ def _environment() -> dict[str, str]:
     return {**environment, "LC_ALL": "C", "TZ": "UTC"}
 
 
-def _server_account() -> _Account | None:
-    """Return the account the server runs as, None for our own; creates it when we are root."""
+def _server_account() -> _Account:
+    """Return the account the server runs as; creates it when we are root."""
     if os.geteuid() != 0:
-        return None
+        return _Account()
     try:
         entry = pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
         program = shutil.which("useradd") or "/usr/sbin/useradd"
         try:
-            subprocess.run(
+            subprocess.run(  # noqa: S603 — a fixed command
                 [program, "--system", "--no-create-home", "--shell", "/bin/false", _SYSTEM_USER],
                 check=True,
                 capture_output=True,
             )
         except (OSError, subprocess.CalledProcessError) as error:
             raise CatalogUnavailableError(
-                f'PostgreSQL does not run as root, and the account "{_SYSTEM_USER}" could not be created',
+                "PostgreSQL does not run as root, and its account could not be created",
+                detail=f'Account "{_SYSTEM_USER}".',
                 hint="Create the account, or run the gateway as an ordinary user.",
             ) from error
         entry = pwd.getpwnam(_SYSTEM_USER)
-    return _Account(entry.pw_uid, entry.pw_gid)
+    return _Account(entry.pw_uid, entry.pw_gid, ())
 
 
-def _let_through(path: Path, account: _Account | None) -> None:
+def _let_through(path: Path, account: _Account) -> None:
     """Let the server's account pass through the directories above `path`; it may not list them."""
-    if account is None:
+    if account.uid is None:
         return
     for parent in path.parents:
         mode = parent.stat().st_mode

@@ -1,4 +1,4 @@
-"""The base error of all packages: what PostgreSQL's ErrorResponse carries, chosen where it is raised."""
+"""The base error of all packages: what an ErrorResponse carries, chosen where it is raised."""
 
 from collections.abc import Mapping
 
@@ -8,14 +8,15 @@ from catalog import sqlstate as codes
 class GatewayError(Exception):
     """A failure a client sees as an ErrorResponse with its SQLSTATE.
 
-    Attributes mirror the fields of section "Error and Notice Message Fields" of PostgreSQL's protocol
-    chapter. ``position`` counts characters of the statement from 1. ``fields`` holds the remaining
-    one-letter fields verbatim (schema ``s``, table ``t``, column ``c``, constraint ``n``, where ``W``, …).
+    Attributes mirror the fields of section "Error and Notice Message Fields" of PostgreSQL's
+    protocol chapter. ``position`` counts characters of the statement from 1. ``fields`` holds the
+    remaining one-letter fields verbatim (schema ``s``, table ``t``, column ``c``, constraint ``n``,
+    where ``W``, …).
     """
 
     sqlstate: str = codes.INTERNAL_ERROR
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 — as many as an ErrorResponse has
         self,
         message: str,
         *,

@@ -8,6 +8,7 @@ from typing import Final
 
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
+from psycopg.pq.abc import PGconn
 
 from catalog import sqlstate
 from catalog.errors import CatalogError, CatalogUnavailableError
@@ -30,7 +31,7 @@ _REFUSALS: Final = (
     (r"invalid value for parameter|is outside the valid range|requires a", "22023"),
     (r"the database system is", sqlstate.CANNOT_CONNECT_NOW),
 )
-"""libpq reports a refused connection as text only: what the text says, to the SQLSTATE it came with."""
+"""libpq reports a refusal as text only: what the text says, to the SQLSTATE it came with."""
 
 
 def options_of(settings: Mapping[str, str]) -> str:
@@ -40,7 +41,7 @@ def options_of(settings: Mapping[str, str]) -> str:
     )
 
 
-def connect(parameters: Mapping[str, str]) -> pq.PGconn:
+def connect(parameters: Mapping[str, str]) -> PGconn:
     """Connect with libpq's parameters.
 
     Raises:
@@ -67,7 +68,7 @@ def connect(parameters: Mapping[str, str]) -> pq.PGconn:
             raise CatalogUnavailableError("the catalog does not answer")
 
 
-def _refusal(connection: pq.PGconn) -> CatalogError | CatalogUnavailableError:
+def _refusal(connection: PGconn) -> CatalogError | CatalogUnavailableError:
     text = connection.get_error_message().strip()
     connection.finish()
     found = re.search(r"(FATAL|ERROR|PANIC):\s+(.*)", text, re.DOTALL)
@@ -75,11 +76,10 @@ def _refusal(connection: pq.PGconn) -> CatalogError | CatalogUnavailableError:
         return CatalogUnavailableError("the catalog cannot be reached", detail=text)
     message, *rest = found[2].splitlines()
     parts = {line.partition(":")[0]: line.partition(":")[2].strip() for line in rest}
-    for pattern, code in _REFUSALS:
-        if re.search(pattern, message):
-            break
-    else:
-        code = sqlstate.CONNECTION_FAILURE
+    code = next(
+        (code for pattern, code in _REFUSALS if re.search(pattern, message)),
+        sqlstate.CONNECTION_FAILURE,
+    )
     return CatalogError(
         message,
         sqlstate=code,

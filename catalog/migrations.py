@@ -1,7 +1,7 @@
 """Bring the bookkeeping schema of a database up to date.
 
-The numbered files of ``catalog/sql`` are applied in order, each once per database, all in one transaction
-under an advisory lock, so that gateways starting together do not meet.
+The numbered files of ``catalog/sql`` are applied in order, each once per database, all in one
+transaction under an advisory lock, so that gateways starting together do not meet.
 """
 
 from importlib import resources
@@ -38,10 +38,12 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:
         connection.execute("CREATE SCHEMA IF NOT EXISTS pgwire")
         connection.execute(
             "CREATE TABLE IF NOT EXISTS pgwire.migrations ("
-            " number int PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+            " number int PRIMARY KEY, name text NOT NULL,"
+            " applied_at timestamptz NOT NULL DEFAULT now())"
         )
         applied = {
-            row[0] for row in connection.execute("SELECT number FROM pgwire.migrations").fetchall()
+            int(str(row[0]))
+            for row in connection.execute("SELECT number FROM pgwire.migrations").fetchall()
         }
         if newer := applied - {number for number, _, _ in known}:
             raise GatewayError(

@@ -1,4 +1,4 @@
-"""Frozen values that describe journals: tables, columns, segments and what one statement sees of them."""
+"""Frozen values that describe journals: tables, columns, segments, and what a statement sees."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -104,7 +104,7 @@ class TableSnapshot:
     state: str
     """Token that is equal only for equal contents; names cached relations."""
     version: int
-    """Largest version number of the table, microseconds since 1970-01-01 UTC; 0 when never written."""
+    """Largest version number of the table, microseconds since 1970-01-01 UTC; 0 at first."""
     segments: tuple[Segment, ...]
     tail_rows: int
     """Number of row versions inlined in the catalog."""

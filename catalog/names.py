@@ -8,14 +8,7 @@ from catalog.errors import CatalogError
 from catalog.model import JournalTable
 from catalog.statements import RelationName
 
-_OID = 26
 _TEXT = 25
-
-_MAINTAINABLE = """
-SELECT c.oid FROM pg_catalog.pg_class c
-WHERE c.relkind = 'r' AND c.relpersistence = 'p'
-  AND pg_catalog.has_table_privilege(c.oid, 'MAINTAIN') ORDER BY c.oid
-"""
 
 
 def quoted(*names: str) -> str:
@@ -35,22 +28,6 @@ def relation_oid(session: CatalogSession, name: RelationName) -> int:
     )
     (row,) = result.rows
     return int(row[0] or b"0")
-
-
-def maintainable_tables(session: CatalogSession) -> list[int]:
-    """Return the permanent tables of the database the role may VACUUM."""
-    return [int(row[0] or b"0") for row in session.execute(_MAINTAINABLE).rows]
-
-
-def may_maintain(session: CatalogSession, relid: int) -> bool:
-    """Return whether the role may VACUUM a table."""
-    result = session.execute_parameters(
-        "SELECT pg_catalog.has_table_privilege($1, 'MAINTAIN')",
-        [str(relid).encode()],
-        parameter_oids=[_OID],
-    )
-    (row,) = result.rows
-    return row[0] == b"t"
 
 
 def load(

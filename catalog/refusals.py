@@ -1,8 +1,8 @@
 """Statements that are refused before PostgreSQL sees them, as data.
 
-Most of what clients may not do is refused by PostgreSQL itself: for want of privileges (COPY to programs
-and files, LOAD, ALTER SYSTEM, extensions) or by the bookkeeping's event triggers (functions, triggers, rules,
-materialized views …). Here is what is left.
+Most of what clients may not do is refused by PostgreSQL itself: for want of privileges (COPY to
+programs and files, LOAD, ALTER SYSTEM, extensions) or by the bookkeeping's event triggers
+(functions, triggers, rules, materialized views …). Here is what is left.
 """
 
 import re

@@ -41,8 +41,8 @@ class Analysis:
 class LocalResult:
     """Answer of a statement PostgreSQL evaluated; rows are fetched while they are iterated.
 
-    ``rows`` must be exhausted or closed before the connection is used again. ``command_tag`` is complete
-    only after the last row.
+    ``rows`` must be exhausted or closed before the connection is used again. ``command_tag`` is
+    complete only after the last row; it is empty for an empty query string.
     """
 
     columns: tuple[ResultColumn, ...] | None
@@ -108,9 +108,9 @@ class SnapshotRequest:
 class TailRows:
     """Row versions inlined in the catalog.
 
-    Each row lists the transfer form of every live column in attribute-number order, then version number and
-    subsequent version number (microseconds since 1970-01-01 UTC, the latter None) and row identity (None for
-    tables with a key).
+    Each row lists the transfer form of every live column in attribute-number order, then version
+    number and subsequent version number (microseconds since 1970-01-01 UTC, the latter None unless
+    it is a tombstone) and row identity (None for tables with a key).
     """
 
     increment: bool
@@ -150,7 +150,7 @@ class DrainedRows:
     """Rows of the catalog table as CSV in transfer forms, for a bulk write."""
 
     attnums: tuple[int, ...]
-    """Column order of the CSV; the last field of each line is the row identity (empty for keyed tables)."""
+    """Column order of the CSV; a last field is the row identity (empty for keyed tables)."""
     chunks: Iterator[bytes]
 
 

@@ -71,7 +71,7 @@ class KnownState:
             )
         return json.dumps(asked).encode()
 
-    def decode(self, answer: bytes, requests: Sequence[SnapshotRequest]) -> SnapshotResult:
+    def decode(self, answer: bytes) -> SnapshotResult:
         """Return the snapshots of the catalog's answer."""
         document = json.loads(answer)
         snapshots = {}

@@ -1,8 +1,8 @@
 """What the gateway needs to know of statements that are not simply queries.
 
 One function per kind of statement, from the fields of PostgreSQL's raw parse tree (and the text,
-for statements inside statements) to a plain mapping. Relation names are pairs (schema or None, name);
-inner statements are :class:`Piece` values.
+for statements inside statements) to a plain mapping. Relation names are pairs (schema or None,
+name); inner statements are :class:`Piece` values.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ def _relation(fields: Fields) -> tuple[str | None, str]:
     return fields.get("schemaname"), fields["relname"]
 
 
-def _literal(node: Any) -> Any:
+def _literal(node: Any) -> Any:  # noqa: PLR0911 — one for each kind of node
     """Return the value of a constant, a name, or a list of them, as an option's argument has it."""
     if node is None:
         return None
@@ -137,7 +137,7 @@ def declare(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def fetch(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`name`, `direction` (forward, backward, absolute, relative), `count` (None: all), `is_move`."""
+    """`name`, `direction` (as in FETCH), `count` (None: all), `is_move`."""
     fields = statement.fields
     count = int(fields.get("howMany", 0))
     return {

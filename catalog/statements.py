@@ -1,6 +1,6 @@
 """Split query strings and classify statements with PostgreSQL's own grammar.
 
-The grammar is that of the `postgast` wheel. What a kind's `details` hold is in `catalog.statement_details`.
+The grammar is that of the `postgast` wheel. `catalog.statement_details` says what `details` hold.
 """
 
 import functools
@@ -55,7 +55,7 @@ class StatementKind(Enum):
     REFUSED = auto()
     """Not offered; `details` has sqlstate, message and hint."""
     UNKNOWN = auto()
-    """Not parsed: PostgreSQL is to report the syntax error, or is to analyse what is too deep for us."""
+    """Not parsed: PostgreSQL is to report the syntax error."""
 
 
 _KINDS: Final = {
@@ -128,7 +128,7 @@ class Statement:
 
     @property
     def all_qualified_system(self) -> bool:
-        """True when every relation is in pg_catalog or information_schema by name: no tree is needed."""
+        """True when every relation is qualified as a system one: no tree is needed."""
         return self.relations_known and all(r.schema in SYSTEM_SCHEMAS for r in self.relations)
 
 

@@ -1,14 +1,17 @@
-"""Row versions inlined in the catalog: capture of inserted rows, appends, and draining of large loads."""
+"""Row versions inlined in the catalog: capture of inserted rows, appends, drained loads."""
 
 import json
 from collections.abc import Iterator, Sequence
 
+from psycopg.pq.abc import PGresult
+
 from catalog import bookkeeping
-from catalog.backend import Backend, Query, Step, rows_of
+from catalog.backend import Backend, rows_of
 from catalog.bookkeeping import Bookkeeping, value_of
 from catalog.results import CaptureReceipt, DrainedRows, LocalResult, Row
+from catalog.steps import Query, Step
 
-# Transfer forms do not depend on the client's settings; what is text without being a transfer form does.
+# Transfer forms do not depend on the client's settings; the texts of other types do.
 _PLAIN_SETTINGS = (
     ("datestyle", "ISO"),
     ("intervalstyle", "postgres"),
@@ -29,47 +32,20 @@ def receipt(answer: bytes) -> CaptureReceipt:
     )
 
 
-def insert(
-    backend: Backend,
-    calls: Bookkeeping,
-    before: Sequence[Step],
-    statement: Step,
-    relid: int,
-    inline_rows: int,
-) -> tuple[list[Row], LocalResult, CaptureReceipt]:
-    """Run an INSERT after the steps `before` and capture its rows."""
-    after = calls.steps(bookkeeping.CAPTURE, str(relid).encode(), str(inline_rows).encode())
-    results = calls.run_all([*before, statement, *after])
-    result = results[len(before)]
+def insert_steps(calls: Bookkeeping, relid: int, inline_rows: int) -> list[Step]:
+    """Return the steps that capture the rows of the INSERT before them."""
+    return calls.steps(bookkeeping.CAPTURE, str(relid).encode(), str(inline_rows).encode())
+
+
+def inserted(backend: Backend, result: PGresult) -> tuple[list[Row], LocalResult]:
+    """Return the rows of an INSERT's RETURNING, and the result without rows."""
     answer = LocalResult(
         columns=backend.columns(result) or None,
         formats=tuple(result.fformat(i) for i in range(result.nfields)),
         rows=iter(()),
         command_tag=backend.decode(result.command_status or b""),
     )
-    return list(rows_of(result)), answer, receipt(value_of(results[-1]))
-
-
-def append(
-    calls: Bookkeeping,
-    relid: int,
-    version: int,
-    rows: Sequence[Sequence[str | None]],
-    tombstones: Sequence[Sequence[str | None]],
-    *,
-    check_keys: bool,
-) -> CaptureReceipt:
-    """Write row versions and tombstones that come as PostgreSQL's text."""
-    return receipt(
-        calls.call(
-            bookkeeping.APPEND,
-            str(relid).encode(),
-            str(version).encode(),
-            _json(rows),
-            _json(tombstones),
-            b"t" if check_keys else b"f",
-        )
-    )
+    return list(rows_of(result)), answer
 
 
 def drain(backend: Backend, calls: Bookkeeping, relid: int) -> DrainedRows:
@@ -107,5 +83,6 @@ def _settings(values: Sequence[str]) -> Query:
     return Query(f"SELECT {calls}", [value.encode() for value in values], internal=True)
 
 
-def _json(rows: Sequence[Sequence[str | None]]) -> bytes | None:
+def encode_rows(rows: Sequence[Sequence[str | None]]) -> bytes | None:
+    """Return rows as the JSON append takes; None for none."""
     return json.dumps(rows).encode() if rows else None

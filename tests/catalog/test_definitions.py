@@ -109,7 +109,9 @@ def test_a_default_that_differs_from_row_to_row_is_refused_on_rows(client):
     client.insert("t", "INSERT INTO t VALUES (1)")
     assert client.sqlstate("ALTER TABLE t ADD COLUMN c float8 DEFAULT random()") == "0A000"
     assert client.sqlstate("ALTER TABLE t ADD COLUMN c serial") == "0A000"
-    assert client.sqlstate("ALTER TABLE t ADD COLUMN c int GENERATED ALWAYS AS (a) STORED") == "0A000"
+    assert (
+        client.sqlstate("ALTER TABLE t ADD COLUMN c int GENERATED ALWAYS AS (a) STORED") == "0A000"
+    )
 
 
 def test_not_null_without_default_on_rows_fails_as_in_postgresql(client):
@@ -170,7 +172,10 @@ def test_dropping_a_table_drops_all_of_it(client, catalog, database):
     client.insert("t", "INSERT INTO t VALUES (1)")
     assert client.sqlstate("DROP TABLE t") == "2BP01"
     client.run("DROP TABLE t CASCADE")
-    assert client.value("SELECT count(*) FROM pg_class WHERE relname ~ '^(t_journal|v|tail_[0-9]+)$'") == "0"
+    assert (
+        client.value("SELECT count(*) FROM pg_class WHERE relname ~ '^(t_journal|v|tail_[0-9]+)$'")
+        == "0"
+    )
 
 
 def test_a_journal_table_cannot_be_dropped_by_itself(client):

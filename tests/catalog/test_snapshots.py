@@ -202,9 +202,7 @@ def test_a_flush_keeps_what_was_written_meanwhile(client, other, table):
     client.insert("t", "INSERT INTO t VALUES (1)")
     (flushed,) = other.snapshot("t").snapshots.values()
     client.insert("t", "INSERT INTO t VALUES (2)")
-    other.session.replace(
-        table, [_delta("p")], [], flushed.version, expected_state=flushed.state
-    )
+    other.session.replace(table, [_delta("p")], [], flushed.version, expected_state=flushed.state)
     (after,) = other.snapshot("t").snapshots.values()
     assert (len(after.segments), after.tail_rows) == (1, 1)
     assert _keys(client, table)[0] == [2]

@@ -13,7 +13,9 @@ EMPTY = "SELECT count(*) FROM ONLY t"
 
 @pytest.fixture
 def keyed(client):
-    client.run("CREATE TABLE t (a int PRIMARY KEY, b varchar(5) DEFAULT 'x', c int CHECK (c < 100))")
+    client.run(
+        "CREATE TABLE t (a int PRIMARY KEY, b varchar(5) DEFAULT 'x', c int CHECK (c < 100))"
+    )
     return client
 
 
@@ -189,7 +191,9 @@ def test_transfer_forms_do_not_depend_on_settings(client):
 
 
 def test_appended_rows_pass_the_constraints_and_recompute_generated_columns(client):
-    client.run("CREATE TABLE t (a int PRIMARY KEY, b varchar(3), g int GENERATED ALWAYS AS (a * 2) STORED)")
+    client.run(
+        "CREATE TABLE t (a int PRIMARY KEY, b varchar(3), g int GENERATED ALWAYS AS (a * 2) STORED)"
+    )
     relid = client.relid("t")
     versions, _ = client.session.begin_write([relid])
     client.session.append(relid, versions[relid], [["5", "abc", None, None]])

@@ -1,0 +1,72 @@
+"""What can be asked of PostgreSQL in one round trip, as values: the steps of a pipeline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Parse, bind and execute without a name."""
+
+    sql: str
+    values: Sequence[bytes | None] = ()
+    parameter_oids: Sequence[int] = ()
+    formats: Sequence[int] = ()
+    result_format: int = 0
+    internal: bool = False
+    """True for our own calls, whose error context is not for clients."""
+
+    def value_formats(self) -> list[int] | None:
+        """Return the format code of each value; None when all are text."""
+        return _each(self.formats, len(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Parse under a name."""
+
+    name: str
+    sql: str
+    parameter_oids: Sequence[int] = ()
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Describe a prepared statement."""
+
+    name: str
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Bind and execute a prepared statement."""
+
+    name: str
+    values: Sequence[bytes | None] = ()
+    formats: Sequence[int] = ()
+    result_format: int = 0
+    internal: bool = False
+
+    def value_formats(self) -> list[int] | None:
+        """Return the format code of each value; None when all are text."""
+        return _each(self.formats, len(self.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a prepared statement; none of that name is no error."""
+
+    name: str
+    internal: bool = False
+
+
+Step = Query | Prepare | Describe | Execute | Close
+
+
+def _each(formats: Sequence[int], count: int) -> list[int] | None:
+    """Return one format code per value, as Bind's rule has it."""
+    if not formats:
+        return None
+    return list(formats) * count if len(formats) == 1 else list(formats)

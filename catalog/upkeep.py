@@ -1,0 +1,35 @@
+"""Which journals need upkeep, and whether a role may ask for it."""
+
+from catalog.connections import CatalogSession
+
+_OID = 26
+
+_MAINTAINABLE = """
+SELECT c.oid FROM pg_catalog.pg_class c
+WHERE c.relkind = 'r' AND c.relpersistence = 'p'
+  AND pg_catalog.has_table_privilege(c.oid, 'MAINTAIN') ORDER BY c.oid
+"""
+
+_LARGE_TAILS = "SELECT relid FROM pgwire.journals WHERE tail_rows > $1 ORDER BY relid"
+
+
+def maintainable_tables(session: CatalogSession) -> list[int]:
+    """Return the permanent tables of the database the role may VACUUM."""
+    return [int(row[0] or b"0") for row in session.execute(_MAINTAINABLE).rows]
+
+
+def may_maintain(session: CatalogSession, relid: int) -> bool:
+    """Return whether the role may VACUUM a table."""
+    result = session.execute_parameters(
+        "SELECT pg_catalog.has_table_privilege($1, 'MAINTAIN')",
+        [str(relid).encode()],
+        parameter_oids=[_OID],
+    )
+    (row,) = result.rows
+    return row[0] == b"t"
+
+
+def large_tails(session: CatalogSession, rows: int) -> list[int]:
+    """Return the tables with more row versions than that in their tails; for administrators."""
+    result = session.execute_parameters(_LARGE_TAILS, [str(rows).encode()])
+    return [int(row[0] or b"0") for row in result.rows]
