@@ -27,6 +27,7 @@ from pgwire_gateway.config import Config, ConfigError
 from pgwire_gateway.connection import ClientHandler
 from pgwire_gateway.errors import FatalError
 from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
+from pgwire_gateway.session.flusher import Flusher
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.compactor import Compactor
@@ -156,6 +157,7 @@ class Gateway:
         self.config = config
         self._catalog: Catalog | None = None
         self._engine: SparkEngine | None = None
+        self._flusher: Flusher | None = None
         self._listener: GatewayServer | None = None
         self._thread: threading.Thread | None = None
 
@@ -184,6 +186,9 @@ class Gateway:
             listener.shutdown()
             listener.server_close()
             self._end_sessions(listener.state)
+        flusher, self._flusher = self._flusher, None
+        if flusher is not None:
+            flusher.stop()
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.stop()
@@ -207,14 +212,17 @@ class Gateway:
         )
         self._engine.start()
         relations = Relations(self._engine)
+        compactor = Compactor(self._engine, relations)
+        self._flusher = Flusher(self._catalog, compactor, config.flush_rows)
         services = Services(
             config,
             self._catalog,
             self._engine,
             relations,
             Executor(relations),
-            Compactor(self._engine, relations),
+            compactor,
             TailCache(),
+            self._flusher,
             None if config.catalog else str(time_zone_directory()),
         )
         self._listener = GatewayServer(config, ServerState(services))

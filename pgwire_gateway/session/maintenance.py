@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catalog import names
+from catalog import names, upkeep
 from catalog.model import TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
@@ -26,11 +26,11 @@ def vacuum(
     """
     catalog = session.catalog
     named = [names.relation_oid(catalog, relation) for relation in relations]
-    for relid in named or names.maintainable_tables(catalog):
+    for relid in named or upkeep.maintainable_tables(catalog):
         relation = catalog.relations([relid]).get(relid)
         if relation is None or relation.kind is not RelationKind.JOURNALED:
             continue
-        if not names.may_maintain(catalog, relid):
+        if not upkeep.may_maintain(catalog, relid):
             warning = f'permission denied to vacuum "{relation.name}", skipping it'
             session.warn(warning)
             continue

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from catalog.api import Catalog
 from pgwire_gateway.config import Config
+from pgwire_gateway.session.flusher import Flusher
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor
@@ -22,5 +23,6 @@ class Services:
     executor: Executor
     compactor: Compactor
     tails: TailCache
+    flusher: Flusher
     time_zones: str | None = None
     """Time zone database of the catalog, where it is at hand; else the system's is used."""

@@ -62,7 +62,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.services = services
         self.catalog = catalog
         self.database = database
-        self.transaction = Transaction(catalog)
+        self.transaction = Transaction(catalog, lambda: services.flusher.notice(database))
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.skip_until_sync = False

@@ -6,6 +6,8 @@ statements, a pipeline up to Sync, a write outside a block): the client sees it 
 Follows "Multiple Statements in a Simple Query" and "Pipelining" of PostgreSQL's protocol chapter.
 """
 
+from collections.abc import Callable
+
 from catalog import names
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
@@ -19,8 +21,15 @@ FAILED = "E"
 class Transaction:
     """The one transaction of a session."""
 
-    def __init__(self, catalog: CatalogSession) -> None:
+    def __init__(self, catalog: CatalogSession, on_written: Callable[[], None]) -> None:
+        """Watch the transaction of a catalog session.
+
+        Args:
+            catalog: The session.
+            on_written: Called after a transaction that wrote journals has ended.
+        """
         self._catalog = catalog
+        self._on_written = on_written
         self._implicit = False
         self.written: set[int] = set()
         """Journaled tables with uncommitted changes of this transaction."""
@@ -77,11 +86,11 @@ class Transaction:
             return
         failed = self.failed
         self._implicit = False
-        self.written.clear()
         if failed:
             self._catalog.rollback()
         else:
             self._catalog.commit()
+        self._ended()
 
     def fail(self) -> None:
         """Record a failed statement: an implicit transaction ends, the client's own is failed."""
@@ -97,4 +106,10 @@ class Transaction:
         """Forget the changes of a transaction that ended by the client's own command."""
         if not self.open:
             self._implicit = False
-            self.written.clear()
+            self._ended()
+
+    def _ended(self) -> None:
+        written = bool(self.written)
+        self.written.clear()
+        if written:
+            self._on_written()

@@ -1,0 +1,105 @@
+"""Flushes tails that have grown large, in the background."""
+
+import logging
+import threading
+import time
+
+from catalog import upkeep
+from catalog.api import Catalog
+from catalog.connections import CatalogSession
+from catalog.errors import GatewayError
+from catalog.results import SnapshotRequest
+from catalog.sqlstate import SERIALIZATION_FAILURE
+from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types.catalog_rows import tail_table
+
+logger = logging.getLogger(__name__)
+
+PAUSE_S = 2.0
+"""Least time between two looks at the tails of the databases written to."""
+
+
+class Flusher:
+    """One thread that looks at the tails of databases which have been written to."""
+
+    def __init__(self, catalog: Catalog, compactor: Compactor, flush_rows: int) -> None:
+        self._catalog = catalog
+        self._compactor = compactor
+        self._flush_rows = flush_rows
+        self._written: set[str] = set()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._running = RunningStatement()
+        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
+        self._thread.start()
+
+    def notice(self, database: str) -> None:
+        """Remember that a journal of this database was written to."""
+        with self._changed:
+            self._written.add(database)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """End the thread, giving up what it is doing."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._running.cancel()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (database := self._next()) is not None:
+            try:
+                self._flush_database(database)
+            except GatewayError as error:
+                if not self._stopping:
+                    logger.warning('could not flush tails of "%s": %s', database, error.message)
+            except Exception:
+                logger.exception('could not flush tails of "%s"', database)
+
+    def _next(self) -> str | None:
+        with self._changed:
+            while not self._written and not self._stopping:
+                self._changed.wait()
+            if not self._stopping:
+                self._changed.wait(PAUSE_S)
+            return None if self._stopping else self._written.pop()
+
+    def _flush_database(self, database: str) -> None:
+        session = self._catalog.admin(database)
+        try:
+            for relid in upkeep.large_tails(session, self._flush_rows):
+                if not self._stopping:
+                    self._flush(session, relid)
+        finally:
+            session.close()
+
+    def _flush(self, session: CatalogSession, relid: int) -> None:
+        started = time.monotonic()
+        result = session.snapshot([SnapshotRequest(relid)])
+        snapshot = result.snapshots[relid]
+        tail = tail_table(snapshot.table, result.tails[relid].rows)
+        flushed = self._compactor.flush(snapshot, tail, self._running)
+        try:
+            session.begin()
+            session.replace(
+                relid,
+                flushed.added,
+                flushed.retired,
+                flushed.tail_version,
+                expected_state=snapshot.state,
+            )
+            session.commit()
+        except GatewayError as error:
+            session.rollback()
+            # Another flush, VACUUM or TRUNCATE came first; the files are orphans now.
+            if error.sqlstate != SERIALIZATION_FAILURE:
+                raise
+            return
+        logger.info(
+            'flushed %d row versions of "%s" in %.1f s',
+            snapshot.tail_rows,
+            snapshot.table.name,
+            time.monotonic() - started,
+        )
