@@ -51,9 +51,6 @@ class RewriteContext:
     constants: SessionConstants
     journals: Mapping[int, int] = field(default_factory=dict)
     """OID of each journal relation → OID of the journaled table whose row versions it shows."""
-    journal_columns: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Column names of each journal relation in attribute-number order, where they differ from the
-    table's live columns followed by ``version_number`` and ``subsequent_version_number``."""
     parameters: tuple[ParameterValue, ...] = ()
     checks: Mapping[int, tuple[CheckConstraint, ...]] = field(default_factory=dict)
     """CHECK constraints by OID of the journaled table."""

@@ -222,6 +222,8 @@ class JournalRows:
             return read_stored(stored, definition.type_oid, definition.typmod)
         if name in {VERSION, SUCCESSOR}:
             return Value(column(name, self._alias), _TIMESTAMPTZ)
+        if name == ROW_IDENTITY:
+            return Value(column(name, self._alias), _INT8)
         raise UnsupportedError(f'column "{name}" of the journal is not supported')
 
     def item(self) -> exp.Expression:

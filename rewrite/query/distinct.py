@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rewrite.expressions import grouping_key
-from rewrite.query.sql import aliased, call, column, named, select
+from rewrite.query.sql import aliased, call, column, identifier, named, select
 from rewrite.values import Value
 
 
@@ -18,12 +18,19 @@ def compares_as_it_looks(value: Value) -> bool:
     return len(value.parts) == 1 and grouping_key(value) == value.sql
 
 
-def distinct_rows(rows: exp.Select, columns: Sequence[Value], alias: str) -> exp.Select:
-    """Return the distinct rows of a SELECT under the same column names."""
+def distinct_rows(
+    rows: exp.Select, columns: Sequence[Value], alias: str, first_by: str | None = None
+) -> exp.Select:
+    """Return the distinct rows of a SELECT under the same column names.
+
+    ``first_by`` names a further column of the rows that tells which of equal values comes first.
+    """
     if all(compares_as_it_looks(value) for value in columns):
         rows.set("distinct", exp.Distinct())
         return rows
-    keys, items = representatives(columns, alias)
+    if first_by is not None:
+        rows.append("expressions", column(first_by))
+    keys, items = representatives(columns, alias, first_by)
     query = select(items, aliased(rows, alias))
     query.set("group", exp.Group(expressions=keys))
     outer = f"{alias}_d"
@@ -32,21 +39,27 @@ def distinct_rows(rows: exp.Select, columns: Sequence[Value], alias: str) -> exp
 
 
 def representatives(
-    columns: Sequence[Value], alias: str, among: exp.Expression | None = None
+    columns: Sequence[Value], alias: str, first_by: str | None = None
 ) -> tuple[list[exp.Expression], list[exp.Expression]]:
     """Return what to group by and, per column, which of several equal values to show.
 
-    With ``among`` it is one of the rows for which that condition holds.
+    Any would do; it is always the same one, of the rows that come first by a column if one is named.
     """
     keys: list[exp.Expression] = []
     items: list[exp.Expression] = []
     for value in columns:
         inside = value.with_parts([column(part.name, alias) for part in value.parts])
-        keys.append(grouping_key(inside))
-        for number, part in enumerate(inside.parts):
-            shown: exp.Expression = part.copy()
-            if among is not None:
-                shown = exp.Case(ifs=[exp.If(this=among.copy(), true=shown)])
-            # The smallest text of equal values, the largest scale: any will do, if always the same.
-            items.append(named(call("max" if number else "min", shown), part.name))
+        key = grouping_key(inside)
+        keys.append(key)
+        if len(value.parts) == 1 and (first_by is None or key == inside.sql):
+            items.append(named(call("min", inside.sql.copy()), value.sql.name))
+            continue
+        fields = [] if first_by is None else [exp.Literal.string("first"), column(first_by, alias)]
+        for part in reversed(inside.parts):
+            # The scale decides before the value does.
+            fields += [exp.Literal.string(part.name), part.copy()]
+        chosen = call("min", call("named_struct", *fields))
+        for part in value.parts:
+            field = exp.Dot(this=chosen.copy(), expression=identifier(part.name))
+            items.append(named(field, part.name))
     return keys, items

@@ -233,7 +233,7 @@ def _key(
     if not same_value:
         # Equal values may look different: any of them stands for the group, always the same one.
         parts[0] = call("min", parts[0])
-        if layer is not None:
+        if groups.inner.query.items("groupingSets"):
             grouped_by = exp.EQ(this=call("grouping", sql.copy()), expression=exp.Literal.number(0))
             parts[0] = exp.Case(ifs=[exp.If(this=grouped_by, true=parts[0])])
     parts[1:] = [call("max", part) for part in parts[1:]]

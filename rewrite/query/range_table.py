@@ -13,8 +13,8 @@ from rewrite.query.functions import function_relation
 from rewrite.query.relations import BlockRelation, Relation, TableRelation
 from rewrite.query.scopes import FromScope
 from rewrite.query.sql import column, identifier, named, select, view
-from rewrite.sources import SUCCESSOR, VERSION, CurrentRows, JournalRows
-from rewrite.tree import Node, walk
+from rewrite.sources import CurrentRows, JournalRows
+from rewrite.tree import Item, Node, walk
 from rewrite.values import Value
 
 RELATION, SUBQUERY, JOIN, FUNCTION, TABLE_FUNCTION, VALUES, CTE, TUPLE_STORE, RESULT, GROUP = range(
@@ -62,23 +62,18 @@ def _table(scope: FromScope, entry: Node) -> Relation:
     relid = entry.integer("relid")
     if relid in context.journals:
         alias = entry.optional("alias")
-        renamed = alias is not None and bool(alias.items("colnames"))
-        names = None if renamed else [str(name) for name in entry.node("eref").items("colnames")]
-        return _journal(scope.compilation, relid, names)
+        if alias is not None and alias.items("colnames"):
+            raise UnsupportedError("renaming the columns of a journal is not supported")
+        return _journal(scope.compilation, relid, entry.node("eref").items("colnames"))
     if relid not in context.snapshots:
         raise scope.compilation.snapshot_missing(_name(entry))
     return CurrentRows(scope.compilation, context.snapshots[relid])
 
 
-def _journal(compilation: Compilation, relid: int, names: list[str] | None) -> Relation:
+def _journal(compilation: Compilation, relid: int, names: list[Item]) -> Relation:
     context = compilation.context
     snapshot = context.snapshots[context.journals[relid]]
-    columns = context.journal_columns.get(relid)
-    if columns is None and names is not None:
-        columns = tuple(names)
-    if columns is None:
-        columns = (*(found.name for found in snapshot.table.columns), VERSION, SUCCESSOR)
-    return JournalRows(compilation, snapshot, columns)
+    return JournalRows(compilation, snapshot, tuple(str(name) for name in names))
 
 
 def _subquery(scope: FromScope, entry: Node) -> Relation:
@@ -86,7 +81,7 @@ def _subquery(scope: FromScope, entry: Node) -> Relation:
     relid = entry.get("relid")
     subquery = entry.node("subquery")
     if isinstance(relid, int) and relid in compilation.context.journals:
-        names = [str(target.text("resname")) for target in subquery.nodes("targetList")]
+        names = [target["resname"] for target in subquery.nodes("targetList")]
         return _journal(compilation, relid, names)
     if entry.get("security_barrier"):
         raise UnsupportedError("security barrier views are not supported")

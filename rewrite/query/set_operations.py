@@ -98,25 +98,41 @@ def _total(branches: Sequence[_Branch]) -> int | None:
 
 def _union(scope: FromScope, branches: list[_Branch], *, keeps_all: bool) -> Block:
     prefix = scope.compilation.name("u") + "_"
-    query, columns = _selected(branches[0], prefix)
-    result: exp.Expression = query
-    for branch in branches[1:]:
-        result = exp.Union(this=result, expression=_selected(branch, prefix)[0], distinct=False)
+    selects = [_selected(branch, prefix) for branch in branches]
+    columns = selects[0][1]
     bound = _total(branches)
     if keeps_all:
-        return Block(result, columns, bound)
+        return Block(_union_all([query for query, _ in selects]), columns, bound)
     alias = scope.compilation.name("d")
+    side = None
+    if not all(compares_as_it_looks(value) for value in columns):
+        side = f"{prefix}side"
+        _number_sides(selects, side)
     names = [part.name for value in columns for part in value.parts]
-    rows = select([named(column(name, alias), name) for name in names], aliased(result, alias))
-    return Block(distinct_rows(rows, columns, f"{alias}_r"), columns, bound)
+    union = aliased(_union_all([query for query, _ in selects]), alias)
+    rows = select([named(column(name, alias), name) for name in names], union)
+    return Block(distinct_rows(rows, columns, f"{alias}_r", side), columns, bound)
+
+
+def _union_all(queries: list[exp.Select]) -> exp.Expression:
+    result: exp.Expression = queries[0]
+    for query in queries[1:]:
+        result = exp.Union(this=result, expression=query, distinct=False)
+    return result
+
+
+def _number_sides(selects: list[tuple[exp.Select, tuple[Value, ...]]], name: str) -> None:
+    """Add a column with the number of the branch, whose values are shown first."""
+    for number, (query, _) in enumerate(selects):
+        query.append("expressions", named(literal(number), name))
 
 
 def _compared(
     scope: FromScope, branches: list[_Branch], operation: int, *, keeps_all: bool
 ) -> Block:
     prefix = scope.compilation.name("u") + "_"
-    left, columns = _selected(branches[0], prefix)
-    right, _ = _selected(branches[1], prefix)
+    selects = [_selected(branch, prefix) for branch in branches]
+    (left, columns), (right, _) = selects
     bound = branches[0].block.bound
     if all(compares_as_it_looks(value) for value in columns):
         kind = _OPERATIONS[operation]
@@ -127,12 +143,10 @@ def _compared(
             "INTERSECT ALL and EXCEPT ALL over numeric or character columns are not supported"
         )
     side = f"{prefix}side"
-    left.append("expressions", named(literal(0), side))
-    right.append("expressions", named(literal(1), side))
+    _number_sides(selects, side)
     alias = scope.compilation.name("d")
-    is_left = exp.EQ(this=column(side, alias), expression=literal(0))
-    keys, items = representatives(columns, alias, among=is_left)
-    query = select(items, aliased(exp.Union(this=left, expression=right, distinct=False), alias))
+    keys, items = representatives(columns, alias, side)
+    query = select(items, aliased(_union_all([left, right]), alias))
     query.set("group", exp.Group(expressions=keys))
     in_left = exp.EQ(this=call("min", column(side, alias)), expression=literal(0))
     in_right = exp.EQ(

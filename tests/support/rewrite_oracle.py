@@ -175,6 +175,7 @@ class Oracle:
         )
         try:
             self.connection.execute("set client_min_messages = log")
+            self.connection.execute("set debug_pretty_print = off")
             self.connection.execute("set debug_print_rewritten = on")
             found.clear()
             result = self.connection.pgconn.prepare(b"", sql.encode(), None)

@@ -1,0 +1,37 @@
+"""Fixtures that compare compiled statements on Spark with PostgreSQL."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from catalog.embedded import SUPERUSER, EmbeddedServer
+from tests.support.rewrite_oracle import Oracle, database, make_spark
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[SparkSession]:
+    """Yield a small local Spark."""
+    spark = make_spark()
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def oracle_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the connection string of a PostgreSQL of its own."""
+    server = EmbeddedServer(Path(tmp_path_factory.mktemp("oracle")))
+    server.start()
+    yield f"postgresql://{SUPERUSER}@/postgres?host={server.host}&port={server.port}"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def oracle(
+    request: pytest.FixtureRequest, spark_session: SparkSession, oracle_uri: str
+) -> Iterator[Oracle]:
+    """Yield an empty database on PostgreSQL, and Spark beside it."""
+    name = request.module.__name__.rpartition(".")[2]
+    with database(oracle_uri, name) as connection:
+        yield Oracle(connection, spark_session)
