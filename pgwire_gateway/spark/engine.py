@@ -4,9 +4,10 @@ import logging
 import re
 import shutil
 import threading
+import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,18 @@ class SparkSession:
     def activate(self) -> None:
         """Make this the session whose settings the JVM uses for work of this thread."""
         self.driver.activate(self)
+
+    @contextmanager
+    def views(self, frames: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+        """Give frames names queries can use while the context lasts; yields them by given name."""
+        names = {name: f"frame_{uuid.uuid4().hex}" for name in frames}
+        for name, frame in frames.items():
+            frame.createOrReplaceGlobalTempView(names[name])
+        try:
+            yield {name: f"global_temp.{view}" for name, view in names.items()}
+        finally:
+            for view in names.values():
+                self.java.catalog().dropGlobalTempView(view)
 
     def sql(self, text: str) -> Any:  # noqa: ANN401 - a Dataset of the JVM
         """Return the analysed DataFrame of a query."""

@@ -80,7 +80,11 @@ class Warehouse:
 
     def path(self, segment: Segment) -> str:
         """Return the directory of a segment as Spark reads it."""
-        return str(self._root / segment.path)
+        return str(self.absolute(segment.path))
+
+    def absolute(self, path: str) -> Path:
+        """Return where a path relative to the warehouse is."""
+        return self._root / path
 
     def files(self, directory: Path) -> list[Path]:
         """Return the data files of a directory in the order of their names."""

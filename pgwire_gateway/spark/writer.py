@@ -1,14 +1,31 @@
 """Write row versions as one immutable segment: staged, sorted by key, then moved into place."""
 
-import pyarrow as pa
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from catalog import sqlstate
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.engine import SparkEngine
-from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.errors import DISK_FULL, SparkError
+from pgwire_gateway.spark.executor import RunningStatement, failures
+from pgwire_gateway.spark.layouts import Layout
+from pgwire_gateway.spark.sorting import Volume, install, write_sorted
+from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+
+_ENOSPC: Final = 28
 
 
 class SegmentWriter:
-    """Sink for record batches in storage layout; becomes one segment or nothing."""
+    """Sink for record batches in the columns of relations; becomes one segment or nothing.
+
+    Columns are ``c{attnum}`` of every live column, ``version_number``, ``subsequent_version_number``
+    and, for tables without key, ``row_identity``.
+    """
 
     def __init__(
         self,
@@ -16,17 +33,91 @@ class SegmentWriter:
         table: JournalTable,
         kind: SegmentKind = SegmentKind.DELTA,
     ) -> None:
-        raise NotImplementedError
+        self._engine = engine
+        self._table = table
+        self._kind = kind
+        self._layout = Layout.of(table)
+        self._warehouse = Warehouse(engine.settings.warehouse)
+        self._staged: StagedSegment | None = None
+        self._sink: pq.ParquetWriter | None = None
+        self._schema: pa.Schema | None = None
+        self._rows = 0
+        self._value_bytes = 0
+        self._installed: str | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Stage row versions: storage names, version_number, subsequent_version_number,
-        row_identity for tables without key."""
-        raise NotImplementedError
+        """Stage row versions."""
+        if not batch.num_rows:
+            return
+        table = pa.Table.from_batches([batch]).select(list(self._layout.names))
+        try:
+            if self._sink is None:
+                self._open(table.schema)
+            elif table.schema != self._schema:
+                table = table.cast(self._schema)
+            self._sink.write_table(table)
+        except OSError as error:
+            raise _storage_error(error) from error
+        self._rows += batch.num_rows
+        self._value_bytes += table.nbytes
 
     def finish(self, statement: RunningStatement) -> Segment | None:
-        """Sort, write, sync and move into place; None when no row was written."""
-        raise NotImplementedError
+        """Sort, write, sync and move into place; None when no row was written.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 53100 when the disk is full, 58030 for other failures
+                of storage; nothing is left then but for abort() to remove.
+        """
+        if self._sink is None or self._staged is None:
+            return None
+        staged, volume = self._staged, Volume(self._rows, self._value_bytes)
+        self._sink.close()
+        self._sink = None
+        driver = self._engine.driver
+        session = self._engine.sessions("UTC").large
+        with failures(self._engine, driver, statement):
+            group = statement.begin(driver)
+            session.enter(group)
+            reader = session.java.read().schema(self._layout.relation_ddl())
+            frame = reader.parquet(driver.strings([str(staged.incoming)]))
+            write_sorted(driver, frame, self._table, staged, volume)
+            statement.end(group)
+        statement.check()
+        try:
+            segment = install(self._warehouse, staged, self._table, self._kind, volume)
+        except OSError as error:
+            raise _storage_error(error) from error
+        self._installed = segment.path if segment else None
+        return segment
 
     def abort(self) -> None:
-        """Remove everything written; harmless after finish() or a second time."""
-        raise NotImplementedError
+        """Remove everything written, the finished segment included; harmless a second time."""
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            with suppress(OSError, pa.ArrowException):
+                sink.close()
+        if self._staged is not None:
+            self._staged.discard()
+            self._staged = None
+        if self._installed is not None:
+            shutil.rmtree(self._warehouse.absolute(self._installed), ignore_errors=True)
+            self._installed = None
+
+    def _open(self, schema: pa.Schema) -> None:
+        self._staged = self._warehouse.stage(self._table)
+        self._schema = schema
+        self._sink = pq.ParquetWriter(
+            Path(self._staged.incoming) / "rows.parquet",
+            schema,
+            compression="lz4",
+            use_dictionary=False,
+            write_statistics=False,
+        )
+
+
+def _storage_error(error: OSError) -> SparkError:
+    if error.errno == _ENOSPC:
+        return SparkError(
+            "could not write: no space left on device", sqlstate=DISK_FULL, detail=str(error)
+        )
+    return SparkError("could not write a data file", sqlstate=sqlstate.IO_ERROR, detail=str(error))

@@ -1,0 +1,154 @@
+"""Write a DataFrame of row versions as the files of a segment, sorted and laid out for point reads.
+
+Rows are sorted by key, so that the smallest and largest value of each row group and page tell where a
+key is. Pages are short, since a point read decodes whole pages; row groups are small enough that a task
+holds one decoded. Key columns are not dictionary-encoded: a reader would search the dictionary of each
+row group, and keys repeat too little to gain by it. Bloom filters are left out: on sorted keys the
+page index answers first, and a filter would be read on top of it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.engine import Driver
+from pgwire_gateway.spark.frames import PART_BYTES, Frame
+from pgwire_gateway.spark.layouts import IDENTITY, VERSION, Layout
+from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+
+MAX_GROUP_ROWS: Final = 131_072
+PAGE_ROWS: Final = 4096
+ROWS_PER_FILE: Final = 2_000_000
+_MIN_GROUP_ROWS: Final = 256
+_INTEGERS: Final = frozenset({20, 21, 23})
+_PLAIN_NAME: Final = re.compile(r"\w+")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """How much is to be written, as far as it is known."""
+
+    rows: int
+    value_bytes: int
+    """Size of the rows in memory."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Average size of a row in memory."""
+        return max(self.value_bytes // max(self.rows, 1), 1)
+
+
+def write_sorted(
+    driver: Driver, frame: Frame, table: JournalTable, staged: StagedSegment, volume: Volume
+) -> None:
+    """Write rows, given in the columns of relations, sorted by key to the files of a segment."""
+    layout = Layout.of(table)
+    key = [f"c{attnum}" for attnum in table.key] or [IDENTITY]
+    files = min(-(-volume.rows // ROWS_PER_FILE), 4 * driver.cores)
+    if files > 1:
+        frame = frame.repartitionByRange(files, _columns(driver, key))
+    else:
+        frame = frame.coalesce(1)
+    frame = frame.sortWithinPartitions(_columns(driver, [*key, VERSION]))
+    frame = frame.selectExpr(driver.strings(layout.to_files()))
+    writer = frame.write().option("compression", "zstd")
+    for name, value in _options(table, volume).items():
+        writer.option(name, value)
+    writer.parquet(str(staged.files))
+
+
+def install(
+    warehouse: Warehouse,
+    staged: StagedSegment,
+    table: JournalTable,
+    kind: SegmentKind,
+    volume: Volume,
+) -> Segment | None:
+    """Move written files into place and describe them; None when they hold no row."""
+    files = warehouse.files(staged.files)
+    footers = [pq.read_metadata(file) for file in files]
+    rows = sum(footer.num_rows for footer in footers)
+    if not rows:
+        staged.discard()
+        return None
+    filled = [footer for footer in footers if footer.num_rows]
+    for file, footer in zip(files, footers, strict=True):
+        if not footer.num_rows:
+            file.unlink()
+    size = sum(file.stat().st_size for file in warehouse.files(staged.files))
+    versions = [_microseconds(value) for value in _bounds(filled, VERSION)]
+    keys = _key_bounds(filled, table)
+    path = warehouse.install(staged, table, kind, volume.row_bytes * rows)
+    staged.discard()
+    return Segment(
+        segment_id=0,
+        kind=kind,
+        path=path,
+        rows=rows,
+        size_bytes=size,
+        attnums=tuple(column.attnum for column in table.columns),
+        min_version=min(versions),
+        max_version=max(versions),
+        key_min=min(keys) if keys else None,
+        key_max=max(keys) if keys else None,
+    )
+
+
+def has_identity(warehouse: Warehouse, segment: Segment) -> bool:
+    """Tell whether the rows of a segment carry a hidden identity, by which they are sorted then."""
+    files = warehouse.files(Path(warehouse.path(segment)))
+    return bool(files) and IDENTITY in pq.read_schema(files[0]).names
+
+
+def _options(table: JournalTable, volume: Volume) -> dict[str, str]:
+    group_rows = min(max(PART_BYTES // volume.row_bytes, _MIN_GROUP_ROWS), MAX_GROUP_ROWS)
+    options = {
+        "parquet.block.row.count.limit": str(group_rows),
+        "parquet.page.row.count.limit": str(PAGE_ROWS),
+    }
+    names = [table.column(attnum).storage_name for attnum in table.key] or [IDENTITY]
+    for name in [*names, VERSION]:
+        if _PLAIN_NAME.fullmatch(name):
+            options[f"parquet.enable.dictionary#{name}"] = str(name == VERSION).lower()
+    return options
+
+
+def _columns(driver: Driver, names: Sequence[str]) -> Any:  # noqa: ANN401 - an array of the JVM
+    jvm = driver.jvm
+    array = driver.process.gateway.new_array(jvm.org.apache.spark.sql.Column, len(names))
+    for index, name in enumerate(names):
+        array[index] = jvm.org.apache.spark.sql.functions.col(name)
+    return array
+
+
+def _bounds(footers: Sequence[Any], name: str) -> list[Any]:
+    """Return the smallest and largest values of a column in each row group; empty if unknown."""
+    values = []
+    for footer in footers:
+        index = footer.schema.names.index(name)
+        for group in range(footer.num_row_groups):
+            statistics = footer.row_group(group).column(index).statistics
+            if statistics is None or not statistics.has_min_max:
+                return []
+            values += [statistics.min, statistics.max]
+    return values
+
+
+def _key_bounds(footers: Sequence[Any], table: JournalTable) -> list[int]:
+    if len(table.key) != 1:
+        return []
+    column = table.column(table.key[0])
+    return _bounds(footers, column.storage_name) if column.type_oid in _INTEGERS else []
+
+
+def _microseconds(value: datetime) -> int:
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    difference = moment - _EPOCH
+    return (difference.days * 86400 + difference.seconds) * 1_000_000 + difference.microseconds
