@@ -16,6 +16,7 @@ import psycopg
 
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.roles import bootstrap
+from tests.support.processes import descendants, kill_all
 from tests.support.repository import ROOT
 
 READY = re.compile(r"ready: listening on (\S+) port (\d+)")
@@ -159,6 +160,14 @@ class GatewayProcess:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(STOP_TIMEOUT_S)
+
+    def kill_if_running(self) -> None:
+        """End what a failed test has left running."""
+        if self._process is not None and self._process.poll() is None:
+            # The catalog is in a process group of its own.
+            below = descendants(self._process.pid)
+            self.kill()
+            kill_all(below)
 
     def wait(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Wait for the end and return the exit status."""
