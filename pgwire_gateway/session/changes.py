@@ -24,13 +24,8 @@ def change(call: Invocation) -> StatementResult:
     session = call.session
     bound = reads.bind(call)
     observer = Observer(session)
-    requests = observer.requests(call.plan.tables)
-    session.transaction.expect_implicit()
+    version, observation = observer.observe_for_write(call.plan)
     writer = JournalWriter(session, call.target, call.running)
-    versions, result = session.catalog.begin_write(
-        [call.target], requests, check=call.statement.text
-    )
-    observation = observer.complete(requests, result)
     context = observer.context(call.plan, observation, bound)
     updates = command(call.query) is Command.UPDATE
     compiled = (pipeline.compile_update if updates else pipeline.compile_delete)(
@@ -40,9 +35,9 @@ def change(call: Invocation) -> StatementResult:
     rows = ChangedRows(table, compiled, context.checks.get(call.target, ()))
     with observer.run(compiled.query, observation, call.running) as batches:
         if _gather(rows, batches, call.services.config.inline_rows):
-            _append(session, writer, compiled, rows, versions[call.target])
+            _append(session, writer, compiled, rows, version)
         else:
-            writer.write_changes(compiled, rows, batches, versions[call.target])
+            writer.write_changes(compiled, rows, batches, version)
     tag = f"{'UPDATE' if updates else 'DELETE'} {rows.rows}"
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: tag)

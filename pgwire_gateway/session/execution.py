@@ -74,7 +74,11 @@ def refreshed(call: Invocation) -> Invocation:
     """Plan again when a definition changed since the statement was prepared."""
     if call.plan.definitions == call.session.catalog.definitions():
         return call
-    plan = router.plan(call.session.catalog, call.statement, call.parameter_oids, "")
+    name = call.plan.prepared
+    if name:
+        call.session.catalog.deallocate(name)
+    plan = router.plan(call.session.catalog, call.statement, call.parameter_oids, name)
+    call.session.replace_plan(call.plan, plan)
     return replace(call, plan=plan)
 
 

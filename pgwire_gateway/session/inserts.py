@@ -50,11 +50,8 @@ def insert_query(call: Invocation) -> StatementResult:
     session = call.session
     bound = reads.bind(call)
     observer = Observer(session)
-    requests = observer.requests(call.plan.tables)
-    session.transaction.expect_implicit()
+    _, observation = observer.observe_for_write(call.plan)
     writer = JournalWriter(session, call.target, call.running)
-    _, result = session.catalog.begin_write([call.target], requests, check=call.statement.text)
-    observation = observer.complete(requests, result)
     context = observer.context(call.plan, observation, bound)
     query, attnums = pipeline.compile_insert_source(call.query, context)
     table = observation.result.snapshots[call.target].table

@@ -98,15 +98,42 @@ class Observer:
         self._session = session
         self._services = session.services
 
-    def observe(self, relids: Iterable[int], check: str | None = None) -> Observation:
+    def observe(self, relids: Iterable[int], plan: Plan | None = None) -> Observation:
         """Return what a statement beginning now sees, checking its privileges on the way.
 
         Raises:
-            CatalogError: 42501 when the role may not run the statement ``check``.
+            CatalogError: 42501 when the role may not run the planned statement.
         """
         requests = self.requests(relids)
-        result = self._session.catalog.snapshot(requests, check=check)
+        check, check_prepared = _check(plan)
+        result = self._session.catalog.snapshot(
+            requests, check=check, check_prepared=check_prepared
+        )
         return self.complete(requests, result)
+
+    def observe_for_write(self, plan: Plan) -> tuple[int, Observation]:
+        """Lock the table a plan writes; return the version number to write and what is seen then.
+
+        Begins a transaction when none is open.
+
+        Raises:
+            CatalogError: 42501 when the role may not run the statement, 25006 in a read-only
+                transaction, 40001 when the table changed since a REPEATABLE READ snapshot.
+        """
+        if plan.target is None:
+            raise TypeError(plan.route)
+        requests = self.requests(plan.tables)
+        check, check_prepared = _check(plan)
+        self._session.transaction.expect_implicit()
+        self._session.transaction.written.add(plan.target)
+        versions, result = self._session.catalog.begin_write(
+            [plan.target],
+            requests,
+            command=plan.statement.kind.name,
+            check=check,
+            check_prepared=check_prepared,
+        )
+        return versions[plan.target], self.complete(requests, result)
 
     def requests(self, relids: Iterable[int], *, full: bool = False) -> list[SnapshotRequest]:
         """Ask for tables, naming the tails that are held already."""
@@ -220,3 +247,10 @@ class Observer:
             sql, texts, parameter_oids=[26] * len(texts)
         )
         return list(result.rows)
+
+
+def _check(plan: Plan | None) -> tuple[str | None, str | None]:
+    """Return text or prepared name of the statement whose privileges are to be checked."""
+    if plan is None:
+        return None, None
+    return (None, plan.prepared) if plan.prepared else (plan.statement.text, None)

@@ -40,7 +40,7 @@ def start(call: Invocation) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees now and start it."""
     bound = bind(call)
     observer = Observer(call.session)
-    observation = observer.observe(call.plan.tables, check=call.statement.text)
+    observation = observer.observe(call.plan.tables, call.plan)
     query = pipeline.compile_query(call.query, observer.context(call.plan, observation, bound))
     return query, observer.run(query, observation, call.running)
 

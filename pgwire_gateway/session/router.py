@@ -80,7 +80,8 @@ def _plan_query(
     catalog: CatalogSession, statement: Statement, analysis: Analysis, prepared: str
 ) -> Plan:
     queries = pipeline.parse_tree(analysis.tree or "")
-    relations = catalog.relations(pipeline.relations(queries))
+    definitions = catalog.definitions()
+    relations = catalog.relations(pipeline.relations(queries), definitions=definitions)
     journaled = {
         relid for relid, relation in relations.items() if relation.kind is RelationKind.JOURNALED
     }
@@ -102,7 +103,7 @@ def _plan_query(
         frozenset(journaled | set(journals.values())),
         journals,
         target,
-        catalog.definitions(),
+        definitions,
         prepared,
     )
 

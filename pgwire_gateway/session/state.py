@@ -19,6 +19,7 @@ from pgwire_gateway.messages.responses import (
     ReadyForQuery,
     TransactionStatus,
 )
+from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.transactions import Transaction
@@ -164,6 +165,12 @@ class ClientSession(Session):  # type: ignore[misc]
         portal = self.portals.pop(name, None)
         if portal is not None:
             portal.close()
+
+    def replace_plan(self, old: Plan, new: Plan) -> None:
+        """Give prepared statements with an outdated plan the new one."""
+        for name, statement in self.statements.items():
+            if statement.plan is old:
+                self.statements[name] = PreparedStatement(name, new)
 
     def forget_statement(self, name: str) -> None:
         """Close a prepared statement, if there is one of this name."""
