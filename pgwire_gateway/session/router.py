@@ -4,7 +4,7 @@ The decision rests on PostgreSQL's analysis: which relations the statement touch
 resolved and views expanded. What would read a journaled table inside PostgreSQL is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
@@ -94,7 +94,7 @@ def _plan_query(
         return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
     if len(queries) != 1:
         raise UnsupportedError("a statement that rules turn into several is not supported")
-    route, target = _route(queries[0], journaled, bool(journals), relations)
+    route, target = _route(queries[0], journaled, journals, relations)
     return Plan(
         statement,
         route,
@@ -109,7 +109,7 @@ def _plan_query(
 
 
 def _route(
-    query: Node, journaled: set[int], reads_journal: bool, relations: dict[int, Relation]
+    query: Node, journaled: set[int], journals: Mapping[int, int], relations: dict[int, Relation]
 ) -> tuple[Route, int | None]:
     kind = command(query)
     if kind is Command.SELECT:
@@ -117,8 +117,12 @@ def _route(
     target = target_relation(query)
     if query.get("hasModifyingCTE"):
         raise UnsupportedError("data-modifying statements in WITH are not supported")
+    name = relations[target].name if target in relations else "the table"
+    if target in journals:
+        raise GatewayError(
+            f"permission denied for table {name}", sqlstate=codes.INSUFFICIENT_PRIVILEGE
+        )
     if target not in journaled:
-        name = relations[target].name if target in relations else "the table"
         raise UnsupportedError(
             f'changing "{name}" by what journaled tables hold is not supported',
             hint="Only tables whose rows are journaled can be written from journaled tables.",
@@ -129,8 +133,8 @@ def _route(
         raise UnsupportedError("MERGE is not supported")
     if query.get("onConflict") is not None:
         raise UnsupportedError("INSERT ... ON CONFLICT is not supported")
-    reads = source_relations(query) & journaled
-    return (Route.INSERT_QUERY if reads or reads_journal else Route.INSERT), target
+    reads = source_relations(query) & (journaled | set(journals))
+    return (Route.INSERT_QUERY if reads else Route.INSERT), target
 
 
 def _refuse_journaled(catalog: CatalogSession, statement: Statement, construct: str) -> None:

@@ -1,0 +1,111 @@
+"""Rules of the session's transaction, on a catalog that only keeps its status."""
+
+import pytest
+
+from catalog.errors import CatalogError, GatewayError
+from pgwire_gateway.session.transactions import Transaction
+
+
+class StatusOnlyCatalog:
+    """A catalog session of which only the transaction matters."""
+
+    def __init__(self):
+        self.transaction_status = "I"
+        self.done = []
+
+    def begin(self):
+        self.done.append("BEGIN")
+        self.transaction_status = "T"
+
+    def commit(self):
+        self.done.append("COMMIT")
+        self.transaction_status = "I"
+
+    def rollback(self):
+        self.done.append("ROLLBACK")
+        self.transaction_status = "I"
+
+    def execute(self, sql):
+        self.transaction_status = "E"
+        raise CatalogError(f"syntax error at {sql}", sqlstate="42601")
+
+
+@pytest.fixture
+def catalog():
+    return StatusOnlyCatalog()
+
+
+@pytest.fixture
+def notices():
+    return []
+
+
+@pytest.fixture
+def transaction(catalog, notices):
+    return Transaction(catalog, lambda: notices.append("written"))
+
+
+def test_an_implicit_transaction_is_invisible_and_committed_at_its_end(transaction, catalog):
+    transaction.begin_implicit()
+    assert (transaction.status, transaction.open) == ("I", True)
+    transaction.end_implicit()
+    assert catalog.done == ["BEGIN", "COMMIT"]
+
+
+def test_a_transaction_of_the_client_is_neither_reopened_nor_ended(transaction, catalog):
+    catalog.begin()
+    transaction.begin_implicit()
+    transaction.end_implicit()
+    assert catalog.done == ["BEGIN"]
+    assert transaction.status == "T"
+
+
+def test_begin_inside_an_implicit_transaction_makes_it_the_clients(transaction, catalog):
+    transaction.begin_implicit()
+    assert transaction.begin_explicit()
+    transaction.end_implicit()
+    assert transaction.status == "T"
+    assert catalog.done == ["BEGIN"]
+
+
+def test_a_failure_rolls_an_implicit_transaction_back(transaction, catalog):
+    transaction.begin_implicit()
+    transaction.written.add(1)
+    transaction.fail()
+    assert catalog.done == ["BEGIN", "ROLLBACK"]
+    assert (transaction.status, transaction.written) == ("I", set())
+
+
+def test_a_failure_outside_postgresql_fails_the_clients_transaction_there(transaction, catalog):
+    catalog.begin()
+    transaction.fail()
+    assert transaction.status == "E"
+    with pytest.raises(GatewayError) as caught:
+        transaction.require_not_failed()
+    assert caught.value.sqlstate == "25P02"
+
+
+def test_a_command_that_needs_no_block_is_refused_in_one(transaction):
+    transaction.require_no_block("VACUUM")
+    transaction.begin_implicit()
+    with pytest.raises(GatewayError, match="VACUUM cannot run inside") as caught:
+        transaction.require_no_block("VACUUM")
+    assert caught.value.sqlstate == "25001"
+
+
+def test_only_a_transaction_that_wrote_is_reported(transaction, notices):
+    transaction.begin_implicit()
+    transaction.end_implicit()
+    assert notices == []
+    transaction.begin_implicit()
+    transaction.written.add(1)
+    transaction.end_implicit()
+    assert notices == ["written"]
+
+
+def test_a_transaction_expected_to_begin_ends_like_one_begun_here(transaction, catalog):
+    transaction.expect_implicit()
+    catalog.begin()
+    assert transaction.status == "I"
+    transaction.end_implicit()
+    assert catalog.done == ["BEGIN", "COMMIT"]
