@@ -1,4 +1,4 @@
-"""A self-contained tour: a gateway on a scratch directory, toured by psql statement by statement."""
+"""A self-contained tour: psql shows a gateway on a scratch directory, statement by statement."""
 
 import logging
 import subprocess

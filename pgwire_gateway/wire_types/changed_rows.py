@@ -1,4 +1,4 @@
-"""Rows an UPDATE or DELETE yields, as Spark computed them: their parts in the forms writers need."""
+"""Rows an UPDATE or DELETE yields, as Spark computed them, in the forms writers need."""
 
 from collections.abc import Iterator, Sequence
 
@@ -64,7 +64,7 @@ class ChangedRows:
     def storage(
         self, batch: pa.RecordBatch, version: int, *, old_keys: bool = False
     ) -> pa.RecordBatch:
-        """Return a batch as row versions in storage layout; of old keys and deletes as tombstones."""
+        """Return a batch as row versions in storage layout; deletes and old keys as tombstones."""
         schema = storage_schema(self._table)
         tombstone = old_keys or self._change.kind == "delete"
         size = batch.num_rows
