@@ -110,7 +110,12 @@ class GroupedScope(LayerScope):
         return len(self._nodes) - 1
 
     def finish(self) -> None:
-        """Add the grand total that an empty input has in PostgreSQL and has not in Spark."""
+        """Complete the SELECT once all that is asked of the groups is known.
+
+        An empty input has a grand total in PostgreSQL and has none in Spark.
+        """
+        if not self.select.expressions:
+            self.add(Value(call("count", exp.Literal.number(1)), _INT8), f"{self.alias}_rows")
         if not self.has_total:
             return
         total = self.select.copy()
@@ -214,7 +219,6 @@ def group(
         grouped.set("group", exp.Group(expressions=keys))
     else:
         bound = 1
-    groups.add(Value(call("count", exp.Literal.number(1)), _INT8), f"{alias}_rows")
     return groups, select([], groups.item), bound
 
 

@@ -9,7 +9,21 @@ from rewrite.query.compilation import Compilation
 from rewrite.results import OutputColumn, SparkQuery
 from rewrite.values import Value
 
-_SPARK = Spark()
+
+
+class _Writer(Spark.Generator):
+    """Writes Spark SQL as it is: the trees made here hold nothing another dialect would have to be cleared of."""
+
+    TRANSFORMS = {  # noqa: RUF012 - the base class declares it so
+        kind: write for kind, write in Spark.Generator.TRANSFORMS.items() if kind is not exp.Select
+    }
+
+
+class _SparkText(Spark):
+    Generator = _Writer
+
+
+_SPARK = _SparkText()
 
 
 def output(name: str, value: Value, typmod: int | None = None) -> OutputColumn:

@@ -157,7 +157,7 @@ class Oracle:
                         len(segments) + 1, SegmentKind.BASE, f"{relid}", count, 0, attnums, 0, 0
                     )
                 )
-            elif part is SourcePart.RECENT:
+            else:
                 tail_rows = count
         return TableSnapshot(table, f"s{relid}", 1, tuple(segments), tail_rows)
 
