@@ -10,6 +10,8 @@ from catalog.statements import RelationName
 
 _TEXT = 25
 
+_STATEMENT_TIMEOUT = "SELECT extract(epoch FROM pg_catalog.current_setting('statement_timeout')::pg_catalog.interval)"
+
 
 def quoted(*names: str) -> str:
     """Return a possibly qualified name as SQL."""
@@ -59,3 +61,9 @@ def fail_transaction(session: CatalogSession) -> None:
     with suppress(CatalogError):
         for _ in session.execute("FAILED").rows:
             pass
+
+
+def statement_timeout_s(session: CatalogSession) -> float:
+    """Return statement_timeout in seconds; 0 when there is no limit."""
+    (row,) = session.execute(_STATEMENT_TIMEOUT).rows
+    return float(row[0] or b"0")

@@ -6,7 +6,7 @@ The one place where exceptions turn into messages. Knows no socket and no sessio
 import logging
 
 from catalog import sqlstate as codes
-from catalog.errors import GatewayError
+from catalog.errors import CatalogUnavailableError, GatewayError
 from pgwire_gateway.messages.errors import FramingError, InvalidTextError, MalformedMessageError
 from pgwire_gateway.messages.responses import ErrorResponse
 
@@ -58,7 +58,8 @@ def error_response(error: BaseException, severity: str = ERROR) -> ErrorResponse
 def is_fatal(error: BaseException) -> bool:
     """Return whether the connection ends after this failure."""
     hung_up = ConnectionError | EOFError
-    return isinstance(error, FatalError | ProtocolError | FramingError | hung_up)
+    lost = FatalError | ProtocolError | FramingError | CatalogUnavailableError
+    return isinstance(error, lost | hung_up)
 
 
 def _response(

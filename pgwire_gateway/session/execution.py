@@ -50,6 +50,8 @@ def _dispatch(call: Invocation) -> StatementResult:
     if call.plan.route is Route.CATALOG:
         return local(call)
     call = refreshed(call)
+    session = call.session
+    session.watch(call.running, names.statement_timeout_s(session.catalog))
     return ROUTES[call.plan.route](call)
 
 

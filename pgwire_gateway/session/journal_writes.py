@@ -51,7 +51,7 @@ class JournalWriter:
         """
         if not unresolved:
             return
-        observation = self._observer.observe([self._relid]).segments_only(self._relid)
+        observation = self._observer.observe_segments(self._relid)
         snapshot = observation.result.snapshots[self._relid]
         types = _key_types(snapshot.table)
         wanted = [tuple(map(ParameterValue, types, key_values(types, key))) for key in unresolved]

@@ -111,6 +111,12 @@ class Observer:
         )
         return self.complete(requests, result)
 
+    def observe_segments(self, relid: int) -> Observation:
+        """Return what the segments of a table hold now, whatever its tail says of it."""
+        known = self._services.tails.known_state(self._session.database, relid)
+        result = self._session.catalog.snapshot([SnapshotRequest(relid, known_state=known)])
+        return Observation(result, {}).segments_only(relid)
+
     def observe_for_write(self, plan: Plan) -> tuple[int, Observation]:
         """Lock the table a plan writes; return the version number to write and what is seen then.
 

@@ -65,7 +65,8 @@ def plan(
     if statement.kind in WRAPPERS:
         _refuse_journaled(catalog, statement, WRAPPERS[statement.kind])
     if statement.kind in COMMANDS:
-        return Plan(statement, Route.COMMAND)
+        executes = statement.kind is StatementKind.EXECUTE
+        return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
     if statement.all_qualified_system and not prepared and statement.kind is StatementKind.SELECT:
         return Plan(statement, Route.CATALOG)
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)

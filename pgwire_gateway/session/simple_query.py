@@ -4,11 +4,12 @@ Follows "Simple Query" of PostgreSQL's protocol chapter: the statements of one s
 transaction unless it contains transaction commands.
 """
 
+from catalog.errors import GatewayError
 from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
 from pgwire_gateway.messages.row_data import RowDescription
 from pgwire_gateway.messages.simple_query import Query
 from pgwire_gateway.session import execution, router
-from pgwire_gateway.session.state import ClientSession, ends_transaction
+from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 
 
 def on_query(session: ClientSession, message: Query) -> None:
@@ -31,7 +32,10 @@ def _run(session: ClientSession, query_string: str) -> None:
     for number, statement in enumerate(statements, start=1):
         if not ends_transaction(statement):
             session.transaction.require_not_failed()
-        plan = router.plan(session.catalog, statement, (), "")
+        try:
+            plan = router.plan(session.catalog, statement, (), "")
+        except GatewayError as error:
+            raise position_error(error, statement) from error
         result = execution.execute(session, plan, alone=len(statements) == 1)
         if result.columns is not None:
             session.send(RowDescription(result.columns))

@@ -1,5 +1,6 @@
 """One client's session: what it has prepared, its transaction, its settings."""
 
+import threading
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -68,6 +69,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.portals: dict[str, Portal] = {}
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
+        self._timer: threading.Timer | None = None
         self._prepared = 0
         self._reported = catalog.parameter_statuses()
         catalog.on_notice = self._on_notice
@@ -98,6 +100,21 @@ class ClientSession(Session):  # type: ignore[misc]
         if running is not None:
             running.cancel()
             self.catalog.cancel()
+
+    def watch(self, running: RunningStatement, timeout_s: float) -> None:
+        """Cancel a statement that runs longer than statement_timeout allows; 0 is no limit."""
+        if timeout_s > 0:
+            message = "canceling statement due to statement timeout"
+            self._timer = threading.Timer(timeout_s, running.cancel, [message])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def finish(self) -> None:
+        """Note that no statement is running any more."""
+        self.running = None
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def split(self, query_string: str) -> list[Statement]:
         """Return the statements of a query string."""
@@ -133,7 +150,7 @@ class ClientSession(Session):  # type: ignore[misc]
     def ready_for_query(self) -> None:
         """End a query cycle: drop portals whose transaction is over, tell the status, send all."""
         self.report_settings()
-        self.running = None
+        self.finish()
         status = self.transaction.status
         if status == "I":
             self.drop_portals()
