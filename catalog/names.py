@@ -10,7 +10,7 @@ from catalog.statements import RelationName
 
 _TEXT = 25
 
-_STATEMENT_TIMEOUT = "SELECT extract(epoch FROM pg_catalog.current_setting('statement_timeout')::pg_catalog.interval)"
+_STATEMENT_TIMEOUT = "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)"
 
 
 def quoted(*names: str) -> str:
