@@ -7,6 +7,7 @@ equal columns of other relations at most one row per combination of theirs.
 from dataclasses import dataclass
 
 from rewrite.context import RewriteContext
+from rewrite.dialect.constants import decode
 from rewrite.query.constant_values import is_constant
 from rewrite.tree import Node
 
@@ -40,6 +41,9 @@ _EQUALITIES = frozenset(
 )
 
 
+_MANY = 12
+
+
 @dataclass(frozen=True, slots=True)
 class Factor:
     """A relation among those whose rows are combined."""
@@ -71,11 +75,25 @@ def product(
     With ``given`` it is the bound per combination of rows of those other relations.
     """
     equalities = [found for qual in known for found in _equalities(qual, context)]
+    # A chain of foreign keys is short only when counted from its end: try every beginning.
+    starts: list[Factor | None] = [None, *factors] if len(factors) <= _MANY else [None]
+    bounds = [_combined(factors, equalities, given, start) for start in starts]
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _combined(
+    factors: list[Factor],
+    equalities: list[_Equality],
+    given: frozenset[int],
+    start: Factor | None,
+) -> int | None:
     bound = 1
     done = set(given)
     rest = list(factors)
     while rest:
-        best = min(rest, key=lambda factor: _rank(_factor(factor, equalities, done)))
+        ranked = ((_rank(_factor(factor, equalities, done)), factor) for factor in rest)
+        best = start or min(ranked, key=lambda pair: pair[0])[1]
+        start = None
         rows = _factor(best, equalities, done)
         if rows is None:
             return None
@@ -143,8 +161,12 @@ def _depends(node: Node) -> frozenset[int] | None:
 
 def _elements(node: Node, context: RewriteContext) -> int | None:
     if node.tag == "ARRAYEXPR" and not node["multidims"]:
-        elements = node.nodes("elements")
-        return len(elements) if all(is_constant(element) for element in elements) else None
+        constants = [is_constant(element) for element in node.nodes("elements")]
+        return len(constants) if all(constants) else None
+    datum = node["constvalue"] if node.tag == "CONST" else None
+    if isinstance(datum, bytes):
+        elements = decode(node.integer("consttype"), datum)
+        return len(elements) if isinstance(elements, list) else None
     if node.tag == "PARAM" and node["paramkind"] == 0:
         value = context.parameters[node.integer("paramid") - 1].value
         return len(value) if isinstance(value, list) else None

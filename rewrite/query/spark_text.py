@@ -10,7 +10,6 @@ from rewrite.results import OutputColumn, SparkQuery
 from rewrite.values import Value
 
 
-
 class _Writer(Spark.Generator):
     """Writes Spark SQL as it is: the trees made here hold nothing another dialect would have to be cleared of."""
 

@@ -137,6 +137,11 @@ def row_number(
     )
 
 
+def cast(expression: exp.Expression, spark_type: str) -> exp.Expression:
+    """Return ``CAST(expression AS type)``."""
+    return exp.Cast(this=expression, to=exp.DataType.build(spark_type, dialect="spark"))
+
+
 def call(name: str, *arguments: exp.Expression) -> exp.Expression:
     """Return a call of a Spark function by its name."""
     return exp.Anonymous(this=name.upper(), expressions=list(arguments))

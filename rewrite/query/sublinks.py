@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from sqlglot import exp
 
 from rewrite.dialect import oids
+from rewrite.dialect.arrays import element_sql
 from rewrite.errors import UnsupportedError
 from rewrite.query.compilation import Block
+from rewrite.query.constant_values import constant_integer, is_constant
 from rewrite.query.sql import (
     aliased,
     call,
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 EXISTS, ALL, ANY, ROW_COMPARE, EXPRESSION, MULTIPLE, ARRAY = range(7)
 
 PARAM_MULTIEXPR = 3
+
+# FRAMEOPTION_DEFAULTS of parsenodes.h; pg_proc: row_number().
+_DEFAULT_FRAME = 0x2 | 0x20 | 0x400
+_ROW_NUMBER = 3100
 
 _BOOLEAN = 16
 _Branch: TypeAlias = tuple[exp.Expression, exp.Expression]
@@ -99,9 +105,24 @@ def condition(node: Node, scope: "QueryScope", *, negated: bool) -> exp.Expressi
 
 
 def _exists(node: Node, scope: "QueryScope") -> exp.Expression:
-    # A Select of constants is what Spark prunes best; the columns of EXISTS mean nothing.
-    block = scope.compilation.block(node.node("subselect"), scope, apart=True)
+    block = scope.compilation.block(_bare(node.node("subselect"), scope), scope, apart=True)
     return exists(block.query)
+
+
+def _bare(query: Node, scope: "QueryScope") -> Node:
+    """Return a query without what cannot change whether it has rows."""
+    changes: dict[str, Item] = {"sortClause": None}
+    plain = not (query["hasAggs"] or query.items("groupClause") or query.items("groupingSets"))
+    if query.items("distinctClause") or query.get("setOperations") is not None:
+        return query
+    if plain and query["havingQual"] is None and not query.get("hasTargetSRFs"):
+        changes |= {"targetList": None, "windowClause": None}
+    count = query.optional("limitCount")
+    if count is not None and query.get("limitOffset") is None:
+        known = is_constant(count) and constant_integer(count, scope.compilation.context)
+        if known:
+            changes["limitCount"] = None
+    return query.replace(**changes)
 
 
 def _tested(node: Node, scope: "QueryScope") -> tuple[Block, str, exp.Expression]:
@@ -205,25 +226,64 @@ def _scalar(block: Block, alias: str, expression: exp.Expression) -> exp.Express
 
 
 def _array(node: Node, scope: "QueryScope") -> Value:
-    """Return the rows of a one-column subquery, in their order, NULLs included."""
-    subselect = node.node("subselect")
-    block = scope.compilation.block(subselect, scope, apart=True)
+    """Return the rows of a one-column subquery as an array, in their order, NULLs included."""
+    query = node.node("subselect")
+    ordered = bool(query.items("sortClause"))
+    block = scope.compilation.block(_numbered(query) if ordered else query, scope, apart=True)
     alias = scope.compilation.name("s")
-    element = block.relation(alias)[0]
-    if isinstance(element.scale, exp.Expression):
-        raise UnsupportedError(
-            "array of numerics of differing scale from a subquery is not supported"
-        )
-    if subselect.items("sortClause"):
-        # Spark gathers in no particular order, so the order travels with the elements.
-        raise UnsupportedError("ARRAY(SELECT … ORDER BY …) is not supported")
+    columns = block.relation(alias)
+    element = columns[0]
     if element.type_oid not in _ARRAYS:
-        raise UnsupportedError("array of this type from a subquery is not supported")
-    boxed = call("collect_list", call("named_struct", exp.Literal.string("v"), element.sql))
-    unboxed = exp.Lambda(
-        this=exp.Dot(this=exp.Identifier(this="e"), expression=exp.Identifier(this="v")),
-        expressions=[exp.Identifier(this="e")],
+        raise UnsupportedError("an array of this type from a subquery is not supported")
+    fields = [exp.Literal.string("v"), element_sql(element)]
+    if ordered:
+        fields = [exp.Literal.string("p"), columns[-1].sql, *fields]
+    gathered = call("collect_list", call("named_struct", *fields))
+    if ordered:
+        # Spark gathers in no particular order, so the order travels with the elements.
+        gathered = call("array_sort", gathered)
+    item = exp.Identifier(this="e")
+    unboxed = exp.Lambda(this=exp.Dot(this=item, expression=exp.Identifier(this="v")))
+    unboxed.set("expressions", [item.copy()])
+    array = call("transform", gathered, unboxed)
+    return Value(
+        exp.Subquery(this=select([array], aliased(block.query, alias))), _ARRAYS[element.type_oid]
     )
-    gathered = call("transform", boxed, unboxed)
-    query = exp.Subquery(this=select([gathered], aliased(block.query, alias)))
-    return Value(query, _ARRAYS[element.type_oid], element.typmod, element.scale, element.decimal)
+
+
+def _numbered(query: Node) -> Node:
+    """Return a query with one more column: the place of each row in the query's order."""
+    if query.items("distinctClause") or query.get("setOperations") is not None:
+        raise UnsupportedError("ARRAY(SELECT … ORDER BY …) of distinct rows is not supported")
+    windows = query.nodes("windowClause")
+    number = 1 + max((window.integer("winref") for window in windows), default=0)
+    window = Node(
+        "WINDOWCLAUSE",
+        {
+            "partitionClause": None,
+            "orderClause": query.items("sortClause"),
+            "frameOptions": _DEFAULT_FRAME,
+            "winref": number,
+        },
+    )
+    function = Node(
+        "WINDOWFUNC",
+        {
+            "winfnoid": _ROW_NUMBER,
+            "wintype": oids.INT8,
+            "wincollid": 0,
+            "inputcollid": 0,
+            "args": None,
+            "aggfilter": None,
+            "runCondition": None,
+            "winref": number,
+            "winstar": False,
+            "winagg": False,
+        },
+    )
+    entry = Node("TARGETENTRY", {"expr": function, "ressortgroupref": 0, "resjunk": False})
+    return query.replace(
+        targetList=[*query.items("targetList"), entry],
+        windowClause=[*windows, window],
+        hasWindowFuncs=True,
+    )
