@@ -10,7 +10,10 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p'
   AND pg_catalog.has_table_privilege(c.oid, 'MAINTAIN') ORDER BY c.oid
 """
 
-_LARGE_TAILS = "SELECT relid FROM pgwire.journals WHERE tail_rows > $1 ORDER BY relid"
+_LARGE_TAILS = """
+SELECT j.relid FROM pgwire.journals j
+WHERE (pgwire.latest(j)).tail_rows > $1 ORDER BY j.relid
+"""
 
 
 def maintainable_tables(session: CatalogSession) -> list[int]:

@@ -38,11 +38,24 @@ CREATE TABLE pgwire.journals (
     epoch bigint NOT NULL DEFAULT 1,
     -- Grows with every update of this row.
     changes bigint NOT NULL DEFAULT 0,
-    -- Last version number written; updating it is the write lock and the conflict check.
+    -- Last version number written. Each transaction that writes updates this row once: that is what makes
+    -- a concurrent transaction fail to serialize.
     version timestamptz NOT NULL DEFAULT 'epoch',
-    tail_rows bigint NOT NULL DEFAULT 0
+    tail_rows bigint NOT NULL DEFAULT 0,
+    -- Transaction that made this row.
+    writer xid8 NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE UNIQUE INDEX ON pgwire.journals (journal_relid) WHERE journal_relid <> 0;
+
+-- What later writes of the same transaction changed, newest last. Updating the journal's row time and again
+-- would leave a trail of dead rows that each look-up had to pass.
+CREATE TABLE pgwire.states (
+    relid oid NOT NULL,
+    changes bigint NOT NULL,
+    version timestamptz NOT NULL,
+    tail_rows bigint NOT NULL,
+    PRIMARY KEY (relid, changes)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 CREATE TABLE pgwire.columns (
     relid oid NOT NULL REFERENCES pgwire.journals ON DELETE CASCADE,
@@ -99,18 +112,68 @@ BEGIN
     END IF;
 END $$;
 
+-- STABLE as what they call is: so they are inlined.
 CREATE FUNCTION pgwire.micros(moment timestamptz) RETURNS bigint
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql STABLE
 RETURN (extract(epoch FROM moment) * 1000000)::bigint;
 
 CREATE FUNCTION pgwire.moment(micros bigint) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE
+LANGUAGE sql STABLE
 RETURN timestamptz 'epoch' + micros / 86400000000 * interval '24:00:00'
      + micros % 86400000000 * interval '0.000001 second';
+
+-- A journal's row with what later writes changed.
+CREATE FUNCTION pgwire.latest(j pgwire.journals) RETURNS pgwire.journals
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    s record;
+BEGIN
+    SELECT changes, version, tail_rows INTO s FROM states
+     WHERE relid = j.relid AND changes > j.changes ORDER BY changes DESC LIMIT 1;
+    IF FOUND THEN
+        j.changes := s.changes;
+        j.version := s.version;
+        j.tail_rows := s.tail_rows;
+    END IF;
+    RETURN j;
+END $$;
+
+-- Lock a journal for writing until the transaction ends.
+CREATE FUNCTION pgwire.locked(wanted oid) RETURNS pgwire.journals
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    j journals;
+BEGIN
+    SELECT * INTO j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
+    END IF;
+    RETURN latest(j);
+END $$;
+
+-- Bring a journal's own row up to its latest state.
+CREATE FUNCTION pgwire.fold(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    j journals := locked(wanted);
+BEGIN
+    DELETE FROM states s WHERE s.relid = wanted;
+    IF FOUND THEN
+        UPDATE journals s SET version = j.version, changes = j.changes, tail_rows = j.tail_rows
+         WHERE s.relid = wanted;
+    END IF;
+END $$;
 
 CREATE FUNCTION pgwire.has_rows(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pgwire.journals j WHERE j.relid = $1 AND j.tail_rows > 0)
+    OR EXISTS (SELECT FROM pgwire.states s WHERE s.relid = $1 AND s.tail_rows > 0)
     OR EXISTS (SELECT FROM pgwire.segments s
                 WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0);
 

@@ -163,7 +163,8 @@ DECLARE
     t record;
 BEGIN
     PERFORM check_features(relid);
-    SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile.relid FOR UPDATE;
+    PERFORM fold(relid);
+    SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile.relid;
     SELECT n.nspname, c.relname INTO t
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relid;
     IF j.schema_name <> t.nspname THEN
@@ -256,6 +257,7 @@ BEGIN
         RETURNING j.relid, j.location
     LOOP
         DELETE FROM segments s WHERE s.relid = gone.relid;
+        DELETE FROM states s WHERE s.relid = gone.relid;
         INSERT INTO dropped_locations VALUES (gone.location, clock_timestamp()) ON CONFLICT DO NOTHING;
     END LOOP;
     -- A journal table alone can only go with its schema or its owner.

@@ -26,8 +26,16 @@ DECLARE
     rows json;
     segment_list json;
 BEGIN
-    SELECT s.*, s.xmin::text::bigint AS writer, micros(s.version) AS version_micros INTO j
-      FROM journals s WHERE s.relid = wanted;
+    SELECT b.epoch, b.tail_relid, b.definition, coalesce(s.changes, b.changes) AS changes,
+           micros(coalesce(s.version, b.version)) AS version_micros,
+           coalesce(s.tail_rows, b.tail_rows) AS tail_rows,
+           coalesce(s.xmin, b.xmin)::text::bigint AS writer
+      INTO j
+      FROM journals b
+      LEFT JOIN LATERAL (
+          SELECT x.changes, x.version, x.tail_rows, x.xmin FROM states x
+           WHERE x.relid = b.relid AND x.changes > b.changes ORDER BY x.changes DESC LIMIT 1) s ON true
+     WHERE b.relid = wanted;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
     END IF;

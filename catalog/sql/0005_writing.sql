@@ -7,7 +7,7 @@ SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
 DECLARE
     wanted oid;
-    found_version timestamptz;
+    j journals;
     versions jsonb := '{}';
 BEGIN
     PERFORM authorize(secret);
@@ -15,12 +15,9 @@ BEGIN
         RAISE EXCEPTION 'cannot execute % in a read-only transaction', command USING ERRCODE = '25006';
     END IF;
     FOR wanted IN SELECT DISTINCT r FROM unnest(relids) u(r) ORDER BY r LOOP
-        SELECT j.version INTO found_version FROM journals j WHERE j.relid = wanted FOR NO KEY UPDATE;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
-        END IF;
+        j := locked(wanted);
         versions := versions || jsonb_build_object(wanted::text, micros(
-            greatest(clock_timestamp(), found_version + interval '1 microsecond')));
+            greatest(clock_timestamp(), j.version + interval '1 microsecond')));
     END LOOP;
     RETURN convert_to(versions::text, 'UTF8');
 END $$;
@@ -39,9 +36,41 @@ BEGIN
                     JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum), key_text);
 END $$;
 
--- Check the keys of the rows in the catalog table against the tail; the answer is the keys that only the
+-- The rows a statement has just put into a catalog table that was empty before, as many as wanted and one.
+-- Rows that passed through earlier in the transaction still occupy their places: where the last ones were
+-- found is remembered, with the number of rows inserted by then, so that no scan passes them again.
+CREATE FUNCTION pgwire.arrived(wanted oid, at_most bigint) RETURNS tid[]
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    inserted bigint := pg_stat_get_xact_tuples_inserted(wanted);
+    remembered bigint[] := string_to_array(
+        nullif(current_setting('pgwire.arrived_' || wanted, true), ''), ',')::bigint[];
+    places tid[];
+    last_block bigint;
+BEGIN
+    IF remembered IS NOT NULL THEN
+        EXECUTE format('SELECT array_agg(ctid) FROM (SELECT ctid FROM ONLY %s WHERE ctid >= $1 LIMIT $2) x',
+                       wanted::regclass)
+           INTO places USING format('(%s,0)', remembered[2])::tid, at_most + 1;
+    END IF;
+    IF remembered IS NULL
+       OR coalesce(cardinality(places), 0) < least(inserted - remembered[1], at_most + 1) THEN
+        EXECUTE format('SELECT array_agg(ctid) FROM (SELECT ctid FROM ONLY %s LIMIT $1) x', wanted::regclass)
+           INTO places USING at_most + 1;
+    END IF;
+    IF places IS NOT NULL THEN
+        last_block := (SELECT max((p::text::point)[0]::bigint) FROM unnest(places) u(p));
+        PERFORM set_config('pgwire.arrived_' || wanted, inserted || ',' || last_block, true);
+    END IF;
+    RETURN coalesce(places, '{}');
+END $$;
+
+-- Check the keys of rows in the catalog table against the tail; the answer is the keys that only the
 -- segments can decide, as a JSON array of arrays, or NULL.
-CREATE FUNCTION pgwire.check_keys(j pgwire.journals) RETURNS json
+CREATE FUNCTION pgwire.check_keys(j pgwire.journals, places tid[], tail_filled boolean)
+RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
@@ -55,16 +84,17 @@ BEGIN
     SELECT string_agg(format('v.c%s = t.%I', u.attnum, k.name), ' AND ' ORDER BY u.o) INTO same_key
       FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
       JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum;
-    IF j.tail_rows > 0 THEN
+    IF tail_filled THEN
         EXECUTE (SELECT format(
             'SELECT concat_ws('', '', %s) FROM ONLY %s t CROSS JOIN LATERAL ('
             'SELECT v.subsequent_version_number AS gone FROM %s v WHERE %s '
-            'ORDER BY v.version_number DESC LIMIT 1) x WHERE x.gone IS NULL LIMIT 1',
+            'ORDER BY v.version_number DESC LIMIT 1) x '
+            'WHERE x.gone IS NULL AND t.ctid = ANY ($1) LIMIT 1',
             string_agg(format('t.%I', k.name), ', ' ORDER BY u.o), j.relid::regclass, j.tail_relid::regclass,
             same_key)
             FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
             JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum)
-           INTO duplicate;
+           INTO duplicate USING places;
         IF duplicate IS NOT NULL THEN
             PERFORM raise_duplicate(j, duplicate);
         END IF;
@@ -80,24 +110,34 @@ BEGIN
               INTO range_condition FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1];
         END IF;
         EXECUTE (SELECT format(
-            'SELECT json_agg(json_build_array(%s)) FROM ONLY %s t WHERE NOT EXISTS ('
+            'SELECT json_agg(json_build_array(%s)) FROM ONLY %s t WHERE t.ctid = ANY ($1) AND NOT EXISTS ('
             'SELECT FROM %s v WHERE %s)%s',
             string_agg(transfer_expression(format('t.%I', k.name), k.type_oid), ', ' ORDER BY u.o),
             j.relid::regclass, j.tail_relid::regclass, same_key, range_condition)
             FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
             JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum)
-           INTO unresolved;
+           INTO unresolved USING places;
     END IF;
     RETURN unresolved;
 END $$;
 
--- Account for row versions added to the tail, and set the table's version number.
-CREATE FUNCTION pgwire.note_write(wanted oid, new_version timestamptz, added bigint) RETURNS void
-LANGUAGE sql
+-- Account for a write: `added` row versions in the tail, and the table's new version number.
+CREATE FUNCTION pgwire.note_write(j pgwire.journals, new_version timestamptz, added bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
-    UPDATE pgwire.journals SET version = new_version, changes = changes + 1, tail_rows = tail_rows + added
-     WHERE relid = wanted
-$$;
+BEGIN
+    IF j.writer = pg_current_xact_id() THEN
+        INSERT INTO states (relid, changes, version, tail_rows)
+        VALUES (j.relid, j.changes + 1, new_version, j.tail_rows + added);
+    ELSE
+        DELETE FROM states s WHERE s.relid = j.relid;
+        UPDATE journals s
+           SET version = new_version, changes = j.changes + 1, tail_rows = j.tail_rows + added,
+               writer = pg_current_xact_id()
+         WHERE s.relid = j.relid;
+    END IF;
+END $$;
 
 -- Move the rows a statement of the client left in the catalog table to the tail, unless they are many.
 CREATE FUNCTION pgwire.capture(secret text, wanted oid, inline_rows bigint) RETURNS bytea
@@ -107,31 +147,32 @@ SET extra_float_digits = 1
 AS $$
 DECLARE
     j journals;
+    places tid[];
     moved bigint;
     new_version timestamptz;
     unresolved json;
 BEGIN
     PERFORM authorize(secret);
-    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
-    EXECUTE format('SELECT count(*) FROM (SELECT FROM ONLY %s LIMIT $1 + 1) x', wanted::regclass)
-       INTO moved USING inline_rows;
+    j := locked(wanted);
+    places := arrived(wanted, inline_rows);
+    moved := cardinality(places);
     IF moved = 0 THEN
         RETURN convert_to('{"count": 0, "captured": true, "version": 0}', 'UTF8');
     ELSIF moved > inline_rows THEN
         EXECUTE format('SELECT count(*) FROM ONLY %s', wanted::regclass) INTO moved;
         RETURN convert_to(format('{"count": %s, "captured": false, "version": 0}', moved), 'UTF8');
     END IF;
-    unresolved := check_keys(j);
+    unresolved := check_keys(j, places, j.tail_rows > 0);
     new_version := greatest(clock_timestamp(), j.version + interval '1 microsecond');
     EXECUTE (SELECT format(
-        'WITH gone AS (DELETE FROM ONLY %s RETURNING *) '
+        'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING *) '
         'INSERT INTO %s (%s, version_number, row_identity) SELECT %s, $1, %s FROM gone',
         wanted::regclass, j.tail_relid::regclass, string_agg('c' || k.attnum, ', ' ORDER BY k.attnum),
         string_agg(quote_ident(k.name), ', ' ORDER BY k.attnum),
         CASE WHEN j.key = '{}' THEN '-nextval(''pgwire.row_identities'')' ELSE 'NULL' END)
         FROM columns k WHERE k.relid = wanted AND k.name <> '')
-      USING new_version;
-    PERFORM note_write(wanted, new_version, moved);
+      USING new_version, places;
+    PERFORM note_write(j, new_version, moved);
     RETURN convert_to(format('{"count": %s, "captured": true, "version": %s, "unresolved": %s}',
                              moved, micros(new_version), coalesce(unresolved::text, '[]')), 'UTF8');
 END $$;
@@ -153,10 +194,11 @@ DECLARE
     gone bigint := 0;
     replaced bigint := 0;
     added bigint := 0;
+    places tid[];
     unresolved json;
 BEGIN
     PERFORM authorize(secret);
-    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    j := locked(wanted);
     IF new_version < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
     END IF;
@@ -182,43 +224,47 @@ BEGIN
             j.tail_relid::regclass, x.tail_columns, x.tail_values, x.column_count)
           USING tombstones::json, new_version;
         GET DIAGNOSTICS gone = ROW_COUNT;
-        j.tail_rows := j.tail_rows + gone;
     END IF;
     IF new_rows IS NOT NULL AND j.key = '{}' THEN
         -- RETURNING keeps the order of the source.
         EXECUTE format(
             'WITH written AS (INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %3$s '
-            'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o RETURNING *), '
-            'numbered AS (SELECT *, row_number() OVER () AS pgwire_position FROM written) '
-            'INSERT INTO %4$s (%5$s, version_number, row_identity) '
+            'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o '
+            'RETURNING *, ctid AS pgwire_place), '
+            'numbered AS (SELECT *, row_number() OVER () AS pgwire_position FROM written), '
+            'moved AS (INSERT INTO %4$s (%5$s, version_number, row_identity) '
             'SELECT %6$s, $2, coalesce((e->>%7$s)::bigint, -nextval(''pgwire.row_identities'')) '
-            'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.pgwire_position',
+            'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.pgwire_position) '
+            'SELECT array_agg(pgwire_place) FROM written',
             wanted::regclass, x.settable_columns, x.settable_values, j.tail_relid::regclass, x.tail_columns,
             x.columns, x.column_count)
-          USING new_rows::json, new_version;
-        GET DIAGNOSTICS added = ROW_COUNT;
-        EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
+           INTO places USING new_rows::json, new_version;
+        added := cardinality(places);
+        EXECUTE format('DELETE FROM ONLY %s WHERE ctid = ANY ($1)', wanted::regclass) USING places;
     ELSIF new_rows IS NOT NULL THEN
         EXECUTE format(
-            'INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s '
-            'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o',
-            wanted::regclass, x.settable_columns, x.settable_values) USING new_rows::json;
+            'WITH written AS (INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s '
+            'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o RETURNING ctid) '
+            'SELECT array_agg(ctid) FROM written',
+            wanted::regclass, x.settable_columns, x.settable_values) INTO places USING new_rows::json;
         IF keys_checked THEN
-            unresolved := check_keys(j);
+            unresolved := check_keys(j, places, j.tail_rows + gone > 0);
         END IF;
         IF gone > 0 THEN
             -- A key given up and taken again in one statement has not gone.
-            EXECUTE format('DELETE FROM %s v USING ONLY %s t WHERE v.version_number = $1 AND %s',
-                           j.tail_relid::regclass, wanted::regclass, x.same_key) USING new_version;
+            EXECUTE format('DELETE FROM %s v USING ONLY %s t '
+                           'WHERE v.version_number = $1 AND t.ctid = ANY ($2) AND %s',
+                           j.tail_relid::regclass, wanted::regclass, x.same_key) USING new_version, places;
             GET DIAGNOSTICS replaced = ROW_COUNT;
         END IF;
         EXECUTE format(
-            'WITH gone AS (DELETE FROM ONLY %s RETURNING *) '
+            'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING *) '
             'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone',
-            wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns) USING new_version;
+            wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns)
+          USING new_version, places;
         GET DIAGNOSTICS added = ROW_COUNT;
     END IF;
-    PERFORM note_write(wanted, new_version, gone - replaced + added);
+    PERFORM note_write(j, new_version, gone - replaced + added);
     RETURN convert_to(format('{"count": %s, "captured": true, "version": %s, "unresolved": %s}',
                              added, version_micros, coalesce(unresolved::text, '[]')), 'UTF8');
 END $$;
@@ -313,12 +359,12 @@ DECLARE
     numbers json;
 BEGIN
     PERFORM authorize(secret);
-    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    j := locked(wanted);
     IF moment(version_micros) < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
     END IF;
     numbers := add_segments(wanted, segment_list);
-    PERFORM note_write(wanted, moment(version_micros), 0);
+    PERFORM note_write(j, moment(version_micros), 0);
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
@@ -337,7 +383,8 @@ DECLARE
     cleared bigint := 0;
 BEGIN
     PERFORM authorize(secret);
-    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    PERFORM fold(wanted);
+    j := locked(wanted);
     UPDATE segments s SET retired_at = clock_timestamp()
      WHERE s.relid = wanted AND s.segment_id = ANY (retired) AND s.retired_at IS NULL;
     GET DIAGNOSTICS found_retired = ROW_COUNT;
@@ -364,7 +411,8 @@ DECLARE
     j journals;
 BEGIN
     PERFORM authorize(secret);
-    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    PERFORM fold(wanted);
+    j := locked(wanted);
     UPDATE segments s SET retired_at = clock_timestamp() WHERE s.relid = wanted AND s.retired_at IS NULL;
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);
     UPDATE journals s
@@ -403,7 +451,8 @@ DECLARE
     j journals;
 BEGIN
     PERFORM authorize(secret);
-    SELECT * INTO STRICT j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
+    PERFORM fold(wanted);
+    j := locked(wanted);
     IF j.pending_key IS NULL OR j.tail_rows > 0 THEN
         RAISE EXCEPTION 'table % has no key to complete', wanted::regclass USING ERRCODE = '55000';
     END IF;
