@@ -28,7 +28,7 @@ __all__ = [
 
 def compile_expression(node: Node, scope: Scope) -> Value:
     """Compile one expression node; UnsupportedError (0A000) for what has no exact mapping."""
-    return Compiler(scope).compile(node)
+    return Compiler(scope).compile_settled(node)
 
 
 def compile_parameter(parameter: ParameterValue) -> Value:

@@ -1,8 +1,8 @@
 """What a compiled expression is, and what the compiler may ask about its surroundings.
 
 A value is Spark SQL plus the PostgreSQL type it stands for. The representation of each type in Spark is
-decided in ``rewrite.dialect.type_mapping``; only numeric needs more than one expression, because
-PostgreSQL's numeric carries a display scale that Spark's DECIMAL does not have.
+decided in ``rewrite.dialect.type_mapping``. A numeric carries a display scale that Spark's DECIMAL does not
+have, so there are several forms of it, see ``rewrite.dialect.numerics``.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,9 +39,10 @@ class Value:
     type_oid: int
     typmod: int = -1
     scale: int | exp.Expression | None = None
-    """Display scale of a numeric: known, or an INT expression. None: PostgreSQL's own text in a STRING."""
+    """Display scale of a numeric. None: PostgreSQL's own text in a STRING. An expression only occurs inside
+    the compiler of expressions, where ``sql`` holds the digits without decimal point."""
     decimal: DecimalShape | None = None
-    """Spark type of a numeric that has a scale; its scale is never below the display scale."""
+    """Spark type of a numeric whose display scale is known."""
     constant: Constant | None = None
     """Set for literals of simple types and bound parameters."""
 

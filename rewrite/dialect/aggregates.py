@@ -11,13 +11,24 @@ from rewrite.dialect import oids
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import is_null_constant, known_text
 from rewrite.dialect.comparisons import equality_key, ordering_key
-from rewrite.dialect.conditionals import carried, restored
 from rewrite.dialect.floats import OVERFLOW, is_infinite
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numeric_functions import INTEGER_DIGITS
-from rewrite.dialect.numerics import as_decimal, as_text, display_scale, numeric, shape_of
+from rewrite.dialect.numerics import (
+    WHOLE,
+    as_fixed,
+    as_floating,
+    as_text,
+    fixed,
+    floating,
+    is_fixed,
+    scale_of,
+    settled,
+    shape_of,
+    too_many_digits,
+)
 from rewrite.errors import UnsupportedError
-from rewrite.values import Value, WindowDefinition
+from rewrite.values import DecimalShape, Value, WindowDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +97,41 @@ def _sum_integers(call: Aggregation) -> Value:
     value = call.args[0]
     if value.type_oid == oids.INT8:
         number = b.cast(value.sql, b.decimal_type(INTEGER_DIGITS[oids.INT8], 0))
-        return numeric(call.spark("sum", number), INTEGER_DIGITS[oids.INT8] + 10, 0)
+        return fixed(call.spark("sum", number), INTEGER_DIGITS[oids.INT8] + 10, 0)
     return call.result(call.spark("sum", value.sql))
 
 
+_SUMMANDS: Final = DecimalShape(38, 20)
+"""What numerics of differing scale are summed as: 18 digits before the point, 20 behind it."""
+
+
 def _sum_numeric(call: Aggregation) -> Value:
-    value = as_decimal(call.args[0])
-    shape = shape_of(value)
-    if isinstance(value.scale, int):
-        return numeric(call.spark("sum", value.sql), shape.precision + 10, shape.scale)
+    value = call.args[0]
+    if is_fixed(value):
+        shape = shape_of(value)
+        return fixed(call.spark("sum", value.sql), shape.precision + 10, shape.scale)
     if call.distinct:
         raise call.refuse("of DISTINCT values of differing scale")
-    total = call.spark("sum", value.sql)
-    scale = call.spark("max", b.case((b.is_not_null(value.sql), display_scale(value))))
-    return numeric(total, shape.precision + 10, shape.scale, scale)
+
+    def summand(number: Value) -> Value:
+        too_fine = b.infix(exp.GT, scale_of(number), b.integer(_SUMMANDS.scale))
+        return Value(b.checked(as_fixed(number, _SUMMANDS), (too_fine, too_many_digits())), oids.TEXT)
+
+    def scale(number: Value) -> Value:
+        return Value(b.case((b.is_not_null(number.sql), scale_of(number))), oids.INT4)
+
+    number = as_floating(value)
+    total = call.spark("sum", bind([number], summand).sql)
+    largest = call.spark("max", bind([number], scale).sql)
+    return bind([Value(total, oids.TEXT), Value(largest, oids.INT4)], _shortened)
+
+
+def _shortened(total: Value, scale: Value) -> Value:
+    """Drop the zeros a sum has behind its scale."""
+    digits = b.call("replace", b.cast(total.sql, "STRING"), b.string("."), b.string(""))
+    surplus = b.infix(exp.Sub, b.integer(_SUMMANDS.scale), scale.sql)
+    kept = b.call("left", digits, b.infix(exp.Sub, b.call("length", digits), surplus))
+    return floating(b.cast(kept, WHOLE), scale.sql)
 
 
 def _average(call: Aggregation) -> Value:
@@ -109,9 +141,10 @@ def _average(call: Aggregation) -> Value:
     else:
         digits = INTEGER_DIGITS[value.type_oid]
         number = b.cast(value.sql, b.decimal_type(digits, 0))
-        total = numeric(call.spark("sum", number), digits + 10, 0)
-    counted = b.cast(call.spark("count", equality_key(value)), b.decimal_type(19, 0))
-    count = numeric(b.call("nullif", counted, b.cast(b.integer(0), b.decimal_type(19, 0))), 19, 0)
+        total = fixed(call.spark("sum", number), digits + 10, 0)
+    # Nothing has 10**15 rows, and a short divisor makes for a short division; no rows give NULL.
+    counted = b.cast(call.spark("count", equality_key(value)), "DECIMAL(15, 0)")
+    count = fixed(b.call("nullif", counted, b.cast(b.integer(0), "DECIMAL(15, 0)")), 15, 0)
     return divide(total, count)
 
 
@@ -134,21 +167,16 @@ def _float_total(function: str) -> Handler:
 
 def _extreme(function: str) -> Handler:
     def handle(call: Aggregation) -> Value:
-        value = call.args[0]
-        if value.type_oid == oids.NUMERIC:
-            value = as_decimal(value)
-        elif value.type_oid not in (oids.BPCHAR, oids.INTERVAL):
-            ordering_key(value)
-            return replace(value, sql=call.spark(function, value.sql), constant=None)
-        if isinstance(value.scale, int):
+        value = settled(call.args[0])
+        if ordering_key(value) is value.sql:
             return replace(value, sql=call.spark(function, value.sql), constant=None)
 
         def entry(bound: Value) -> Value:
-            known = b.struct(key=ordering_key(bound), carried=carried(bound))
+            known = b.struct(key=ordering_key(bound), value=bound.sql)
             return Value(b.case((b.is_not_null(bound.sql), known)), oids.TEXT)
 
         found = call.spark(function, bind([value], entry).sql)
-        return restored(b.field(found, "carried"), value)
+        return replace(value, sql=b.field(found, "value"), constant=None)
 
     return handle
 
@@ -161,8 +189,8 @@ def _same_name(function: str) -> Handler:
 
 
 def _any_value(call: Aggregation) -> Value:
-    value = call.args[0]
-    return restored(call.spark("any_value", carried(value), b.TRUE, distinct=False), value)
+    value = settled(call.args[0])
+    return replace(value, sql=call.spark("any_value", value.sql, b.TRUE, distinct=False), constant=None)
 
 
 def _string_agg(call: Aggregation) -> Value:

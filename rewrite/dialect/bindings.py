@@ -1,4 +1,4 @@
-"""Evaluate operands once: ``let`` for values, which may consist of a number and its display scale."""
+"""Evaluate operands once: ``let`` for values, of which floating numerics consist of digits and a scale."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,10 +12,12 @@ from rewrite.values import Value
 def _pair(value: Value) -> b.Tree | None:
     """Return the struct of which a numeric's value and scale are the fields, if there is one."""
     sql, scale = value.sql, value.scale
-    if isinstance(sql, exp.Dot) and isinstance(scale, exp.Dot) and sql.this == scale.this:
-        pair = sql.this
-        return pair if isinstance(pair, exp.Expression) else None
-    return None
+    if not isinstance(sql, exp.Dot) or not isinstance(scale, exp.Dot):
+        return None
+    if (sql.name, scale.name) != ("value", "scale") or sql.this != scale.this:
+        return None
+    pair = sql.this
+    return pair if isinstance(pair, exp.Expression) else None
 
 
 def _trees(value: Value) -> list[b.Tree]:
@@ -29,14 +31,6 @@ def _rebind(value: Value, trees: Sequence[b.Tree]) -> Value:
     else:
         bound = value.with_parts([b.field(trees[0], "value"), b.field(trees[0], "scale")])
     return replace(bound, constant=value.constant)
-
-
-def paired(value: Value) -> Value:
-    """Return a numeric with dynamic scale as two fields of one struct, so that it can be bound once."""
-    if not isinstance(value.scale, exp.Expression) or _pair(value) is not None:
-        return value
-    struct = b.struct(value=value.sql, scale=value.scale)
-    return value.with_parts([b.field(struct, "value"), b.field(struct, "scale")])
 
 
 def bind(values: Sequence[Value], body: Callable[..., Value]) -> Value:

@@ -1,6 +1,7 @@
 """Cast functions and length coercions."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -8,14 +9,14 @@ from sqlglot import exp
 from catalog import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import Call, Handler, known_text
 from rewrite.dialect.datetimes import to_date, to_time, to_timestamp, to_timestamptz
 from rewrite.dialect.floats import OVERFLOW, UNDERFLOW, is_infinite, is_zero
+from rewrite.dialect.floats import SPARK_TYPES as SPARK_FLOATS
 from rewrite.dialect.integers import SPARK_TYPES
 from rewrite.dialect.literals import literal
 from rewrite.dialect.numeric_functions import from_integer
-from rewrite.dialect.numerics import as_decimal, shape_of
+from rewrite.dialect.numerics import as_fixed, as_text, is_fixed, shape_of
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.values import Constant, DecimalShape, Value
 
@@ -54,18 +55,16 @@ def _narrow_integer(call: Call) -> Value:
 
 def _numeric_to_integer(call: Call) -> Value:
     target = call.result_oid
-    value = as_decimal(call.args[0])
     limit = _LIMITS[target]
 
-    def body(number: b.Tree) -> b.Tree:
-        # ROUND could need one digit more than the DECIMAL has; a cast to scale 0 rounds, too.
-        whole = b.cast(number, f"DECIMAL({MAX_PRECISION}, 0)")
+    def body(whole: b.Tree) -> b.Tree:
         low = b.cast(b.string(str(-limit)), f"DECIMAL({MAX_PRECISION}, 0)")
         high = b.cast(b.string(str(limit - 1)), f"DECIMAL({MAX_PRECISION}, 0)")
         outside = b.negation(exp.Between(this=whole, low=low, high=high))
         return b.checked(b.cast(whole, SPARK_TYPES[target]), (outside, _out_of_range(target)))
 
-    return call.result(b.let([value.sql], body))
+    # ROUND could need one digit more than the DECIMAL has; a cast to scale 0 rounds, too.
+    return call.result(b.let([as_fixed(call.args[0], DecimalShape(MAX_PRECISION, 0))], body))
 
 
 def _float_to_integer(call: Call) -> Value:
@@ -93,11 +92,11 @@ def _double_to_float(call: Call) -> Value:
 
 
 def _numeric_to_float(call: Call) -> Value:
-    value = as_decimal(call.args[0])
-    if call.result_oid == oids.FLOAT8:
+    value = call.args[0]
+    if call.result_oid == oids.FLOAT8 and is_fixed(value):
         return call.result(b.cast(value.sql, "DOUBLE"))
     # By way of text: DECIMAL to FLOAT would round twice.
-    return call.result(b.cast(b.cast(value.sql, "STRING"), "FLOAT"))
+    return call.result(b.cast(as_text(value), SPARK_FLOATS[call.result_oid]))
 
 
 def _integer_to_numeric(call: Call) -> Value:
@@ -112,32 +111,31 @@ def numeric_typmod(typmod: int) -> tuple[int, int]:
 def _numeric_length(call: Call) -> Value:
     """Map the length coercion of numeric: round to the scale, fail beyond the precision."""
     typmod = call.integer_constant(1)
-    value = as_decimal(call.args[0])
+    value = call.args[0]
     if typmod < 4:
         return value
     precision, scale = numeric_typmod(typmod)
-    shape = shape_of(value)
-    display = max(scale, 0)
-    if display > 24 and shape.scale <= 24 and precision > MAX_PRECISION:
+    display, whole = max(scale, 0), precision - scale
+    if display > MAX_PRECISION:
         raise call.refuse(f"to numeric({precision},{scale})")
-    overflow = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
-    whole = precision - scale
     target = DecimalShape(min(max(whole, 1) + display, MAX_PRECISION), display)
-    wide = DecimalShape(min(shape.precision - shape.scale + 1 + display, MAX_PRECISION), display)
-    fits = scale >= 0 and shape.scale <= scale and shape.precision - shape.scale <= whole
+    if is_fixed(value) and scale >= 0 and _surely_fits(shape_of(value), whole, scale):
+        return replace(value, sql=as_fixed(value, target), typmod=typmod, scale=display, decimal=target)
+    wide = DecimalShape(MAX_PRECISION, display)
+    overflow = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
 
-    def body(number: Value) -> Value:
-        rounded = number.sql if scale >= 0 else b.call("round", number.sql, b.integer(scale))
-        if fits:
-            result = b.cast(rounded, b.decimal_type(*target))
-        else:
-            exact = b.cast(rounded, b.decimal_type(*wide))
-            limit = _power_of_ten(whole)
-            too_large = b.infix(exp.GTE, b.call("abs", exact), limit)
-            result = b.checked(b.cast(exact, b.decimal_type(*target)), (too_large, overflow))
-        return Value(result, oids.NUMERIC, typmod, display, target)
+    def body(number: b.Tree) -> b.Tree:
+        rounded = number if scale >= 0 else b.cast(b.call("round", number, b.integer(scale)), b.decimal_type(*wide))
+        too_large = b.infix(exp.GTE, b.call("abs", rounded), _power_of_ten(whole))
+        return b.checked(b.cast(rounded, b.decimal_type(*target)), (too_large, overflow))
 
-    return bind([value], body)
+    # Negative scales round digits before the point: none may be rounded away before.
+    first = wide if scale >= 0 or not is_fixed(value) else shape_of(value)
+    return Value(b.let([as_fixed(value, first)], body), oids.NUMERIC, typmod, display, target)
+
+
+def _surely_fits(shape: DecimalShape, whole: int, scale: int) -> bool:
+    return shape.scale <= scale and shape.precision - shape.scale <= whole
 
 
 def _power_of_ten(exponent: int) -> b.Tree:

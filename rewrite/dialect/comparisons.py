@@ -8,9 +8,9 @@ from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler, known_text
-from rewrite.dialect.numerics import as_decimal
+from rewrite.dialect.numerics import comparison_key, is_fixed, shape_of
 from rewrite.dialect.time_zones import instant
-from rewrite.dialect.type_mapping import character_length
+from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -60,7 +60,7 @@ def ordering_key(value: Value) -> b.Tree:
     if value.type_oid in _PLAIN:
         return value.sql
     if value.type_oid == oids.NUMERIC:
-        return as_decimal(value).sql
+        return value.sql if is_fixed(value) else comparison_key(value)
     if value.type_oid == oids.BPCHAR:
         return trimmed(value.sql)
     if value.type_oid == oids.INTERVAL:
@@ -104,12 +104,24 @@ def _bpchar_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
     return trimmed(left.sql), trimmed(right.sql)
 
 
+def _numeric_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
+    """Return DECIMALs where one DECIMAL type holds both numbers, else keys of any magnitude."""
+    if is_fixed(left) and is_fixed(right):
+        one, other = shape_of(left), shape_of(right)
+        whole = max(one.precision - one.scale, other.precision - other.scale)
+        if whole + max(one.scale, other.scale) <= MAX_PRECISION:
+            return left.sql, right.sql
+    return comparison_key(left), comparison_key(right)
+
+
 def operands(
-    left: Value, right: Value, constants: SessionConstants | None, *, equality: bool
+    left: Value, right: Value, constants: SessionConstants, *, equality: bool
 ) -> tuple[b.Tree, b.Tree]:
     """Return two values as expressions that Spark compares as PostgreSQL compares the values."""
     if equality and left.type_oid == right.type_oid == oids.BPCHAR:
         return _bpchar_operands(left, right)
+    if left.type_oid == right.type_oid == oids.NUMERIC:
+        return _numeric_operands(left, right)
     zone = constants.time_zone
     if left.type_oid == oids.TIMESTAMPTZ and right.type_oid in (oids.DATE, oids.TIMESTAMP):
         return left.sql, instant(_as_timestamp(right), zone)

@@ -17,6 +17,7 @@ from rewrite.dialect.datetimes import sql_value_function
 from rewrite.dialect.functions import call_function, procedure
 from rewrite.dialect.literals import literal, typed_null
 from rewrite.dialect.membership import any_or_all
+from rewrite.dialect.numerics import settled
 from rewrite.dialect.sort_keys import compile_sort_key
 from rewrite.dialect.text_io import input_value, output_text
 from rewrite.dialect.type_mapping import storage_type
@@ -51,6 +52,10 @@ class Compiler:
             if collation and collation not in oids.BYTEWISE_COLLATIONS:
                 raise UnsupportedError(f"collation {collation} is not supported")
         return compile_node(self, node)
+
+    def compile_settled(self, node: Node) -> Value:
+        """Compile a node to a value in a form that other parts of the rewriter know."""
+        return settled(self.compile(node))
 
     def compile_all(self, nodes: Sequence[Node]) -> list[Value]:
         """Compile several nodes."""
@@ -156,6 +161,7 @@ class Compiler:
             compiled,
             operate,
             COMPARISONS.get(procedure(oid)[0]),
+            self.scope.constants,
             any_=bool(node["useOr"]),
         )
 
@@ -293,7 +299,7 @@ class Compiler:
     # -- queries, aggregates, windows ----------------------------------------------------------------
 
     def _sublink(self, node: Node) -> Value:
-        return self.scope.sublink(node, self.compile)
+        return self.scope.sublink(node, self.compile_settled)
 
     def _grouping(self, node: Node) -> Value:
         return self.scope.grouping(node)
@@ -338,7 +344,7 @@ class Compiler:
 
     def _window(self, node: Node) -> Value:
         signature = procedure(node.integer("winfnoid"))[1]
-        args = tuple(self.compile_all(node.nodes("args")))
+        args = tuple(self.compile_settled(arg) for arg in node.nodes("args"))
         window = self.scope.window(node.integer("winref"))
         if node["winagg"]:
             return self._aggregation(

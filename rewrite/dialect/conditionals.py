@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 from sqlglot import exp
 
@@ -13,10 +12,6 @@ from rewrite.dialect.bindings import bind
 from rewrite.dialect.comparisons import compare, ordering_key
 from rewrite.values import Value
 
-_CARRIED_BY_KEY: Final = frozenset({oids.BPCHAR, oids.INTERVAL})
-"""Types that Spark orders by something else than their representation."""
-
-
 def align(values: Sequence[Value]) -> list[Value]:
     """Give values of one PostgreSQL type one representation; the typmod stays only where all agree."""
     if not values:
@@ -24,47 +19,28 @@ def align(values: Sequence[Value]) -> list[Value]:
     typmods = {value.typmod for value in values}
     typmod = typmods.pop() if len(typmods) == 1 else -1
     if values[0].type_oid == oids.NUMERIC:
-        values = numerics.aligned(values)
+        values = numerics.aligned([numerics.settled(value) for value in values])
     return [replace(value, typmod=typmod) for value in values]
-
-
-def carried(value: Value) -> b.Tree:
-    """Return one expression that holds all parts of a value; NULL when the value is."""
-    if not isinstance(value.scale, exp.Expression):
-        return value.sql
-
-    def body(bound: Value) -> Value:
-        pair = b.struct(value=bound.sql, scale=numerics.display_scale(bound))
-        return Value(b.case((b.is_not_null(bound.sql), pair)), oids.TEXT)
-
-    return bind([value], body).sql
-
-
-def restored(tree: b.Tree, like: Value) -> Value:
-    """Return the value carried by an expression made of ``carried`` values of the same form."""
-    parts = [tree]
-    if isinstance(like.scale, exp.Expression):
-        parts = [b.field(tree, "value"), b.field(tree, "scale")]
-    return like.with_parts(parts)
 
 
 def choose(branches: Sequence[tuple[b.Tree, Value]], otherwise: Value) -> Value:
     """Return the value of the first branch whose condition is true."""
     values = align([*(value for _, value in branches), otherwise])
-    arms = [
-        (condition, carried(value)) for (condition, _), value in zip(branches, values, strict=False)
-    ]
-    like = next((value for value in values if not b.is_null_literal(value.sql)), values[-1])
-    return restored(b.case(*arms, otherwise=carried(values[-1])), like)
+    arms = [(condition, value.sql) for (condition, _), value in zip(branches, values, strict=False)]
+    return _merged(b.case(*arms, otherwise=values[-1].sql), values)
 
 
 def coalesce(values: Sequence[Value]) -> Value:
     """Return the first value that is not NULL."""
     aligned = align(values)
-    like = next((value for value in aligned if not b.is_null_literal(value.sql)), aligned[0])
     if len(aligned) == 1:
         return aligned[0]
-    return restored(b.call("coalesce", *(carried(value) for value in aligned)), like)
+    return _merged(b.call("coalesce", *(value.sql for value in aligned)), aligned)
+
+
+def _merged(sql: b.Tree, values: Sequence[Value]) -> Value:
+    like = next((value for value in values if not b.is_null_literal(value.sql)), values[0])
+    return replace(like, sql=sql, constant=None)
 
 
 def null_if(left: Value, right: Value, constants: SessionConstants) -> Value:
@@ -72,30 +48,26 @@ def null_if(left: Value, right: Value, constants: SessionConstants) -> Value:
 
     def body(one: Value, other: Value) -> Value:
         same = compare(exp.EQ, one, other, constants)
-        return restored(b.case((same, b.NULL), otherwise=carried(one)), one)
+        return replace(one, sql=b.case((same, b.NULL), otherwise=one.sql), constant=None)
 
-    return bind([left, right], body)
+    return bind([numerics.settled(left), right], body)
 
 
 def extreme(values: Sequence[Value], *, greatest: bool) -> Value:
     """Return the largest or smallest value that is not NULL; the first one of equal values."""
     aligned = align(values)
     function = "greatest" if greatest else "least"
-    like = next((value for value in aligned if not b.is_null_literal(value.sql)), aligned[0])
     if len(aligned) == 1:
         return aligned[0]
-    by_key = like.type_oid in _CARRIED_BY_KEY or isinstance(like.scale, exp.Expression) or like.scale is None
-    if like.type_oid not in (oids.NUMERIC, *_CARRIED_BY_KEY) or not by_key:
-        for value in aligned:
-            ordering_key(value)
-        return replace(like, sql=b.call(function, *(value.sql for value in aligned)), constant=None)
+    if all(ordering_key(value) is value.sql for value in aligned):
+        return _merged(b.call(function, *(value.sql for value in aligned)), aligned)
     candidates = []
     for index, value in enumerate(aligned):
         rank = b.integer(len(aligned) - index if greatest else index)
 
         def candidate(bound: Value, rank: b.Tree = rank) -> Value:
-            entry = b.struct(key=ordering_key(bound), rank=rank, carried=carried(bound))
+            entry = b.struct(key=ordering_key(bound), rank=rank, value=bound.sql)
             return Value(b.case((b.is_not_null(bound.sql), entry)), oids.TEXT)
 
         candidates.append(bind([value], candidate).sql)
-    return restored(b.field(b.call(function, *candidates), "carried"), like)
+    return _merged(b.field(b.call(function, *candidates), "value"), aligned)

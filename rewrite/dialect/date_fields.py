@@ -10,7 +10,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import DAY
-from rewrite.dialect.numerics import numeric
+from rewrite.dialect.numerics import fixed
 from rewrite.dialect.time_zones import local_time, micros_of_timestamp
 from rewrite.values import Value
 
@@ -227,7 +227,7 @@ def _extract(call: Call) -> Value:
         return b.cast(scaled, b.decimal_type(20, field.scale))
 
     sql = b.let([value.sql], body)
-    return numeric(sql, 20, result[0].scale)
+    return fixed(sql, 20, result[0].scale)
 
 
 def _replaced(call: Call, argument: Value) -> Call:

@@ -154,7 +154,7 @@ def _sign(value: b.Tree) -> b.Tree:
     return b.let(
         [value],
         lambda x: b.case(
-            (is_nan(x), NAN), (is_zero(x), ZERO), otherwise=b.call("sign", x)
+            (b.either(is_nan(x), is_zero(x)), ZERO), otherwise=b.call("sign", x)
         ),
     )
 

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_value
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.comparisons import operands
+from rewrite.dialect.numerics import is_fixed
 from rewrite.values import Value
 
 Operate = Callable[[Value, Value], b.Tree]
@@ -20,6 +22,7 @@ def any_or_all(
     array: Value | None,
     operate: Operate,
     comparison: type[exp.Binary] | None,
+    constants: SessionConstants,
     *,
     any_: bool,
 ) -> Value:
@@ -31,6 +34,7 @@ def any_or_all(
         array: The array otherwise.
         operate: The operator for one element.
         comparison: Spark's operator when the operator is a comparison.
+        constants: The session's.
         any_: ANY rather than ALL.
     """
     if elements is None:
@@ -39,7 +43,7 @@ def any_or_all(
         return _over_array(left, array, operate, any_=any_)
     if not elements:
         return Value(b.FALSE if any_ else b.TRUE, oids.BOOL)
-    if comparison is (exp.EQ if any_ else exp.NEQ) and (listed := _in_list(left, elements)) is not None:
+    if comparison is (exp.EQ if any_ else exp.NEQ) and (listed := _in_list(left, elements, constants)) is not None:
         return Value(listed if any_ else b.negation(listed), oids.BOOL)
 
     def body(bound: Value, *others: Value) -> Value:
@@ -67,15 +71,15 @@ _IN_LIST_TYPES = frozenset(
 )
 
 
-def _in_list(left: Value, elements: list[Value]) -> b.Tree | None:
+def _in_list(left: Value, elements: list[Value], constants: SessionConstants) -> b.Tree | None:
     """Return ``left IN (…)`` where Spark's means the same."""
     types = {left.type_oid, *(element.type_oid for element in elements)}
     integers = types <= oids.INTEGERS
     if not types <= _IN_LIST_TYPES or (len(types) > 1 and not integers):
         return None
-    if left.type_oid == oids.NUMERIC and left.decimal is None:
+    if left.type_oid == oids.NUMERIC and not all(is_fixed(value) for value in (left, *elements)):
         return None
-    pairs = [operands(left, element, None, equality=True) for element in elements]
+    pairs = [operands(left, element, constants, equality=True) for element in elements]
     subject = pairs[0][0]
     if any(pair[0] != subject for pair in pairs[1:]):
         return None

@@ -4,163 +4,203 @@ from typing import Final
 
 from sqlglot import exp
 
-from catalog import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.bindings import bind, paired
-from rewrite.dialect.numerics import as_decimal, display_scale, numeric, rescaled, shape_of
+from rewrite.dialect.bindings import bind
+from rewrite.dialect.calls import known_decimal
+from rewrite.dialect.numerics import WHOLE, as_floating, floating, is_fixed, scale_of, scaled_up, shape_of
 from rewrite.dialect.type_mapping import MAX_PRECISION
-from rewrite.values import DecimalShape, Value
+from rewrite.values import Value
 
-_TARGET_SCALES: Final = (24, 22, 20, 18)
 _MIN_SIGNIFICANT_DIGITS: Final = 16
 """NUMERIC_MIN_SIG_DIGITS of numeric.h."""
 _WORD: Final = 4
 """Decimal digits of one digit of PostgreSQL's numeric (DEC_DIGITS)."""
-_ENOUGH_WHOLE_DIGITS: Final = 15
+_SHORT: Final = 15
+"""Digits of a divisor, and of both scales, with which 38 digits hold every intermediate result."""
+_EXACT_DIVISOR: Final = 6
+"""Digits of a divisor with which Spark's quotient, rounded to 7 places, is never a false tie."""
 
-
-def quotient_shape(dividend: DecimalShape, divisor: DecimalShape) -> DecimalShape:
-    """Return the type Spark gives a quotient (``allowPrecisionLoss=false``).
-
-    >>> quotient_shape(DecimalShape(15, 2), DecimalShape(20, 0))
-    DecimalShape(precision=36, scale=23)
-    """
-    whole = min(MAX_PRECISION, dividend.precision - dividend.scale + divisor.scale)
-    places = min(MAX_PRECISION, max(6, dividend.scale + divisor.precision + 1))
-    excess = whole + places - MAX_PRECISION
-    if excess > 0:
-        places -= excess // 2 + 1
-        whole = MAX_PRECISION - places
-    return DecimalShape(whole + places, places)
-
-
-def dividend_shape(dividend: DecimalShape, divisor: DecimalShape) -> DecimalShape:
-    """Return the type to give the dividend so that the quotient has enough decimal places."""
-    wanted = min(dividend.precision - dividend.scale, _ENOUGH_WHOLE_DIGITS)
-    best = dividend
-    for target in _TARGET_SCALES:
-        for scale in range(dividend.scale, MAX_PRECISION - wanted + 1):
-            whole = min(dividend.precision - dividend.scale, MAX_PRECISION - scale)
-            candidate = DecimalShape(whole + scale, scale)
-            quotient = quotient_shape(candidate, divisor)
-            if quotient.scale >= target:
-                return candidate
-            if quotient.scale > quotient_shape(best, divisor).scale:
-                best = candidate
-    return best
-
-
-def _leading(value: Value) -> b.Tree:
-    """Return weight * 10000 + first digit of a number as PostgreSQL stores it, in base 10000; 0 for zero."""
-    shape = shape_of(value)
-    magnitude = b.call("abs", value.sql)
-    branches = []
-    top = max(shape.precision - shape.scale - 1, 0) // _WORD
-    bottom = -(-shape.scale // _WORD)
-    for weight in range(top, -bottom - 1, -1):
-        text = f"1{'0' * (_WORD * weight)}" if weight >= 0 else f"0.{'0' * (-_WORD * weight - 1)}1"
-        unit = b.cast(b.string(text), b.decimal_type(max(abs(_WORD * weight), 1) + 1, max(-_WORD * weight, 0)))
-        digit = b.infix(exp.IntDiv, magnitude, unit)
-        branches.append(
-            (
-                b.infix(exp.GTE, magnitude, unit),
-                b.infix(exp.Add, digit, b.bigint(weight * 10_000)),
-            )
-        )
-    return b.case(*branches, otherwise=b.bigint(0))
-
-
-def _result_scale(left: Value, right: Value) -> b.Tree:
-    """Return the scale of a quotient: at least 16 significant digits, at least the operands' scales."""
-    # With lead = weight * 10000 + digit, the weight of the quotient, one less unless the dividend's
-    # first digit is the larger one, is ceil((lead1 - lead2) / 10000) - 1.
-    difference = b.infix(exp.Sub, _leading(left), _leading(right))
-    weight = b.cast(
-        b.call("ceil", b.divide(b.cast(difference, "DOUBLE"), b.cast(b.integer(10_000), "DOUBLE"))), "INT"
-    )
-    significant = b.infix(
-        exp.Sub,
-        b.integer(_MIN_SIGNIFICANT_DIGITS + _WORD),
-        b.infix(exp.Mul, weight, b.integer(_WORD)),
-    )
-    return b.call("greatest", significant, display_scale(left), display_scale(right), b.integer(0))
-
-
-def _possible_scales(left: Value, right: Value, limit: int) -> list[int]:
-    """Return the scales a quotient may have: multiples of four, or that of an operand."""
-    scales = set(range(0, limit + 1, _WORD))
-    for value in (left, right):
-        if isinstance(value.scale, int):
-            scales.add(value.scale)
-        else:
-            scales.update(range(shape_of(value).scale + 1))
-    floor = max((value.scale for value in (left, right) if isinstance(value.scale, int)), default=0)
-    return [scale for scale in sorted(scales) if floor <= scale <= limit]
-
-
-def _rounded(quotient: b.Tree, scale: b.Tree, possible: list[int], shape: DecimalShape) -> b.Tree:
-    """Round to a scale known per row only; a scale that is not possible has too many digits."""
-    unfit = b.raise_error(sqlstate.FEATURE_NOT_SUPPORTED, "numeric result exceeds the supported precision")
-    target = b.decimal_type(*shape)
-    branches = []
-    for places in possible:
-        precision = shape.precision - shape.scale + places
-        at_scale = b.cast(quotient, b.decimal_type(min(precision + 1, MAX_PRECISION), places))
-        rounded = quotient if places == shape.scale else b.cast(at_scale, target)
-        branches.append((b.infix(exp.EQ, scale, b.integer(places)), rounded))
-    branches.append((b.is_null(scale), b.null_of(target)))
-    return b.case(*branches, otherwise=unfit)
-
-
-def _corrected(rounded: b.Tree, quotient: b.Tree, left: Value, right: Value, scale: b.Tree, shape: DecimalShape) -> b.Tree:
-    """Undo rounding twice: a quotient that only looks like a tie because it was rounded to a tie.
-
-    The quotient has ``shape.scale`` digits, itself rounded. If it lies exactly between two numbers of the
-    result's scale, and the true quotient is smaller, the result is one unit too large.
-    """
-    half = b.call(
-        "element_at",
-        b.array(*(b.cast(b.string(f"0.{'0' * i}5"), b.decimal_type(shape.scale, shape.scale)) for i in range(shape.scale))),
-        b.infix(exp.Add, scale, b.integer(1)),
-    )
-    distance = b.call("abs", b.infix(exp.Sub, rounded, quotient))
-    places = min(shape.scale, MAX_PRECISION - shape_of(right).scale)
-    narrow = b.cast(b.call("abs", quotient), b.decimal_type(MAX_PRECISION, places))
-    product = b.infix(exp.Mul, narrow, b.call("abs", right.sql))
-    too_large = b.infix(exp.GT, product, b.call("abs", left.sql))
-    unit = b.infix(exp.Mul, half, b.call("sign", quotient))
-    lower = b.cast(b.infix(exp.Sub, b.infix(exp.Sub, rounded, unit), unit), b.decimal_type(*shape))
-    looks_tied = b.infix(exp.LT, scale, b.integer(shape.scale))
-    return b.case(
-        (b.both(looks_tied, b.infix(exp.EQ, distance, half), too_large), lower), otherwise=rounded
-    )
+_ZERO: Final = b.integer(0)
+_ONE: Final = b.cast(b.integer(1), "DECIMAL(1, 0)")
 
 
 def divide(left: Value, right: Value) -> Value:
     """Return the quotient of two numerics; fails for a zero divisor."""
-    return bind([as_decimal(left), as_decimal(right)], _divide)
+    dividend, divisor = as_floating(left), as_floating(right)
+    short = all(is_fixed(value) and shape_of(value).scale <= _SHORT for value in (left, right))
+    if short and shape_of(right).precision <= _SHORT:
+        exact = shape_of(right).precision <= _EXACT_DIVISOR
+        return bind([dividend, divisor], lambda one, other: _short_division(one, other, left, right, exact=exact))
+    return bind([dividend, divisor], lambda one, other: _long_division(one, other, left, right))
 
 
-def _divide(left: Value, right: Value) -> Value:
-    dividend = dividend_shape(shape_of(left), shape_of(right))
-    shape = quotient_shape(dividend, shape_of(right))
-    possible = _possible_scales(left, right, shape.scale)
-    quotient = Value(b.divide(rescaled(left, dividend), right.sql), oids.TEXT)
-
-    def finish(digits: Value, scale: Value) -> Value:
-        rounded = _rounded(digits.sql, scale.sql, possible, shape)
-
-        def correct(result: Value) -> Value:
-            tree = _corrected(result.sql, digits.sql, left, right, scale.sql, shape)
-            return numeric(tree, shape.precision, shape.scale, scale.sql)
-
-        if shape_of(right).precision <= shape.scale - _significant(possible) - 1:
-            return numeric(rounded, shape.precision, shape.scale, scale.sql)
-        return bind([Value(rounded, oids.TEXT)], correct)
-
-    return paired(bind([quotient, Value(_result_scale(left, right), oids.INT4)], finish))
+# -- the scale ---------------------------------------------------------------------------------------
 
 
-def _significant(possible: list[int]) -> int:
-    return max(possible, default=0)
+def _lead(text: b.Tree, scale: b.Tree) -> b.Tree:
+    """Return weight * 10000 + first digit of a number as PostgreSQL stores it, in base 10000; 0 for zero.
+
+    Args:
+        text: The number's digits.
+        scale: How many of them stand behind the decimal point.
+    """
+    place = b.infix(exp.Sub, b.infix(exp.Sub, b.call("length", text), scale), b.integer(1))
+    within = b.call("pmod", place, b.integer(_WORD))
+    size = b.infix(exp.Add, within, b.integer(1))
+    digit = b.cast(b.call("rpad", b.call("left", text, size), size, b.string("0")), "INT")
+    weight = b.infix(exp.Mul, b.infix(exp.Sub, place, within), b.integer(10_000 // _WORD))
+    zero = b.infix(exp.EQ, text, b.string("0"))
+    return b.case((zero, _ZERO), otherwise=b.infix(exp.Add, weight, digit))
+
+
+def _known_lead(value: Value) -> b.Tree | None:
+    """Return the same of a constant.
+
+    >>> from decimal import Decimal
+    >>> from rewrite.dialect.literals import numeric_literal
+    >>> [_known_lead(numeric_literal(Decimal(x))).sql() for x in ("12345.6", "0.05", "0")]
+    ['10001', '(-9500)', '0']
+    """
+    number = known_decimal(value)
+    if number is None:
+        return None
+    if not number:
+        return _ZERO
+    weight = number.adjusted() // _WORD
+    return b.integer(weight * 10_000 + int(abs(number).scaleb(-_WORD * weight)))
+
+
+def _result_scale(left: Value, right: Value, originals: tuple[Value, Value]) -> b.Tree:
+    """Return the scale of a quotient: at least 16 significant digits, at least the operands' scales."""
+    known = [_known_lead(value) for value in originals]
+    texts = [b.cast(b.call("abs", value.sql), "STRING") for value in (left, right)]
+
+    def scale(*bound: b.Tree) -> b.Tree:
+        one, other = (
+            lead if lead is not None else _lead(text, scale_of(value))
+            for lead, text, value in zip(known, bound, (left, right), strict=True)
+        )
+        # The weight of the quotient, one less unless the dividend's first digit is the larger one, is
+        # ceil((lead1 - lead2) / 10000) - 1.
+        ratio = b.divide(
+            b.cast(b.infix(exp.Sub, one, other), "DOUBLE"), b.cast(b.integer(10_000), "DOUBLE")
+        )
+        weight = b.cast(b.call("ceil", ratio), "INT")
+        significant = b.infix(
+            exp.Sub,
+            b.integer(_MIN_SIGNIFICANT_DIGITS + _WORD),
+            b.infix(exp.Mul, weight, b.integer(_WORD)),
+        )
+        return b.call("greatest", significant, scale_of(left), scale_of(right), _ZERO)
+
+    used = [b.NULL if lead is not None else text for lead, text in zip(known, texts, strict=True)]
+    return b.let(used, scale)
+
+
+def _shift(left: Value, right: Value, scale: Value) -> b.Tree:
+    """Return by how many places the dividend's digits move for the quotient to be a whole number."""
+    return b.infix(exp.Add, b.infix(exp.Sub, scale.sql, scale_of(left)), scale_of(right))
+
+
+# -- the digits --------------------------------------------------------------------------------------
+
+
+def _short_division(left: Value, right: Value, *originals: Value, exact: bool) -> Value:
+    """Divide by a divisor of few digits: one quotient of Spark's, which is wrong at most by one."""
+    one, other = originals
+
+    def digits(scale: Value) -> Value:
+        dividend = b.cast(scaled_up(left.sql, _shift(left, right, scale)), WHOLE)
+        narrow = b.cast(right.sql, b.decimal_type(_SHORT, 0))
+
+        def quotient(number: b.Tree) -> b.Tree:
+            return b.cast(b.divide(number, narrow), WHOLE)
+
+        if exact:
+            return floating(quotient(dividend), scale.sql)
+
+        def corrected(number: b.Tree, rounded: b.Tree) -> b.Tree:
+            product = b.call("abs", b.infix(exp.Mul, rounded, right.sql))
+            surplus = b.infix(exp.Sub, product, b.call("abs", number))
+            too_large = b.infix(exp.GT, b.infix(exp.Add, surplus, surplus), b.call("abs", right.sql))
+            unit = b.cast(b.call("sign", rounded), "DECIMAL(1, 0)")
+            return b.case((too_large, b.cast(b.infix(exp.Sub, rounded, unit), WHOLE)), otherwise=rounded)
+
+        def with_dividend(number: b.Tree) -> b.Tree:
+            return b.let([quotient(number)], lambda rounded: corrected(number, rounded))
+
+        return floating(b.let([dividend], with_dividend), scale.sql)
+
+    return bind([Value(_result_scale(left, right, (one, other)), oids.INT4)], digits)
+
+
+def _whole_quotient(dividend: b.Tree, divisor: b.Tree) -> b.Tree:
+    """Return the integer part of a quotient of DECIMAL(38, 0) that are not negative.
+
+    Spark gives a quotient the more digits before the point, the shorter the divisor's type is.
+    """
+    branches = []
+    for digits in (5, 10, 20):
+        limit = b.cast(b.string(f"1{'0' * digits}"), WHOLE)
+        narrow = b.cast(divisor, b.decimal_type(digits, 0))
+        branches.append((b.infix(exp.LT, divisor, limit), b.cast(b.divide(dividend, narrow), WHOLE)))
+    rounded = b.case(*branches, otherwise=b.cast(b.divide(dividend, divisor), WHOLE))
+
+    def down(quotient: b.Tree) -> b.Tree:
+        too_large = b.infix(exp.GT, b.infix(exp.Mul, quotient, divisor), dividend)
+        return b.case((too_large, b.cast(b.infix(exp.Sub, quotient, _ONE), WHOLE)), otherwise=quotient)
+
+    return b.let([rounded], down)
+
+
+def _rest(dividend: b.Tree, quotient: b.Tree, divisor: b.Tree) -> b.Tree:
+    return b.cast(b.infix(exp.Sub, dividend, b.infix(exp.Mul, quotient, divisor)), WHOLE)
+
+
+def _rounded_quotient(dividend: b.Tree, divisor: b.Tree) -> b.Tree:
+    """Return the quotient rounded half up, of numbers that are not negative."""
+
+    def rounded(quotient: b.Tree) -> b.Tree:
+        rest = _rest(dividend, quotient, divisor)
+        half = b.infix(exp.GTE, b.infix(exp.Add, rest, rest), divisor)
+        return b.case((half, b.cast(b.infix(exp.Add, quotient, _ONE), WHOLE)), otherwise=quotient)
+
+    return b.let([_whole_quotient(dividend, divisor)], rounded)
+
+
+def _long_division(left: Value, right: Value, *originals: Value) -> Value:
+    """Divide numbers of any number of digits: long division on paper, in two steps."""
+    one, other = originals
+
+    def magnitude(dividend: b.Tree, divisor: b.Tree, places: b.Tree) -> b.Tree:
+        length = b.call("length", b.cast(dividend, "STRING"))
+        now = b.call("least", places, b.infix(exp.Sub, b.integer(MAX_PRECISION), length))
+
+        def first_step(now: b.Tree) -> b.Tree:
+            return b.let(
+                [b.cast(scaled_up(dividend, now), WHOLE)],
+                lambda number: b.let(
+                    [_whole_quotient(number, divisor)],
+                    lambda quotient: second_step(number, quotient, b.infix(exp.Sub, places, now)),
+                ),
+            )
+
+        def second_step(number: b.Tree, quotient: b.Tree, later: b.Tree) -> b.Tree:
+            rest = b.cast(scaled_up(_rest(number, quotient, divisor), later), WHOLE)
+            tail = b.let([rest], lambda remaining: _rounded_quotient(remaining, divisor))
+            return b.cast(b.infix(exp.Add, scaled_up(quotient, later), tail), WHOLE)
+
+        return b.let([now], first_step)
+
+    def digits(scale: Value) -> Value:
+        sign = b.infix(exp.Mul, b.call("sign", left.sql), b.call("sign", right.sql))
+        negative = b.infix(exp.LT, sign, _ZERO)
+        operands = [b.call("abs", left.sql), b.call("abs", right.sql), _shift(left, right, scale)]
+        signed = b.let(
+            [b.let(operands, magnitude)],
+            lambda number: b.case((negative, b.negate(number)), otherwise=number),
+        )
+        return floating(signed, scale.sql)
+
+    return bind([Value(_result_scale(left, right, (one, other)), oids.INT4)], digits)

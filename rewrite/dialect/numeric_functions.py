@@ -1,6 +1,7 @@
 """Operators and functions of numeric that a DECIMAL computes exactly."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
@@ -13,17 +14,21 @@ from rewrite.dialect.calls import Call, Handler, known_decimal
 from rewrite.dialect.literals import numeric_literal
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numerics import (
+    WHOLE,
     add,
-    as_decimal,
-    display_scale,
+    as_fixed,
+    as_floating,
+    as_text,
+    fixed,
+    is_fixed,
     multiply,
-    numeric,
     remainder,
+    scale_of,
     shape_of,
     subtract,
 )
 from rewrite.dialect.type_mapping import MAX_PRECISION
-from rewrite.values import Value
+from rewrite.values import DecimalShape, Value
 
 
 def _binary(operation: Callable[[Value, Value], Value]) -> Handler:
@@ -35,14 +40,13 @@ def _binary(operation: Callable[[Value, Value], Value]) -> Handler:
 
 
 def _keeping_scale(function: Callable[[b.Tree], b.Tree]) -> Handler:
-    """Map a function whose result has its argument's shape and scale."""
+    """Map a function of the digits alone, whose result has its argument's scale."""
 
     def handle(call: Call) -> Value:
-        def body(value: Value) -> Value:
-            shape = shape_of(value)
-            return numeric(function(value.sql), *shape, display=value.scale)
-
-        return bind([as_decimal(call.args[0])], body)
+        value = call.args[0]
+        if is_fixed(value):
+            return fixed(function(value.sql), *shape_of(value))
+        return bind([as_floating(value)], lambda number: replace(number, sql=function(number.sql)))
 
     return handle
 
@@ -56,45 +60,79 @@ def _minus(call: Call) -> Value:
 
 def _whole(function: str) -> Handler:
     def handle(call: Call) -> Value:
-        value = as_decimal(call.args[0])
-        shape = shape_of(value)
-        precision = min(shape.precision - shape.scale + 1, MAX_PRECISION)
-        result = b.cast(b.call(function, value.sql), b.decimal_type(precision, 0))
-        return numeric(result, precision, 0)
+        value = call.args[0]
+        if is_fixed(value):
+            shape = shape_of(value)
+            precision = min(shape.precision - shape.scale + 1, MAX_PRECISION)
+            return fixed(b.cast(b.call(function, value.sql), b.decimal_type(precision, 0)), precision, 0)
+
+        def body(text: b.Tree) -> b.Tree:
+            truncated = _cut(text, 0, MAX_PRECISION)
+            affected = b.call("startswith", text, b.string("-"))
+            if function == "ceil":
+                affected = b.negation(affected)
+            fraction = b.call("rlike", text, b.string("[.].*[1-9]"))
+            operator = exp.Add if function == "ceil" else exp.Sub
+            one = b.cast(b.integer(1), "DECIMAL(1, 0)")
+            moved = b.cast(b.infix(operator, truncated, one), WHOLE)
+            return b.case((b.both(affected, fraction), moved), otherwise=truncated)
+
+        return fixed(b.let([as_text(as_floating(value))], body), MAX_PRECISION, 0)
 
     return handle
 
 
 def _sign(call: Call) -> Value:
-    value = as_decimal(call.args[0])
-    return numeric(b.cast(b.call("sign", value.sql), "DECIMAL(1, 0)"), 1, 0)
+    value = call.args[0]
+    number = value if is_fixed(value) else as_floating(value)
+    return fixed(b.cast(b.call("sign", number.sql), "DECIMAL(1, 0)"), 1, 0)
 
 
 def _places(call: Call) -> int:
     places = call.integer_constant(1) if len(call.args) == 2 else 0
-    if not -MAX_PRECISION < places <= 24:
+    if not -MAX_PRECISION < places < MAX_PRECISION:
         raise call.refuse(f"to {places} decimal places")
     return places
 
 
+def _rounded_shape(value: Value, places: int) -> DecimalShape:
+    scale = max(places, 0)
+    if not is_fixed(value):
+        return DecimalShape(MAX_PRECISION, scale)
+    shape = shape_of(value)
+    return DecimalShape(min(shape.precision - shape.scale + 1 + scale, MAX_PRECISION), scale)
+
+
 def _round(call: Call) -> Value:
     places = _places(call)
-    value = as_decimal(call.args[0])
-    shape = shape_of(value)
-    scale = max(places, 0)
-    precision = min(shape.precision - shape.scale + 1 + scale, MAX_PRECISION)
-    sql = value.sql if places >= 0 else b.call("round", value.sql, b.integer(places))
-    return numeric(b.cast(sql, b.decimal_type(precision, scale)), precision, scale)
+    value = call.args[0]
+    shape = _rounded_shape(value, places)
+    if places >= 0:
+        return fixed(as_fixed(value, shape), *shape)
+    number = value.sql if is_fixed(value) else _integer_part(value)
+    return fixed(b.cast(b.call("round", number, b.integer(places)), b.decimal_type(*shape)), *shape)
+
+
+def _integer_part(value: Value) -> b.Tree:
+    return b.let([as_text(as_floating(value))], lambda text: _cut_or_null(text, 0))
+
+
+def _cut(text: b.Tree, places: int, precision: int) -> b.Tree:
+    """Return the number a text begins with, up to some decimal places."""
+    pattern = r"^-?[0-9]+" + (rf"([.][0-9]{{0,{places}}})?" if places else "")
+    return b.cast(b.call("regexp_extract", text, b.string(pattern), b.integer(0)), b.decimal_type(precision, places))
 
 
 def _truncate(call: Call) -> Value:
     places = _places(call)
-    value = as_decimal(call.args[0])
-    shape = shape_of(value)
-    scale = max(places, 0)
-    precision = min(shape.precision - shape.scale + 1 + scale, MAX_PRECISION)
-    if places >= shape.scale:
-        return numeric(b.cast(value.sql, b.decimal_type(precision, scale)), precision, scale)
+    value = call.args[0]
+    shape = _rounded_shape(value, places)
+    if not is_fixed(value) and places >= 0:
+        cut = b.let([as_text(as_floating(value))], lambda text: _cut_or_null(text, places))
+        return fixed(cut, MAX_PRECISION, places)
+    if is_fixed(value) and places >= shape_of(value).scale:
+        return fixed(as_fixed(value, shape), *shape)
+    whole = value.sql if is_fixed(value) else _integer_part(value)
 
     def toward_zero(number: b.Tree) -> b.Tree:
         digits = b.integer(places)
@@ -103,18 +141,17 @@ def _truncate(call: Call) -> Value:
             otherwise=b.call("floor", number, digits),
         )
 
-    sql = b.let([value.sql], toward_zero)
-    return numeric(b.cast(sql, b.decimal_type(precision, scale)), precision, scale)
+    return fixed(b.cast(b.let([whole], toward_zero), b.decimal_type(*shape)), *shape)
+
+
+def _cut_or_null(text: b.Tree, places: int) -> b.Tree:
+    return b.case((b.is_not_null(text), _cut(text, places, MAX_PRECISION)))
 
 
 def _scale(call: Call) -> Value:
-    value = as_decimal(call.args[0])
-
-    def body(number: Value) -> Value:
-        known = b.case((b.is_not_null(number.sql), display_scale(number)))
-        return Value(known, oids.INT4)
-
-    return bind([value], body)
+    value = call.args[0]
+    number = value if is_fixed(value) else as_floating(value)
+    return bind([number], lambda bound: Value(b.case((b.is_not_null(bound.sql), scale_of(bound))), oids.INT4))
 
 
 FUNCTIONS: Final[dict[str, Handler]] = {
@@ -144,4 +181,4 @@ def from_integer(value: Value) -> Value:
     if value.constant is not None and isinstance(value.constant.value, int):
         return numeric_literal(Decimal(value.constant.value))
     digits = INTEGER_DIGITS[value.type_oid]
-    return numeric(b.cast(value.sql, b.decimal_type(digits, 0)), digits, 0)
+    return fixed(b.cast(value.sql, b.decimal_type(digits, 0)), digits, 0)

@@ -1,8 +1,14 @@
-"""PostgreSQL's numeric on Spark's DECIMAL: a value and its display scale travel together.
+"""PostgreSQL's numeric on Spark: a number and its display scale.
 
-A numeric is in one of three forms (see ``Value``): scale known (a DECIMAL of exactly that scale), scale
-computed per row (a DECIMAL whose scale is an upper bound, and an INT expression), or PostgreSQL's text.
-What needs more digits than a DECIMAL has fails at run time; nothing is ever rounded silently.
+A numeric value is in one of three forms (see ``Value``):
+
+- *fixed*: a DECIMAL whose scale is the display scale. Columns with precision and scale, constants, and what
+  is computed from them by addition and multiplication.
+- *text*: PostgreSQL's own text in a STRING. Columns without precision, and every numeric whose scale
+  depends on the row where it leaves an expression.
+- *floating*: the digits as DECIMAL(38, 0) and the scale as INT. Only inside expressions.
+
+What needs more than 38 digits fails at run time; nothing is ever rounded silently.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,212 +25,254 @@ from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.errors import UnsupportedError
 from rewrite.values import DecimalShape, Value
 
-TEXT_SCALE: Final = 18
-"""Digits after the point a numeric stored as text may have when it is computed with."""
+WHOLE: Final = f"DECIMAL({MAX_PRECISION}, 0)"
+"""Spark type of the digits of a floating numeric."""
 
-_PRODUCT_SCALE: Final = 28
-"""Digits after the point of products whose scale is only known per row."""
+_ZERO: Final = b.integer(0)
+_EXPONENT_BIAS: Final = 100_000
 
 
-def numeric(sql: b.Tree, precision: int, scale: int, display: int | b.Tree | None = None) -> Value:
+def fixed(sql: b.Tree, precision: int, scale: int, typmod: int = -1) -> Value:
     """Return a numeric held by a DECIMAL of this precision and scale."""
     if scale > MAX_PRECISION:
         raise UnsupportedError(f"numeric results of more than {MAX_PRECISION} decimal places")
     shape = DecimalShape(min(precision, MAX_PRECISION), scale)
-    return Value(sql, oids.NUMERIC, -1, scale if display is None else display, shape)
+    return Value(sql, oids.NUMERIC, typmod, scale, shape)
+
+
+def floating(digits: b.Tree, scale: b.Tree) -> Value:
+    """Return a numeric of digits and a scale that depends on the row."""
+    return Value(digits, oids.NUMERIC, -1, scale)
+
+
+def textual(sql: b.Tree) -> Value:
+    """Return a numeric held by PostgreSQL's text."""
+    return Value(sql, oids.NUMERIC)
+
+
+def is_fixed(value: Value) -> bool:
+    """Tell whether a numeric is a DECIMAL of known scale."""
+    return value.decimal is not None
 
 
 def shape_of(value: Value) -> DecimalShape:
-    """Return the DECIMAL that holds a numeric which is not text."""
+    """Return the DECIMAL that holds a fixed numeric."""
     if value.decimal is None:
-        raise TypeError("numeric in text form has no decimal shape")
+        raise TypeError("not a fixed numeric")
     return value.decimal
 
 
-def display_scale(value: Value) -> b.Tree:
-    """Return the display scale of a numeric as an INT expression."""
+def scale_of(value: Value) -> b.Tree:
+    """Return the display scale of a numeric that is not text."""
     if isinstance(value.scale, int):
         return b.integer(value.scale)
     if value.scale is None:
-        raise TypeError("numeric in text form has no scale expression")
+        raise TypeError("numeric in text form")
     return value.scale
 
 
-def as_decimal(value: Value) -> Value:
-    """Return a numeric as DECIMAL; text that a DECIMAL cannot hold fails at run time."""
-    if value.decimal is not None:
+def too_many_digits() -> b.Tree:
+    """Return the error for numbers of more digits than a DECIMAL has."""
+    return b.raise_error(
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        f"numeric values of more than {MAX_PRECISION} digits are not supported",
+    )
+
+
+# -- between the forms -------------------------------------------------------------------------------
+
+
+def as_floating(value: Value) -> Value:
+    """Return a numeric as digits and scale."""
+    if isinstance(value.scale, exp.Expression):
         return value
+    if value.decimal is None:
+        return bind([value], _parsed)
+    shape = value.decimal
+    if shape.scale == 0:
+        return floating(b.cast(value.sql, WHOLE), _ZERO)
+    if shape.precision + shape.scale <= MAX_PRECISION:
+        power = b.cast(b.string(f"1{'0' * shape.scale}"), b.decimal_type(shape.scale + 1, 0))
+        return floating(b.cast(b.infix(exp.Mul, value.sql, power), WHOLE), b.integer(shape.scale))
+    text = b.call("replace", b.cast(value.sql, "STRING"), b.string("."), b.string(""))
+    return floating(b.cast(text, WHOLE), b.integer(shape.scale))
 
-    def parse(text: Value) -> Value:
-        fits = b.call("rlike", text.sql, b.string(rf"^-?[0-9]{{1,20}}([.][0-9]{{1,{TEXT_SCALE}}})?$"))
-        unfit = b.raise_error(
-            sqlstate.FEATURE_NOT_SUPPORTED, "numeric value exceeds the supported precision"
-        )
-        decimal = b.cast(text.sql, b.decimal_type(MAX_PRECISION, TEXT_SCALE))
-        point = b.call("instr", text.sql, b.string("."))
-        digits = b.case(
-            (b.infix(exp.GT, point, b.integer(0)), b.infix(exp.Sub, b.call("length", text.sql), point)),
-            otherwise=b.integer(0),
-        )
-        checked = b.checked(decimal, (b.negation(fits), unfit))
-        return numeric(checked, MAX_PRECISION, TEXT_SCALE, digits)
 
-    return bind([value], parse)
+def _parsed(value: Value) -> Value:
+    text = value.sql
+    fits = b.call("rlike", text, b.string(r"^-?(?=[0-9.]{1,39}\z)[0-9]{1,38}([.][0-9]+)?\z"))
+    digits = b.cast(b.call("replace", text, b.string("."), b.string("")), WHOLE)
+    point = b.call("instr", text, b.string("."))
+    scale = b.case(
+        (b.infix(exp.GT, point, _ZERO), b.infix(exp.Sub, b.call("length", text), point)), otherwise=_ZERO
+    )
+    return floating(b.checked(digits, (b.negation(fits), too_many_digits())), scale)
 
 
 def as_text(value: Value) -> b.Tree:
     """Return PostgreSQL's text of a numeric."""
-    if value.decimal is None:
+    if value.scale is None:
         return value.sql
     if isinstance(value.scale, int):
         return b.cast(value.sql, "STRING")
-
-    def trim(bound: Value) -> Value:
-        text = b.cast(bound.sql, "STRING")
-        places = shape_of(bound).scale
-        surplus = b.infix(exp.Sub, b.integer(places), display_scale(bound))
-        # Without decimal places the point goes, too.
-        point = b.case(
-            (b.infix(exp.EQ, display_scale(bound), b.integer(0)), b.integer(1)), otherwise=b.integer(0)
-        )
-        length = b.infix(exp.Sub, b.infix(exp.Sub, b.call("length", text), surplus), point)
-        return Value(b.call("left", text, length), oids.TEXT)
-
-    return bind([value], trim).sql
+    return bind([value], lambda bound: textual(_printed(bound))).sql
 
 
-def rescaled(value: Value, shape: DecimalShape) -> b.Tree:
-    """Return the number as another DECIMAL; rounds half away from zero, fails when it does not fit."""
+def _printed(value: Value) -> b.Tree:
+    magnitude = b.cast(b.call("abs", value.sql), "STRING")
+    scale = scale_of(value)
+    length = b.call("greatest", b.call("length", magnitude), b.infix(exp.Add, scale, b.integer(1)))
+    padded = b.call("lpad", magnitude, length, b.string("0"))
+    negative = b.infix(exp.LT, value.sql, _ZERO)
+    with_point = b.call(
+        "concat",
+        b.case((negative, b.string("-")), otherwise=b.string("")),
+        b.call("left", padded, b.infix(exp.Sub, length, scale)),
+        b.string("."),
+        b.call("right", padded, scale),
+    )
+    whole = b.cast(value.sql, "STRING")
+    return b.case((b.infix(exp.EQ, scale, _ZERO), whole), otherwise=with_point)
+
+
+def settled(value: Value) -> Value:
+    """Return a value in a form that may leave its expression: floating numerics become text."""
+    if isinstance(value.scale, exp.Expression):
+        return textual(as_text(value))
+    return value
+
+
+def as_fixed(value: Value, shape: DecimalShape) -> b.Tree:
+    """Return a numeric as a DECIMAL; rounds half away from zero, fails when it does not fit."""
     if value.decimal == shape:
         return value.sql
-    return b.cast(value.sql, b.decimal_type(*shape))
-
-
-def widest(values: Sequence[Value]) -> DecimalShape:
-    """Return a DECIMAL that holds all the numerics, or the nearest to it that Spark has."""
-    shapes = [shape_of(value) for value in values]
-    scale = max(shape.scale for shape in shapes)
-    whole = max(shape.precision - shape.scale for shape in shapes)
-    return DecimalShape(min(whole + scale, MAX_PRECISION), scale)
+    spark_type = b.decimal_type(*shape)
+    if value.decimal is not None:
+        return b.cast(value.sql, spark_type)
+    if value.scale is None:
+        # Checks the text, which might be NaN.
+        return as_fixed(as_floating(value), shape)
+    return b.cast(as_text(value), spark_type)
 
 
 def aligned(values: Sequence[Value]) -> list[Value]:
-    """Give numerics one form: all text, all of one known scale, or all with a computed scale."""
-    if all(value.decimal is None or b.is_null_literal(value.sql) for value in values):
+    """Give numerics one form: fixed with one scale where all are, else text."""
+    real = [value for value in values if not b.is_null_literal(value.sql)]
+    scales = {value.scale if isinstance(value.scale, int) else None for value in real}
+    if not real:
+        return list(values)
+    if len(scales) == 1 and None not in scales:
+        shape = DecimalShape(max(shape_of(value).precision for value in real), shape_of(real[0]).scale)
         return [
-            value
-            if value.decimal is None
-            else replace(value, sql=b.null_of("STRING"), scale=None, decimal=None)
-            for value in values
+            replace(value, sql=_null_or(value, shape), scale=shape.scale, decimal=shape) for value in values
         ]
-    decimals = [as_decimal(value) for value in values]
-    real = [value for value in decimals if not b.is_null_literal(value.sql)]
-    shape = widest(real or decimals)
-    scales = {value.scale for value in real if isinstance(value.scale, int)}
-    static = len(scales) == 1 and all(isinstance(value.scale, int) for value in real)
-    result = []
-    for value in decimals:
-        if b.is_null_literal(value.sql):
-            scale: int | b.Tree | None = shape.scale if static else b.integer(0)
-            value = replace(value, sql=b.null_of(b.decimal_type(*shape)), scale=scale, decimal=shape)
-        else:
-            scale = value.scale if static else display_scale(value)
-            value = replace(value, sql=rescaled(value, shape), scale=scale, decimal=shape)
-        result.append(value)
-    return result
+    return [
+        textual(b.null_of("STRING") if b.is_null_literal(value.sql) else as_text(value)) for value in values
+    ]
 
 
-def larger_scale(left: Value, right: Value) -> int | b.Tree:
-    """Return the larger of two display scales."""
-    if isinstance(left.scale, int) and isinstance(right.scale, int):
-        return max(left.scale, right.scale)
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one.scale, int) and one.scale >= shape_of(other).scale:
-            return one.scale
-    return b.call("greatest", display_scale(left), display_scale(right))
+def _null_or(value: Value, shape: DecimalShape) -> b.Tree:
+    if b.is_null_literal(value.sql):
+        return b.null_of(b.decimal_type(*shape))
+    return as_fixed(value, shape)
 
 
-def _two(body: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    """Make an operation on DECIMALs one on numerics of any form, its operands evaluated once if dynamic."""
+def comparison_key(value: Value) -> b.Tree:
+    """Return a struct that orders numerics of any scale and magnitude: exponent, then digits."""
 
+    def key(bound: Value) -> Value:
+        digits, scale = bound.sql, scale_of(bound)
+        count = b.call("length", b.cast(b.call("abs", digits), "STRING"))
+        exponent = b.infix(exp.Add, b.infix(exp.Sub, count, scale), b.integer(_EXPONENT_BIAS))
+        signed = b.infix(exp.Mul, b.cast(b.call("sign", digits), "INT"), exponent)
+        mantissa = b.infix(exp.Mul, digits, power_of_ten(b.infix(exp.Sub, b.integer(MAX_PRECISION), count)))
+        parts = b.struct(exponent=signed, digits=mantissa)
+        return Value(b.case((b.is_not_null(digits), parts)), oids.TEXT)
+
+    return bind([as_floating(value)], key).sql
+
+
+def power_of_ten(exponent: b.Tree) -> b.Tree:
+    """Return ``10 ** exponent`` as DECIMAL(38, 0); the exponent is an INT from 0 to 37."""
+    length = b.infix(exp.Add, exponent, b.integer(1))
+    return b.cast(b.call("rpad", b.string("1"), length, b.string("0")), WHOLE)
+
+
+def scaled_up(digits: b.Tree, exponent: b.Tree) -> b.Tree:
+    """Return ``digits * 10 ** exponent``; fails beyond 38 digits."""
+    return b.infix(exp.Mul, digits, power_of_ten(exponent))
+
+
+# -- arithmetic --------------------------------------------------------------------------------------
+
+Operation = Callable[[Value, Value], Value]
+
+
+def _arithmetic(fixed_case: Operation, floating_case: Operation) -> Operation:
     def operate(left: Value, right: Value) -> Value:
-        left, right = as_decimal(left), as_decimal(right)
-        if isinstance(left.scale, int) and isinstance(right.scale, int):
-            return body(left, right)
-        return bind([left, right], body)
+        if is_fixed(left) and is_fixed(right):
+            return fixed_case(left, right)
+        return bind([as_floating(left), as_floating(right)], floating_case)
 
     return operate
 
 
-def _sum_like(operator: type[exp.Binary]) -> Callable[[Value, Value], Value]:
-    def body(left: Value, right: Value) -> Value:
+def _sum_like(operator: type[exp.Binary]) -> Operation:
+    def fixed_case(left: Value, right: Value) -> Value:
         one, other = shape_of(left), shape_of(right)
         scale = max(one.scale, other.scale)
         whole = max(one.precision - one.scale, other.precision - other.scale)
-        sql = b.infix(operator, left.sql, right.sql)
-        return numeric(sql, whole + scale + 1, scale, larger_scale(left, right))
+        return fixed(b.infix(operator, left.sql, right.sql), whole + scale + 1, scale)
 
-    return _two(body)
+    return _arithmetic(fixed_case, _at_common_scale(operator))
+
+
+def _at_common_scale(operator: type[exp.Binary]) -> Operation:
+    def floating_case(left: Value, right: Value) -> Value:
+        one, other = scale_of(left), scale_of(right)
+
+        def combine(scale: b.Tree) -> b.Tree:
+            return b.infix(
+                operator,
+                scaled_up(left.sql, b.infix(exp.Sub, scale, one)),
+                scaled_up(right.sql, b.infix(exp.Sub, scale, other)),
+            )
+
+        scale = b.call("greatest", one, other)
+        return floating(b.cast(combine(scale), WHOLE), scale)
+
+    return floating_case
 
 
 add = _sum_like(exp.Add)
 subtract = _sum_like(exp.Sub)
 
 
-def _multiply(left: Value, right: Value) -> Value:
+def _product(left: Value, right: Value) -> Value:
     one, other = shape_of(left), shape_of(right)
-    scale = one.scale + other.scale
-    if isinstance(left.scale, int) and isinstance(right.scale, int):
-        display: int | b.Tree = scale
-    else:
-        display = b.infix(exp.Add, display_scale(left), display_scale(right))
-    if scale > _PRODUCT_SCALE and not isinstance(display, int):
-        return _multiply_unscaled(left, right, display)
+    if one.scale + other.scale > MAX_PRECISION:
+        return _floating_product(as_floating(left), as_floating(right))
     sql = b.infix(exp.Mul, left.sql, right.sql)
-    return numeric(sql, one.precision + other.precision + 1, scale, display)
+    return fixed(sql, one.precision + other.precision + 1, one.scale + other.scale)
 
 
-def unscaled(value: Value) -> b.Tree:
-    """Return the digits of a numeric without its decimal point, as DECIMAL(38, 0)."""
-    return b.cast(b.call("replace", as_text(value), b.string("."), b.string("")), "DECIMAL(38, 0)")
+def _floating_product(left: Value, right: Value) -> Value:
+    scale = b.infix(exp.Add, scale_of(left), scale_of(right))
+    return floating(b.cast(b.infix(exp.Mul, left.sql, right.sql), WHOLE), scale)
 
 
-def _multiply_unscaled(left: Value, right: Value, display: b.Tree) -> Value:
-    """Multiply where the bounds of both scales are too large for one DECIMAL, but the digits may not be."""
-
-    def place(product: Value, places: Value) -> Value:
-        unfit = b.raise_error(
-            sqlstate.FEATURE_NOT_SUPPORTED, "numeric result exceeds the supported precision"
-        )
-        text = b.cast(b.call("abs", product.sql), "STRING")
-        least = b.infix(exp.Add, places.sql, b.integer(1))
-        length = b.call("greatest", b.call("length", text), least)
-        padded = b.call("lpad", text, length, b.string("0"))
-        whole = b.infix(exp.Sub, length, places.sql)
-        negative = b.infix(exp.LT, product.sql, b.integer(0))
-        joined = b.call(
-            "concat",
-            b.case((negative, b.string("-")), otherwise=b.string("")),
-            b.call("left", padded, whole),
-            b.string("."),
-            b.call("substring", padded, b.infix(exp.Add, whole, b.integer(1))),
-        )
-        sql = b.cast(joined, b.decimal_type(MAX_PRECISION, _PRODUCT_SCALE))
-        too_many = b.infix(exp.GT, places.sql, b.integer(_PRODUCT_SCALE))
-        checked = b.checked(sql, (too_many, unfit))
-        return numeric(checked, MAX_PRECISION, _PRODUCT_SCALE, places.sql)
-
-    product = b.infix(exp.Mul, unscaled(left), unscaled(right))
-    return bind([Value(product, oids.TEXT), Value(display, oids.INT4)], place)
-
-
-multiply = _two(_multiply)
+multiply = _arithmetic(_product, _floating_product)
 
 
 def _remainder(left: Value, right: Value) -> Value:
-    shape = widest([left, right])
-    sql = b.infix(exp.Mod, rescaled(left, shape), rescaled(right, shape))
-    return numeric(sql, shape.precision, shape.scale, larger_scale(left, right))
+    one, other = shape_of(left), shape_of(right)
+    scale = max(one.scale, other.scale)
+    whole = max(one.precision - one.scale, other.precision - other.scale)
+    if whole + scale > MAX_PRECISION:
+        floating_case = _at_common_scale(exp.Mod)
+        return bind([as_floating(left), as_floating(right)], floating_case)
+    shape = DecimalShape(whole + scale, scale)
+    return fixed(b.infix(exp.Mod, as_fixed(left, shape), as_fixed(right, shape)), *shape)
 
 
-remainder = _two(_remainder)
+remainder = _arithmetic(_remainder, _at_common_scale(exp.Mod))

@@ -4,7 +4,7 @@ from sqlglot import exp
 
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.numerics import as_text, rescaled
+from rewrite.dialect.numerics import as_fixed, as_text
 from rewrite.dialect.type_mapping import numeric_shape, storage_type
 from rewrite.values import Value
 
@@ -23,6 +23,4 @@ def to_stored(value: Value, type_oid: int, typmod: int) -> exp.Expression:
     shape = numeric_shape(typmod)
     if shape is None:
         return as_text(value)
-    if value.decimal is None:
-        return b.cast(value.sql, b.decimal_type(*shape))
-    return rescaled(value, shape)
+    return as_fixed(value, shape)

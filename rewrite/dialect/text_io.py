@@ -9,9 +9,8 @@ from catalog import sqlstate
 from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.numerics import TEXT_SCALE, as_text, numeric
+from rewrite.dialect.numerics import WHOLE, as_text, floating
 from rewrite.dialect.time_zones import is_utc, local_time, micros_of_timestamp
-from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -243,24 +242,26 @@ def _to_integer(value: Value, type_oid: int) -> Value:
 def _to_numeric(value: Value) -> Value:
     def body(text: b.Tree) -> b.Tree:
         plain = _stripped(text)
-        simple = _matches(text, rf"^{_SPACE}[+-]?([0-9]{{1,20}}([.][0-9]{{0,{TEXT_SCALE}}})?|[.][0-9]{{1,{TEXT_SCALE}}}){_SPACE}\z")
-        other = _matches(text, rf"(?i)^{_SPACE}[+-]?([0-9.][0-9_.eExXoObBa-fA-F+-]*|nan|inf|infinity){_SPACE}\z")
-        number = b.cast(plain, b.decimal_type(MAX_PRECISION, TEXT_SCALE))
+        simple = _matches(
+            text, rf"^{_SPACE}(?=[^ ]{{1,39}}{_SPACE}\z)[+-]?([0-9]{{1,38}}([.][0-9]*)?|[.][0-9]+){_SPACE}\z"
+        )
+        other = _matches(text, rf"(?i)^{_SPACE}([+-]?[0-9.][0-9_.a-fox+-]*|nan|[+-]?(inf|infinity)){_SPACE}\z")
+        digits = b.cast(b.call("replace", plain, b.string("."), b.string("")), WHOLE)
         point = b.call("instr", plain, b.string("."))
         places = b.case(
             (b.infix(exp.GT, point, b.integer(0)), b.infix(exp.Sub, b.call("length", plain), point)),
             otherwise=b.integer(0),
         )
         parsed = b.case(
-            (simple, number),
+            (simple, digits),
             (other, _unsupported_form(oids.NUMERIC)),
             (b.is_not_null(text), _invalid(oids.NUMERIC, text)),
-            otherwise=b.null_of(b.decimal_type(MAX_PRECISION, TEXT_SCALE)),
+            otherwise=b.null_of(WHOLE),
         )
         return b.struct(value=parsed, scale=places)
 
     pair = b.let([value.sql], body)
-    return numeric(b.field(pair, "value"), MAX_PRECISION, TEXT_SCALE, b.field(pair, "scale"))
+    return floating(b.field(pair, "value"), b.field(pair, "scale"))
 
 
 def _to_double(value: Value) -> Value:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from rewrite.dialect import builders as b
 from rewrite.dialect.aggregates import over
 from rewrite.dialect.calls import is_null_constant, known_integer
-from rewrite.dialect.conditionals import align, carried, restored
+from rewrite.dialect.conditionals import align
 from rewrite.dialect.literals import typed_null
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value, WindowDefinition
@@ -72,9 +72,9 @@ def _neighbour(*, after: bool) -> Handler:
         arguments = [b.integer(abs(distance))]
         if len(call.args) == 3:
             value, default = align([value, call.args[2]])
-            arguments.append(carried(default))
-        found = call.unframed(b.call(name, carried(value), *arguments))
-        return restored(found, value)
+            arguments.append(default.sql)
+        found = call.unframed(b.call(name, value.sql, *arguments))
+        return replace(value, sql=found, constant=None)
 
     return handle
 
@@ -90,7 +90,8 @@ def _in_frame(name: str) -> Handler:
             if position <= 0:
                 raise call.refuse("with a position that is not positive")
             arguments.append(b.integer(position))
-        return restored(over(b.call(name, carried(value), *arguments), call.window), value)
+        found = over(b.call(name, value.sql, *arguments), call.window)
+        return replace(value, sql=found, constant=None)
 
     return handle
 
