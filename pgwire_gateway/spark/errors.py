@@ -1,6 +1,7 @@
 """Spark failures as PostgreSQL errors, by Spark's error class."""
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -11,6 +12,8 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from catalog import sqlstate
 from catalog.errors import GatewayError
+
+logger = logging.getLogger(__name__)
 
 DISK_FULL: Final = "53100"
 OUT_OF_MEMORY: Final = "53200"
@@ -196,6 +199,9 @@ def _java_error(error: Py4JJavaError) -> GatewayError:
 
 _DETAIL: Final = 2000
 
+_SAID_BY_POSTGRESQL: Final = ("21", "22")
+"""Classes of errors of the statement itself: the message is PostgreSQL's and says it all."""
+
 
 def _known(failure: _Failure) -> GatewayError | None:
     condition = failure.condition
@@ -205,6 +211,9 @@ def _known(failure: _Failure) -> GatewayError | None:
     code, message = entry
     text = message if isinstance(message, str) else message(failure)
     kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
+    if code.startswith(_SAID_BY_POSTGRESQL):
+        logger.debug("%s: %s", condition, failure.message)
+        return kind(text, sqlstate=code)
     return kind(text, sqlstate=code, detail=f"{condition}: {failure.message}"[:_DETAIL])
 
 

@@ -40,7 +40,7 @@ class Layout:
         """Return the schema of the files of a segment that has these columns."""
         present = set(attnums)
         columns = [
-            f"`{column.storage_name}` {_kind(column)}"
+            f"{_file_name(column)} {_kind(column)}"
             for column in self.columns
             if column.attnum in present
         ]
@@ -50,7 +50,7 @@ class Layout:
         """Return expressions that turn the columns of files into those of relations."""
         present = set(attnums)
         columns = [
-            f"`{column.storage_name}` AS c{column.attnum}"
+            f"{_file_name(column)} AS c{column.attnum}"
             if column.attnum in present
             else f"{_missing(column)} AS c{column.attnum}"
             for column in self.columns
@@ -59,12 +59,17 @@ class Layout:
 
     def to_files(self) -> list[str]:
         """Return expressions that turn the columns of relations into those of files."""
-        columns = [f"c{column.attnum} AS `{column.storage_name}`" for column in self.columns]
+        columns = [f"c{column.attnum} AS {_file_name(column)}" for column in self.columns]
         return [*columns, VERSION, SUBSEQUENT, *([] if self.keyed else [IDENTITY])]
 
     def _hidden_ddl(self) -> list[str]:
         hidden = [f"{VERSION} TIMESTAMP", f"{SUBSEQUENT} TIMESTAMP"]
         return hidden if self.keyed else [*hidden, f"{IDENTITY} BIGINT"]
+
+
+def _file_name(column: Column) -> str:
+    escaped = column.storage_name.replace("`", "``")
+    return f"`{escaped}`"
 
 
 def _kind(column: Column) -> str:

@@ -1,0 +1,190 @@
+"""Queries on Spark: small ones collected, large ones streamed, all of them cancellable."""
+
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.model import SegmentKind
+from pgwire_gateway.spark.engine import SessionKind
+from pgwire_gateway.spark.errors import QueryCanceledError
+from pgwire_gateway.spark.executor import RunningStatement, session_kind
+from rewrite.results import SourcePart, SparkQuery
+from tests.support.fix_spark import Journal
+
+pytestmark = pytest.mark.spark
+
+LARGE = {"input_rows": 10_000_000}
+SLOW = "SELECT SUM(a.id * b.id) AS o1 FROM range(1000000) AS a CROSS JOIN range(1000000) AS b"
+
+
+@pytest.fixture
+def many(journal: Journal) -> Journal:
+    """A journal with a base of 300,000 rows in several parts."""
+    ids = pa.array(range(300_000), pa.int32())
+    names = pa.array([f"name {number % 1000}" for number in range(300_000)])
+    rows = pa.record_batch(
+        {
+            "c1": ids,
+            "c2": names,
+            "version_number": pa.array([1] * len(ids), pa.timestamp("us", tz="UTC")),
+            "subsequent_version_number": pa.nulls(len(ids), pa.timestamp("us", tz="UTC")),
+        }
+    )
+    journal.write(rows, kind=SegmentKind.BASE)
+    return journal
+
+
+def test_a_point_read_returns_its_row(many: Journal) -> None:
+    found = many.fetch(
+        "SELECT t.c1 AS o1, t.c2 AS o2 FROM $ AS t WHERE t.c1 = 123456",
+        SourcePart.BASE,
+        row_bound=1,
+        input_rows=300_000,
+    )
+    assert found == [(123456, "name 456")]
+
+
+def test_an_empty_result_has_its_schema(many: Journal) -> None:
+    result = many.run("SELECT t.c1 AS o1 FROM $ AS t WHERE t.c1 < 0", SourcePart.BASE).read_all()
+    assert result.schema == pa.schema([pa.field("o1", pa.int32())])
+    assert result.num_rows == 0
+
+
+def test_a_streamed_result_is_complete_and_in_order(many: Journal) -> None:
+    batches = many.run(
+        "SELECT t.c1 AS o1, t.c2 AS o2 FROM $ AS t ORDER BY t.c1 DESC", SourcePart.BASE, **LARGE
+    )
+    ids = [value for batch in batches for value in batch.column(0).to_pylist()]
+    assert ids == list(range(299_999, -1, -1))
+
+
+def test_batches_of_a_stream_are_bounded(many: Journal) -> None:
+    batches = list(many.run("SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, **LARGE))
+    assert len(batches) > 3
+    assert max(batch.num_rows for batch in batches) <= 50_000
+
+
+def test_the_parts_of_a_stream_are_bounded(many: Journal) -> None:
+    with many.run("SELECT spark_partition_id() AS o1 FROM $ AS t", SourcePart.BASE, **LARGE) as rows:
+        parts = pa.Table.from_batches(list(rows)).column(0).unique()
+    assert len(parts) > 1
+
+
+def test_a_large_limit_is_streamed_in_parts(many: Journal) -> None:
+    result = many.run(
+        "SELECT t.c1 AS o1 FROM $ AS t ORDER BY t.c2, t.c1 LIMIT 250000",
+        SourcePart.BASE,
+        row_bound=250_000,
+        input_rows=10_000_000,
+    ).read_all()
+    expected = sorted(range(300_000), key=lambda number: (f"name {number % 1000}", number))
+    assert result.column(0).to_pylist() == expected[:250_000]
+
+
+def test_a_stream_may_be_left_early(many: Journal) -> None:
+    batches = many.run("SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, **LARGE)
+    next(batches)
+    batches.close()
+    assert list(batches) == []
+    assert _wait_until(lambda: not _active_jobs(many))
+
+
+def test_a_running_statement_is_cancelled(journal: Journal) -> None:
+    statement = RunningStatement()
+    timer = threading.Timer(1.0, statement.cancel)
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(QueryCanceledError) as caught:
+        journal.run(SLOW, statement=statement, row_bound=1, input_rows=10_000_000)
+    assert time.monotonic() - start < 10
+    assert caught.value.sqlstate == "57014"
+    assert caught.value.message == "canceling statement due to user request"
+    assert _wait_until(lambda: not _active_jobs(journal))
+
+
+def test_a_stream_is_cancelled_between_batches(many: Journal) -> None:
+    statement = RunningStatement()
+    batches = many.run(
+        "SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, statement=statement, **LARGE
+    )
+    next(batches)
+    statement.cancel("canceling statement due to statement timeout")
+    with pytest.raises(QueryCanceledError, match="statement timeout"):
+        list(batches)
+
+
+def test_a_statement_cancelled_before_it_starts_does_not_start(journal: Journal) -> None:
+    statement = RunningStatement()
+    statement.cancel()
+    with pytest.raises(QueryCanceledError):
+        journal.run("SELECT 1 AS o1", statement=statement)
+
+
+def test_cancelling_a_finished_statement_does_nothing(journal: Journal) -> None:
+    statement = RunningStatement()
+    assert journal.fetch("SELECT 1 AS o1", statement=statement) == [(1,)]
+    statement.cancel()
+    assert journal.fetch("SELECT 2 AS o1") == [(2,)]
+
+
+@pytest.mark.parametrize("input_rows", [1, 10_000_000])
+def test_an_error_of_an_expression_keeps_its_meaning(journal: Journal, input_rows: int) -> None:
+    with pytest.raises(GatewayError) as caught:
+        journal.run("SELECT 1 / (id - 5) AS o1 FROM range(10)", input_rows=input_rows).read_all()
+    assert (caught.value.sqlstate, caught.value.message) == ("22012", "division by zero")
+
+
+def test_the_time_zone_is_the_sessions(journal: Journal) -> None:
+    sql = "SELECT CAST(TIMESTAMP '2024-07-01 12:00:00+00:00' AS STRING) AS o1"
+    assert journal.fetch(sql, time_zone="Europe/Berlin") == [("2024-07-01 14:00:00",)]
+    assert journal.fetch(sql, time_zone="<-03>+03") == [("2024-07-01 09:00:00",)]
+
+
+def test_tasks_obey_the_sessions_settings(journal: Journal) -> None:
+    sql = "SELECT CAST(concat('2024-07-0', id, ' 12:00') AS TIMESTAMP) AS o1 FROM range(1, 2)"
+    for input_rows in (1, 10_000_000):
+        (row,) = journal.fetch(sql, time_zone="Asia/Tokyo", input_rows=input_rows)
+        assert row[0].isoformat() == "2024-07-01T03:00:00+00:00"
+
+
+def _query(sql: str, row_bound: int | None, input_rows: int) -> SparkQuery:
+    return SparkQuery(sql, (), (), row_bound, input_rows)
+
+
+@pytest.mark.parametrize(
+    ("sql", "row_bound", "input_rows", "kind"),
+    [
+        ("SELECT COUNT(*) FROM t", 1, 1000, SessionKind.SMALL),
+        ("SELECT COUNT(*) FROM t", 1, 1_000_000, SessionKind.LARGE),
+        ("SELECT c1 FROM t WHERE c1 = 1", 1, 1_000_000, SessionKind.SMALL),
+        ("SELECT c1 FROM t", None, 1_000_000, SessionKind.LARGE),
+        ("SELECT c1 FROM t ORDER BY c2 LIMIT 1", 1, 1_000_000, SessionKind.LARGE),
+        (
+            "SELECT c1 FROM (SELECT b.c1 FROM b LEFT ANTI JOIN r ON b.c1 = r.c1 UNION ALL SELECT "
+            "ROW_NUMBER() OVER (PARTITION BY c1 ORDER BY version_number DESC) AS age FROM r)",
+            1,
+            1_000_000,
+            SessionKind.SMALL,
+        ),
+    ],
+)
+def test_what_reads_little_is_small(
+    sql: str, row_bound: int | None, input_rows: int, kind: SessionKind
+) -> None:
+    assert session_kind(_query(sql, row_bound, input_rows), 100) is kind
+
+
+def _active_jobs(journal: Journal) -> list[int]:
+    return list(journal.engine.driver.context.statusTracker().getActiveJobIds())
+
+
+def _wait_until(condition, timeout_s: float = 10) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
