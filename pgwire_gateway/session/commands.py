@@ -57,7 +57,9 @@ def definition(call: Invocation) -> StatementResult:
     """Run DDL; the journal follows in the same transaction."""
     session = call.session
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
-        return pass_on(session, call.statement.text)
+        # A database is dropped or copied only while nobody, ourselves included, is connected to it.
+        with session.services.flusher.paused():
+            return pass_on(session, call.statement.text)
     session.transaction.begin_implicit()
     result = pass_on(session, call.statement.text)
     maintenance.complete_pending_keys(session, call.running)

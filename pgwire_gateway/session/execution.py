@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from catalog import names
+from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.statements import StatementKind, split
 from pgwire_gateway.session import changes, commands, inserts, reads, router
@@ -60,8 +61,10 @@ def create_table_as(call: Invocation) -> StatementResult:
     details = call.statement.details
     session = call.session
     session.transaction.begin_implicit()
-    created = commands.pass_on(session, details["create_sql"])
-    if not details["with_data"] or "skipping" in created.status():
+    with session.notices() as notices:
+        created = commands.pass_on(session, details["create_sql"])
+    exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
+    if exists or not details["with_data"]:
         return created
     schema, name = details["target"]
     target = names.quoted(schema, name) if schema else names.quoted(name)

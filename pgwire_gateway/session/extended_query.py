@@ -132,7 +132,7 @@ def on_execute(session: ClientSession, message: Execute) -> None:
         session.send(PortalSuspended())
     else:
         session.send(CommandComplete(result.tag(taken)))
-    session.report_settings()
+    session.note_settings()
 
 
 def on_close(session: ClientSession, message: Close) -> None:
@@ -169,6 +169,11 @@ def _check_parameters(statement: PreparedStatement, message: Bind) -> None:
             f"bind message supplies {given} parameters, but prepared statement "
             f'"{statement.name}" requires {expected}',
             sqlstate=codes.PROTOCOL_VIOLATION,
+        )
+    unknown = next((code for code in message.parameter_format_codes if code not in {0, 1}), None)
+    if unknown is not None and given:
+        raise GatewayError(
+            f"unsupported format code: {unknown}", sqlstate=codes.INVALID_PARAMETER_VALUE
         )
     columns = len(analysis.columns or ()) if analysis else 0
     formats = len(message.result_format_codes)

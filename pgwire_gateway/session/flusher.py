@@ -3,6 +3,8 @@
 import logging
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from catalog import upkeep
 from catalog.api import Catalog
@@ -29,6 +31,7 @@ class Flusher:
         self._flush_rows = flush_rows
         self._written: set[str] = set()
         self._changed = threading.Condition()
+        self._connected = threading.Lock()
         self._stopping = False
         self._running = RunningStatement()
         self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
@@ -39,6 +42,12 @@ class Flusher:
         with self._changed:
             self._written.add(database)
             self._changed.notify()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep away from all databases while the context lasts."""
+        with self._connected:
+            yield
 
     def stop(self) -> None:
         """End the thread, giving up what it is doing."""
@@ -51,7 +60,8 @@ class Flusher:
     def _run(self) -> None:
         while (database := self._next()) is not None:
             try:
-                self._flush_database(database)
+                with self._connected:
+                    self._flush_database(database)
             except GatewayError as error:
                 if not self._stopping:
                     logger.warning('could not flush tails of "%s": %s', database, error.message)

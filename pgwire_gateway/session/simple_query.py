@@ -47,4 +47,4 @@ def _run(session: ClientSession, query_string: str) -> None:
             # PostgreSQL commits before it acknowledges the last statement.
             session.transaction.end_implicit()
         session.send(CommandComplete(result.tag(taken)))
-        session.report_settings()
+        session.note_settings()

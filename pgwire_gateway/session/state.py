@@ -1,7 +1,8 @@
 """One client's session: what it has prepared, its transaction, its settings."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from buenavista.core import Session
@@ -71,7 +72,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.running: RunningStatement | None = None
         self._timer: threading.Timer | None = None
         self._prepared = 0
-        self._reported = catalog.parameter_statuses()
+        self._settings = self._reported = catalog.parameter_statuses()
+        self._listeners: list[Callable[[Mapping[str, str]], None]] = []
         catalog.on_notice = self._on_notice
         catalog.on_notification = self._on_notification
 
@@ -149,7 +151,7 @@ class ClientSession(Session):  # type: ignore[misc]
 
     def ready_for_query(self) -> None:
         """End a query cycle: drop portals whose transaction is over, tell the status, send all."""
-        self.report_settings()
+        self._report_settings()
         self.finish()
         status = self.transaction.status
         if status == "I":
@@ -157,20 +159,22 @@ class ClientSession(Session):  # type: ignore[misc]
         self.send(ReadyForQuery(TransactionStatus(status.encode())))
         self.frontend.flush()
 
-    def report_settings(self) -> None:
-        """Send ParameterStatus for reported settings that changed."""
-        current = self.catalog.parameter_statuses()
-        if current == self._reported:
-            return
-        for name, value in current.items():
+    def note_settings(self) -> None:
+        """Look at the reported settings after a statement that may have changed them."""
+        self._settings = self.catalog.parameter_statuses()
+
+    def _report_settings(self) -> None:
+        # Only before ReadyForQuery: what was changed and changed back is not reported.
+        self.note_settings()
+        for name, value in self._settings.items():
             if self._reported.get(name) != value:
                 self.send(ParameterStatus(name, value))
-        self._reported = current
+        self._reported = self._settings
 
     @property
     def settings(self) -> Mapping[str, str]:
         """The reported settings and their current values."""
-        return self._reported
+        return self._settings
 
     def drop_portals(self) -> None:
         """Close all portals."""
@@ -196,7 +200,19 @@ class ClientSession(Session):  # type: ignore[misc]
         if prepared and not self.transaction.failed:
             self.catalog.deallocate(prepared)
 
+    @contextmanager
+    def notices(self) -> Iterator[Sequence[Mapping[str, str]]]:
+        """Yield a list of the notices sent while the context lasts."""
+        seen: list[Mapping[str, str]] = []
+        self._listeners.append(seen.append)
+        try:
+            yield seen
+        finally:
+            self._listeners.pop()
+
     def _on_notice(self, fields: Mapping[str, str]) -> None:
+        for listener in self._listeners:
+            listener(fields)
         self.send(NoticeResponse.of(fields))
 
     def _on_notification(self, notification: Notification) -> None:
