@@ -66,6 +66,8 @@ CREATE TABLE pgwire.columns (
     not_null boolean NOT NULL,
     storage_name text NOT NULL,
     missing_value text,
+    -- Tree of a generated column's expression, which renaming does not change.
+    generation text,
     PRIMARY KEY (relid, attnum)
 );
 CREATE UNIQUE INDEX ON pgwire.columns (relid, lower(storage_name));
@@ -246,6 +248,21 @@ BEGIN
     END CASE;
 END $$;
 
+-- Expression of a stored generated column, NULL for others.
+CREATE FUNCTION pgwire.generation_expression(relid oid, attnum int2) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+RETURN (SELECT pg_get_expr(d.adbin, d.adrelid)
+          FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+         WHERE a.attrelid = relid AND a.attnum = generation_expression.attnum AND a.attgenerated = 's');
+
+CREATE FUNCTION pgwire.generation_tree(relid oid, attnum int2) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+RETURN (SELECT regexp_replace(d.adbin::text, ':location -?\d+', '', 'g')
+          FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+         WHERE a.attrelid = relid AND a.attnum = generation_tree.attnum AND a.attgenerated = 's');
+
 -- Definition of a journaled table as the gateway keeps it.
 CREATE FUNCTION pgwire.definition(relid oid) RETURNS json
 LANGUAGE sql STABLE
@@ -258,12 +275,10 @@ SELECT json_build_object(
     'columns', (
         SELECT json_agg(json_build_array(
                    a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, k.storage_name,
-                   k.missing_value,
-                   CASE WHEN a.attgenerated = 's' THEN pg_get_expr(d.adbin, d.adrelid) END)
+                   k.missing_value, pgwire.generation_expression(a.attrelid, a.attnum))
                    ORDER BY a.attnum)
           FROM pg_attribute a
           JOIN pgwire.columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
-          LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
          WHERE a.attrelid = j.relid AND NOT a.attisdropped),
     'checks', (
         SELECT json_agg(json_build_array(x.conname, pg_get_expr(x.conbin, x.conrelid)) ORDER BY x.conname)

@@ -102,6 +102,12 @@ BEGIN
             PERFORM refuse('a UNIQUE index is', 'Only the primary key is kept unique.');
         END IF;
     END LOOP;
+    FOR c IN SELECT a.attname, l.collname FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
+              WHERE a.attrelid = relid AND NOT a.attisdropped
+                AND l.collname NOT IN ('default', 'C', 'POSIX', 'ucs_basic', 'C.UTF-8', 'C.utf8', 'pg_c_utf8',
+                                       'pg_unicode_fast') LOOP
+        PERFORM refuse(format('COLLATE "%s" is', c.collname), 'Text is ordered by its bytes.');
+    END LOOP;
     FOR c IN SELECT attname FROM pg_attribute
               WHERE attrelid = relid AND attnum > 0 AND NOT attisdropped
                 AND attname IN ('version_number', 'subsequent_version_number', 'row_identity') LOOP
@@ -250,9 +256,9 @@ BEGIN
       FROM pg_database d WHERE d.datname = current_database();
     FOR a IN SELECT attnum, attname, atttypid, atttypmod, attnotnull FROM pg_attribute
               WHERE attrelid = relid AND attnum > 0 AND NOT attisdropped ORDER BY attnum LOOP
-        INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name)
+        INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, generation)
         VALUES (t.oid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
-                storage_name(t.oid, a.attname));
+                storage_name(t.oid, a.attname), generation_tree(t.oid, a.attnum));
         journal_columns := journal_columns
             || format('%I %s, ', a.attname, plain_type(a.atttypid, a.atttypmod));
         tail_columns := tail_columns || tail_column(a.attnum, a.atttypid, a.atttypmod) || ', ';

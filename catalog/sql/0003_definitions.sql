@@ -27,12 +27,13 @@ BEGIN
         EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS c%s', j.tail_relid::regclass, c.attnum);
         EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS %I', j.journal_relid::regclass, c.name);
     END LOOP;
-    FOR c IN SELECT k.attnum, k.name, k.type_oid, k.typmod, k.not_null, a.attname, a.atttypid, a.atttypmod,
-                    a.attnotnull
+    FOR c IN SELECT k.attnum, k.name, k.type_oid, k.typmod, k.not_null, k.generation, a.attname, a.atttypid,
+                    a.atttypmod, a.attnotnull, generation_tree(j.relid, k.attnum) AS tree
                FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
               WHERE k.relid = j.relid AND NOT a.attisdropped
-                AND (k.name, k.type_oid, k.typmod, k.not_null)
-                    IS DISTINCT FROM (a.attname::text, a.atttypid, a.atttypmod, a.attnotnull) LOOP
+                AND (k.name, k.type_oid, k.typmod, k.not_null, k.generation) IS DISTINCT FROM
+                    (a.attname::text, a.atttypid, a.atttypmod, a.attnotnull,
+                     generation_tree(j.relid, k.attnum)) LOOP
         IF c.name <> c.attname THEN
             EXECUTE format('ALTER TABLE %s RENAME COLUMN %I TO %I',
                            j.journal_relid::regclass, c.name, c.attname);
@@ -60,8 +61,11 @@ BEGIN
                               AND c.attnum = ANY (conkey)) THEN
             PERFORM refuse(format('SET NOT NULL on column "%s" of a table with rows is', c.attname));
         END IF;
+        IF c.tree <> c.generation AND filled THEN
+            PERFORM refuse(format('SET EXPRESSION on column "%s" of a table with rows is', c.attname));
+        END IF;
         UPDATE columns k SET name = c.attname, type_oid = c.atttypid, typmod = c.atttypmod,
-                             not_null = c.attnotnull
+                             not_null = c.attnotnull, generation = c.tree
          WHERE k.relid = j.relid AND k.attnum = c.attnum;
     END LOOP;
     FOR c IN SELECT a.* FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
@@ -81,9 +85,10 @@ BEGIN
                     USING ERRCODE = '23502', SCHEMA = j.schema_name, TABLE = j.table_name, COLUMN = c.attname;
             END IF;
         END IF;
-        INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value)
+        INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value,
+                             generation)
         VALUES (j.relid, c.attnum, c.attname, c.atttypid, c.atttypmod, c.attnotnull,
-                storage_name(j.relid, c.attname), missing);
+                storage_name(j.relid, c.attname), missing, generation_tree(j.relid, c.attnum));
         EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', j.tail_relid::regclass,
                        tail_column(c.attnum, c.atttypid, c.atttypmod),
                        CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);

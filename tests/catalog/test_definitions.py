@@ -269,3 +269,15 @@ def test_long_names_get_shortened_journal_names(client):
     name = "n" * 63
     client.run(f"CREATE TABLE {name} (a int)")
     client.run(f"SELECT version_number FROM {'n' * 55}_journal")
+
+
+def test_an_expression_is_not_changed_over_rows(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b int GENERATED ALWAYS AS (a * 2) STORED)")
+    client.run("ALTER TABLE t ALTER COLUMN b SET EXPRESSION AS (a * 3)")
+    client.insert("t", "INSERT INTO t VALUES (1)")
+    assert client.tail("t") == [[1, 3]]
+    client.run("ALTER TABLE t RENAME COLUMN a TO c")
+    assert _table(client, "t").columns[1].generated == "(c * 3)"
+    assert client.sqlstate("ALTER TABLE t ALTER COLUMN b SET EXPRESSION AS (c * 4)") == "0A000"
+    client.run("ALTER TABLE t ALTER COLUMN b DROP EXPRESSION")
+    assert _table(client, "t").columns[1].generated is None

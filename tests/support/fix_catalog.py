@@ -1,8 +1,10 @@
 """The embedded catalog: one server for the whole run, a fresh database for each test."""
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +17,12 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-    opened = Catalog.open(CatalogConfig(data_dir=tmp_path_factory.mktemp("catalog")))
-    yield opened
-    opened.close()
+def catalog() -> Iterator[Catalog]:
+    # Not below pytest's directory: each run of pytest as root shuts it to the server's account.
+    with tempfile.TemporaryDirectory(prefix="catalog-", ignore_cleanup_errors=True) as directory:
+        opened = Catalog.open(CatalogConfig(data_dir=Path(directory)))
+        yield opened
+        opened.close()
 
 
 @dataclass
