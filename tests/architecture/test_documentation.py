@@ -1,4 +1,4 @@
-"""What the documents name exists: options, files, headings and modules."""
+"""What the documents name exists, and the session in the README is what psql shows."""
 
 import re
 import unicodedata
@@ -7,10 +7,13 @@ import pytest
 
 from pgwire_gateway import cli
 from pgwire_gateway.config import Config
+from tests.support import programs
 from tests.support.repository import PACKAGES, ROOT
 
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 SETTINGS = ROOT / "docs" / "settings.md"
+
+README = ROOT / "README.md"
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -18,6 +21,8 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+PROMPT = "postgres=> "
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00")
 MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./*]*)`")
 
 
@@ -93,6 +98,22 @@ def missing_modules(text):
     return [name for name in MODULE.findall(text) if not list(ROOT.glob(name.rstrip("/")))]
 
 
+def shown_session():
+    """Return what the README shows psql to print, from the first prompt on."""
+    block = next(
+        block for block in CODE_BLOCK.findall(README.read_text("utf-8")) if PROMPT in block
+    )
+    return block[block.index(PROMPT) :].removesuffix("```")
+
+
+def comparable(session):
+    """Return the text of a session without what differs from run to run."""
+    lines = (TIMESTAMP.sub("<timestamp>", line) for line in session.splitlines())
+    # Columns are as wide as their widest value, and timestamps drop trailing zeros.
+    squeezed = (re.sub(r"-{2,}", "--", re.sub(r" {2,}", " ", line)) for line in lines)
+    return "\n".join(line.strip() for line in squeezed).strip()
+
+
 def test_every_option_is_a_setting():
     assert {row[0].strip("`") for row in settings()} == options_of_command_line()
 
@@ -146,6 +167,29 @@ def test_architecture_names_the_modules_a_statement_passes():
 
 def test_documents_are_looked_at():
     assert {ROOT / "README.md", ROOT / "CHANGELOG.md", ARCHITECTURE, SETTINGS} <= set(DOCUMENTS)
+
+
+@pytest.mark.server
+def test_session_of_the_readme_is_what_psql_shows(gateway, database):
+    shown = shown_session()
+    statements = [line for line in shown.splitlines() if line.startswith(PROMPT)]
+    typed = "\n".join(line.removeprefix(PROMPT) for line in statements)
+    done = programs.run(
+        "psql", ["--echo-all"], server=gateway.variables(database), stdin=typed, merged=True
+    )
+    assert comparable(done.stdout) == comparable(shown.replace(PROMPT, ""))
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "same"),
+    [
+        ("a | 2026-01-02 03:04:05.6+00  |", "a | 2027-11-12 13:14:15.123456+00 |", True),
+        ("---+-----", "--+---", True),
+        ("INSERT 0 1", "INSERT 0 2", False),
+    ],
+)
+def test_sessions_are_compared(line, other, same):
+    assert (comparable(line) == comparable(other)) is same
 
 
 @pytest.fixture
