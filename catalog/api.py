@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +58,8 @@ class Catalog:
         self._server = server
         self._databases: dict[str, _Database] = {}
         self._lock = threading.RLock()
+        self._maintenance: psycopg.Connection[tuple[object, ...]] | None = None
+        self._maintenance_lock = threading.Lock()
 
     @classmethod
     def open(cls, config: CatalogConfig) -> "Catalog":
@@ -122,7 +125,7 @@ class Catalog:
 
     def database_exists(self, database: str) -> bool:
         """Return True when clients can connect to a database of this name."""
-        with self._administrator(MAINTENANCE_DATABASE) as administrator:
+        with self._maintaining() as administrator:
             row = administrator.execute(
                 "SELECT datallowconn FROM pg_database WHERE datname = %s", [database]
             ).fetchone()
@@ -130,7 +133,7 @@ class Catalog:
 
     def role(self, name: str) -> Role | None:
         """Return what authentication needs of a role; None for unknown ones and our own."""
-        with self._administrator(MAINTENANCE_DATABASE) as administrator:
+        with self._maintaining() as administrator:
             return find_role(administrator, name)
 
     # sessions -------------------------------------------------------------------------------------
@@ -197,6 +200,10 @@ class Catalog:
 
     def close(self) -> None:
         """Stop an embedded server, which ends every session."""
+        with self._maintenance_lock:
+            if self._maintenance is not None:
+                self._maintenance.close()
+                self._maintenance = None
         if self._server is not None:
             self._server.stop()
 
@@ -244,6 +251,20 @@ class Catalog:
                 "SELECT secret_key FROM pgwire.instance"
             ).fetchall()
         return _Database(secret_key=str(secret_key))
+
+    @contextmanager
+    def _maintaining(self) -> "Iterator[psycopg.Connection[tuple[object, ...]]]":
+        """Lend the connection that is kept open for questions about roles and databases."""
+        with self._maintenance_lock:
+            if self._maintenance is None or self._maintenance.closed:
+                self._maintenance = self._administrator(MAINTENANCE_DATABASE)
+            try:
+                yield self._maintenance
+            except psycopg.OperationalError as error:
+                self._maintenance.close()
+                raise CatalogUnavailableError(
+                    "the connection to the catalog was lost", detail=str(error).strip()
+                ) from error
 
     def _administrator(self, database: str) -> "psycopg.Connection[tuple[object, ...]]":
         try:

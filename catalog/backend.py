@@ -97,6 +97,7 @@ class Backend:
         self._socket = connection.socket
         self._poll.register(self._socket, select.POLLIN)
         self.process_id = connection.backend_pid
+        self._streamed: LocalResult | None = None
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
         self.on_notification: Callable[[Notification], None] = _ignore
 
@@ -141,6 +142,7 @@ class Backend:
 
     def run(self, step: Step) -> PGresult:
         """Run one step and return its result; raise what the server reports."""
+        self._settle()
         self._send(step)
         result = self._only_result()
         self._deliver_notifications()
@@ -155,8 +157,9 @@ class Backend:
         Outside a transaction block the steps form one implicit transaction. `on_success` hears of
         each step that succeeded, also before an error.
         """
+        self._settle()
         connection = self._connection
-        connection.enter_pipeline_mode()
+        self._guard(connection.enter_pipeline_mode)
         results: list[PGresult] = []
         failed: tuple[PGresult, bool] | None = None
         try:
@@ -180,7 +183,11 @@ class Backend:
         return results
 
     def stream(self, step: Query | Execute) -> LocalResult:
-        """Run one step whose rows are fetched while the caller iterates them."""
+        """Run one step whose rows are fetched while the caller iterates them.
+
+        Rows not fetched before the next request are dropped.
+        """
+        self._settle()
         self._send(step)
         self._connection.set_chunked_rows_mode(CHUNK_ROWS)
         first = self._fetch()
@@ -202,27 +209,32 @@ class Backend:
             answer.command_tag = self.decode(first.command_status or b"")
             answer.rows = iter(rows_of(first))
         else:
+            self._streamed = answer
             answer.rows = self._rows(first, answer, step)
         return answer
 
+    def _settle(self) -> None:
+        """Drop what is left of an earlier result."""
+        if self._streamed is not None:
+            self._streamed = None
+            self._drain()
+
     def _rows(self, result: PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
-        finished = False
         try:
-            while result is not None:
+            while result is not None and self._streamed is answer:
                 if result.status not in _OK:
-                    finished = True
-                    self._drain()
+                    self._settle()
                     self._check(result, internal=step.internal)
                 # libpq puts the tag on the last chunk, or on the empty result after a full one.
                 if result.command_status:
                     answer.command_tag = self.decode(result.command_status)
                 yield from rows_of(result)
-                result = self._fetch()
-            finished = True
+                if self._streamed is answer:
+                    result = self._fetch()
         finally:
-            if not finished:
-                self._drain()
-            self._deliver_notifications()
+            if self._streamed is answer:
+                self._settle()
+                self._deliver_notifications()
 
     def columns(self, result: PGresult) -> tuple[ResultColumn, ...] | None:
         """Return the row description of a result, None when it has no columns to return."""
@@ -242,6 +254,7 @@ class Backend:
 
     def start_copy(self, sql: str) -> PGresult:
         """Run a COPY statement up to the point where data flow."""
+        self._settle()
         self._connection.send_query(self.encode(sql))
         self._flush()
         result = self._fetch()

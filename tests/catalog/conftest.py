@@ -1,3 +1,11 @@
-from tests.support.fix_catalog import catalog, client, connect, database, other, reader
+from tests.support.fix_catalog import (
+    catalog,
+    client,
+    connect,
+    database,
+    other,
+    pristine_database,
+    reader,
+)
 
-__all__ = ["catalog", "client", "connect", "database", "other", "reader"]
+__all__ = ["catalog", "client", "connect", "database", "other", "pristine_database", "reader"]

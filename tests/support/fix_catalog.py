@@ -76,17 +76,27 @@ class Client:
         return caught.value.sqlstate
 
 
+def _administer(catalog: Catalog, sql: str) -> None:
+    administrator = catalog.admin("postgres")
+    list(administrator.execute(sql).rows)
+    administrator.close()
+
+
+@pytest.fixture(scope="session")
+def pristine_database(catalog: Catalog) -> str:
+    """A database with bookkeeping and nothing else, to make others from."""
+    _administer(catalog, "CREATE DATABASE pristine OWNER postgres")
+    catalog.admin("pristine").close()
+    return "pristine"
+
+
 @pytest.fixture
-def database(catalog: Catalog) -> Iterator[str]:
+def database(catalog: Catalog, pristine_database: str) -> Iterator[str]:
     """A new database, owned by the role clients find."""
     name = f"test_{next(_numbers)}"
-    owner = catalog.connect("postgres", "postgres")
-    list(owner.execute(f"CREATE DATABASE {name}").rows)
-    owner.close()
+    _administer(catalog, f"CREATE DATABASE {name} TEMPLATE {pristine_database} OWNER postgres")
     yield name
-    administrator = catalog.admin("postgres")
-    list(administrator.execute(f"DROP DATABASE {name} WITH (FORCE)").rows)
-    administrator.close()
+    _administer(catalog, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

@@ -1,0 +1,71 @@
+"""Forget retired segments and dropped tables once nobody can read them any more.
+
+Files are removed by the caller, who knows where the warehouse is: first the files, then the entries
+here, so that a crash in between only leaves entries whose files are gone already.
+"""
+
+import json
+
+from catalog.bookkeeping import array
+from catalog.connections import CatalogSession
+
+_RETIRED = """
+SELECT s.segment_id, s.path FROM pgwire.segments s
+WHERE s.retired_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
+ORDER BY s.segment_id
+"""
+
+_DROPPED = """
+SELECT l.location FROM pgwire.dropped_locations l
+WHERE l.dropped_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
+ORDER BY l.location
+"""
+
+
+def retired_segments(administrator: CatalogSession, grace_s: float) -> dict[int, str]:
+    """Return paths by number of the segments retired longer ago than `grace_s`.
+
+    Statements that run longer than the grace time may lose files they are reading.
+    """
+    rows = administrator.execute_parameters(_RETIRED, [str(grace_s).encode()]).rows
+    return {int(number or b"0"): (path or b"").decode() for number, path in rows}
+
+
+def forget_segments(administrator: CatalogSession, segment_ids: list[int]) -> None:
+    """Drop the entries of retired segments whose files are gone."""
+    _run(
+        administrator,
+        "DELETE FROM pgwire.segments"
+        " WHERE retired_at IS NOT NULL AND segment_id = ANY ($1::bigint[])",
+        array(segment_ids),
+    )
+
+
+def dropped_locations(administrator: CatalogSession, grace_s: float) -> list[str]:
+    """Return the directories of tables dropped longer ago than `grace_s`."""
+    rows = administrator.execute_parameters(_DROPPED, [str(grace_s).encode()]).rows
+    return [(row[0] or b"").decode() for row in rows]
+
+
+def forget_locations(administrator: CatalogSession, locations: list[str]) -> None:
+    """Drop the entries of dropped tables whose directories are gone."""
+    _run(
+        administrator,
+        "DELETE FROM pgwire.dropped_locations WHERE location IN"
+        " (SELECT pg_catalog.json_array_elements_text($1::json))",
+        json.dumps(locations).encode(),
+    )
+
+
+def known_paths(administrator: CatalogSession) -> set[str]:
+    """Return the paths of all segments, retired ones included: other segments' files are orphans.
+
+    Files younger than a running write may belong to a transaction that has not committed yet.
+    """
+    rows = administrator.execute("SELECT path FROM pgwire.segments").rows
+    return {(row[0] or b"").decode() for row in rows}
+
+
+def _run(administrator: CatalogSession, sql: str, value: bytes) -> None:
+    for _ in administrator.execute_parameters(sql, [value]).rows:
+        pass

@@ -1,0 +1,49 @@
+"""Retired segments and dropped tables are forgotten after their time of grace."""
+
+import pytest
+
+from catalog import vacuum
+from catalog.model import Segment, SegmentKind
+
+pytestmark = pytest.mark.catalog
+
+
+@pytest.fixture
+def administrator(catalog, database):
+    session = catalog.admin(database)
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def table(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    relid = client.relid("t")
+    versions, _ = client.session.begin_write([relid])
+    segments = [Segment(0, SegmentKind.DELTA, path, 1, 1, (1,), 1, 1) for path in ("p", "q")]
+    client.session.publish(relid, versions[relid], segments)
+    client.session.commit()
+    return relid
+
+
+def test_visible_segments_are_never_offered(administrator, table):
+    assert vacuum.retired_segments(administrator, 0) == {}
+    assert vacuum.known_paths(administrator) == {"p", "q"}
+
+
+def test_retired_segments_are_offered_after_the_grace_time(administrator, client, table):
+    client.session.truncate(table)
+    assert vacuum.retired_segments(administrator, 3600) == {}
+    retired = vacuum.retired_segments(administrator, 0)
+    assert sorted(retired.values()) == ["p", "q"]
+    vacuum.forget_segments(administrator, list(retired))
+    assert vacuum.known_paths(administrator) == set()
+
+
+def test_a_dropped_table_leaves_its_location(administrator, client, table):
+    (snapshot,) = client.snapshot("t").snapshots.values()
+    client.run("DROP TABLE t")
+    assert vacuum.dropped_locations(administrator, 3600) == []
+    assert vacuum.dropped_locations(administrator, 0) == [snapshot.table.location]
+    vacuum.forget_locations(administrator, [snapshot.table.location])
+    assert vacuum.dropped_locations(administrator, 0) == []
