@@ -13,8 +13,8 @@ class ParameterValue:
 
     type_oid: int
     value: object
-    """None for NULL; otherwise bool, int, float, Decimal, str, bytes, date, datetime, time, UUID, a tuple
-    (months, days, microseconds) for interval, or a list for an array."""
+    """None for NULL; otherwise bool, int, float, Decimal, str, bytes, date, datetime, time, UUID, a
+    tuple (months, days, microseconds) for interval, or a list for an array."""
 
 
 @dataclass(frozen=True, slots=True)

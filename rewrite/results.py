@@ -1,4 +1,4 @@
-"""What the rewriter hands back: Spark SQL text, the relations it reads and the columns it yields."""
+"""What the rewriter hands back: Spark SQL, the relations it reads and the columns it yields."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -36,7 +36,7 @@ class OutputColumn:
     column: str
     """Name of the Spark column."""
     scale: int | str | None = None
-    """Display scale of a decimal: fixed, or the name of the integer column that holds it per row."""
+    """Display scale of a decimal: fixed, or the name of the column that holds it per row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class RowChange:
     """``update`` or ``delete``."""
     relid: int
     query: SparkQuery
-    """Columns: ``n{attnum}`` new value (of a delete: old value) of every live column; ``row_identity`` for
-    tables without key; ``k{attnum}`` old key columns when ``changes_key``; ``r1…`` returning columns;
-    ``check_1…`` one boolean per CHECK constraint, false where violated."""
+    """Columns: ``n{attnum}`` new value (of a delete: old value) of every live column;
+    ``row_identity`` for tables without key; ``k{attnum}`` old key columns when ``changes_key``;
+    ``r1…`` returning columns; ``check_1…`` per CHECK constraint a boolean, false where violated."""
     changes_key: bool
     returning: tuple[OutputColumn, ...]
     row_bound: int | None

@@ -1,7 +1,7 @@
 """Current rows of a journaled table, and its whole journal, as Spark relations.
 
-Which columns are read is known only when the statement has been compiled, so a relation adds a column to
-its SELECTs when it is first asked for.
+Which columns are read is known only when the statement has been compiled, so a relation adds a
+column to its SELECTs when it is first asked for.
 """
 
 import hashlib

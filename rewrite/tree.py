@@ -185,8 +185,8 @@ def _scalar(word: str) -> Scalar:
 def transform(item: Item, change: Callable[[Node, int], Item | None], depth: int = 0) -> Item:
     """Rebuild a tree, replacing every node for which ``change`` returns something.
 
-    ``change`` gets the node and the number of queries entered on the way to it. What it returns is not
-    visited again; None keeps the node and visits its fields.
+    ``change`` gets the node and the number of queries entered on the way to it. What it returns is
+    not visited again; None keeps the node and visits its fields.
     """
     if isinstance(item, list):
         changed = [transform(element, change, depth) for element in item]

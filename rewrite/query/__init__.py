@@ -1,1 +1,1 @@
-"""Compile the relational part of an analysed query: range table, joins, grouping, changes of rows."""
+"""Compile the relational part of analysed queries: relations, joins, grouping, row changes."""

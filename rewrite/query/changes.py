@@ -2,9 +2,11 @@
 
 Before: ``UPDATE t SET b = b + 1 FROM u WHERE t.a = u.a RETURNING b``.
 After: ``SELECT m.a AS n1, m.new_b AS n2, m.new_b AS r1 FROM (SELECT t.a, t.b, t.b + 1 AS new_b,
-ROW_NUMBER() OVER (PARTITION BY t.a …) AS place FROM t, u WHERE t.a = u.a) AS m WHERE m.place = 1``.
+ROW_NUMBER() OVER (PARTITION BY t.a …) AS place FROM t, u WHERE t.a = u.a) AS m
+WHERE m.place = 1``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -26,7 +28,8 @@ from rewrite.values import Value
 
 UPDATE, DELETE = 2, 4
 
-# Numbers no range table has, for Vars of the target before and after the change and of multiple SET.
+# Numbers no range table has: Vars of the target before and after the change, of multiple SET, and
+# the hidden row identity.
 _OLD = -200
 _NEW = -201
 _MULTIPLE = -202
@@ -41,12 +44,12 @@ class _Target:
     """The changed table: where its old and its new values are found."""
 
     rows: CurrentRows
-    old: dict[int, exp.Expression] = field(default_factory=dict)
+    old: dict[int, exp.Column] = field(default_factory=dict)
     """Stored representation of the old row by attribute number."""
     new: dict[int, exp.Expression] = field(default_factory=dict)
     """Stored representation of the new row by attribute number; empty for DELETE."""
 
-    def value(self, stored: dict[int, exp.Expression], attno: int) -> Value:
+    def value(self, stored: Mapping[int, exp.Expression], attno: int) -> Value:
         """Return a column of the old or new row."""
         definition = self.rows.definition(attno)
         if attno not in stored:
@@ -159,7 +162,9 @@ def compile_change(compilation: Compilation, query: Node) -> RowChange:
     result = select([], aliased(rows, alias), first if distinct else None)
     changed = _ChangedScope(scope, rows, alias, target)
     update = query["commandType"] == UPDATE
-    _rows_seen(compilation, query, target, alias, assigned, update=update)
+    _see_old_rows(target, table.columns, alias)
+    if update:
+        _see_new_rows(compilation, query, target, assigned)
     columns, returning = _outputs(changed, result, target, table.columns, update=update)
     changes_key = update and bool(set(assigned) & set(relation.key))
     if changes_key:
@@ -223,28 +228,22 @@ def _match(
     return assigned
 
 
-def _rows_seen(
-    compilation: Compilation,
-    query: Node,
-    target: _Target,
-    alias: str,
-    assigned: dict[int, str],
-    *,
-    update: bool,
-) -> None:
-    """Fill in where the old and new values are found once the rows are matched."""
-    definitions = compilation.context.snapshots[target.rows.relid].table.columns
-    for definition in definitions:
+def _see_old_rows(target: _Target, columns: tuple[Column, ...], alias: str) -> None:
+    """Say where the old values are found once the rows are matched."""
+    for definition in columns:
         target.old[definition.attnum] = column(f"b{definition.attnum}", alias)
-    if not update:
-        return
-    for definition in definitions:
-        name = assigned.get(definition.attnum, f"b{definition.attnum}")
-        target.new[definition.attnum] = column(name, alias)
+
+
+def _see_new_rows(
+    compilation: Compilation, query: Node, target: _Target, assigned: dict[int, str]
+) -> None:
+    """Say where the new values are found: assigned, generated, or still the old ones."""
+    for attno, old in target.old.items():
+        name = assigned.get(attno)
+        target.new[attno] = old if name is None else column(name, old.table)
     scope = _NewRowScope(compilation, query, target)
-    generated = compilation.context.generated.get(target.rows.relid, {})
     computed = {}
-    for attno, text in generated.items():
+    for attno, text in compilation.context.generated.get(target.rows.relid, {}).items():
         node = parse_item(text)
         if isinstance(node, Node):
             definition = target.rows.definition(attno)

@@ -1,4 +1,4 @@
-"""State of one statement's compilation: names given, sources read, common table expressions found."""
+"""State of one statement's compilation: names given, sources read, WITH queries found."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class Compilation:
         return f"{prefix}{self._names}"
 
     def block(self, query: Node, parent: "QueryScope | None", *, apart: bool = False) -> Block:
-        """Compile a subquery; ``apart`` where Spark sees only the columns of the query around it."""
+        """Compile a subquery; ``apart`` where Spark sees only the query around it."""
         return self.compile_block(self, query, parent, self.name("q") + "_", apart)
 
     def read(self, source: Source, rows: int, alias: str) -> exp.Table:

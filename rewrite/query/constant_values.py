@@ -1,4 +1,4 @@
-"""Values known when a statement is compiled: LIMIT and OFFSET counts, frame offsets, key equalities."""
+"""Values known when a statement is compiled: counts, frame offsets, what a key must equal."""
 
 from rewrite.context import RewriteContext
 from rewrite.errors import UnsupportedError
@@ -13,7 +13,8 @@ _EXTERNAL = 0
 def constant_integer(node: Node, context: RewriteContext) -> int | None:
     """Return the integer an expression has without looking at rows; None for NULL.
 
-    Raises UnsupportedError where that takes more than constants, parameters and casts among integers.
+    Raises:
+        UnsupportedError: 0A000 for more than constants, parameters and casts among integers.
     """
     if node.tag == "CONST" and node["consttype"] in _INTEGERS:
         return _integer(node)
@@ -35,7 +36,7 @@ def _integer(node: Node) -> int | None:
 
 
 def is_constant(node: Node) -> bool:
-    """Whether an expression has one value for the whole statement: a constant or parameter, maybe cast."""
+    """Whether an expression is a constant or parameter, perhaps cast: one value per statement."""
     while True:
         if node.tag == "CONST":
             return True

@@ -1,7 +1,7 @@
 """DISTINCT and DISTINCT ON.
 
-Where equal values may look different (1.0 and 1.00, 'a' and 'a ' as character), Spark's own DISTINCT would
-keep both, so rows are grouped by what PostgreSQL compares.
+Where equal values may look different (1.0 and 1.00, 'a' and 'a ' as character), Spark's own
+DISTINCT would keep both, so rows are grouped by what PostgreSQL compares.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def representatives(
 ) -> tuple[list[exp.Expression], list[exp.Expression]]:
     """Return what to group by and, per column, which of several equal values to show.
 
-    Any would do; it is always the same one, of the rows that come first by a column if one is named.
+    Any would do; it is always the same one, of the rows that come first by a named column.
     """
     keys: list[exp.Expression] = []
     items: list[exp.Expression] = []

@@ -109,8 +109,8 @@ def from_clause(
 ) -> tuple[QueryScope, exp.Select, int | None]:
     """Compile FROM and WHERE.
 
-    Returns the scope of the rows for what is computed from them, a SELECT without columns over them, and
-    their proven bound.
+    Returns the scope of the rows for what is computed from them, a SELECT without columns over
+    them, and their proven bound.
     """
     builder = _Builder(scope)
     jointree = scope.query.node("jointree")

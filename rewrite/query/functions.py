@@ -1,6 +1,6 @@
 """Functions in FROM: generate_series over integers, unnest of one array, functions of one row.
 
-Not handled (0A000): other set-returning functions, ROWS FROM with several functions, column definitions.
+Not handled (0A000): other set-returning functions, several in ROWS FROM, column definitions.
 """
 
 from collections.abc import Callable

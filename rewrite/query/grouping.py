@@ -1,8 +1,8 @@
 """GROUP BY, grouping sets and aggregates: groups of rows become rows of a subquery.
 
 Before: ``SELECT a + 1, sum(b) FROM t GROUP BY a HAVING count(*) > 1``.
-After: ``SELECT g.k1 + 1, g.a1 FROM (SELECT a AS k1, SUM(b) AS a1, COUNT(*) AS a2 FROM t GROUP BY a) AS g
-WHERE g.a2 > 1``.
+After: ``SELECT g.k1 + 1, g.a1 FROM (SELECT a AS k1, SUM(b) AS a1, COUNT(*) AS a2 FROM t GROUP BY a)
+AS g WHERE g.a2 > 1``.
 """
 
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ class GroupedScope(LayerScope):
 
     @override
     def prepare(self, node: Node) -> Node:
-        """Replace aggregates of this query, and (before PostgreSQL 18) grouped expressions, by columns."""
+        """Replace aggregates and (before PostgreSQL 18) grouped expressions by columns."""
         prepared = transform(node, self._replacement)
         return prepared if isinstance(prepared, Node) else node
 

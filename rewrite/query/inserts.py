@@ -17,7 +17,7 @@ from rewrite.results import OutputColumn, SparkQuery
 from rewrite.tree import Node
 
 _INSERT = 3
-# Bit of attribute number 0 in a bitmapset of columns (sysattr.h, FirstLowInvalidHeapAttributeNumber).
+# Bit of attribute 0 in a bitmapset of columns (sysattr.h, FirstLowInvalidHeapAttributeNumber).
 _FIRST_ATTRIBUTE = 7
 
 

@@ -1,7 +1,7 @@
 """Range table entries: what each item of FROM reads.
 
-Not handled (0A000): relations without journal, row security, security barrier views, TABLESAMPLE, functions
-other than generate_series over integers, recursive and data-modifying common table expressions.
+Not handled (0A000): relations without journal, row security, security barrier views, TABLESAMPLE,
+recursive and data-modifying common table expressions.
 """
 
 from sqlglot import exp

@@ -52,7 +52,7 @@ class BlockRelation:
 
 
 class TableRelation:
-    """A named relation in FROM whose columns are known: a common table expression or a source view."""
+    """A named relation in FROM whose columns are known: a common table expression."""
 
     key: tuple[int, ...] = ()
 

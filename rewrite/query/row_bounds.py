@@ -1,7 +1,7 @@
 """Proofs of how many rows a query can yield at most.
 
-A key that must equal constants identifies at most one row per combination of constants, a key that must
-equal columns of other relations at most one row per combination of theirs.
+A key that must equal constants identifies at most one row per combination of constants, a key that
+must equal columns of other relations at most one row per combination of theirs.
 """
 
 from dataclasses import dataclass

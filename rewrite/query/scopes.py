@@ -1,7 +1,8 @@
-"""What the expressions of one query can refer to, and how that changes from layer to layer of its SQL.
+"""What the expressions of a query can refer to, and how that changes from layer to layer of SQL.
 
-A query compiles to nested SELECTs where Spark's own name resolution would not do: rows, groups of rows,
-rows to be sorted. Each layer is a scope; a layer fetches columns from the one below when they are asked for.
+A query compiles to nested SELECTs where Spark's own name resolution would not do: rows, groups of
+rows, rows to be sorted. Each layer is a scope; it fetches columns from the one below when they are
+asked for.
 """
 
 from collections.abc import Callable, Sequence
@@ -81,12 +82,13 @@ class QueryScope:
         """Compile an expression that :meth:`prepare` has returned."""
         return compile_expression(node, self)
 
-    # -- what compile_expression asks ----------------------------------------------------------------
+    # -- what compile_expression asks --------------------------------------------------------------
 
     def column(self, varno: int, attno: int, levelsup: int) -> Value:
         """Return the column a Var names.
 
-        Spark's subqueries see one query up. A column from further away is fetched by the query in between.
+        Spark's subqueries see one query up. A column from further away is fetched by the query in
+        between.
         """
         scope: QueryScope | None = self
         between: QueryScope | None = None
@@ -254,7 +256,7 @@ class LayerScope(QueryScope):
 class SublinkScope(LayerScope):
     """A SELECT in which the values of sublinks become columns.
 
-    Spark refuses subqueries inside of higher-order functions and in some aggregates; columns it takes.
+    Spark refuses subqueries in higher-order functions and in some aggregates; columns it takes.
     """
 
     @override

@@ -31,7 +31,7 @@ class _Branch:
 
 
 def leftmost(node: Node) -> int:
-    """Return the range table index of the first branch, by whose columns the query names the result."""
+    """Return the range table index of the first branch, whose columns name the result."""
     while node.tag == "SETOPERATIONSTMT":
         node = node.node("larg")
     return node.integer("rtindex")

@@ -4,17 +4,18 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.generators.spark import SparkGenerator
 
 from rewrite.query.compilation import Compilation
 from rewrite.results import OutputColumn, SparkQuery
 from rewrite.values import Value
 
 
-class _Writer(Spark.Generator):
-    """Writes Spark SQL as it is: the trees made here hold nothing another dialect would have to be cleared of."""
+class _Writer(SparkGenerator):
+    """Writes trees as they are: there is nothing of another dialect in them to be rewritten."""
 
     TRANSFORMS = {  # noqa: RUF012 - the base class declares it so
-        kind: write for kind, write in Spark.Generator.TRANSFORMS.items() if kind is not exp.Select
+        kind: write for kind, write in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select
     }
 
 

@@ -1,4 +1,4 @@
-"""Small builders of Spark SQL trees, so that no module spells out sqlglot's argument names twice."""
+"""Small builders of Spark SQL trees: sqlglot's argument names are spelled out here alone."""
 
 from collections.abc import Iterable, Sequence
 

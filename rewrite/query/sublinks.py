@@ -1,7 +1,7 @@
 """Sublinks: EXISTS, IN, ANY, ALL, scalar and array subqueries, row comparisons.
 
-In a filter only "true" counts, so a sublink becomes a semi or anti join. As a value it must also tell
-false from NULL, which Spark's own IN does not do outside of filters.
+In a filter only "true" counts, so a sublink becomes a semi or anti join. As a value it must also
+tell false from NULL, which Spark's own IN does not do outside of filters.
 """
 
 from collections.abc import Callable, Sequence
@@ -138,7 +138,7 @@ def _found(block: Block, alias: str, test: exp.Expression | None) -> exp.Express
 
 
 def _not_in(block: Block, alias: str, test: exp.Expression) -> exp.Expression | None:
-    """Return ``x NOT IN (SELECT …)``; None when the test is not made of equalities with the subquery."""
+    """Return ``x NOT IN (SELECT …)``; None when the test is more than equalities with it."""
     sides = []
     for equality in _conjuncts(test):
         pair = _sides(equality, alias)

@@ -69,7 +69,7 @@ def _frame(clause: Node, scope: "QueryScope", order_types: list[int]) -> exp.Win
         if options & _OFFSETS:
             _check_range(options, order_types)
         elif not order_types:
-            # Without an order all rows of a partition are peers, so every such frame is the partition.
+            # Without an order all rows of a partition are peers: the frame is the partition.
             return None
         elif options & _START_UNBOUNDED and options & _END_CURRENT:
             return None

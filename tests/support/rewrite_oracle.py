@@ -1,7 +1,7 @@
 """Runs one statement on PostgreSQL and, compiled, on Spark, and compares the rows as typed text.
 
-The tables live in PostgreSQL as ordinary tables; :class:`Oracle` copies their rows into Spark relations in
-storage representation whenever a compiled query asks for one of its sources.
+The tables live in PostgreSQL as ordinary tables; :class:`Oracle` copies their rows into Spark
+relations in storage representation whenever a compiled query asks for one of its sources.
 """
 
 import datetime as dt
@@ -41,7 +41,8 @@ _FETCH = {
     1114: "(extract(epoch from {})*1000000)::bigint",
     1184: "(extract(epoch from {})*1000000)::bigint",
     1083: "(extract(epoch from {})*1000000)::bigint",
-    1186: "array[(extract(year from {0})*12+extract(month from {0}))::int, extract(day from {0})::int::bigint, "
+    1186: "array[(extract(year from {0})*12+extract(month from {0}))::int, "
+    "extract(day from {0})::int::bigint, "
     "(extract(hour from {0})*3600000000::bigint+extract(minute from {0})*60000000+"
     "extract(microseconds from {0}))::bigint]",
     2950: "{}::text",
@@ -90,7 +91,7 @@ class Oracle:
     spark: SparkSession
     registered: set[str] = field(default_factory=set)
     parts: dict[int, dict[SourcePart, str]] = field(default_factory=dict)
-    """Tables whose journal a test lays out itself: part → SQL in PostgreSQL for its row versions."""
+    """Tables whose journal a test lays out itself: part → SQL for its row versions."""
     snapshots: dict[int, TableSnapshot] = field(default_factory=dict)
     journals: dict[int, int] = field(default_factory=dict)
 
@@ -102,7 +103,7 @@ class Oracle:
         self.registered.clear()
         self.snapshots.clear()
 
-    # -- definitions ---------------------------------------------------------------------------------
+    # -- definitions -------------------------------------------------------------------------------
 
     def relid(self, name: str) -> int:
         """Return the OID of a table."""
@@ -119,7 +120,8 @@ class Oracle:
 
     def _snapshot(self, relid: int) -> TableSnapshot | None:
         row = self.connection.execute(
-            "select c.relname, n.nspname from pg_class c join pg_namespace n on n.oid = relnamespace "
+            "select c.relname, n.nspname from pg_class c "
+            "join pg_namespace n on n.oid = relnamespace "
             "where c.oid = %s and relkind = 'r'",
             [relid],
         ).fetchone()
@@ -161,7 +163,7 @@ class Oracle:
                 tail_rows = count
         return TableSnapshot(table, f"s{relid}", 1, tuple(segments), tail_rows)
 
-    # -- compilation ---------------------------------------------------------------------------------
+    # -- compilation -------------------------------------------------------------------------------
 
     def analyse(self, sql: str) -> tuple[str, list[int]]:
         """Return the rewritten tree PostgreSQL reports for a statement, and its parameter types."""
@@ -222,7 +224,7 @@ class Oracle:
         parameters = [ParameterValue(oid, value) for oid, value in zip(types, values, strict=True)]
         return compile_query(queries[0], self.context(queries, parameters))
 
-    # -- execution -----------------------------------------------------------------------------------
+    # -- execution ---------------------------------------------------------------------------------
 
     def register(self, source: Source) -> None:
         """Create the Spark view of a source from the rows PostgreSQL holds."""
@@ -240,9 +242,7 @@ class Oracle:
             fetched.append(_FETCH.get(column.type_oid, "{}").format(quoted))
             schema.append(f"c{column.attnum} {storage_type(column.type_oid, column.typmod)}")
         if layout:
-            fetched += [
-                "(extract(epoch from {})*1000000)::bigint".format(name) for name in _VERSIONS
-            ]
+            fetched += [f"(extract(epoch from {name})*1000000)::bigint" for name in _VERSIONS]
             schema += [f"{name} TIMESTAMP" for name in _VERSIONS]
         if not table.key:
             fetched.append("row_number() over ()" if not layout else "row_identity")
@@ -283,7 +283,7 @@ class Oracle:
     def check(
         self, sql: str, values: Sequence[object] = (), *, ordered: bool = False
     ) -> SparkQuery:
-        """Compare PostgreSQL's answer with that of the compiled statement; return what was compiled."""
+        """Compare PostgreSQL's answer with that of the compiled statement, which is returned."""
         query = self.compile(sql, values)
         expected = self.expect(sql, values)
         actual = self.run(query)
@@ -293,14 +293,26 @@ class Oracle:
             assert len(actual.rows) <= query.row_bound
         return query
 
-    def check_change(self, sql: str, values: Sequence[object] = (), **options: object) -> RowChange:
-        """Compare what an UPDATE or DELETE leaves and returns with PostgreSQL; undo it there."""
+    def compile_change(
+        self, sql: str, values: Sequence[object] = (), **options: object
+    ) -> RowChange:
+        """Compile an UPDATE or DELETE; options are further fields of the context."""
         text, types = self.analyse(sql)
         queries = parse_tree(text)
         parameters = [ParameterValue(oid, value) for oid, value in zip(types, values, strict=True)]
         context = replace(self.context(queries, parameters), **options)
-        compile_change = {2: compile_update, 4: compile_delete}[queries[0].integer("commandType")]
-        change = compile_change(queries[0], context)
+        command = {2: compile_update, 4: compile_delete}[queries[0].integer("commandType")]
+        return command(queries[0], context)
+
+    def changed_rows(self, sql: str, **options: object) -> list[dict[str, object]]:
+        """Return the rows an UPDATE or DELETE writes, by column name."""
+        query = self.compile_change(sql, **options).query
+        names = [column.column for column in query.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.run(query).rows]
+
+    def check_change(self, sql: str, values: Sequence[object] = (), **options: object) -> RowChange:
+        """Compare what an UPDATE or DELETE leaves and returns with PostgreSQL; undo it there."""
+        change = self.compile_change(sql, values, **options)
         table = self.snapshot(change.relid).table
         whole = f'table {table.schema}."{table.name}"'
         before = self.expect(whole).rows
@@ -412,7 +424,7 @@ def _input(value: object) -> str:
     return str(value)
 
 
-def _stored(value: object, kind: str) -> object:
+def _stored(value: object, kind: str) -> object:  # noqa: PLR0911 - one line per type
     if value is None:
         return None
     if kind.startswith("ARRAY<"):
@@ -446,11 +458,18 @@ def _rows(table: pa.Table, columns: Sequence[OutputColumn]) -> Iterator[tuple[ob
         yield tuple(row)
 
 
-_ARRAYS = {1000: 16, 1005: 21, 1007: 23, 1016: 20, 1021: 700, 1022: 701, 1009: 25, 1015: 1043, 1231: 1700,
-           1182: 1082, 1115: 1114, 1185: 1184, 2951: 2950, 1014: 1042, 1183: 1083, 1187: 1186, 1001: 17}  # fmt: skip
+_ARRAYS = dict(
+    (
+        *((1000, 16), (1001, 17), (1005, 21), (1007, 23), (1009, 25), (1014, 1042), (1015, 1043)),
+        *((1016, 20), (1021, 700), (1022, 701), (1115, 1114), (1182, 1082), (1183, 1083)),
+        *((1185, 1184), (1187, 1186), (1231, 1700), (2951, 2950)),
+    )
+)
 
 
-def _output(value: object, type_oid: int, scale: int | str | None = None) -> object:
+def _output(  # noqa: PLR0911 - one line per type
+    value: object, type_oid: int, scale: int | str | None = None
+) -> object:
     """Return PostgreSQL's text of a value Spark returned."""
     if value is None:
         return None
@@ -501,7 +520,8 @@ def _interval(months: int, days: int, micros: int) -> str:
     if micros or not parts:
         rest = abs(micros)
         sign = "-" if micros < 0 else ("+" if negative else "")
-        text = f"{sign}{rest // 3_600_000_000:02}:{rest // 60_000_000 % 60:02}:{rest // 1_000_000 % 60:02}"
+        hours, minutes = rest // 3_600_000_000, rest // 60_000_000 % 60
+        text = f"{sign}{hours:02}:{minutes:02}:{rest // 1_000_000 % 60:02}"
         parts.append(text + (f".{rest % 1_000_000:06}".rstrip("0") if rest % 1_000_000 else ""))
     return " ".join(parts)
 
@@ -512,8 +532,8 @@ def database(uri: str, name: str = "oracle") -> Iterator[psycopg.Connection]:
     with psycopg.connect(uri, autocommit=True) as admin:
         admin.execute(f"drop database if exists {name} with (force)")
         admin.execute(
-            f"create database {name} template template0 locale_provider builtin builtin_locale 'C.UTF-8' "
-            "encoding 'UTF8'"
+            f"create database {name} template template0 locale_provider builtin "
+            "builtin_locale 'C.UTF-8' encoding 'UTF8'"
         )
     with psycopg.connect(uri, autocommit=True, dbname=name) as connection:
         connection.execute("set timezone = 'UTC'")

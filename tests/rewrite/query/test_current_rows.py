@@ -29,14 +29,17 @@ _NONE = "null::timestamptz"
 def versions(sql: str, hour: int, gone: str = _NONE, columns: str = "k, x, s, n") -> str:
     """Return rows as row versions of one moment."""
     at = _AT.format(hour)
-    return f"select q.*, {at} as version_number, {gone} as subsequent_version_number from ({sql}) q ({columns})"
+    return (
+        f"select q.*, {at} as version_number, {gone} as subsequent_version_number "
+        f"from ({sql}) q ({columns})"
+    )
 
 
 def union(*parts: str) -> str:
     return " union all ".join(f"({part})" for part in parts)
 
 
-# Row versions whose latest are the rows of t: 2 changed twice, 5 is new, 9 came and went, 4 was deleted.
+# Row versions whose latest are the rows of t: 2 changed twice, 5 is new, 9 came and went, 4 went.
 OLD = versions("select * from t where k in (1, 3)", 0)
 STALE = versions("select 2, -1, 'old', -1.00::numeric(8,2) union all select 4, 4, 'd', 4", 0)
 CHANGES = (
@@ -97,17 +100,18 @@ def test_changes_see_the_current_rows(oracle: Oracle, layout: None, sql: str) ->
 def test_table_without_key_is_told_apart_by_its_row_identity(oracle: Oracle) -> None:
     oracle.execute("select 1")
     at, gone = _AT.format(1), _AT.format(2)
-    base = f"select f.*, {at} as version_number, {_NONE} as subsequent_version_number from ({IDENTIFIED}) f"
+    stamps = f"{at} as version_number, {_NONE} as subsequent_version_number"
+    base = f"select f.*, {stamps} from ({IDENTIFIED}) f"
     recent = (
-        f"select 7::bigint as row_identity, 7, 'new', {at} as version_number, {_NONE} as subsequent_version_number"
+        f"select 7::bigint as row_identity, 7, 'new', {stamps}"
         f" union all select 7, 7, 'new', {gone}, {gone}"
     )
     columns = "x, s, version_number, subsequent_version_number, row_identity"
     oracle.parts = {
         oracle.relid("free"): {
             SourcePart.BASE: f"select {columns} from ({base}) q",
-            SourcePart.RECENT: f"select {columns} from ({recent}) q (row_identity, x, s, version_number, "
-            "subsequent_version_number)",
+            SourcePart.RECENT: f"select {columns} from ({recent}) q "
+            "(row_identity, x, s, version_number, subsequent_version_number)",
         }
     }
     try:

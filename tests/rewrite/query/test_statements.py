@@ -1,4 +1,4 @@
-"""Statement files on PostgreSQL and, compiled, on Spark: the same rows, or the refusal the file names."""
+"""Statement files on PostgreSQL and, compiled, on Spark: the same rows, or the refusal named."""
 
 from pathlib import Path
 
