@@ -78,18 +78,17 @@ def test_the_superuser_cannot_log_in(catalog):
 
 
 @pytest.mark.parametrize(
-    ("user", "database", "settings", "sqlstate", "message"),
+    ("login", "sqlstate", "message"),
     [
-        ("nobody_here", "postgres", {}, "28000", 'role "nobody_here" does not exist'),
-        ("postgres", "no_such", {}, "3D000", 'database "no_such" does not exist'),
-        ("postgres", "postgres", {"nope": "1"}, "42704", None),
-        ("postgres", "postgres", {"datestyle": "nope"}, "22023", None),
-        ("postgres", "postgres", {"event_triggers": "off"}, "42501", None),
+        (("nobody_here", "postgres", {}), "28000", 'role "nobody_here" does not exist'),
+        (("postgres", "no_such", {}), "3D000", 'database "no_such" does not exist'),
+        (("postgres", "postgres", {"nope": "1"}), "42704", None),
+        (("postgres", "postgres", {"datestyle": "nope"}), "22023", None),
+        (("postgres", "postgres", {"event_triggers": "off"}), "42501", None),
     ],
 )
-def test_refused_logins_say_what_postgresql_says(
-    catalog, user, database, settings, sqlstate, message
-):
+def test_refused_logins_say_what_postgresql_says(catalog, login, sqlstate, message):
+    user, database, settings = login
     with pytest.raises(Exception) as caught:  # noqa: PT011 — the SQLSTATE is looked at
         catalog.connect(user, database, settings)
     assert caught.value.sqlstate == sqlstate

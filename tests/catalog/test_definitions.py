@@ -1,4 +1,4 @@
-"""DDL: journals follow definitions in the client's own transaction, or the definition is refused."""
+"""DDL: journals follow definitions in the client's transaction, or the definition is refused."""
 
 import pytest
 
@@ -56,7 +56,10 @@ def test_the_journal_is_a_relation_of_its_own(client):
 def test_the_journal_has_the_columns_of_the_convention(client):
     client.run("CREATE TABLE keyed (a int PRIMARY KEY, b text)")
     client.run("CREATE TABLE keyless (a int)")
-    names = "SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attnum > 0 AND attrelid = "
+    names = (
+        "SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute"
+        " WHERE attnum > 0 AND attrelid = "
+    )
     assert client.value(names + "'keyed_journal'::regclass") == (
         "a b version_number subsequent_version_number"
     )

@@ -1,4 +1,4 @@
-"""Small writes: rows pass through PostgreSQL's constraints into the tail, or stay for a bulk write."""
+"""Small writes: rows pass PostgreSQL's constraints into the tail, or stay for a bulk write."""
 
 import pytest
 
@@ -131,7 +131,8 @@ def test_many_rows_stay_and_are_drained_as_csv(client):
     client.session.begin()
     client.run(
         """INSERT INTO t VALUES
-        (1, 0.1::float8 + 0.2, 1.5, E'a"b\\nc,', 'x', '\\x00ff', '1969-12-31', '1970-01-01 00:00:01',
+        (1, 0.1::float8 + 0.2, 1.5, E'a"b\\nc,', 'x', '\\x00ff', '1969-12-31',
+         '1970-01-01 00:00:01',
          '1970-01-01 01:00:00+01', '1 mon -2 days 00:00:03.5', true, '{"q,",NULL}', '{1970-01-02}'),
         (NULL, 'NaN', NULL, '', NULL, '', NULL, NULL, NULL, NULL, NULL, '{}', NULL)"""
     )
@@ -158,7 +159,8 @@ def test_many_rows_stay_and_are_drained_as_csv(client):
 
 def test_transfer_forms_do_not_depend_on_settings(client):
     client.run(
-        "CREATE TABLE t (f float8, d date, ts timestamp, tz timestamptz, tm time, i interval, b bytea,"
+        "CREATE TABLE t (f float8, d date, ts timestamp, tz timestamptz, tm time, i interval,"
+        " b bytea,"
         " u uuid, j jsonb, c char(4), a timestamp[], g tstzrange)"
     )
     client.run("SET extra_float_digits = 0")
@@ -168,8 +170,10 @@ def test_transfer_forms_do_not_depend_on_settings(client):
     client.run("SET intervalstyle = 'iso_8601'")
     client.insert(
         "t",
-        "INSERT INTO t VALUES (1e-7::float8 / 3, '2000-01-01', '2000-01-01 12:00', '2000-01-01 09:00+09',"
-        " '24:00', '-1 year 2 days 1us', '\\x01', 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', '{\"b\":1}',"
+        "INSERT INTO t VALUES (1e-7::float8 / 3, '2000-01-01', '2000-01-01 12:00',"
+        " '2000-01-01 09:00+09',"
+        " '24:00', '-1 year 2 days 1us', '\\x01', 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11',"
+        " '{\"b\":1}',"
         " 'ab', '{2000-01-01,NULL}', '[2000-01-01 09:00+09,)')",
     )
     assert client.tail("t") == [

@@ -1,0 +1,133 @@
+"""The embedded server starts, stops, keeps its data, and belongs to one gateway at a time."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from catalog.embedded import SUPERUSER, EmbeddedServer
+from catalog.errors import GatewayError
+
+pytestmark = pytest.mark.catalog
+
+_HOLD = """
+import sys, time
+from pathlib import Path
+from catalog.embedded import EmbeddedServer
+server = EmbeddedServer(Path(sys.argv[1]))
+server.start()
+print(server.process_id, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def directory():
+    with tempfile.TemporaryDirectory(prefix="catalog-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def server(directory):
+    server = EmbeddedServer(directory)
+    server.start()
+    yield server
+    server.stop()
+
+
+def _connect(server):
+    return psycopg.connect(
+        host=server.host, port=server.port, user=SUPERUSER, dbname="postgres", autocommit=True
+    )
+
+
+def _is_alive(process_id):
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_data_survive_a_restart_and_a_second_start_changes_nothing(server):
+    with _connect(server) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS a")
+    first = server.process_id
+    server.start()
+    assert server.process_id == first
+    server.stop()
+    assert not _is_alive(first)
+    server.start()
+    with _connect(server) as connection:
+        assert connection.execute("SELECT a FROM kept").fetchone() == (42,)
+
+
+def test_text_is_ordered_by_its_bytes(server):
+    with _connect(server) as connection:
+        rows = connection.execute("SELECT c FROM unnest('{b,B,ä,a}'::text[]) u(c) ORDER BY c")
+        assert "".join(row[0] for row in rows) == "Babä"
+
+
+def test_a_second_gateway_is_turned_away(server, directory):
+    with pytest.raises(GatewayError, match="in use by another gateway") as caught:
+        EmbeddedServer(directory).start()
+    assert caught.value.sqlstate == "55000"
+
+
+def test_the_socket_is_private_and_there_is_no_other_way_in(server):
+    assert Path(server.host).stat().st_mode & 0o077 == 0
+    with _connect(server) as connection:
+        assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
+
+
+def test_a_long_directory_name_gets_a_short_socket(directory):
+    server = EmbeddedServer(directory / ("d" * 100))
+    server.start()
+    with _connect(server) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    socket = Path(server.host)
+    server.stop()
+    assert not socket.exists()
+
+
+def test_a_lost_server_is_started_again(server):
+    os.kill(server.process_id, signal.SIGKILL)
+    for _ in range(100):
+        if not server.is_running():
+            break
+        time.sleep(0.05)
+    server.start()
+    with _connect(server) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_the_server_of_a_killed_gateway_is_stopped_with_its_sessions(directory):
+    gateway = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(directory)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    leftover = int(gateway.stdout.readline())
+    session = psycopg.connect(
+        host=str(directory / "socket"), user=SUPERUSER, dbname="postgres", autocommit=True
+    )
+    gateway.kill()
+    gateway.wait()
+    gateway.stdout.close()
+    assert session.execute("SELECT 1").fetchone() == (1,)
+    server = EmbeddedServer(directory)
+    server.start()
+    try:
+        assert server.process_id != leftover
+        with pytest.raises(psycopg.OperationalError):
+            session.execute("SELECT 1")
+        with _connect(server) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+    finally:
+        server.stop()
