@@ -44,6 +44,11 @@ class BareSpark:
                 env=environment,
             )
 
+    @property
+    def process_id(self) -> int:
+        """Process id of its Python process."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +14,14 @@ from benchmarks.bare_spark import BareSpark
 from benchmarks.client import Client
 from benchmarks.datasets import Dataset, Loading, load_gateway, load_postgres
 from benchmarks.plain_postgres import PlainPostgres
+from benchmarks.process_time import ProcessorTime
 from tests.support.servers import GatewayProcess
 
 BOOKKEEPING_COLUMNS = frozenset({"version_number", "subsequent_version_number", "row_identity"})
+
+GATEWAY = "gateway"
+POSTGRES = "PostgreSQL"
+BARE_SPARK = "bare Spark"
 
 COLUMN_NAMES = ("id", "account", "kind", "amount", "created_at", "note")
 
@@ -88,6 +94,23 @@ class Laboratory:
         schema = pq.read_schema(next(base.rglob("*.parquet")))
         stored = [name for name in schema.names if name not in BOOKKEEPING_COLUMNS]
         self.bare_spark.show(view, base, dict(zip(stored, COLUMN_NAMES, strict=True)))
+
+    def processor_times(self, *servers: str) -> dict[str, ProcessorTime]:
+        """Return the processor time servers have used so far."""
+        ids = {
+            GATEWAY: lambda: self.gateway.process_id,
+            POSTGRES: lambda: self.postgres.process_id,
+            BARE_SPARK: lambda: self.bare_spark.process_id,
+        }
+        return {server: ProcessorTime.of(ids[server]()) for server in servers}
+
+    def processor_fact(
+        self, before: Mapping[str, ProcessorTime], count: Mapping[str, float], what: str
+    ) -> str:
+        """Tell how much processor time one of ``count`` operations took on each server."""
+        after = self.processor_times(*before)
+        used = (f"{name} {after[name].since(before[name]).per(count[name])}" for name in before)
+        return f"Processor time per {what}: {'; '.join(used)}."
 
     def loading(self, dataset: Dataset) -> str:
         """Tell how fast a table came into the gateway."""

@@ -52,6 +52,11 @@ class PlainPostgres:
             )
         self._make_role()
 
+    @property
+    def process_id(self) -> int:
+        """Process id of the postmaster."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

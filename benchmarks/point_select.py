@@ -3,14 +3,14 @@
 import random
 
 from benchmarks.client import AnswerError, Client
-from benchmarks.laboratory import Laboratory
+from benchmarks.laboratory import BARE_SPARK, GATEWAY, Laboratory
 from benchmarks.outcomes import Judgement, Outcome, milliseconds
 
 TITLE = "Point SELECT by key on 1 million compacted rows, against bare Spark"
 
 AIM = 0.8
-ROUNDS = 10
-STATEMENTS_PER_ROUND = 20
+STATEMENTS = 200
+WARM_UP = 40
 
 BIGINT_OID = 20
 
@@ -23,25 +23,30 @@ def run(laboratory: Laboratory) -> Outcome:
     points = laboratory.points
     laboratory.show_base(points, VIEW)
     bare = laboratory.bare_spark
+    count = laboratory.repetitions(STATEMENTS)
     keys = random.Random(1)  # noqa: S311 - the same keys in every run
     taken: dict[str, list[float]] = {"simple": [], "prepared": [], "bare": [], "PostgreSQL": []}
     with laboratory.connect_gateway() as gateway, laboratory.connect_postgres() as postgres:
         for key in (1, points.rows // 2, points.rows):
             require_equal(gateway, postgres, f"SELECT * FROM {points.table} WHERE id = {key}")
         gateway.prepare("point", f"SELECT * FROM {points.table} WHERE id = $1", (BIGINT_OID,))
-        rounds = laboratory.repetitions(ROUNDS)
-        for number in range(-1, rounds):
-            for _ in range(STATEMENTS_PER_ROUND):
-                key = keys.randint(1, points.rows)
-                one = {
-                    "simple": gateway.time(f"SELECT * FROM {points.table} WHERE id = {key}"),
-                    "bare": bare.time(f"SELECT * FROM {VIEW} WHERE id = {key}"),
-                    "prepared": gateway.time_prepared("point", str(key)),
-                    "PostgreSQL": postgres.time(f"SELECT * FROM {points.table} WHERE id = {key}"),
-                }
-                if number >= 0:  # the first round warms both up
-                    for name, seconds in one.items():
-                        taken[name].append(seconds)
+        before = laboratory.processor_times(GATEWAY, BARE_SPARK)
+        for number in range(-WARM_UP, count):
+            if number == 0:
+                before = laboratory.processor_times(GATEWAY, BARE_SPARK)
+            key = keys.randint(1, points.rows)
+            statement = f"SELECT * FROM {points.table} WHERE id = {key}"
+            one = {
+                "simple": gateway.time(statement),
+                "bare": bare.time(f"SELECT * FROM {VIEW} WHERE id = {key}"),
+                "prepared": gateway.time_prepared("point", str(key)),
+                "PostgreSQL": postgres.time(statement),
+            }
+            for name, seconds in one.items() if number >= 0 else ():
+                taken[name].append(seconds)
+        processor = laboratory.processor_fact(
+            before, {GATEWAY: 2 * count, BARE_SPARK: count}, "statement"
+        )
     samples = {
         "simple": milliseconds("gateway, simple query", taken["simple"]),
         "prepared": milliseconds("gateway, prepared statement", taken["prepared"]),
@@ -52,7 +57,7 @@ def run(laboratory: Laboratory) -> Outcome:
     return Outcome(
         (Judgement("p50, gateway ÷ bare Spark", ratio, AIM),),
         tuple(samples.values()),
-        (f"{points.rows:,} rows.", laboratory.loading(points)),
+        (f"{points.rows:,} rows.", processor, laboratory.loading(points)),
     )
 
 

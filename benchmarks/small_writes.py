@@ -10,8 +10,8 @@ TITLE = "Single-row INSERT and UPDATE by key, autocommit, against bare Spark's p
 
 INSERT_AIM = 1.0
 UPDATE_AIM = 1.2
-ROUNDS = 10
-STATEMENTS_PER_ROUND = 10
+STATEMENTS = 100
+WARM_UP = 20
 
 VIEW = "points_before_writes"
 
@@ -22,27 +22,26 @@ def run(laboratory: Laboratory) -> Outcome:
     laboratory.show_base(points, VIEW)
     keys = random.Random(3)  # noqa: S311 - the same keys in every run
     new_key = points.rows
+    count = laboratory.repetitions(STATEMENTS)
     taken: dict[str, list[float]] = {"insert": [], "update": [], "bare": []}
     with laboratory.connect_gateway() as gateway, laboratory.connect_postgres() as postgres:
-        for number in range(-1, laboratory.repetitions(ROUNDS)):
-            for _ in range(STATEMENTS_PER_ROUND):
-                new_key += 1
-                key = keys.randint(1, points.rows)
-                insert = (
-                    f"INSERT INTO {points.table} VALUES "
-                    f"({new_key}, 17, 'order', 12.50, '2025-03-04 05:06:07+00', 'new')"
-                )
-                update = f"UPDATE {points.table} SET amount = amount + 1 WHERE id = {key}"
-                one = {
-                    "insert": gateway.time(insert),
-                    "bare": laboratory.bare_spark.time(f"SELECT * FROM {VIEW} WHERE id = {key}"),
-                    "update": gateway.time(update),
-                }
-                postgres.query(insert)
-                postgres.query(update)
-                if number >= 0:  # the first round warms both up
-                    for name, seconds in one.items():
-                        taken[name].append(seconds)
+        for number in range(-WARM_UP, count):
+            new_key += 1
+            key = keys.randint(1, points.rows)
+            insert = (
+                f"INSERT INTO {points.table} VALUES "
+                f"({new_key}, 17, 'order', 12.50, '2025-03-04 05:06:07+00', 'new')"
+            )
+            update = f"UPDATE {points.table} SET amount = amount + 1 WHERE id = {key}"
+            one = {
+                "insert": gateway.time(insert),
+                "bare": laboratory.bare_spark.time(f"SELECT * FROM {VIEW} WHERE id = {key}"),
+                "update": gateway.time(update),
+            }
+            postgres.query(insert)
+            postgres.query(update)
+            for name, seconds in one.items() if number >= 0 else ():
+                taken[name].append(seconds)
         point_select.require_equal(
             gateway, postgres, f"SELECT count(*), sum(amount), max(id) FROM {points.table}"
         )

@@ -1,6 +1,6 @@
 """Stream a whole table to a client that discards it."""
 
-from benchmarks.laboratory import Laboratory
+from benchmarks.laboratory import GATEWAY, POSTGRES, Laboratory
 from benchmarks.outcomes import Judgement, Outcome, Samples
 from benchmarks.process_memory import peaks, reset_peaks
 
@@ -15,24 +15,30 @@ def run(laboratory: Laboratory) -> Outcome:
     """Read the table in turn from both servers; the rate counts, and the gateway's memory."""
     events = laboratory.events
     statement = f"SELECT * FROM {events.table}"
-    seconds: dict[str, list[float]] = {"gateway": [], "PostgreSQL": []}
+    seconds: dict[str, list[float]] = {GATEWAY: [], POSTGRES: []}
     size = 0
     with laboratory.connect_gateway() as gateway, laboratory.connect_postgres() as postgres:
-        clients = {"gateway": gateway, "PostgreSQL": postgres}
+        clients = {GATEWAY: gateway, POSTGRES: postgres}
         for client in clients.values():
             client.discard(statement, events.rows)
         process_id = laboratory.gateway.process_id
         reset_peaks(process_id)
-        for _ in range(laboratory.repetitions(ROUNDS)):
+        rounds = laboratory.repetitions(ROUNDS)
+        before = laboratory.processor_times(GATEWAY, POSTGRES)
+        for _ in range(rounds):
             for name, client in clients.items():
                 took, size = client.discard(statement, events.rows)
                 seconds[name].append(took)
         memory = peaks(process_id)
+        millions = rounds * events.rows / 1e6
+        processor = laboratory.processor_fact(
+            before, {GATEWAY: millions, POSTGRES: millions}, "million rows"
+        )
     rates = {
         name: Samples(name, tuple(events.rows / took / 1e6 for took in taken), "M rows/s")
         for name, taken in seconds.items()
     }
-    ratio = rates["gateway"].median / rates["PostgreSQL"].median
+    ratio = rates[GATEWAY].median / rates[POSTGRES].median
     return Outcome(
         (
             Judgement("rows/s, gateway ÷ PostgreSQL", ratio, RATE_AIM, at_least=True),
@@ -44,6 +50,7 @@ def run(laboratory: Laboratory) -> Outcome:
         (
             f"{events.rows:,} rows in text format, {size / 1e6:,.0f} MB on the wire.",
             f"Peak memory: Python process {memory.gateway_mb:.0f} MB, JVM {memory.jvm_mb:.0f} MB.",
+            processor,
             laboratory.loading(events),
         ),
     )
