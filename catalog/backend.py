@@ -43,6 +43,8 @@ _REPORTED: Final = (
 )
 """Settings PostgreSQL 18 reports by ParameterStatus."""
 
+_REPORTED_BYTES: Final = tuple(name.encode() for name in _REPORTED)
+
 _CODECS: Final = {
     "UTF8": "utf-8",
     "SQL_ASCII": "utf-8",
@@ -98,6 +100,8 @@ class Backend:
         self._poll.register(self._socket, select.POLLIN)
         self.process_id = connection.backend_pid
         self._streamed: LocalResult | None = None
+        self._status_values: list[bytes | None] = []
+        self._statuses: dict[str, str] = {}
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
         self.on_notification: Callable[[Notification], None] = _ignore
 
@@ -122,13 +126,17 @@ class Backend:
         return _CODECS.get(name.decode(), "utf-8")
 
     def parameter_statuses(self) -> dict[str, str]:
-        """Return every reported setting."""
-        statuses = {}
-        for name in _REPORTED:
-            value = self._connection.parameter_status(name.encode())
-            if value is not None:
-                statuses[name] = value.decode(self.codec, "surrogateescape")
-        return statuses
+        """Return every reported setting; the same mapping again until one changes."""
+        values = [self._connection.parameter_status(name) for name in _REPORTED_BYTES]
+        if values != self._status_values:
+            codec = self.codec
+            self._status_values = values
+            self._statuses = {
+                name: value.decode(codec, "surrogateescape")
+                for name, value in zip(_REPORTED, values, strict=True)
+                if value is not None
+            }
+        return self._statuses
 
     def encode(self, text: str) -> bytes:
         """Encode text for the server in the client encoding."""

@@ -78,6 +78,11 @@ class CatalogSession:
         """Return all reported settings and their current values."""
         return self._backend.parameter_statuses()
 
+    @property
+    def codec(self) -> str:
+        """Python's name of the client encoding."""
+        return self._backend.codec
+
     # statements -----------------------------------------------------------------------------------
 
     def analyse(self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = "") -> Analysis:

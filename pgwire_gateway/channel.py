@@ -16,6 +16,8 @@ class ClientConnection:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
+        self.encoding = "utf-8"
+        """Python's name of the encoding of strings in messages."""
         self.frames = FrontendFrameReader()
         self._output = OutputBuffer(connection)
         self._received: deque[Frame[FrontendMessage]] = deque()
@@ -52,7 +54,7 @@ class ClientConnection:
     def send(self, *messages: BackendMessage) -> None:
         """Append messages to the output."""
         for message in messages:
-            self._output.write(message.encode())
+            self._output.write(message.encode(self.encoding))
 
     def send_encoded(self, data: bytes | memoryview) -> None:
         """Append messages that are encoded already."""

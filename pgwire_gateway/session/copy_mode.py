@@ -73,7 +73,7 @@ def _receive(session: ClientSession, incoming: CopyIn, running: RunningStatement
         elif frame.message_class is CopyDone:
             return incoming.finish()
         elif frame.message_class is CopyFail:
-            incoming.fail(CopyFail.decode(frame.body).message)
+            incoming.fail(CopyFail.decode(frame.body, session.frontend.encoding).message)
 
 
 def _next_frame(

@@ -25,7 +25,7 @@ def on_frame(session: ClientSession, frame: Frame[FrontendMessage]) -> None:
     if kind in IGNORED or (session.skip_until_sync and kind is not Sync):
         return
     try:
-        HANDLERS[kind](session, frame.decode())
+        HANDLERS[kind](session, frame.decode(session.frontend.encoding))
     except Exception as error:  # noqa: BLE001 - whatever fails is told to the client
         session.fail(error)
         if kind in CYCLES:

@@ -7,6 +7,7 @@ from catalog import names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.statements import StatementKind, split
+from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import changes, commands, inserts, reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
@@ -52,6 +53,7 @@ def _dispatch(call: Invocation) -> StatementResult:
         return local(call)
     call = refreshed(call)
     session = call.session
+    _require_utf8(session)
     session.watch(call.running, names.statement_timeout_s(session.catalog))
     return ROUTES[call.plan.route](call)
 
@@ -110,6 +112,19 @@ def local(call: Invocation) -> StatementResult:
         return StatementResult(None, rows, rows.tag)
     return StatementResult(field_descriptions(result.columns, call.result_formats), rows, rows.tag)
 
+
+def _require_utf8(session: ClientSession) -> None:
+    """Refuse client encodings that rows of Spark are not converted to (0A000)."""
+    encoding = session.settings.get("client_encoding", "UTF8")
+    if encoding not in UNCONVERTED_ENCODINGS:
+        raise UnsupportedError(
+            f'client encoding "{encoding}" is not supported on journaled tables',
+            hint="SET client_encoding TO 'UTF8' first.",
+        )
+
+
+UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
+"""Client encodings in which text arrives as the server holds it."""
 
 ROUTES = {
     Route.CATALOG: local,

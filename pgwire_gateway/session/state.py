@@ -38,6 +38,9 @@ ENDING_ACTIONS = frozenset({"commit", "rollback", "rollback_to", "prepare"})
 class Frontend(Protocol):
     """The client's end of the connection."""
 
+    encoding: str
+    """Python's name of the encoding of strings in messages."""
+
     def receive(self) -> Frame[FrontendMessage]:
         """Wait for the next message, undecoded."""
 
@@ -73,6 +76,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self._timer: threading.Timer | None = None
         self._prepared = 0
         self._settings = self._reported = catalog.parameter_statuses()
+        frontend.encoding = catalog.codec
         self._listeners: list[Callable[[Mapping[str, str]], None]] = []
         catalog.on_notice = self._on_notice
         catalog.on_notification = self._on_notification
@@ -161,11 +165,16 @@ class ClientSession(Session):  # type: ignore[misc]
 
     def note_settings(self) -> None:
         """Look at the reported settings after a statement that may have changed them."""
-        self._settings = self.catalog.parameter_statuses()
+        settings = self.catalog.parameter_statuses()
+        if settings is not self._settings:
+            self._settings = settings
+            self.frontend.encoding = self.catalog.codec
 
     def _report_settings(self) -> None:
         # Only before ReadyForQuery: what was changed and changed back is not reported.
         self.note_settings()
+        if self._settings is self._reported:
+            return
         for name, value in self._settings.items():
             if self._reported.get(name) != value:
                 self.send(ParameterStatus(name, value))
