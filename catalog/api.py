@@ -17,7 +17,7 @@ from catalog.connections import CatalogSession
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
 from catalog.login import connect, options_of
-from catalog.migrations import migrate
+from catalog.migrations import migrate, require_bytewise_order
 from catalog.roles import Role, bootstrap, find_role
 from catalog.snapshots import KnownState
 
@@ -117,6 +117,7 @@ class Catalog:
     def restart(self) -> None:
         """Start the embedded server again after it was lost."""
         if self._server is not None:
+            self._close_maintenance()
             with self._lock:
                 self._server.start()
                 self._parameters["host"] = self._server.host
@@ -200,10 +201,7 @@ class Catalog:
 
     def close(self) -> None:
         """Stop an embedded server, which ends every session."""
-        with self._maintenance_lock:
-            if self._maintenance is not None:
-                self._maintenance.close()
-                self._maintenance = None
+        self._close_maintenance()
         if self._server is not None:
             self._server.stop()
 
@@ -246,11 +244,18 @@ class Catalog:
     def _adopt(self, name: str) -> _Database:
         """Bring a database's bookkeeping up to date and read its key."""
         with self._administrator(name) as administrator:
+            require_bytewise_order(administrator)
             migrate(administrator)
             ((secret_key,),) = administrator.execute(
                 "SELECT secret_key FROM pgwire.instance"
             ).fetchall()
         return _Database(secret_key=str(secret_key))
+
+    def _close_maintenance(self) -> None:
+        with self._maintenance_lock:
+            if self._maintenance is not None:
+                self._maintenance.close()
+                self._maintenance = None
 
     @contextmanager
     def _maintaining(self) -> "Iterator[psycopg.Connection[tuple[object, ...]]]":

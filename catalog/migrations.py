@@ -57,3 +57,23 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:
                 connection.execute(
                     "INSERT INTO pgwire.migrations (number, name) VALUES (%s, %s)", [number, name]
                 )
+
+
+def require_bytewise_order(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Refuse a database whose text is not ordered by its bytes, as Spark orders it.
+
+    Raises:
+        GatewayError: 0A000.
+    """
+    row = connection.execute(
+        "SELECT pg_encoding_to_char(encoding) = 'UTF8' AND ("
+        "    datlocprovider = 'c' AND datcollate IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8')"
+        " OR datlocprovider = 'b') FROM pg_database WHERE datname = current_database()"
+    ).fetchone()
+    if row != (True,):
+        raise GatewayError(
+            "journals need a database with encoding UTF8 and a locale ordered by bytes",
+            sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
+            hint="Create the database with LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8'"
+            " TEMPLATE template0.",
+        )

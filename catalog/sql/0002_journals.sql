@@ -276,8 +276,4 @@ BEGIN
     journal := format('%I.%I', t.nspname, journal_name(t.relname))::regclass;
     UPDATE journals j SET journal_relid = journal, tail_relid = tail WHERE j.relid = t.oid;
     PERFORM index_tail(t.oid), tie(journal, t.oid), tie(tail, t.oid), mirror_readers(t.oid);
-    -- Rows only pass through the table: dead ones must not pile up.
-    EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, '
-                   'autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_threshold = 2000000000)',
-                   t.oid::regclass);
 END $$;

@@ -235,3 +235,18 @@ def test_a_recreated_database_is_adopted_anew(catalog):
         session.close()
         list(owner.execute("DROP DATABASE again").rows)
     owner.close()
+
+
+def test_a_database_with_another_order_of_text_is_refused(catalog):
+    owner = catalog.connect("postgres", "postgres")
+    list(
+        owner.execute(
+            "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0 "
+            "LOCALE_PROVIDER libc"
+        ).rows
+    )
+    with pytest.raises(GatewayError) as caught:
+        catalog.connect("postgres", "latin")
+    assert caught.value.sqlstate == "0A000"
+    list(owner.execute("DROP DATABASE latin").rows)
+    owner.close()
