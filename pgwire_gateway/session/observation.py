@@ -1,14 +1,14 @@
 """What a statement sees: snapshots and tails of the journaled tables it touches, of one moment."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from catalog.model import Segment, TableSnapshot
+from catalog.model import JournalTable, Segment, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
-from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.relations import Relation
@@ -200,15 +200,19 @@ class Observer:
         self, plan: Plan, observation: Observation, parameters: tuple[ParameterValue, ...]
     ) -> RewriteContext:
         """Return what a plan is compiled against."""
-        target = plan.target
-        checked = target is not None and plan.query is not None
+        checks: Mapping[int, tuple[CheckConstraint, ...]] = {}
+        generated: Mapping[int, Mapping[int, str]] = {}
+        if plan.route is Route.CHANGE and plan.target is not None:
+            table = observation.result.snapshots[plan.target].table
+            rules = self._rules(table)
+            checks, generated = {table.relid: rules.checks}, {table.relid: rules.generated}
         return RewriteContext(
             snapshots=observation.result.snapshots,
             constants=self._constants(plan, observation.result.transaction_timestamp),
             journals=plan.journals,
             parameters=parameters,
-            checks={target: self._checks(target)} if checked and target else {},
-            generated={target: self._generated(target)} if checked and target else {},
+            checks=checks,
+            generated=generated,
         )
 
     def run(
@@ -236,6 +240,15 @@ class Observer:
             names[2] or "",
             names[3],
         )
+
+    def _rules(self, table: JournalTable) -> RowRules:
+        """Return what new row versions of a table have to obey; asked once for each definition."""
+        key = (table.relid, table.definition_version)
+        rules = self._session.row_rules.get(key)
+        if rules is None:
+            rules = RowRules(self._checks(table.relid), self._generated(table.relid))
+            self._session.row_rules[key] = rules
+        return rules
 
     def _checks(self, relid: int) -> tuple[CheckConstraint, ...]:
         rows = self._query(_CHECKS, relid)

@@ -6,6 +6,7 @@ from enum import Enum
 
 from catalog.results import Analysis
 from catalog.statements import Statement
+from rewrite.context import CheckConstraint
 from rewrite.tree import Node
 
 
@@ -24,6 +25,15 @@ class Route(Enum):
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
     COMMAND = "command"
     """The gateway: transactions, COPY, TRUNCATE, VACUUM, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """What new row versions of a table have to obey."""
+
+    checks: tuple[CheckConstraint, ...]
+    generated: Mapping[int, str]
+    """Trees of the stored generated columns by attribute number."""
 
 
 @dataclass(frozen=True, slots=True)

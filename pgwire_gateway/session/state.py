@@ -21,7 +21,7 @@ from pgwire_gateway.messages.responses import (
     ReadyForQuery,
     TransactionStatus,
 )
-from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session.plans import Plan, RowRules
 from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.transactions import Transaction
@@ -71,6 +71,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.transaction = Transaction(catalog, lambda: services.flusher.notice(database))
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
+        self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
         self._timer: threading.Timer | None = None
