@@ -40,7 +40,7 @@ def _field(field: dict[str, Any]) -> pa.Field:
     return pa.field(field["name"], _type(field["type"]), nullable=field["nullable"])
 
 
-def _type(kind: Any) -> pa.DataType:  # noqa: ANN401 - JSON
+def _type(kind: Any) -> pa.DataType:
     if isinstance(kind, dict):
         if kind["type"] == "array":
             return pa.list_(

@@ -58,7 +58,7 @@ class Batches:
         return pa.Table.from_batches(list(self), schema=self.schema)
 
 
-def collect(driver: Driver, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]:  # noqa: ANN401
+def collect(driver: Driver, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Run the job of an RDD of Arrow batches and return all of them, in order."""
     count = int(rdd.getNumPartitions())
     if not count:
@@ -70,10 +70,10 @@ def collect(driver: Driver, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]
 class PartStream:
     """Reads an RDD of Arrow batches one part after another, while the JVM computes the next."""
 
-    def __init__(self, driver: Driver, rdd: Any, schema: pa.Schema) -> None:  # noqa: ANN401
+    def __init__(self, driver: Driver, rdd: Any, schema: pa.Schema) -> None:
         self._schema = schema
         python_rdd = driver.jvm.org.apache.spark.api.python.PythonRDD
-        port, secret, self._server = python_rdd.toLocalIteratorAndServe(rdd, True)  # noqa: FBT003
+        port, secret, self._server = python_rdd.toLocalIteratorAndServe(rdd, True)
         self._socket = socket.create_connection(("127.0.0.1", int(port)), timeout=30)
         self._socket.settimeout(None)
         self._authenticate(str(secret).encode())

@@ -1,8 +1,7 @@
 """Flush tails to deltas and merge a journal into a new base and archive."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -10,14 +9,11 @@ from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.frames import Frame
-from pgwire_gateway.spark.keys import key_expressions
-from pgwire_gateway.spark.layouts import SUBSEQUENT, VERSION, Layout
+from pgwire_gateway.spark.merging import Merge
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
 from pgwire_gateway.spark.warehouse import StagedSegment
 from rewrite.results import Source, SourcePart
-
-_BROADCAST_ROWS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +49,9 @@ class Compactor:
         deltas = snapshot.of_kind(SegmentKind.DELTA)
         if not deltas and not snapshot.tail_rows and self._is_sorted(snapshot.table, base):
             return Compaction((), (), snapshot.version)
-        merge = _Merge(snapshot, bool(base), bool(deltas or snapshot.tail_rows))
+        merge = Merge(snapshot)
         volume = self._volume(snapshot, (*base, *deltas), tail)
-        added = self._write(snapshot, tail, statement, merge.queries(), volume)
+        added = self._write(snapshot, tail, statement, merge, volume)
         retired = tuple(segment.segment_id for segment in (*base, *deltas))
         return Compaction(added, retired, snapshot.version)
 
@@ -75,7 +71,9 @@ class Compactor:
             with failures(self._engine, driver, statement):
                 group = statement.begin(driver)
                 session.enter(group)
-                alone = Relation(Source(0, SourcePart.RECENT, ""), _tail_only(snapshot), lambda: tail)
+                alone = Relation(
+                    Source(0, SourcePart.RECENT, ""), _tail_only(snapshot), lambda: tail
+                )
                 frame = self._relations.frame(alone, driver, SessionKind.LARGE)
                 volume = Volume(tail.num_rows, tail.nbytes)
                 write_sorted(driver, frame, snapshot.table, staged, volume)
@@ -104,7 +102,7 @@ class Compactor:
         snapshot: TableSnapshot,
         tail: pa.Table | None,
         statement: RunningStatement,
-        queries: Mapping[SegmentKind, str],
+        merge: Merge,
         volume: Volume,
     ) -> tuple[Segment, ...]:
         """Write the rows of each query as a segment; all or none are moved into place."""
@@ -115,7 +113,7 @@ class Compactor:
             with failures(self._engine, driver, statement):
                 group = statement.begin(driver)
                 session.enter(group)
-                for kind, frame in self._frames(session, snapshot, tail, queries).items():
+                for kind, frame in self._frames(session, snapshot, tail, merge).items():
                     statement.check()
                     staged[kind] = self._warehouse.stage(snapshot.table)
                     write_sorted(driver, frame, snapshot.table, staged[kind], volume)
@@ -135,7 +133,7 @@ class Compactor:
         session: SparkSession,
         snapshot: TableSnapshot,
         tail: pa.Table | None,
-        queries: Mapping[SegmentKind, str],
+        merge: Merge,
     ) -> dict[SegmentKind, Frame]:
         driver: Driver = session.driver
         parts = [
@@ -147,94 +145,11 @@ class Compactor:
             for part in parts
         }
         with session.views(frames) as names:
-            return {
-                kind: session.sql(text.format_map(names)) for kind, text in queries.items()
-            }
+            queries = merge.queries(names["base"], names["recent"])
+            return {kind: session.sql(text) for kind, text in queries.items()}
 
 
 def _tail_only(snapshot: TableSnapshot) -> TableSnapshot:
     return TableSnapshot(
         snapshot.table, snapshot.state, snapshot.version, (), max(snapshot.tail_rows, 1)
     )
-
-
-class _Merge:
-    """The queries of a compaction over the views ``{base}`` and ``{recent}``.
-
-    Of each key the newest row version survives, unless it is a tombstone. Where a statement moved a row
-    away from a key and another one to it, both versions bear the same number: the living one is newer.
-    """
-
-    def __init__(self, snapshot: TableSnapshot, has_base: bool, has_recent: bool) -> None:  # noqa: FBT001
-        self._has_base = has_base
-        self._has_recent = has_recent
-        self._columns = Layout.of(snapshot.table).names
-        self._key = key_expressions(snapshot.table)
-        self._hint = "/*+ BROADCAST(k) */ " if _recent_rows(snapshot) <= _BROADCAST_ROWS else ""
-
-    def queries(self) -> dict[SegmentKind, str]:
-        """Return what becomes the base, and what goes to the archive."""
-        base, archive = [], []
-        if self._has_base:
-            base.append(self._untouched() if self._has_recent else self._all())
-        if self._has_recent:
-            base.append(self._ranked(f"age = 1 AND {SUBSEQUENT} IS NULL", SUBSEQUENT))
-            successor = f"COALESCE({SUBSEQUENT}, successor)"
-            archive.append(self._ranked(f"NOT (age = 1 AND {SUBSEQUENT} IS NULL)", successor))
-            if self._has_base:
-                archive.append(self._superseded())
-        found = {SegmentKind.BASE: base, SegmentKind.ARCHIVE: archive}
-        return {kind: " UNION ALL ".join(texts) for kind, texts in found.items() if texts}
-
-    def _select(self, alias: str, subsequent: str | None = None) -> str:
-        return ", ".join(
-            f"{subsequent} AS {name}" if subsequent and name == SUBSEQUENT else f"{alias}.{name}"
-            for name in self._columns
-        )
-
-    def _keys(self, alias: str) -> list[str]:
-        return [expression(alias) for expression in self._key]
-
-    def _all(self) -> str:
-        return f"SELECT {self._select('b')} FROM {{base}} AS b"
-
-    def _newer(self) -> str:
-        """Return each key of the recent part with its first version there."""
-        keys = self._keys("r")
-        named = ", ".join(f"{key} AS k{index}" for index, key in enumerate(keys))
-        return (
-            f"SELECT {named}, MIN(r.{VERSION}) AS first_version FROM {{recent}} AS r "
-            f"GROUP BY {', '.join(keys)}"
-        )
-
-    def _same_key(self) -> str:
-        keys = enumerate(self._keys("b"))
-        return " AND ".join(f"{key} = k.k{index}" for index, key in keys)
-
-    def _untouched(self) -> str:
-        return (
-            f"SELECT {self._hint}{self._select('b')} FROM {{base}} AS b "
-            f"LEFT ANTI JOIN ({self._newer()}) AS k ON {self._same_key()}"
-        )
-
-    def _superseded(self) -> str:
-        return (
-            f"SELECT {self._hint}{self._select('b', 'k.first_version')} FROM {{base}} AS b "
-            f"JOIN ({self._newer()}) AS k ON {self._same_key()}"
-        )
-
-    def _ranked(self, condition: str, subsequent: str) -> str:
-        window = (
-            f"PARTITION BY {', '.join(self._keys('r'))} "
-            f"ORDER BY r.{VERSION} DESC, r.{SUBSEQUENT} ASC NULLS FIRST"
-        )
-        return (
-            f"SELECT {self._select('v', subsequent)} FROM (SELECT r.*, "
-            f"ROW_NUMBER() OVER ({window}) AS age, LAG(r.{VERSION}) OVER ({window}) AS successor "
-            f"FROM {{recent}} AS r) AS v WHERE {condition}"
-        )
-
-
-def _recent_rows(snapshot: TableSnapshot) -> int:
-    deltas = snapshot.of_kind(SegmentKind.DELTA)
-    return sum(segment.rows for segment in deltas) + snapshot.tail_rows

@@ -33,7 +33,7 @@ _POSIX_ZONE = re.compile(r"<([+-]\d\d)(?::?(\d\d))?>.*")
 class SparkSession:
     """A session of the JVM with the settings tasks run under."""
 
-    def __init__(self, driver: "Driver", java: Any, conf: dict[str, str]) -> None:  # noqa: ANN401
+    def __init__(self, driver: "Driver", java: Any, conf: dict[str, str]) -> None:
         self.driver = driver
         self.java = java
         """The JVM's SparkSession."""
@@ -66,7 +66,7 @@ class SparkSession:
             for view in names.values():
                 self.java.catalog().dropGlobalTempView(view)
 
-    def sql(self, text: str) -> Any:  # noqa: ANN401 - a Dataset of the JVM
+    def sql(self, text: str) -> Any:
         """Return the analysed DataFrame of a query."""
         return self.java.sql(text)
 
@@ -108,7 +108,7 @@ class Driver:
         if settings.is_local:
             self._forget_hadoop_defaults()
 
-    def properties(self, values: dict[str, str]) -> Any:  # noqa: ANN401 - java.util.Properties
+    def properties(self, values: dict[str, str]) -> Any:
         """Return Java properties."""
         result = self.jvm.java.util.Properties()
         for name, value in values.items():
@@ -130,14 +130,14 @@ class Driver:
             self._sessions.setActiveSession(session.java)
             self.local.active = session
 
-    def strings(self, values: Sequence[str]) -> Any:  # noqa: ANN401 - an array of the JVM
+    def strings(self, values: Sequence[str]) -> Any:
         """Return a Java array of strings."""
         array = self.process.gateway.new_array(self.jvm.java.lang.String, len(values))
         for index, value in enumerate(values):
             array[index] = value
         return array
 
-    def indices(self, count: int) -> Any:  # noqa: ANN401 - an array of the JVM
+    def indices(self, count: int) -> Any:
         """Return a Java array of the integers below a number; do not change it."""
         found = self._indices.get(count)
         if found is None:
@@ -153,13 +153,13 @@ class Driver:
         self.context.cancelJobGroupAndFutureJobs(job_group)
 
     def _forget_hadoop_defaults(self) -> None:
-        """Drop a thousand Hadoop defaults that each scan would copy, serialise and ship to its tasks.
+        """Drop a thousand Hadoop defaults that each scan would copy, serialise and send to tasks.
 
-        Hadoop's code knows its own defaults; local files need no others. What the operator's files or
-        ``spark.hadoop.*`` set is kept.
+        Hadoop's code knows its own defaults; local files need no others. What the operator's files
+        or ``spark.hadoop.*`` set is kept.
         """
         # Loading this class adds mapred-default.xml, which would undo what follows.
-        self.jvm.org.apache.hadoop.mapred.JobConf(False)  # noqa: FBT003
+        self.jvm.org.apache.hadoop.mapred.JobConf(False)
         conf = self.context.hadoopConfiguration()
         kept: dict[str, str] = {}
         entries = conf.iterator()
@@ -269,8 +269,8 @@ class SparkEngine:
 def java_time_zone(name: str) -> str:
     """Return Java's name of one of PostgreSQL's time zones.
 
-    >>> java_time_zone("Europe/Berlin"), java_time_zone("<+05:30>-05:30"), java_time_zone("<-03>+03")
-    ('Europe/Berlin', '+05:30', '-03:00')
+    >>> java_time_zone("Europe/Berlin"), java_time_zone("<+05:30>-05:30")
+    ('Europe/Berlin', '+05:30')
     """
     offset = _POSIX_ZONE.fullmatch(name)
     return f"{offset[1]}:{offset[2] or '00'}" if offset else name

@@ -152,7 +152,7 @@ _JSON = re.compile(r"\{.*\}", re.DOTALL)
 
 
 def translate(error: BaseException) -> GatewayError:
-    """Return the PostgreSQL error a failure of Spark stands for; Spark's own words are the detail."""
+    """Return the PostgreSQL error a failure of Spark stands for; the detail is in Spark's words."""
     if isinstance(error, GatewayError):
         return error
     if isinstance(error, Py4JJavaError):
@@ -244,7 +244,7 @@ def _failures(error: Py4JJavaError) -> Iterator[_Failure]:
         throwable = throwable.getCause()
 
 
-def _error_class(throwable: Any) -> tuple[str, dict[str, str]]:  # noqa: ANN401 - Py4J is untyped
+def _error_class(throwable: Any) -> tuple[str, dict[str, str]]:
     try:
         return throwable.getCondition() or "", dict(throwable.getMessageParameters() or {})
     except Py4JNetworkError:

@@ -1,6 +1,5 @@
 """Run compiled queries on Spark and hand out their rows as Arrow batches, cancellably."""
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,33 +8,17 @@ import pyarrow as pa
 
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import Batches, PartStream, collect
-from pgwire_gateway.spark.engine import Driver, SessionKind, Sessions, SparkEngine
+from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine
 from pgwire_gateway.spark.errors import SparkLostError, translate
+from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
+from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
 from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.results import SparkQuery
 
 __all__ = ["Batches", "Executor", "RunningStatement", "failures"]
 
-SMALL_INPUT_ROWS: Final = 50_000
-"""Interpreting expressions over more rows than this costs more than generating code for them."""
-SMALL_RESULT_ROWS: Final = 1_000
-COLLECTED_ROWS: Final = 20_000
-COLLECTED_BYTES: Final = 16 << 20
-"""Results up to this size are collected in one job; larger ones are streamed."""
-BATCH_BYTES: Final = 2 << 20
-MAX_BATCH_ROWS: Final = 50_000
-
-# Work over all rows, whatever the number of rows in the result. Finding the latest row versions
-# takes an anti join and a window, which leave a key lookup what it is.
-_WHOLE_INPUT: Final = re.compile(
-    r"\bGROUP BY\b|\bORDER BY\b|\bDISTINCT\b|(?<!ANTI )\bJOIN\b|\b(?:INTERSECT|EXCEPT)\b"
-    r"|\b(?:COUNT|SUM|MIN|MAX|AVG|ANY_VALUE|EVERY|SOME|BOOL_AND|BOOL_OR|BIT_AND|BIT_OR|BIT_XOR"
-    r"|STDDEV\w*|VAR\w*|CORR|COVAR\w*|REGR_\w+|PERCENTILE\w*|MODE|FIRST|LAST|COLLECT_\w+"
-    r"|ARRAY_AGG|LISTAGG|STRING_AGG|MAX_BY|MIN_BY)\s*\(",
-    re.IGNORECASE,
-)
-_WINDOW: Final = re.compile(r"\bROW_NUMBER\(\) OVER \([^()]*\)", re.IGNORECASE)
+_POSITION: Final = "__position"
 
 
 class Executor:
@@ -63,22 +46,61 @@ class Executor:
         driver = sessions.small.driver
         with failures(engine, driver, statement):
             width = max((self._relations.row_bytes(r, driver) for r in used), default=0)
-            kind = session_kind(query, width)
-            session = sessions.of_kind(kind)
+            plan = plan_result(query, width)
+            session = sessions.of_kind(plan.kind)
             group = statement.begin(driver)
             session.enter(group)
-            with self._relations.lease(used, session, kind) as names:
-                frame = session.sql(substitute(query.sql, names))
+            with self._relations.lease(used, session, plan.kind) as names:
+                frame = session.sql(substitute(plan.sql, names))
             schema = arrow_schema(str(frame.schema().json()))
-            rdd = frame.toArrowBatchRdd(_batch_rows(width), "UTC", False, False)  # noqa: FBT003
+            rdd = _arrow_rdd(frame, plan.batch_rows)
             statement.check()
-            if _collects(query, width):
+            if plan.collected:
                 batches = collect(driver, rdd, schema)
                 statement.end(group)
                 return Batches(schema, iter(batches))
+            if plan.parts > 1 and int(rdd.getNumPartitions()) == 1:
+                rdd = _arrow_rdd(_divide(driver, frame, plan), plan.batch_rows)
             stream = PartStream(driver, rdd, schema)
         running = _Streaming(engine, driver, statement, group, stream)
-        return Batches(schema, iter(running), running.close)
+        rows = _within(iter(running), plan.offset, plan.limit)
+        return Batches(schema, rows, running.close)
+
+
+def _arrow_rdd(frame: Frame, batch_rows: int) -> Any:
+    """Return an RDD of Arrow batches; stages the result depends on are run."""
+    return frame.toArrowBatchRdd(batch_rows, "UTC", False, False)
+
+
+def _divide(driver: Driver, frame: Frame, plan: ResultPlan) -> Frame:
+    """Divide a result of one part, in its order, into parts that fit in memory.
+
+    Spark's shuffle files hold what the memory of a task would not.
+    """
+    functions = driver.jvm.org.apache.spark.sql.functions
+    number = functions.expr(
+        f"CAST(LEAST({_POSITION} DIV {plan.part_rows}, {plan.parts - 1}) AS INT)"
+    )
+    numbered = frame.withColumn(_POSITION, functions.monotonically_increasing_id())
+    divided = numbered.repartitionById(plan.parts, number)
+    return divided.sortWithinPartitions(_POSITION, driver.strings([])).drop(_POSITION)
+
+
+def _within(
+    batches: Iterator[pa.RecordBatch], offset: int, limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that OFFSET and LIMIT leave, reading no further than they need."""
+    skip, left = offset, limit
+    for whole in batches:
+        batch = whole.slice(skip) if skip else whole
+        skip -= min(skip, whole.num_rows)
+        if left is not None:
+            batch = batch.slice(0, left)
+            left -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if left == 0:
+            return
 
 
 class _Streaming:
@@ -144,24 +166,3 @@ def failures(
         if failure is error:
             raise
         raise failure from error
-
-
-def session_kind(query: SparkQuery, row_bytes: int) -> SessionKind:
-    """Choose how a query is executed, by what it reads and returns."""
-    if query.input_rows <= SMALL_INPUT_ROWS and query.input_rows * row_bytes <= COLLECTED_BYTES:
-        return SessionKind.SMALL
-    bound = query.row_bound
-    if bound is not None and bound <= SMALL_RESULT_ROWS and bound * row_bytes <= COLLECTED_BYTES:
-        text = _WINDOW.sub("", query.sql)
-        if _WHOLE_INPUT.search(text) is None:
-            return SessionKind.SMALL
-    return SessionKind.LARGE
-
-
-def _collects(query: SparkQuery, row_bytes: int) -> bool:
-    rows = query.input_rows if query.row_bound is None else query.row_bound
-    return rows <= COLLECTED_ROWS and rows * row_bytes <= COLLECTED_BYTES
-
-
-def _batch_rows(row_bytes: int) -> int:
-    return min(max(BATCH_BYTES // max(row_bytes, 1), 16), MAX_BATCH_ROWS)

@@ -138,5 +138,5 @@ class Frames:
             schema = self._json[ddl] = str(utils.ddlToJson(ddl))
         return schema
 
-    def _strings(self, values: Sequence[str]) -> Any:  # noqa: ANN401 - an array of the JVM
+    def _strings(self, values: Sequence[str]) -> Any:
         return self._driver.strings(values)

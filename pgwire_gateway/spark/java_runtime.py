@@ -26,7 +26,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def find_java_home(runtime_directory: Path) -> Path:
-    """Return a directory fit for JAVA_HOME: $JAVA_HOME, then ``java`` on the path, then the wheel's.
+    """Return a JAVA_HOME: the one set, that of ``java`` on the path, or one around the wheel's.
 
     Raises:
         GatewayError: 58000 when there is none.

@@ -1,7 +1,7 @@
 """The driver's JVM as a child process, and the Py4J connection to it.
 
-Only this module knows how the process is started. The JVM ends when its standard input closes, which
-the kernel does however the gateway ends.
+Only this module knows how the process is started. The JVM ends when its standard input closes,
+which the kernel does however the gateway ends.
 """
 
 import os
@@ -47,7 +47,7 @@ class DriverProcess:
         return self.process.poll() is None
 
     @property
-    def jvm(self) -> Any:  # noqa: ANN401 - Py4J resolves names at run time
+    def jvm(self) -> Any:
         """The root of the JVM's packages."""
         return self.gateway.jvm
 

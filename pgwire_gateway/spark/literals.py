@@ -19,8 +19,8 @@ def storage_literal(text: str | None, type_oid: int, typmod: int) -> str:
     Raises:
         SparkError: 0A000 for a type whose text is not understood.
 
-    >>> storage_literal("t", 16, -1), storage_literal("it's", 25, -1), storage_literal("01:00:00", 1083, -1)
-    ("CAST('true' AS BOOLEAN)", "CAST('it\\\\'s' AS STRING)", 'CAST(3600000000 AS BIGINT)')
+    >>> storage_literal("t", 16, -1), storage_literal("01:00:00", 1083, -1)
+    ("CAST('true' AS BOOLEAN)", 'CAST(3600000000 AS BIGINT)')
     """
     kind = storage_type(type_oid, typmod)
     if text is None:
@@ -60,7 +60,7 @@ def _microseconds(text: str) -> int:
 
 
 def _interval(text: str) -> str:
-    """Return the fields of an interval in PostgreSQL's own style, ``1 year 2 mons 3 days 04:05:06``."""
+    """Return the fields of an interval in PostgreSQL's style, ``1 year 2 mons 3 days 04:05:06``."""
     months = days = micros = 0
     words = text.split()
     if words and _CLOCK.fullmatch(words[-1]):

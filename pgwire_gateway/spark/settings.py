@@ -1,5 +1,6 @@
 """Spark settings: what every driver gets, and what tells small sessions from large ones."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -46,7 +47,7 @@ _DRIVER: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.catalogImplementation": "in-memory",
-    # Broadcasts are closures and settings of a few kilobytes: packing them costs more than it saves.
+    # Broadcasts are closures and settings of a few kilobytes: packing costs more than it saves.
     "spark.broadcast.compress": "false",
     "spark.broadcast.checksum": "false",
     "spark.locality.wait": "0",
@@ -58,7 +59,9 @@ _DRIVER: Final = {
 }
 
 # Parallel collection has the cheapest write barriers; point reads and streams both gain by it.
-_JAVA_OPTIONS: Final = "-XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
+_COLLECTOR: Final = "-XX:+UseParallelGC"
+_JAVA_OPTIONS: Final = "-XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
+_ANY_COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 
 _SQL: Final = {
     "spark.sql.ansi.enabled": "true",
@@ -98,7 +101,9 @@ _KINDS: Final[Mapping[SessionKind, Mapping[str, str]]] = {
 def driver_conf(settings: SparkSettings) -> dict[str, str]:
     """Return the settings the JVM starts with."""
     scratch = settings.runtime_directory / "scratch"
-    options = settings.conf.get("spark.driver.extraJavaOptions", "")
+    options = f"{_JAVA_OPTIONS} {settings.conf.get('spark.driver.extraJavaOptions', '')}".strip()
+    if not _ANY_COLLECTOR.search(options):
+        options = f"{_COLLECTOR} {options}"
     return {
         **_DRIVER,
         **_SQL,
@@ -106,7 +111,7 @@ def driver_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(settings.runtime_directory / "spark-warehouse"),
         **settings.conf,
-        "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} {options}".strip(),
+        "spark.driver.extraJavaOptions": options,
     }
 
 

@@ -1,10 +1,10 @@
 """Write a DataFrame of row versions as the files of a segment, sorted and laid out for point reads.
 
-Rows are sorted by key, so that the smallest and largest value of each row group and page tell where a
-key is. Pages are short, since a point read decodes whole pages; row groups are small enough that a task
-holds one decoded. Key columns are not dictionary-encoded: a reader would search the dictionary of each
-row group, and keys repeat too little to gain by it. Bloom filters are left out: on sorted keys the
-page index answers first, and a filter would be read on top of it.
+Rows are sorted by key, so that the smallest and largest value of each row group and page tell
+where a key is. Pages are short, since a point read decodes whole pages; row groups are small enough
+that a task holds one decoded. Key columns are not dictionary-encoded: a reader would search the
+dictionary of each row group, and keys repeat too little to gain by it. Bloom filters are left out:
+on sorted keys the page index answers first, and a filter would be read on top of it.
 """
 
 import re
@@ -120,7 +120,7 @@ def _options(table: JournalTable, volume: Volume) -> dict[str, str]:
     return options
 
 
-def _columns(driver: Driver, names: Sequence[str]) -> Any:  # noqa: ANN401 - an array of the JVM
+def _columns(driver: Driver, names: Sequence[str]) -> Any:
     jvm = driver.jvm
     array = driver.process.gateway.new_array(jvm.org.apache.spark.sql.Column, len(names))
     for index, name in enumerate(names):

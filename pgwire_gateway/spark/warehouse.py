@@ -1,7 +1,7 @@
 """The directory tree of data files: where segments are staged, moved into place and described.
 
-A segment is a directory of Parquet files. Beside them lies a small description of what the catalog does
-not know: how large the rows are once they are decoded, which bounds the memory of those who read them.
+A segment is a directory of Parquet files. Beside them lies a small description of what the catalog
+does not know: how large the rows are once decoded, which bounds the memory of their readers.
 """
 
 import json
@@ -60,7 +60,7 @@ class Warehouse:
     def install(
         self, staged: StagedSegment, table: JournalTable, kind: SegmentKind, value_bytes: int
     ) -> str:
-        """Make a staged segment durable, move it into place and return its path in the warehouse."""
+        """Make a staged segment durable, move it into place and return its path."""
         for leftover in staged.files.iterdir():
             if leftover.suffix != _SUFFIX or leftover.name.startswith("."):
                 leftover.unlink()

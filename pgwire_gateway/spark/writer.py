@@ -23,8 +23,8 @@ _ENOSPC: Final = 28
 class SegmentWriter:
     """Sink for record batches in the columns of relations; becomes one segment or nothing.
 
-    Columns are ``c{attnum}`` of every live column, ``version_number``, ``subsequent_version_number``
-    and, for tables without key, ``row_identity``.
+    Columns are ``c{attnum}`` of every live column, ``version_number``,
+    ``subsequent_version_number`` and, for tables without key, ``row_identity``.
     """
 
     def __init__(
@@ -51,11 +51,10 @@ class SegmentWriter:
             return
         table = pa.Table.from_batches([batch]).select(list(self._layout.names))
         try:
-            if self._sink is None:
-                self._open(table.schema)
-            elif table.schema != self._schema:
+            sink = self._sink or self._open(table.schema)
+            if table.schema != self._schema:
                 table = table.cast(self._schema)
-            self._sink.write_table(table)
+            sink.write_table(table)
         except OSError as error:
             raise _storage_error(error) from error
         self._rows += batch.num_rows
@@ -65,8 +64,8 @@ class SegmentWriter:
         """Sort, write, sync and move into place; None when no row was written.
 
         Raises:
-            GatewayError: 57014 when cancelled, 53100 when the disk is full, 58030 for other failures
-                of storage; nothing is left then but for abort() to remove.
+            GatewayError: 57014 when cancelled, 53100 when the disk is full, 58030 for other
+                failures of storage; nothing is left then but for abort() to remove.
         """
         if self._sink is None or self._staged is None:
             return None
@@ -103,7 +102,7 @@ class SegmentWriter:
             shutil.rmtree(self._warehouse.absolute(self._installed), ignore_errors=True)
             self._installed = None
 
-    def _open(self, schema: pa.Schema) -> None:
+    def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
         self._staged = self._warehouse.stage(self._table)
         self._schema = schema
         self._sink = pq.ParquetWriter(
@@ -113,6 +112,7 @@ class SegmentWriter:
             use_dictionary=False,
             write_statistics=False,
         )
+        return self._sink
 
 
 def _storage_error(error: OSError) -> SparkError:

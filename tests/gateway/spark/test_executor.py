@@ -10,7 +10,8 @@ from catalog.errors import GatewayError
 from catalog.model import SegmentKind
 from pgwire_gateway.spark.engine import SessionKind
 from pgwire_gateway.spark.errors import QueryCanceledError
-from pgwire_gateway.spark.executor import RunningStatement, session_kind
+from pgwire_gateway.spark.executor import RunningStatement
+from pgwire_gateway.spark.result_plans import plan_result, session_kind
 from rewrite.results import SourcePart, SparkQuery
 from tests.support.fix_spark import Journal
 
@@ -68,7 +69,9 @@ def test_batches_of_a_stream_are_bounded(many: Journal) -> None:
 
 
 def test_the_parts_of_a_stream_are_bounded(many: Journal) -> None:
-    with many.run("SELECT spark_partition_id() AS o1 FROM $ AS t", SourcePart.BASE, **LARGE) as rows:
+    with many.run(
+        "SELECT spark_partition_id() AS o1 FROM $ AS t", SourcePart.BASE, **LARGE
+    ) as rows:
         parts = pa.Table.from_batches(list(rows)).column(0).unique()
     assert len(parts) > 1
 
@@ -82,6 +85,26 @@ def test_a_large_limit_is_streamed_in_parts(many: Journal) -> None:
     ).read_all()
     expected = sorted(range(300_000), key=lambda number: (f"name {number % 1000}", number))
     assert result.column(0).to_pylist() == expected[:250_000]
+
+
+def test_a_limit_without_order_reads_no_more_than_it_needs(many: Journal) -> None:
+    sql = "SELECT t.c1 AS o1 FROM $ AS t LIMIT 5000 OFFSET 100"
+    found = many.run(sql, SourcePart.BASE, row_bound=5000, input_rows=10_000_000).read_all()
+    assert found.num_rows == 5000
+    assert len(found.column(0).unique()) == 5000
+    assert _wait_until(lambda: not _active_jobs(many))
+
+
+def test_an_offset_beyond_the_result_leaves_nothing(many: Journal) -> None:
+    sql = "SELECT t.c1 AS o1 FROM $ AS t LIMIT 5000 OFFSET 400000"
+    assert many.fetch(sql, SourcePart.BASE, row_bound=5000, input_rows=10_000_000) == []
+
+
+def test_a_result_of_one_part_is_divided_in_its_order(many: Journal) -> None:
+    sql = "SELECT ROW_NUMBER() OVER (ORDER BY t.c2, t.c1) AS o1, t.c1 AS o2 FROM $ AS t"
+    found = many.run(sql, SourcePart.BASE, **LARGE).read_all()
+    assert found.schema.names == ["o1", "o2"]
+    assert found.column(0).to_pylist() == list(range(1, 300_001))
 
 
 def test_a_stream_may_be_left_early(many: Journal) -> None:
@@ -150,6 +173,12 @@ def test_tasks_obey_the_sessions_settings(journal: Journal) -> None:
         assert row[0].isoformat() == "2024-07-01T03:00:00+00:00"
 
 
+CURRENT = (
+    "SELECT c1 FROM (SELECT b.c1 FROM b LEFT ANTI JOIN r ON b.c1 = r.c1 UNION ALL SELECT "
+    "ROW_NUMBER() OVER (PARTITION BY c1 ORDER BY version_number DESC) AS age FROM r)"
+)
+
+
 def _query(sql: str, row_bound: int | None, input_rows: int) -> SparkQuery:
     return SparkQuery(sql, (), (), row_bound, input_rows)
 
@@ -162,19 +191,20 @@ def _query(sql: str, row_bound: int | None, input_rows: int) -> SparkQuery:
         ("SELECT c1 FROM t WHERE c1 = 1", 1, 1_000_000, SessionKind.SMALL),
         ("SELECT c1 FROM t", None, 1_000_000, SessionKind.LARGE),
         ("SELECT c1 FROM t ORDER BY c2 LIMIT 1", 1, 1_000_000, SessionKind.LARGE),
-        (
-            "SELECT c1 FROM (SELECT b.c1 FROM b LEFT ANTI JOIN r ON b.c1 = r.c1 UNION ALL SELECT "
-            "ROW_NUMBER() OVER (PARTITION BY c1 ORDER BY version_number DESC) AS age FROM r)",
-            1,
-            1_000_000,
-            SessionKind.SMALL,
-        ),
+        (CURRENT, 1, 1_000_000, SessionKind.SMALL),
     ],
 )
 def test_what_reads_little_is_small(
     sql: str, row_bound: int | None, input_rows: int, kind: SessionKind
 ) -> None:
     assert session_kind(_query(sql, row_bound, input_rows), 100) is kind
+
+
+def test_the_outermost_limit_is_the_readers() -> None:
+    plan = plan_result(_query("SELECT c1 FROM t LIMIT 30000 OFFSET 7", 30_000, 1_000_000), 10)
+    assert (plan.sql, plan.limit, plan.offset) == ("SELECT c1 FROM t", 30_000, 7)
+    plan = plan_result(_query("SELECT 1 FROM (SELECT 2 LIMIT 9) AS s", None, 1_000_000), 10)
+    assert plan.limit is None
 
 
 def _active_jobs(journal: Journal) -> list[int]:
