@@ -193,45 +193,50 @@ def _any_value(call: Aggregation) -> Value:
     return replace(value, sql=call.spark("any_value", value.sql, b.TRUE, distinct=False), constant=None)
 
 
-def _string_agg(call: Aggregation) -> Value:
-    if call.window is not None:
-        raise call.refuse("over a window")
-    value, delimiter = call.args
-    separator = known_text(delimiter)
-    if separator is None and not is_null_constant(delimiter):
-        raise call.refuse("with a delimiter that is not a constant")
-    arguments: list[b.Tree] = [value.sql, b.string(separator or "")]
-    order = list(call.order_by)
-    if call.distinct:
-        arguments[0] = exp.Distinct(expressions=[value.sql])
-        order = order or [exp.Ordered(this=value.sql, nulls_first=False)]
-    aggregate: b.Tree = exp.Anonymous(this="listagg", expressions=arguments)
-    if order:
-        aggregate = exp.WithinGroup(this=aggregate, expression=exp.Order(expressions=order))
-    return call.result(call.decorated(aggregate))
+def _collected(call: Aggregation, element: b.Tree, condition: b.Tree | None = None) -> b.Tree:
+    """Return the array of a call's elements in its order.
 
-
-def _array_agg(call: Aggregation) -> Value:
-    """Map ``array_agg``: Spark's skips NULL, so the elements are collected inside structs."""
-    value = call.args[0]
-    if call.distinct and value.type_oid in (oids.BPCHAR, oids.NUMERIC, oids.INTERVAL):
-        raise call.refuse(f"of DISTINCT {oids.type_name(value.type_oid)}")
-    element = as_text(value) if value.type_oid == oids.NUMERIC else value.sql
+    Spark's own aggregates skip NULL, so the elements are collected inside structs; and its LISTAGG with
+    ORDER BY cannot be planned beside an aggregate of DISTINCT values, so the array is sorted afterwards.
+    """
     order = list(call.order_by)
     if call.distinct and not order:
-        order = [exp.Ordered(this=ordering_key(value), nulls_first=False)]
+        order = [exp.Ordered(this=ordering_key(call.args[0]), nulls_first=False)]
     keys = {f"k{index}": ordered.this for index, ordered in enumerate(order)}
-    collected = call.spark("collect_list", b.struct(**keys, element=element), distinct=False)
+    entry = b.struct(**keys, element=element)
+    if condition is not None:
+        entry = b.case((condition, entry))
+    collected = call.spark("collect_list", entry, distinct=False)
     if call.distinct:
         collected = b.call("array_distinct", collected)
     if order:
-        comparator = b.lambda_function(_comparator(order), "l", "r")
-        collected = b.call("array_sort", collected, comparator)
-    elements = b.fresh_variable(
+        collected = b.call("array_sort", collected, b.lambda_function(_comparator(order), "l", "r"))
+    return b.fresh_variable(
         lambda name: b.call(
             "transform", collected, b.lambda_function(b.field(b.variable(name), "element"), name)
         )
     )
+
+
+def _string_agg(call: Aggregation) -> Value:
+    value, delimiter = call.args
+    separator = known_text(delimiter)
+    if separator is None and not is_null_constant(delimiter):
+        raise call.refuse("with a delimiter that is not a constant")
+    texts = _collected(call, value.sql, b.is_not_null(value.sql))
+
+    def joined(found: b.Tree) -> b.Tree:
+        return b.case((_not_empty(found), b.call("array_join", found, b.string(separator or ""))))
+
+    return call.result(b.let([texts], joined))
+
+
+def _array_agg(call: Aggregation) -> Value:
+    value = call.args[0]
+    if call.distinct and value.type_oid in (oids.BPCHAR, oids.NUMERIC, oids.INTERVAL):
+        raise call.refuse(f"of DISTINCT {oids.type_name(value.type_oid)}")
+    element = as_text(value) if value.type_oid == oids.NUMERIC else value.sql
+    elements = _collected(call, element)
     return call.result(b.let([elements], lambda found: b.case((_not_empty(found), found))))
 
 

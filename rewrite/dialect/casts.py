@@ -17,6 +17,7 @@ from rewrite.dialect.integers import SPARK_TYPES
 from rewrite.dialect.literals import literal
 from rewrite.dialect.numeric_functions import from_integer
 from rewrite.dialect.numerics import as_fixed, as_text, is_fixed, shape_of
+from rewrite.dialect.text_io import read_char
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.values import Constant, DecimalShape, Value
 
@@ -274,6 +275,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "bool_int4": _boolean_to_integer,
     "int4_bool": _integer_to_boolean,
     "booltext": _boolean_to_text,
+    "text_char": lambda call: read_char(call.args[0]),
     "text_name": _text_to_name,
     "bpchar_name": _text_to_name,
     "name_text": _same,

@@ -12,15 +12,16 @@ from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.floats import is_infinite, is_nan
 from rewrite.dialect.literals import DAY
 from rewrite.dialect.time_zones import instant, is_utc, local_time
+from rewrite.dialect.type_mapping import INTERVAL_TYPE
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
-_NULL: Final = b.null_of("STRUCT<months: INT, days: INT, microseconds: BIGINT>")
+_NULL: Final = b.null_of(INTERVAL_TYPE)
 
 
 def interval(months: b.Tree, days: b.Tree, microseconds: b.Tree) -> b.Tree:
-    """Return the struct of an interval."""
-    return b.struct(months=months, days=days, microseconds=microseconds)
+    """Return the struct of an interval; the cast lets its fields be NULL, as stored ones may."""
+    return b.cast(b.struct(months=months, days=days, microseconds=microseconds), INTERVAL_TYPE)
 
 
 def of_microseconds(difference: b.Tree) -> b.Tree:
@@ -174,7 +175,7 @@ def _shift(sign: int) -> Handler:
 
 def _shift_time(sign: int) -> Handler:
     def handle(call: Call) -> Value:
-        time, span = call.trees
+        time, span = call.trees if call.args[0].type_oid == oids.TIME else call.trees[::-1]
         micros = b.field(span, "microseconds")
         moved = b.infix(exp.Add if sign > 0 else exp.Sub, time, b.infix(exp.Mod, micros, b.bigint(DAY)))
         return call.result(b.call("pmod", moved, b.bigint(DAY)))
@@ -226,6 +227,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "interval_pl_timestamptz(interval,timestamptz)": _shift(1),
     "interval_pl_date(interval,date)": _shift(1),
     "time_pl_interval": _shift_time(1),
+    "interval_pl_time(interval,time)": _shift_time(1),
     "time_mi_interval": _shift_time(-1),
     "time_mi_time": _time_difference,
     "time_interval": _from_time,

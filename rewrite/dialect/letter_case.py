@@ -6,24 +6,24 @@ from sqlglot import exp
 
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
+from rewrite.dialect.letter_case_exceptions import LOWER_FROM, LOWER_TO, UPPER_FROM, UPPER_TO
 from rewrite.errors import UnsupportedError
 
 _ASCII_UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ASCII_LOWER: Final = _ASCII_UPPER.lower()
 
-# Characters whose mapping differs from the one Spark applies to them alone; see the test that compares all.
-UPPER_EXCEPTIONS: Final[tuple[str, str]] = ("", "")
-LOWER_EXCEPTIONS: Final[tuple[str, str]] = ("", "")
+_UPPER_EXCEPTIONS: Final = (UPPER_FROM, UPPER_TO)
+_LOWER_EXCEPTIONS: Final = (LOWER_FROM, LOWER_TO)
 
 
 def lowered(text: b.Tree, collation: int) -> b.Tree:
     """Return ``lower(text)``."""
-    return _folded("lower", text, collation, LOWER_EXCEPTIONS, (_ASCII_UPPER, _ASCII_LOWER))
+    return _folded("lower", text, collation, _LOWER_EXCEPTIONS, (_ASCII_UPPER, _ASCII_LOWER))
 
 
 def uppered(text: b.Tree, collation: int) -> b.Tree:
     """Return ``upper(text)``."""
-    return _folded("upper", text, collation, UPPER_EXCEPTIONS, (_ASCII_LOWER, _ASCII_UPPER))
+    return _folded("upper", text, collation, _UPPER_EXCEPTIONS, (_ASCII_LOWER, _ASCII_UPPER))
 
 
 def is_ascii(text: b.Tree) -> b.Tree:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.type_mapping import MAX_PRECISION, character_length, storage_type
+from rewrite.dialect.type_mapping import INTERVAL_TYPE, MAX_PRECISION, character_length, storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.values import Constant, DecimalShape, Value
 
@@ -131,9 +131,10 @@ def _refuse_infinite(micros: int) -> None:
 
 def interval_literal(months: int, days: int, microseconds: int) -> b.Tree:
     """Return the struct that holds an interval."""
-    return b.struct(
+    fields = b.struct(
         months=b.integer(months), days=b.integer(days), microseconds=b.bigint(microseconds)
     )
+    return b.cast(fields, INTERVAL_TYPE)
 
 
 def _interval(value: object) -> b.Tree:

@@ -74,6 +74,8 @@ def _right(call: Call) -> Value:
         start = _int(b.infix(exp.Sub, b.bigint(1), count))
         return b.case(
             (b.infix(exp.GTE, count, b.integer(0)), b.call("right", text, count)),
+            # -(-2**31) overflows in C, and nothing is cut off.
+            (b.infix(exp.EQ, count, b.integer(-(2**31))), text),
             otherwise=b.call("substring", text, start),
         )
 
@@ -157,9 +159,12 @@ def _chr(call: Call) -> Value:
         units = b.call("unhex", b.call("lpad", b.call("hex", code), b.integer(8), b.string("0")))
         limit = "54000"
         surrogate = exp.Between(this=code, low=b.integer(0xD800), high=b.integer(0xDFFF))
+        # Decoding swallows a byte order mark.
+        mark = b.cast(b.call("unhex", b.string("EFBBBF")), "STRING")
         return b.checked(
             b.call("decode", units, b.string("UTF-32")),
-            (b.infix(exp.LT, code, b.integer(0)), b.raise_error(limit, "character number must be positive")),
+            (b.infix(exp.EQ, code, b.integer(0xFEFF)), mark),
+            (b.infix(exp.LT, code, b.integer(0)), b.raise_error("22023", "character number must be positive")),
             (b.infix(exp.EQ, code, b.integer(0)), b.raise_error(limit, "null character not permitted")),
             (
                 b.infix(exp.GT, code, b.integer(0x10FFFF)),

@@ -209,6 +209,11 @@ def _stripped(text: b.Tree) -> b.Tree:
 _INTEGER_INPUT: Final = {oids.INT2: ("SMALLINT", 2**15), oids.INT4: ("INT", 2**31), oids.INT8: ("BIGINT", 2**63)}
 
 
+_OTHER_INTEGER: Final = (
+    rf"(?i)^{_SPACE}[+-]?(0x_?[0-9a-f][0-9a-f_]*|0o_?[0-7][0-7_]*|0b_?[01][01_]*|[0-9]+(_[0-9]+)+){_SPACE}\z"
+)
+
+
 def _to_integer(value: Value, type_oid: int) -> Value:
     spark_type, limit = _INTEGER_INPUT[type_oid]
 
@@ -231,7 +236,8 @@ def _to_integer(value: Value, type_oid: int) -> Value:
                 ),
             ),
             # PostgreSQL also reads 0x1f, 0o17, 0b1, and underscores between digits.
-            (_matches(text, rf"^{_SPACE}[+-]?[0-9][0-9_xXoObBa-fA-F]*{_SPACE}\z"), _unsupported_form(type_oid)),
+            (_matches(text, _OTHER_INTEGER), _unsupported_form(type_oid)),
+            (_matches(text, rf"^{_SPACE}[+-]?[0-9]+{_SPACE}\z"), out_of_range),
             (b.is_not_null(text), _invalid(type_oid, text)),
             otherwise=b.null_of(spark_type),
         )
@@ -340,7 +346,8 @@ def _to_uuid(value: Value) -> Value:
     return Value(b.let([value.sql], body), oids.UUID)
 
 
-def _to_char(value: Value) -> Value:
+def read_char(value: Value) -> Value:
+    """Return the first byte of a text, as ``"char"``."""
     # charin() keeps the first byte; "\ooo" is an octal escape.
     def body(text: b.Tree) -> b.Tree:
         first = b.call("left", text, b.integer(1))
@@ -360,7 +367,7 @@ _INPUT: Final[dict[int, Callable[[Value], Value]]] = {
     oids.DATE: _to_date,
     oids.TIMESTAMP: _to_timestamp,
     oids.UUID: _to_uuid,
-    oids.CHAR: _to_char,
+    oids.CHAR: read_char,
 }
 
 

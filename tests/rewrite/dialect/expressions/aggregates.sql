@@ -1,0 +1,44 @@
+# Aggregate functions over all rows, none, and groups.
+select count(*), count(i4), count(s), count(b), count(nn), count(1) from edge
+select count(*), count(i4), sum(i4), avg(i4), min(s), max(n), sum(n), sum(f8), bool_and(b), string_agg(s, ','), array_agg(i4), sum(nn), avg(nn), avg(n), sum(i8), min(c) from edge where false
+select sum(i2), sum(i4), sum(i8), sum(n), sum(n5), sum(nn), sum(big) from edge
+select sum(i2), sum(i4), sum(n), sum(nn) from edge where id = 6
+select avg(i2), avg(i4), avg(i8), avg(n), avg(n5), avg(nn) from edge
+select avg(i4), avg(n), avg(n5), avg(nn), avg(i8) from edge where id in (1, 7, 8)
+select avg(n), avg(i4) from edge where id = 2
+select sum(f8), avg(f8), sum(f4), avg(f4) from edge where id in (1, 2, 3, 7, 8)
+select sum(f8), avg(f8), sum(f4), avg(f4), min(f8), max(f8), min(f4), max(f4) from edge
+select sum(f8), avg(f8) from edge where id in (1, 4)
+select min(i2), max(i2), min(i4), max(i4), min(i8), max(i8), min(n), max(n), min(nn), max(nn), min(big), max(big) from edge
+select min(s), max(s), min(v), max(v), min(c), max(c), min(nam::text), min(by), max(by), min(o), max(o) from edge
+select min(d), max(d), min(ts), max(ts), min(tz), max(tz), min(ti), max(ti), min(iv), max(iv) from edge
+select bool_and(b), bool_or(b), every(b), bool_and(i4 > -5), bool_or(i4 is null) from edge
+select bit_and(i4), bit_or(i4), bit_xor(i4), bit_and(i2), bit_or(i2), bit_xor(i2), bit_and(i8), bit_or(i8), bit_xor(i8) from edge
+select any_value(i4), any_value(s), any_value(n), any_value(nn) from edge where id in (6, 7)
+select count(distinct i4), count(distinct b), count(distinct c), count(distinct nn), count(distinct f8), count(distinct iv), sum(distinct i2), avg(distinct i4), sum(distinct n), min(distinct i4), count(distinct s) from edge
+select count(*) filter (where i4 > 0), sum(n) filter (where b), avg(n) filter (where i4 > 0), min(s) filter (where false), count(distinct b) filter (where i4 > 0), string_agg(t, '|' order by id) filter (where i4 > 0), array_agg(i4 order by id) filter (where b), sum(nn) filter (where id < 4), sum(f8) filter (where id = 1) from edge
+select string_agg(s, ',' order by id), string_agg(s, ',' order by s), string_agg(s, '' order by id desc), string_agg(t, ', ' order by i4 nulls first, id), string_agg(s, null order by id), string_agg(c, ',' order by c desc, id), string_agg(i4::text, '+' order by i4 desc) from edge
+select string_agg(distinct b::text, ','), string_agg(distinct left(s, 1), ',' order by left(s, 1) desc) from edge
+select array_agg(i4 order by id), array_agg(s order by id desc), array_agg(n order by n, id), array_agg(nn order by id), array_agg(d order by d nulls first, id), array_agg(c order by c, id desc), array_agg(distinct i2), array_agg(distinct b order by b desc), array_agg(i4 order by b, i4 desc), array_agg(u order by f8 desc nulls last, id) from edge
+select b, count(*), sum(i4), avg(n), min(s), max(c), sum(nn), avg(nn) from edge group by b
+select i4 > 0, sum(n / 3), avg(n / 3), min(n / 3), max(nn / 7) from edge where abs(n) < 1000 group by 1
+select b, sum(n) / count(*), round(avg(n), 2), avg(n)::numeric(20,1), avg(i4) * 2, avg(n) + avg(i4), avg(n) > 1, 100 * sum(n) / nullif(sum(n5), 0) from edge group by b
+select avg(n) / avg(n5), avg(i4) / avg(i2), sum(n) / sum(nn), (avg(n) - avg(nn)) * 3, avg(n)::float8, avg(n)::int, avg(n)::text from edge where id in (1, 7, 8)
+select case when avg(i4) > 5 then avg(n) else 0 end, coalesce(avg(i4), 0), greatest(avg(n), avg(n5)), avg(i4) is null, nullif(avg(n), 0) from edge where id in (1, 7)
+select sum(i8), avg(i8) from edge where i8 > 1000000
+! 22003 select sum(f8 * '1e308') from edge where id in (1, 8, 7) having sum(f8 * '1e308') = 1 or sum(abs(f8) * '7e307') > 0
+! 22012 select avg(n) / sum(i4 - i4) from edge
+? select stddev(f8) from edge
+? select variance(n) from edge
+? select corr(f8, f8) from edge
+? select percentile_cont(0.5) within group (order by f8) from edge
+? select mode() within group (order by i4) from edge
+? select json_agg(i4) from edge
+? select string_agg(s, t) from edge
+? select sum(iv) from edge
+? select avg(iv) from edge
+? select max(arr) from edge
+? select array_agg(arr) from edge
+? select sum(distinct nn) from edge
+? select regr_slope(f8, f8) from edge
+? select xmlagg(null) from edge

@@ -1,0 +1,58 @@
+# Dates, times, timestamps, intervals; the session's time zone is UTC.
+d + 1, d - 1, 1 + d, d + i2, d - i2, d - '2000-01-01'::date, d - d, '2000-01-01'::date - d
+d + 0, d + 365000, d - 700000 ;; id <> 8
+d + iv, iv + d, d - iv, d + '1 month'::interval, '2024-01-31'::date + '1 month'::interval, d + '1 mon 1 day 01:00'::interval, d - '1 year'::interval
+d + ti, ti + d
+ts + iv, ts - iv, iv + ts, ts + '1 month'::interval, ts - '1 month'::interval, ts + '13 months -5 days 10:00:00.5'::interval, ts + '00:00:00.000001'::interval, ts + '0'::interval
+'2024-03-31 10:00'::timestamp - '1 month'::interval, '2024-01-31 10:00'::timestamp + '1 month 1 day'::interval, '2023-02-28'::timestamp + '1 year'::interval, '2024-02-29'::timestamp + '1 year'::interval, '2024-02-29'::timestamp - '4 years'::interval
+tz + iv, tz - iv, iv + tz, tz + '1 month'::interval, tz + '1 day'::interval, tz - '90 minutes'::interval
+ts - '2000-01-01'::timestamp, '2000-01-01'::timestamp - ts, ts - ts, tz - '2000-01-01'::timestamptz, ts - d
+ti + iv, ti - iv, iv + ti, ti + '23:59:59'::interval, ti - '12:00'::time, ti - ti
+iv + iv, iv - '1 day'::interval, -iv, iv + '1 mon'::interval, iv * 2, 2 * iv, iv * -3, iv * 0, i2 * '1 day'::interval, '1 hour'::interval * i2
+iv = '1 day', iv <> '1 day', iv < '1 mon', iv <= '30 days', iv > '0', iv >= '1 year', iv = '30 days', '1 mon'::interval = '30 days'::interval, '24:00'::interval = '1 day'::interval, iv is distinct from '26:00'
+d = '2024-02-29', d <> '2024-02-29', d < '2000-12-31', d <= '2000-12-31', d > '1970-01-01', d >= '1970-01-01', d in ('2024-02-29', '1970-01-01'), d between '1970-01-01' and '2024-12-31'
+ts = '1970-01-01', ts <> '1970-01-01', ts < '2000-12-31 23:59:59.999999', ts <= '2000-12-31 23:59:59.999999', ts > '1970-01-01', ts >= '1970-01-01'
+tz = '2038-01-19 03:14:07+00', tz <> '2038-01-19 03:14:07+00', tz < '2024-03-31', tz <= '2024-03-31 01:30+00', tz > '2000-01-01', tz >= '1900-01-01 00:00:00+00'
+ti = '12:00', ti <> '12:00', ti < '12:00', ti <= '12:00', ti > '12:00', ti >= '12:00'
+d = ts, d <> ts, d < ts, d <= ts, d > ts, d >= ts, ts = d, ts <> d, ts < d, ts <= d, ts > d, ts >= d
+d = tz, d <> tz, d < tz, d <= tz, d > tz, d >= tz, tz = d, tz <> d, tz < d, tz <= d, tz > d, tz >= d
+ts = tz, ts <> tz, ts < tz, ts <= tz, ts > tz, ts >= tz, tz = ts, tz <> ts, tz < ts, tz <= ts, tz > ts, tz >= ts
+extract(year from d), extract(month from d), extract(day from d), extract(quarter from d), extract(week from d), extract(dow from d), extract(isodow from d), extract(doy from d), extract(isoyear from d), extract(decade from d), extract(century from d), extract(millennium from d), extract(epoch from d)
+extract(year from ts), extract(month from ts), extract(day from ts), extract(hour from ts), extract(minute from ts), extract(second from ts), extract(milliseconds from ts), extract(microseconds from ts), extract(epoch from ts), extract(week from ts), extract(dow from ts), extract(doy from ts), extract(isoyear from ts), extract(quarter from ts), extract(century from ts), extract(decade from ts), extract(millennium from ts), extract(isodow from ts)
+extract(year from tz), extract(hour from tz), extract(second from tz), extract(epoch from tz), extract(day from tz), extract(minute from tz)
+extract(hour from ti), extract(minute from ti), extract(second from ti), extract(milliseconds from ti), extract(microseconds from ti), extract(epoch from ti)
+extract(year from iv), extract(month from iv), extract(day from iv), extract(hour from iv), extract(minute from iv), extract(second from iv), extract(epoch from iv), extract(milliseconds from iv), extract(microseconds from iv), extract(decade from iv), extract(century from iv), extract(millennium from iv)
+extract(second from ts) * 2, extract(year from d) + 1, extract(epoch from tz) / 60
+date_part('year', d), date_part('epoch', d), date_part('second', ts), date_part('epoch', ts), date_part('milliseconds', ts), date_part('microseconds', ts), date_part('hour', tz), date_part('epoch', tz), date_part('second', ti), date_part('epoch', iv), date_part('month', iv), date_part('day', ts), date_part('SECONDS', ts), date_part('mon', d)
+date_trunc('day', ts), date_trunc('hour', ts), date_trunc('minute', ts), date_trunc('second', ts), date_trunc('milliseconds', ts), date_trunc('microseconds', ts), date_trunc('week', ts), date_trunc('month', ts), date_trunc('quarter', ts), date_trunc('year', ts), date_trunc('decade', ts), date_trunc('century', ts), date_trunc('millennium', ts) ;; id <> 8
+date_trunc('day', tz), date_trunc('hour', tz), date_trunc('week', tz), date_trunc('month', tz), date_trunc('year', tz), date_trunc('month', d), date_trunc('second', tz), date_trunc('day', tz, 'UTC') ;; id <> 8
+date_trunc('day', ts), date_trunc('month', ts), date_trunc('century', ts), date_trunc('hour', ts), date_trunc('decade', ts + '10 years'::interval)
+make_date(2024, 2, 29), make_date(i2, 1, 1) ;; i2 > 0 and i2 < 10000
+make_date(extract(year from d)::int, extract(month from d)::int, 1)
+isfinite(d), isfinite(ts), isfinite(tz), isfinite(iv)
+ts at time zone 'UTC', tz at time zone 'UTC', ts at time zone 'America/New_York', tz at time zone 'America/New_York', tz at time zone 'Asia/Kolkata', ts at time zone 'Europe/Berlin'
+'2024-11-03 01:30'::timestamp at time zone 'America/New_York', '2024-03-10 02:30'::timestamp at time zone 'America/New_York', '2024-10-27 02:30'::timestamp at time zone 'Europe/Berlin', '2024-04-07 01:45'::timestamp at time zone 'Australia/Lord_Howe', '2011-12-30 12:00'::timestamp at time zone 'Pacific/Apia'
+tz at local, ts at local
+coalesce(d, current_date) is null, coalesce(ts, localtimestamp) is null, coalesce(tz, now()) is null, coalesce(tz, transaction_timestamp(), current_timestamp(2)) is null, coalesce(ti, localtime) is null, d > current_date - 100000
+d::timestamp + ti::interval, (ts::date - d) * 2, extract(day from ts - '2000-01-01'::timestamp)
+'0001-01-01'::date, '9999-12-31'::date, '2024-02-29 13:14:15.123456'::timestamp, '1900-01-01 00:00:00+00'::timestamptz, '12:34:56.789'::time, '1 year 2 mons -3 days 04:05:06.7'::interval, '0044-03-15 BC'::date, '10000-01-01'::date, '10000-01-01'::timestamp
+! 22008 d + 2147483647
+! 22008 d - 2147483647
+! 22008 make_date(2023, 2, 29) + i4
+! 22008 make_date(2024, i2, 1)
+! 22008 make_date(0, 1, 1) + i2
+? age(ts)
+? age(ts, ts)
+? iv / 2
+? justify_days(iv)
+? extract(julian from d)
+? extract(timezone from tz)
+? to_date(s, 'YYYY-MM-DD')
+? date_bin('1 day', ts, ts)
+? iv::interval(0)
+? 'infinity'::date + i4
+? d < 'infinity'::date
+? statement_timestamp()
+? tz at time zone s
+? tz at time zone 'EST5EDT'
+? date_trunc(s, ts)
