@@ -44,7 +44,7 @@ SELECT count(*) FROM depts;
 \echo -- variables, generated statements, descriptions, parameters
 SELECT max(deptno) AS top FROM depts \gset
 \echo :top
-SELECT format('SELECT %s AS n', deptno) FROM depts ORDER BY deptno \gexec
+SELECT 'SELECT ' || deptno || ' AS n' FROM depts ORDER BY deptno \gexec
 SELECT deptno, budget FROM depts \gdesc
 SELECT department_name FROM depts WHERE deptno = $1 \bind 20 \g
 \echo -- COPY in both directions

@@ -168,6 +168,7 @@ def test_row_factories_use_the_column_names(connection):
     assert row == {"id": 1, "Mixed Case": "x", "?column?": 2}
 
 
+@pytest.mark.xfail(reason="DECLARE CURSOR over journaled tables is refused so far", strict=True)
 def test_server_side_cursor(connection):
     connection.execute("CREATE TABLE t AS SELECT g AS id FROM generate_series(1, 100) g")
     with connection.transaction(), connection.cursor(name="c") as cursor:
