@@ -36,7 +36,7 @@ pytestmark = pytest.mark.catalog
         "ALTER SYSTEM SET work_mem = '1MB'",
         "LOAD 'auto_explain'",
         "COPY (SELECT 1) TO PROGRAM 'id'",
-        "COPY (SELECT 1) TO '/tmp/catalog-boundary-test'",
+        "COPY (SELECT 1) TO '/etc/written-by-a-client'",
         "SELECT pg_read_file('PG_VERSION')",
         "SELECT pg_ls_dir('.')",
         "SELECT lo_import('/etc/passwd')",
