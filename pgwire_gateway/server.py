@@ -35,6 +35,7 @@ from pgwire_gateway.spark.engine import SparkEngine, SparkSettings
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.relations import Relations
+from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.wire_types.tails import TailCache
 
 logger = logging.getLogger("pgwire_gateway")
@@ -221,6 +222,7 @@ class Gateway:
             relations,
             Executor(relations),
             compactor,
+            Warehouse(str(data_dir / "warehouse")),
             TailCache(),
             self._flusher,
             None if config.catalog else str(time_zone_directory()),

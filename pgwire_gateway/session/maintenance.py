@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from catalog import names, upkeep
-from catalog.model import TableSnapshot
+from catalog import vacuum as catalog_vacuum
+from catalog.model import SegmentKind, TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
 from pgwire_gateway.session.journal_writes import JournalWriter
@@ -12,6 +13,12 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.compactor import Compaction
 from pgwire_gateway.spark.statements import RunningStatement
+
+RETIRED_GRACE_S = 3600.0
+"""How long files stay after VACUUM replaced them: statements that began before may read them."""
+
+ORPHAN_AGE_S = 24 * 3600.0
+"""Age at which files of writes that never committed are taken for abandoned."""
 
 
 def vacuum(
@@ -37,6 +44,24 @@ def vacuum(
         session.transaction.begin_implicit()
         compact(session, relid, running)
         session.transaction.end_implicit()
+    remove_files(session)
+
+
+def remove_files(session: ClientSession) -> None:
+    """Remove data files no statement can be reading any more, of the session's database."""
+    services = session.services
+    administrator = services.catalog.admin(session.database)
+    try:
+        retired = catalog_vacuum.retired_segments(administrator, RETIRED_GRACE_S)
+        dropped = catalog_vacuum.dropped_locations(administrator, RETIRED_GRACE_S)
+        known = catalog_vacuum.known_paths(administrator)
+        orphans = services.warehouse.abandoned(known, ORPHAN_AGE_S)
+        for path in (*retired.values(), *dropped, *orphans):
+            services.warehouse.remove(path)
+        catalog_vacuum.forget_segments(administrator, list(retired))
+        catalog_vacuum.forget_locations(administrator, dropped)
+    finally:
+        administrator.close()
 
 
 def compact(session: ClientSession, relid: int, running: RunningStatement) -> None:
@@ -46,6 +71,8 @@ def compact(session: ClientSession, relid: int, running: RunningStatement) -> No
     """
     observation = _observe_locked(session, relid)
     snapshot = observation.result.snapshots[relid]
+    if not snapshot.of_kind(SegmentKind.DELTA) and not snapshot.tail_rows:
+        return
     compaction = session.services.compactor.compact(snapshot, observation.tails[relid], running)
     _replace(session, snapshot, compaction)
 

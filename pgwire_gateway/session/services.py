@@ -9,6 +9,7 @@ from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.relations import Relations
+from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.wire_types.tails import TailCache
 
 
@@ -22,6 +23,7 @@ class Services:
     relations: Relations
     executor: Executor
     compactor: Compactor
+    warehouse: Warehouse
     tails: TailCache
     flusher: Flusher
     time_zones: str | None = None

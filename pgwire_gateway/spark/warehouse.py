@@ -7,7 +7,9 @@ does not know: how large the rows are once decoded, which bounds the memory of t
 import json
 import os
 import shutil
+import time
 import uuid
+from collections.abc import Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +87,25 @@ class Warehouse:
     def absolute(self, path: str) -> Path:
         """Return where a path relative to the warehouse is."""
         return self._root / path
+
+    def remove(self, path: str) -> None:
+        """Remove a segment, or the directory of a table; harmless when it is gone already."""
+        shutil.rmtree(self._root / path, ignore_errors=True)
+
+    def abandoned(self, known: Set[str], age_s: float) -> list[str]:
+        """Return directories, older than that, of segments that were staged or moved but not kept.
+
+        Only tables with a known segment are looked at: others may belong to other databases.
+        """
+        latest = time.time() - age_s
+        found = []
+        for location in sorted({path.rpartition("/")[0] for path in known}):
+            table = self._root / location
+            for directory in (*table.glob("*-*"), *(table / STAGING).glob("*")):
+                path = str(directory.relative_to(self._root))
+                if path not in known and directory.stat().st_mtime < latest:
+                    found.append(path)
+        return found
 
     def files(self, directory: Path) -> list[Path]:
         """Return the data files of a directory in the order of their names."""
