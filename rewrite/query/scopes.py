@@ -126,7 +126,7 @@ class QueryScope:
             value = self.column(varno, attno, levelsup)
             if self._outer is None:
                 self._outer = select([])
-                self._outer_alias = self.compilation.name("o")
+                self._outer_alias = self.compilation.name("y")
                 if self._rows is not None:
                     _join_first(self._rows, aliased(self._outer, self._outer_alias))
             names = part_names(value, self.compilation.name("x"))

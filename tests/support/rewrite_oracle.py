@@ -30,6 +30,8 @@ from rewrite.results import OutputColumn, RowChange, Source, SourcePart, SparkQu
 from rewrite.tree import Node
 
 UTC = dt.UTC
+# Loses track of columns when a projection over a union holds a subquery.
+BROKEN_RULE = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - storage timestamps are naive
 
 # How a column is fetched so that its storage representation follows by a plain conversion.
@@ -64,6 +66,7 @@ def make_spark() -> SparkSession:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.memory": "1g",
+        "spark.sql.optimizer.excludedRules": BROKEN_RULE,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.pyspark.plotting.max_rows": "10",
     }
