@@ -227,7 +227,13 @@ class Gateway:
             self._flusher,
             None if config.catalog else str(time_zone_directory()),
         )
-        self._listener = GatewayServer(config, ServerState(services))
+        try:
+            self._listener = GatewayServer(config, ServerState(services))
+        except OSError as error:
+            raise ConfigError(
+                f"could not listen on {config.host} port {config.port}: {error.strerror or error}",
+                hint="Choose another port with --port; 0 lets the system choose one.",
+            ) from error
         self._thread = threading.Thread(
             target=self._listener.serve_forever,
             kwargs={"poll_interval": HANG_UP_POLL_S},

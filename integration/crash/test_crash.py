@@ -22,6 +22,9 @@ WRITERS = 3
 
 SEED = 20241121
 
+PATIENCE_S = 90.0
+"""How long a round waits for its transfers."""
+
 SCHEMA = """
 CREATE TABLE accounts (id integer PRIMARY KEY, balance integer NOT NULL CHECK (balance >= 0));
 CREATE TABLE transfers (writer integer, number integer, n integer, PRIMARY KEY (writer, number));
@@ -114,6 +117,24 @@ def check(address: Address, writers: list[Writer]) -> None:
     assert set(loads) == expected_loads
 
 
+def wait_for_progress(writers: list[Writer], transfers: int) -> None:
+    """Wait until so many more transfers, and a load at least, have been acknowledged."""
+    before = progress(writers)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and not any(writer.failure for writer in writers):
+        now = progress(writers)
+        if now[0] >= before[0] + transfers and now[1] > 0:
+            break
+        time.sleep(0.01)
+
+
+def progress(writers: list[Writer]) -> tuple[int, int]:
+    return (
+        sum(len(writer.acknowledged) for writer in writers),
+        sum(len(writer.loads) for writer in writers),
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_acknowledged_commits_survive_and_nothing_else(tmp_path: Path) -> None:
@@ -128,16 +149,18 @@ def test_acknowledged_commits_survive_and_nothing_else(tmp_path: Path) -> None:
             for writer, thread in zip(writers, threads, strict=True):
                 writer.address = process.address
                 thread.start()
+            wait_for_progress(writers, moments.randint(2, 12))
             if round_number == 1:
                 process.address.execute("VACUUM accounts", "VACUUM transfers")
-            time.sleep(moments.uniform(3.0, 8.0))
+            time.sleep(moments.uniform(0.0, 0.5))
             process.kill()
             for thread in threads:
                 thread.join(30.0)
             process.start()
             check(process.address, writers)
-        assert sum(len(writer.acknowledged) for writer in writers) > ROUNDS * WRITERS
-        assert sum(len(writer.loads) for writer in writers) > 0
+        transfers, loads = progress(writers)
+        assert transfers >= 2 * ROUNDS
+        assert loads > 0
         process.terminate()
     finally:
         process.kill_if_running()
