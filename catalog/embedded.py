@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
-import io
 import logging
 import os
 import pwd
@@ -21,7 +20,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from catalog import sqlstate
 from catalog.errors import CatalogUnavailableError, GatewayError
@@ -74,7 +73,7 @@ class EmbeddedServer:
         self._data = self._root / "catalog"
         self._log = self._root / "catalog.log"
         self._account = _Account()
-        self._lock: io.TextIOWrapper | None = None
+        self._lock: IO[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket_dir: Path | None = None
 
@@ -109,7 +108,7 @@ class EmbeddedServer:
         if self.is_running():
             return
         self._root.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
+        self._lock = self._lock or lock_directory(self._root)
         self._account = _server_account()
         _let_through(_bin_dir(), self._account)
         _let_through(self._data, self._account)
@@ -140,26 +139,6 @@ class EmbeddedServer:
             self._lock = None
 
     # ----------------------------------------------------------------------------------------------
-
-    def _take_lock(self) -> None:
-        if self._lock is not None:
-            return
-        lock = (self._root / "gateway.lock").open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            lock.close()
-            raise GatewayError(
-                f'data directory "{self._root}" is in use by another gateway (process {owner})',
-                sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
-            ) from None
-        lock.seek(0)
-        lock.truncate()
-        lock.write(str(os.getpid()))
-        lock.flush()
-        self._lock = lock
 
     def _create(self) -> None:
         """Run initdb beside the final place: a half-made directory is never taken for a server."""
@@ -293,6 +272,30 @@ class EmbeddedServer:
             raise CatalogUnavailableError(
                 f"{program} failed", detail=completed.stdout.decode("utf-8", "replace")[-2000:]
             )
+
+
+def lock_directory(directory: Path) -> IO[str]:
+    """Keep a data directory for this process until the returned file is closed.
+
+    Raises:
+        GatewayError: 55000 when another gateway has it.
+    """
+    lock = (directory / "gateway.lock").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise GatewayError(
+            f'data directory "{directory}" is in use by another gateway (process {owner})',
+            sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+        ) from None
+    lock.seek(0)
+    lock.truncate()
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
 
 
 def program(name: str) -> Path:

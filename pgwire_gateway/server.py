@@ -13,13 +13,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import IO
 
 from buenavista.core import Connection as BuenaVistaConnection
 from buenavista.postgres import BuenaVistaServer
 
 from catalog import sqlstate as codes
 from catalog.api import Catalog, CatalogConfig
-from catalog.embedded import time_zone_directory
+from catalog.embedded import lock_directory, time_zone_directory
 from pgwire_gateway import startup
 from pgwire_gateway.cancel import CancelRegistry
 from pgwire_gateway.channel import ClientConnection
@@ -156,6 +157,7 @@ class Gateway:
     def __init__(self, config: Config) -> None:
         _require_safe_address(config)
         self.config = config
+        self._lock: IO[str] | None = None
         self._catalog: Catalog | None = None
         self._engine: SparkEngine | None = None
         self._flusher: Flusher | None = None
@@ -196,11 +198,16 @@ class Gateway:
         catalog, self._catalog = self._catalog, None
         if catalog is not None:
             catalog.close()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
 
     def _start(self) -> None:
         config = self.config
         data_dir = config.data_dir.absolute()
         data_dir.mkdir(parents=True, exist_ok=True)
+        if config.catalog:
+            self._lock = lock_directory(data_dir)
         self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog))
         self._engine = SparkEngine(
             SparkSettings(

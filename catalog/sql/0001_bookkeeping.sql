@@ -219,7 +219,7 @@ BEGIN
     END LOOP;
     CASE base
         WHEN 'bool'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'oid'::regtype,
-             'float4'::regtype, 'float8'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype THEN
+             'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype THEN
             RETURN CASE WHEN base = type_oid THEN reference
                         ELSE format('%s::%s', reference, format_type(base, -1)) END;
         WHEN 'bytea'::regtype THEN
@@ -244,7 +244,8 @@ BEGIN
                     'CASE WHEN %1$s IS NOT NULL THEN ARRAY(SELECT %2$s FROM unnest(%1$s) u(e))::text END',
                     reference, inner_expression);
             END IF;
-            RETURN format('%s::text', reference);
+            -- As the type's output function writes it: a cast may differ (inet), JSON loses the sign of -0.
+            RETURN format('CASE WHEN %1$s IS NOT NULL THEN concat(%1$s) END', reference);
     END CASE;
 END $$;
 

@@ -113,6 +113,21 @@ BEGIN
                 AND attname IN ('version_number', 'subsequent_version_number', 'row_identity') LOOP
         PERFORM refuse(format('a column named "%s" is', c.attname), 'The journal has a column of this name.');
     END LOOP;
+    -- Values whose text depends on the session, or on names only PostgreSQL knows.
+    FOR c IN SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS spelled
+               FROM pg_attribute a
+               JOIN pg_type declared ON declared.oid = a.atttypid
+               JOIN pg_type y ON y.oid = CASE WHEN declared.typcategory = 'A' AND declared.typelem <> 0
+                                              THEN declared.typelem ELSE declared.oid END
+               LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
+              WHERE a.attrelid = relid AND a.attnum > 0 AND NOT a.attisdropped
+                AND (y.typtype = 'c'
+                     OR y.typtype = 'd' AND plain_type(y.oid, -1) ~ '^(date|time|interval|bytea|reg)'
+                     OR y.typname ~ '^reg' AND y.typnamespace = 'pg_catalog'::regnamespace
+                     OR r.rngsubtype IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype)) LOOP
+        PERFORM refuse(format('column "%s" of type %s is', c.attname, c.spelled),
+                       'Use a base type that holds the same values.');
+    END LOOP;
     IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = relid AND attnum > 0 AND NOT attisdropped) THEN
         PERFORM refuse('a table without columns is');
     END IF;
@@ -134,17 +149,25 @@ BEGIN
     END LOOP;
 END $$;
 
--- Definition of a column of the tail. Infinite dates are refused: segments cannot hold them.
+-- Definition of a column of the tail. Refused is what segments cannot hold: infinite dates, NaN in a
+-- numeric of fixed scale, arrays of several dimensions or not counted from 1.
 CREATE FUNCTION pgwire.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
 DECLARE
     spelled text := plain_type(type_oid, typmod);
+    simple_array constant text :=
+        'coalesce(array_ndims(c%1$s), 1) = 1 AND coalesce(array_lower(c%1$s, 1), 1) = 1';
     finite text := CASE
         WHEN spelled ~ '^(date|timestamp.*|interval.*)\[\]$' THEN
-            format('(''infinity'' = ANY (c%1$s)) IS NOT TRUE AND (''-infinity'' = ANY (c%1$s)) IS NOT TRUE', attnum)
-        WHEN spelled ~ '^(date|timestamp|interval)' THEN format('isfinite(c%s)', attnum)
+            format('(''infinity'' = ANY (c%1$s)) IS NOT TRUE AND (''-infinity'' = ANY (c%1$s)) IS NOT TRUE AND '
+                   || simple_array, attnum)
+        WHEN spelled ~ '^numeric\(.*\[\]$' THEN
+            format('(''NaN'' = ANY (c%1$s)) IS NOT TRUE AND ' || simple_array, attnum)
+        WHEN spelled ~ '\[\]$' THEN format(simple_array, attnum)
+        WHEN spelled ~ '^numeric\(' THEN format('c%s <> ''NaN''', attnum)
+        WHEN spelled ~ '^(date$|timestamp|interval)' THEN format('isfinite(c%s)', attnum)
     END;
 BEGIN
     RETURN format('c%s %s', attnum, spelled)

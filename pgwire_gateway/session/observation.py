@@ -20,6 +20,8 @@ from rewrite.results import Source, SparkQuery
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+BYTEA_OID = 17
+
 _OWN_STATES = count(1)
 """Numbers for states no other statement may take for its own."""
 
@@ -239,7 +241,18 @@ class Observer:
             names[1] or "",
             names[2] or "",
             names[3],
+            self._session.settings.get("DateStyle", "ISO, MDY"),
+            self._session.settings.get("IntervalStyle", "postgres"),
+            self._bytea_output(plan),
         )
+
+    def _bytea_output(self, plan: Plan) -> str:
+        """Return bytea_output where a statement can depend on it; PostgreSQL does not report it."""
+        tree = plan.analysis.tree if plan.analysis else None
+        if not tree or f"type {BYTEA_OID} " not in tree:
+            return "hex"
+        ((value,),) = self._query("SELECT current_setting('bytea_output')")
+        return (value or b"hex").decode()
 
     def _rules(self, table: JournalTable) -> RowRules:
         """Return what new row versions of a table have to obey; asked once for each definition."""
