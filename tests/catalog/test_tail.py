@@ -201,7 +201,7 @@ def test_transfer_forms_do_not_depend_on_settings(client):
 )
 def test_types_whose_text_depends_on_the_session_are_refused(client, column):
     client.run("CREATE DOMAIN moment AS timestamptz")
-    with pytest.raises(GatewayError, match='column "r" of type .* is not supported') as caught:
+    with pytest.raises(GatewayError, match=r'column "r" of type .* is not supported') as caught:
         client.run(f"CREATE TABLE t (a int, {column})")
     assert caught.value.sqlstate == "0A000"
 
