@@ -9,6 +9,7 @@ from catalog.model import JournalTable
 from catalog.statements import RelationName
 
 _TEXT = 25
+_OID = 26
 
 _STATEMENT_TIMEOUT = "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)"
 
@@ -30,6 +31,17 @@ def relation_oid(session: CatalogSession, name: RelationName) -> int:
     )
     (row,) = result.rows
     return int(row[0] or b"0")
+
+
+def primary_key(session: CatalogSession, relid: int) -> str:
+    """Return the name of a table's primary key constraint."""
+    result = session.execute_parameters(
+        "SELECT conname FROM pg_constraint WHERE conrelid = $1 AND contype = 'p'",
+        [str(relid).encode()],
+        parameter_oids=[_OID],
+    )
+    (row,) = result.rows
+    return (row[0] or b"").decode()
 
 
 def load(

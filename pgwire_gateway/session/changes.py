@@ -38,12 +38,12 @@ def change(call: Invocation) -> StatementResult:
             _append(session, writer, compiled, rows, version)
         else:
             writer.write_changes(compiled, rows, batches, version)
-    tag = f"{'UPDATE' if updates else 'DELETE'} {rows.rows}"
+    verb = "UPDATE" if updates else "DELETE"
     if call.columns is None:
-        return StatementResult(None, NoRows(), lambda _: tag)
+        return StatementResult(None, NoRows(), lambda _: f"{verb} {rows.rows}")
     encoder = reads.encoder(session, compiled.returning, call.result_formats)
     columns = field_descriptions(call.columns, call.result_formats)
-    return StatementResult(columns, BatchRows(rows.returning, encoder), lambda _: tag)
+    return StatementResult(columns, BatchRows(rows.returning, encoder), lambda n: f"{verb} {n}")
 
 
 def _gather(rows: ChangedRows, batches: Batches, limit: int) -> bool:

@@ -29,7 +29,7 @@ from pgwire_gateway.messages.simple_query import Terminate
 from pgwire_gateway.session import reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
-from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
@@ -103,7 +103,7 @@ def _require_copy_message(kind: type[FrontendMessage]) -> None:
 
 def _copy_to(call: Invocation) -> StatementResult:
     session, details = call.session, call.statement.details
-    plan = router.plan(session.catalog, _copied_query(call.statement), (), "")
+    plan = _plan(session, call.statement)
     if plan.route is Route.CATALOG:
         return _pass_on(session, call.statement)
     if plan.route is not Route.READ:
@@ -112,18 +112,19 @@ def _copy_to(call: Invocation) -> StatementResult:
     for _ in session.catalog.copy_out(call.statement.text).chunks:
         pass
     reading = replace(call, plan=plan)
-    compiled, batches = reads.start(reading)
     columns = reading.columns or ()
+    options = _options(details["options"])
+    code = int(options.format == "binary")
+    session.send(CopyOutResponse(code, (code,) * len(columns)))
+    compiled, batches = reads.start(reading)
     encoder = CopyEncoder(
         reads.wire_columns(compiled.columns, [0] * len(columns)),
         [column.name for column in columns],
-        _options(details["options"]),
+        options,
         reads.encoding_settings(session, compiled.columns),
     )
     rows = 0
     with batches:
-        code = encoder.format_code
-        session.send(CopyOutResponse(code, (code,) * len(columns)))
         session.frontend.send_encoded(encoder.header())
         for batch in batches:
             rows += batch.num_rows
@@ -132,6 +133,23 @@ def _copy_to(call: Invocation) -> StatementResult:
     session.frontend.send_encoded(encoder.trailer())
     session.send(CopyDone())
     return StatementResult(None, NoRows(), lambda _: f"COPY {rows}")
+
+
+def _plan(session: ClientSession, statement: Statement) -> Plan:
+    """Plan the query whose rows a COPY TO writes; its errors are those of the COPY."""
+    query = statement.details["query"]
+    try:
+        return router.plan(session.catalog, _copied_query(statement), (), "")
+    except GatewayError as error:
+        if query is not None:
+            error.position = error.position and error.position + query.offset
+            raise
+        error.position = None
+        if error.sqlstate == codes.UNDEFINED_COLUMN:
+            relation = f' of relation "{statement.details["relation"][1]}"'
+            error.message = error.message.replace(" does not exist", f"{relation} does not exist")
+            error.hint = None
+        raise
 
 
 def _copied_query(statement: Statement) -> Statement:

@@ -38,7 +38,7 @@ def insert(call: Invocation) -> StatementResult:
     columns = field_descriptions(call.columns, call.result_formats)
     types = [column.type_oid for column in call.columns]
     returned = CatalogRows(rows, types, format_codes(call.result_formats, len(types)))
-    return StatementResult(columns, returned, lambda _: tag)
+    return StatementResult(columns, returned, lambda taken: f"INSERT 0 {taken}")
 
 
 def insert_query(call: Invocation) -> StatementResult:
@@ -66,9 +66,8 @@ def insert_query(call: Invocation) -> StatementResult:
         names.load(session.catalog, table, attnums, lines)
     receipt = session.catalog.capture(call.target, call.services.config.inline_rows)
     segment = writer.settle(receipt)
-    tag = f"INSERT 0 {receipt.count}"
     if call.columns is None:
-        return StatementResult(None, NoRows(), lambda _: tag)
+        return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {receipt.count}")
     written = observer.observe([call.target]).only_written(call.target, receipt.version, segment)
     returning = pipeline.compile_query(
         returning_query(call.query), observer.context(call.plan, written, bound)
@@ -78,4 +77,4 @@ def insert_query(call: Invocation) -> StatementResult:
         reads.encoder(session, returning.columns, call.result_formats),
     )
     columns = field_descriptions(call.columns, call.result_formats)
-    return StatementResult(columns, rows, lambda _: tag)
+    return StatementResult(columns, rows, lambda taken: f"INSERT 0 {taken}")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from catalog import names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import JournalTable, Segment, SegmentKind
@@ -127,6 +128,7 @@ class JournalWriter:
         """Refuse a key the current rows do not fit: NULL (23502) or shared (23505)."""
         observation = self._observer.observe([self._relid])
         snapshot = observation.result.snapshots[self._relid]
+        fields = {"s": snapshot.table.schema, "t": snapshot.table.name}
         for attnum in key:
             if self._found(keys.compile_null_keys(snapshot, attnum), observation) is not None:
                 column = snapshot.table.column(attnum)
@@ -134,15 +136,18 @@ class JournalWriter:
                     f'column "{column.name}" of relation "{snapshot.table.name}" '
                     "contains null values",
                     sqlstate=codes.NOT_NULL_VIOLATION,
+                    fields={**fields, "c": column.name},
                 )
         types = [snapshot.table.column(attnum).type_oid for attnum in key]
         shared = self._found(keys.compile_shared_keys(snapshot, key), observation)
         if shared is not None:
-            names = ", ".join(snapshot.table.column(attnum).name for attnum in key)
+            columns = ", ".join(snapshot.table.column(attnum).name for attnum in key)
+            constraint = names.primary_key(self._session.catalog, self._relid)
             raise GatewayError(
-                f'could not create unique index "{snapshot.table.name}_pkey"',
+                f'could not create unique index "{constraint}"',
                 sqlstate=codes.UNIQUE_VIOLATION,
-                detail=f"Key ({names})=({', '.join(key_texts(shared, types)[0])}) is duplicated.",
+                detail=f"Key ({columns})=({', '.join(key_texts(shared, types)[0])}) is duplicated.",
+                fields={**fields, "n": constraint},
             )
 
     def _found(self, query: SparkQuery, observation: Observation) -> Any:
@@ -169,10 +174,10 @@ def _key_types(table: JournalTable) -> list[int]:
 
 def duplicate_key(table: JournalTable, values: Sequence[str]) -> GatewayError:
     """Return PostgreSQL's unique-violation error for a key."""
-    names = ", ".join(table.column(attnum).name for attnum in table.key)
+    columns = ", ".join(table.column(attnum).name for attnum in table.key)
     return GatewayError(
         f'duplicate key value violates unique constraint "{table.key_name}"',
         sqlstate=codes.UNIQUE_VIOLATION,
-        detail=f"Key ({names})=({', '.join(values)}) already exists.",
+        detail=f"Key ({columns})=({', '.join(values)}) already exists.",
         fields={"s": table.schema, "t": table.name, "n": table.key_name or ""},
     )
