@@ -8,6 +8,7 @@ from rewrite.dialect.builders import raise_error
 from rewrite.dialect.compiler import Compiler
 from rewrite.dialect.conditionals import align
 from rewrite.dialect.literals import literal
+from rewrite.dialect.nodes import NODES
 from rewrite.dialect.sort_keys import compile_sort_key, grouping_key
 from rewrite.dialect.storage import read_stored, to_stored
 from rewrite.tree import Node
@@ -28,7 +29,7 @@ __all__ = [
 
 def compile_expression(node: Node, scope: Scope) -> Value:
     """Compile one expression node; UnsupportedError (0A000) for what has no exact mapping."""
-    return Compiler(scope).compile_settled(node)
+    return Compiler(scope, NODES).compile_settled(node)
 
 
 def compile_parameter(parameter: ParameterValue) -> Value:

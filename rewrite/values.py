@@ -1,8 +1,8 @@
 """What a compiled expression is, and what the compiler may ask about its surroundings.
 
-A value is Spark SQL plus the PostgreSQL type it stands for. The representation of each type in Spark is
-decided in ``rewrite.dialect.type_mapping``. A numeric carries a display scale that Spark's DECIMAL does not
-have, so there are several forms of it, see ``rewrite.dialect.numerics``.
+A value is Spark SQL plus the PostgreSQL type it stands for. The representation of each type in
+Spark is decided in ``rewrite.dialect.type_mapping``. A numeric carries a display scale that
+Spark's DECIMAL does not have, so there are several forms of it, see ``rewrite.dialect.numerics``.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +39,9 @@ class Value:
     type_oid: int
     typmod: int = -1
     scale: int | exp.Expression | None = None
-    """Display scale of a numeric. None: PostgreSQL's own text in a STRING. An expression only occurs inside
-    the compiler of expressions, where ``sql`` holds the digits without decimal point."""
+    """Display scale of a numeric. None: PostgreSQL's own text in a STRING. An expression only
+    occurs inside the compiler of expressions, where ``sql`` holds the digits without decimal
+    point."""
     decimal: DecimalShape | None = None
     """Spark type of a numeric whose display scale is known."""
     constant: Constant | None = None
@@ -48,7 +49,7 @@ class Value:
 
     @property
     def parts(self) -> tuple[exp.Expression, ...]:
-        """Return the expressions that have to be carried to carry the value: itself, then its scale."""
+        """Return the expressions that carry the value: itself, then a scale that is computed."""
         if isinstance(self.scale, exp.Expression):
             return (self.sql, self.scale)
         return (self.sql,)
@@ -67,7 +68,7 @@ class WindowDefinition:
     partition_by: tuple[exp.Expression, ...]
     order_by: tuple[exp.Ordered, ...]
     frame: exp.WindowSpec | None
-    """None is the default frame: from the start of the partition to the last peer of the current row."""
+    """None is the default frame: all rows up to the last peer of the current one."""
 
 
 class Scope(Protocol):
@@ -84,7 +85,7 @@ class Scope(Protocol):
         """Return the value of parameter ``$paramid``, see ``compile_parameter``."""
 
     def sublink(self, node: "Node", compile_node: Callable[["Node"], Value]) -> Value:
-        """Return the value of a SubLink node; ``compile_node`` compiles nodes of the outer query."""
+        """Return the value of a SubLink; ``compile_node`` compiles nodes of the outer query."""
 
     def sublink_column(self, paramid: int) -> Value:
         """Return column ``paramid`` of the sublink whose test expression is being compiled."""

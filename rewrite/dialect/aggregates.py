@@ -115,7 +115,9 @@ def _sum_numeric(call: Aggregation) -> Value:
 
     def summand(number: Value) -> Value:
         too_fine = b.infix(exp.GT, scale_of(number), b.integer(_SUMMANDS.scale))
-        return Value(b.checked(as_fixed(number, _SUMMANDS), (too_fine, too_many_digits())), oids.TEXT)
+        return Value(
+            b.checked(as_fixed(number, _SUMMANDS), (too_fine, too_many_digits())), oids.TEXT
+        )
 
     def scale(number: Value) -> Value:
         return Value(b.case((b.is_not_null(number.sql), scale_of(number))), oids.INT4)
@@ -190,14 +192,17 @@ def _same_name(function: str) -> Handler:
 
 def _any_value(call: Aggregation) -> Value:
     value = settled(call.args[0])
-    return replace(value, sql=call.spark("any_value", value.sql, b.TRUE, distinct=False), constant=None)
+    return replace(
+        value, sql=call.spark("any_value", value.sql, b.TRUE, distinct=False), constant=None
+    )
 
 
 def _collected(call: Aggregation, element: b.Tree, condition: b.Tree | None = None) -> b.Tree:
     """Return the array of a call's elements in its order.
 
-    Spark's own aggregates skip NULL, so the elements are collected inside structs; and its LISTAGG with
-    ORDER BY cannot be planned beside an aggregate of DISTINCT values, so the array is sorted afterwards.
+    Spark's own aggregates skip NULL, so the elements are collected inside structs; and its
+    LISTAGG with ORDER BY cannot be planned beside an aggregate of DISTINCT values, so the array
+    is sorted afterwards.
     """
     order = list(call.order_by)
     if call.distinct and not order:
@@ -262,7 +267,18 @@ def _comparator(order: list[exp.Ordered]) -> b.Tree:
 
 
 _EXTREME_TYPES: Final = (
-    *("int8", "int4", "int2", "oid", "float4", "float8", "date", "time", "timestamp", "timestamptz"),
+    *(
+        "int8",
+        "int4",
+        "int2",
+        "oid",
+        "float4",
+        "float8",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+    ),
     *("interval", "text", "numeric", "bpchar", "bytea"),
 )
 
@@ -295,4 +311,3 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "string_agg(text,text)": _string_agg,
     "array_agg(anynonarray)": _array_agg,
 }
-

@@ -1,4 +1,4 @@
-"""Evaluate operands once: ``let`` for values, of which floating numerics consist of digits and a scale."""
+"""Evaluate operands once: ``let`` for values, some of which consist of two expressions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,8 @@
 """Building blocks of Spark SQL trees, with the traps of the generator and of Spark's parser closed.
 
-sqlglot prints operators without parentheses of its own, and Spark replaces ``${name}`` inside string
-literals; both are dealt with here and nowhere else. Nodes are shared between trees and never changed.
+sqlglot prints operators without parentheses of its own, and Spark replaces ``${name}`` inside
+string literals; both are dealt with here and nowhere else. Nodes are shared between trees and never
+changed.
 """
 
 import json
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TypeAlias
+from typing import cast as cast_type
 
 from sqlglot import exp
 
@@ -117,7 +119,8 @@ def group(value: Tree) -> Tree:
 
 def infix(operator: type[exp.Binary], left: Tree, right: Tree) -> Tree:
     """Return ``left operator right`` with the parentheses that keep the tree's shape."""
-    return operator(this=group(left), expression=group(right))
+    # sqlglot declares Binary a mere trait of its operators.
+    return cast_type("Tree", operator(this=group(left), expression=group(right)))
 
 
 def divide(left: Tree, right: Tree) -> Tree:
@@ -220,8 +223,9 @@ def fresh_variable(build: Callable[[str], Tree]) -> Tree:
 def let(values: Sequence[Tree], body: Callable[..., Tree]) -> Tree:
     """Return ``body(*values)`` with each value evaluated once.
 
-    Spark has no LET; a lambda over an array of one element is one. Values that are columns or literals
-    are used as they are, so that simple expressions stay simple (and filters on them pushable).
+    Spark has no LET; a lambda over an array of one element is one. Values that are columns or
+    literals are used as they are, so that simple expressions stay simple (and filters on them
+    pushable).
     """
     if all(is_simple(value) for value in values):
         return body(*values)
@@ -238,18 +242,20 @@ def let(values: Sequence[Tree], body: Callable[..., Tree]) -> Tree:
                 bound.append(field(variable(name), label))
         argument = array(struct(**fields))
         body_tree = body(*bound)
-        return call("element_at", call("transform", argument, lambda_function(body_tree, name)), integer(1))
+        return call(
+            "element_at", call("transform", argument, lambda_function(body_tree, name)), integer(1)
+        )
 
     return fresh_variable(build)
 
 
 def raise_error(sqlstate: str, message: str | Tree) -> Tree:
-    """Return an expression that fails with this SQLSTATE when evaluated.
+    r"""Return an expression that fails with this SQLSTATE when evaluated.
 
     The error's text is JSON with ``sqlstate`` and ``message``, which the gateway takes apart.
 
     >>> raise_error("22012", "division by zero").sql("spark")
-    'RAISE_ERROR(\\'{"sqlstate": "22012", "message": "division by zero"}\\')'
+    'RAISE_ERROR(\'{"sqlstate": "22012", "message": "division by zero"}\')'
     """
     if isinstance(message, str):
         return call("raise_error", string(json.dumps({"sqlstate": sqlstate, "message": message})))

@@ -1,4 +1,4 @@
-"""What the function tables are made of: a call with compiled arguments, and the handler that maps it."""
+"""What the function tables are made of: calls with compiled arguments, and their handlers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ from rewrite.dialect.integers import SPARK_TYPES
 from rewrite.dialect.literals import literal
 from rewrite.dialect.numeric_functions import from_integer
 from rewrite.dialect.numerics import as_fixed, as_text, is_fixed, shape_of
-from rewrite.dialect.text_io import read_char
+from rewrite.dialect.text_input import read_char
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.values import Constant, DecimalShape, Value
 
@@ -77,7 +77,9 @@ def _float_to_integer(call: Call) -> Value:
         low = b.cast(b.string(f"-{limit}"), "DOUBLE")
         high = b.cast(b.string(str(limit)), "DOUBLE")
         inside = b.both(b.infix(exp.GTE, nearest, low), b.infix(exp.LT, nearest, high))
-        return b.checked(b.cast(nearest, SPARK_TYPES[target]), (b.negation(inside), _out_of_range(target)))
+        return b.checked(
+            b.cast(nearest, SPARK_TYPES[target]), (b.negation(inside), _out_of_range(target))
+        )
 
     return call.result(b.let([b.cast(call.trees[0], "DOUBLE")], body))
 
@@ -105,7 +107,7 @@ def _integer_to_numeric(call: Call) -> Value:
 
 
 def numeric_typmod(typmod: int) -> tuple[int, int]:
-    """Return precision and scale of ``numeric(p, s)``; the scale may be negative or above the precision."""
+    """Return p and s of ``numeric(p, s)``; s may be negative, or above p."""
     return ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
 
 
@@ -121,12 +123,18 @@ def _numeric_length(call: Call) -> Value:
         raise call.refuse(f"to numeric({precision},{scale})")
     target = DecimalShape(min(max(whole, 1) + display, MAX_PRECISION), display)
     if is_fixed(value) and scale >= 0 and _surely_fits(shape_of(value), whole, scale):
-        return replace(value, sql=as_fixed(value, target), typmod=typmod, scale=display, decimal=target)
+        return replace(
+            value, sql=as_fixed(value, target), typmod=typmod, scale=display, decimal=target
+        )
     wide = DecimalShape(MAX_PRECISION, display)
     overflow = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
 
     def body(number: b.Tree) -> b.Tree:
-        rounded = number if scale >= 0 else b.cast(b.call("round", number, b.integer(scale)), b.decimal_type(*wide))
+        rounded = (
+            number
+            if scale >= 0
+            else b.cast(b.call("round", number, b.integer(scale)), b.decimal_type(*wide))
+        )
         too_large = b.infix(exp.GTE, b.call("abs", rounded), _power_of_ten(whole))
         return b.checked(b.cast(rounded, b.decimal_type(*target)), (too_large, overflow))
 
@@ -163,12 +171,16 @@ def _varchar_length(call: Call) -> Value:
         fits = b.infix(exp.LTE, b.call("length", text), b.integer(limit))
         if explicit:
             return cut
-        blank = b.infix(exp.EQ, b.call("rtrim", b.call("substring", text, b.integer(limit + 1))), b.string(""))
+        blank = b.infix(
+            exp.EQ, b.call("rtrim", b.call("substring", text, b.integer(limit + 1))), b.string("")
+        )
         error = b.raise_error(
             sqlstate.STRING_DATA_RIGHT_TRUNCATION,
             f"value too long for type character varying({limit})",
         )
-        return b.case((b.is_null(text), b.null_of("STRING")), (fits, text), (blank, cut), otherwise=error)
+        return b.case(
+            (b.is_null(text), b.null_of("STRING")), (fits, text), (blank, cut), otherwise=error
+        )
 
     return Value(b.let([value.sql], body), oids.VARCHAR, typmod)
 
@@ -223,7 +235,9 @@ def _text_to_name(call: Call) -> Value:
     # Names keep 63 bytes and cut no character in two; longer ones are refused at run time.
     def body(text: b.Tree) -> b.Tree:
         too_long = b.infix(exp.GT, b.call("octet_length", text), b.integer(63))
-        error = b.raise_error(sqlstate.FEATURE_NOT_SUPPORTED, "names of more than 63 bytes are not supported")
+        error = b.raise_error(
+            sqlstate.FEATURE_NOT_SUPPORTED, "names of more than 63 bytes are not supported"
+        )
         return b.checked(text, (too_long, error))
 
     source = call.args[0]

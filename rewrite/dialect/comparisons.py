@@ -14,7 +14,8 @@ from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
-# Types whose representation orders and equals as PostgreSQL does: text by bytes, NaN above all floats.
+# Types whose representation orders and equals as PostgreSQL does: text by bytes, NaN above all
+# floats.
 _PLAIN: Final = frozenset(
     {
         oids.BOOL,
@@ -41,7 +42,7 @@ _ARRAY_ELEMENTS: Final = _PLAIN - {oids.FLOAT4, oids.FLOAT8}
 
 
 def interval_span(interval: b.Tree) -> b.Tree:
-    """Return what intervals are compared by: microseconds, with days of 24 hours, months of 30 days."""
+    """Return the microseconds intervals are compared by: 24 hours a day, 30 days a month."""
 
     def span(value: b.Tree) -> b.Tree:
         months = b.cast(b.field(value, "months"), "DECIMAL(10, 0)")
@@ -81,7 +82,7 @@ def equality_key(value: Value) -> b.Tree:
 
 
 def trimmed(text: b.Tree) -> b.Tree:
-    """Return a ``character`` value without its trailing blanks (blanks only, not other white space)."""
+    """Return a ``character`` value without its trailing blanks; other white space stays."""
     return b.call("rtrim", text)
 
 
@@ -93,7 +94,7 @@ def _width(value: Value) -> int | None:
 
 
 def _bpchar_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
-    """Return operands whose equality is that of ``character`` values; keeps columns bare for pushdown."""
+    """Return operands that equal as ``character`` values do; columns stay bare for pushdown."""
     for column, other in ((left, right), (right, left)):
         width, text = _width(column), known_text(other)
         if width is not None and text is not None:
@@ -166,9 +167,29 @@ _OPERATORS: Final[dict[str, type[exp.Binary]]] = {
 }
 
 _FAMILIES: Final = (
-    *("int2{}", "int4{}", "int8{}", "int24{}", "int28{}", "int42{}", "int48{}", "int82{}", "int84{}"),
+    *(
+        "int2{}",
+        "int4{}",
+        "int8{}",
+        "int24{}",
+        "int28{}",
+        "int42{}",
+        "int48{}",
+        "int82{}",
+        "int84{}",
+    ),
     *("float4{}", "float8{}", "float48{}", "float84{}", "numeric_{}"),
-    *("bool{}", "char{}", "name{}", "name{}text", "text{}name", "bpchar{}", "bytea{}", "oid{}", "uuid_{}"),
+    *(
+        "bool{}",
+        "char{}",
+        "name{}",
+        "name{}text",
+        "text{}name",
+        "bpchar{}",
+        "bytea{}",
+        "oid{}",
+        "uuid_{}",
+    ),
     *("date_{}", "time_{}", "timestamp_{}", "interval_{}"),
     *("date_{}_timestamp", "date_{}_timestamptz", "timestamp_{}_date", "timestamp_{}_timestamptz"),
     *("timestamptz_{}_date", "timestamptz_{}_timestamp"),
@@ -193,4 +214,3 @@ COMPARISONS: Final[dict[str, type[exp.Binary]]] = {
 FUNCTIONS: Final[dict[str, Handler]] = {
     key: _comparison(operator) for key, operator in COMPARISONS.items()
 }
-

@@ -12,8 +12,9 @@ from rewrite.dialect.bindings import bind
 from rewrite.dialect.comparisons import compare, ordering_key
 from rewrite.values import Value
 
+
 def align(values: Sequence[Value]) -> list[Value]:
-    """Give values of one PostgreSQL type one representation; the typmod stays only where all agree."""
+    """Give values of one PostgreSQL type one representation, and a typmod only if all agree."""
     if not values:
         return []
     typmods = {value.typmod for value in values}

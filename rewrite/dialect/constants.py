@@ -1,4 +1,4 @@
-"""Decodes the Datum bytes of Const nodes, as PostgreSQL's tree dump prints them (little-endian, 64 bit)."""
+"""Decodes the Datum bytes of Const nodes as tree dumps print them (little-endian, 64 bit)."""
 
 import struct
 from collections.abc import Callable
@@ -155,7 +155,9 @@ def _array(datum: bytes) -> list[object]:
         return []
     count, lower_bound = struct.unpack_from("<ii", data, 16)
     if dimensions > 1 or lower_bound != 1:
-        raise UnsupportedError("arrays of more than one dimension or not counted from 1 are not supported")
+        raise UnsupportedError(
+            "arrays of more than one dimension or not counted from 1 are not supported"
+        )
     if element not in _LAYOUT:
         raise UnsupportedError(f"constants of {oids.type_name(element)}[] are not supported")
     size, alignment = _LAYOUT[element]

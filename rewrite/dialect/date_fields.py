@@ -1,4 +1,4 @@
-"""``extract`` and ``date_part``: each field of dates, timestamps, times and intervals with its scale."""
+"""``extract`` and ``date_part``: the fields of dates, times and intervals, and their scales."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ def _plus(value: b.Tree, summand: int) -> b.Tree:
 
 
 def _year_groups(year: b.Tree, size: int) -> b.Tree:
-    """Return the century or millennium of an astronomical year (0 is 1 BC); there is none numbered 0."""
+    """Return the century or millennium of an astronomical year (0 is 1 BC); none is number 0."""
     after = _divided(_plus(year, size - 1), size)
     before = b.negate(_divided(b.infix(exp.Sub, b.integer(size), year), size))
     return b.case((b.infix(exp.GT, year, b.integer(0)), after), otherwise=before)
@@ -134,7 +134,7 @@ _DATE_FIELDS: Final[dict[str, Callable[[b.Tree], b.Tree]]] = {
 
 
 def _clock_fields(unit: str, micros: b.Tree) -> Field | None:
-    """Return a field of microseconds since midnight (or of an interval, where they may be negative)."""
+    """Return a field of microseconds since midnight, or of an interval's, maybe negative."""
     of_minute = b.infix(exp.Mod, micros, b.bigint(60 * _SECOND))
     fields = {
         "hour": Field(_divided(micros, 3600 * _SECOND)),
@@ -223,7 +223,14 @@ def _extract(call: Call) -> Value:
         units = b.cast(field.units, "DECIMAL(20, 0)")
         if field.scale == 0:
             return units
-        scaled = b.infix(exp.Mul, units, b.cast(b.string(f"{10**-field.scale:.{field.scale}f}"), f"DECIMAL({field.scale + 1}, {field.scale})"))
+        scaled = b.infix(
+            exp.Mul,
+            units,
+            b.cast(
+                b.string(f"{10**-field.scale:.{field.scale}f}"),
+                f"DECIMAL({field.scale + 1}, {field.scale})",
+            ),
+        )
         return b.cast(scaled, b.decimal_type(20, field.scale))
 
     sql = b.let([value.sql], body)

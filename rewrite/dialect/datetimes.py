@@ -27,7 +27,9 @@ def _shift_date(sign: int) -> Handler:
             operator = exp.Add if sign > 0 else exp.Sub
             number = b.infix(operator, b.cast(b.call("unix_date", day), "BIGINT"), count)
             # Spark lets days overflow silently.
-            inside = exp.Between(this=b.group(number), low=b.bigint(DATE_MIN), high=b.bigint(DATE_END - 1))
+            inside = exp.Between(
+                this=b.group(number), low=b.bigint(DATE_MIN), high=b.bigint(DATE_END - 1)
+            )
             moved = b.call("date_add" if sign > 0 else "date_sub", day, count)
             return b.checked(moved, (b.negation(inside), _OUT_OF_RANGE))
 
@@ -58,9 +60,18 @@ _CLOCK_UNITS: Final[dict[str, int]] = {
     "hour": 3_600_000_000,
 }
 
-_DATE_UNITS: Final[dict[str, str]] = {"week": "WEEK", "month": "MONTH", "quarter": "QUARTER", "year": "YEAR"}
+_DATE_UNITS: Final[dict[str, str]] = {
+    "week": "WEEK",
+    "month": "MONTH",
+    "quarter": "QUARTER",
+    "year": "YEAR",
+}
 
-_YEAR_UNITS: Final[dict[str, tuple[int, int]]] = {"decade": (10, 0), "century": (100, 1), "millennium": (1000, 1)}
+_YEAR_UNITS: Final[dict[str, tuple[int, int]]] = {
+    "decade": (10, 0),
+    "century": (100, 1),
+    "millennium": (1000, 1),
+}
 """Unit → years in it, and the year of its first one."""
 
 
@@ -106,7 +117,9 @@ def _make_date(call: Call) -> Value:
     def body(year: b.Tree, month: b.Tree, day: b.Tree) -> b.Tree:
         known = b.both(*(b.is_not_null(part) for part in (year, month, day)))
         invalid = b.raise_error(sqlstate.DATETIME_FIELD_OVERFLOW, "date field value out of range")
-        ancient = b.raise_error(sqlstate.FEATURE_NOT_SUPPORTED, "make_date() before year 1 is not supported")
+        ancient = b.raise_error(
+            sqlstate.FEATURE_NOT_SUPPORTED, "make_date() before year 1 is not supported"
+        )
         first = b.call("make_date", year, month, b.integer(1))
         return b.case(
             (b.negation(known), b.null_of("DATE")),

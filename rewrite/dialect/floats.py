@@ -20,7 +20,9 @@ ZERO: Final = float_literal(0.0)
 NAN: Final = float_literal(math.nan)
 
 OVERFLOW: Final = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow")
-UNDERFLOW: Final = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: underflow")
+UNDERFLOW: Final = b.raise_error(
+    sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: underflow"
+)
 DIVISION_BY_ZERO: Final = b.raise_error(sqlstate.DIVISION_BY_ZERO, "division by zero")
 
 
@@ -73,9 +75,7 @@ def _divide(call: Call) -> Value:
         if spark_type == "FLOAT":
             quotient = b.cast(quotient, "FLOAT")
         zero = is_zero(right)
-        overflow = b.both(
-            is_infinite(quotient), b.negation(is_infinite(left)), b.negation(zero)
-        )
+        overflow = b.both(is_infinite(quotient), b.negation(is_infinite(left)), b.negation(zero))
         underflow = b.both(
             is_zero(quotient), b.negation(is_zero(left)), b.negation(is_infinite(right))
         )
@@ -97,7 +97,9 @@ def _unary(function: Callable[[b.Tree], b.Tree]) -> Handler:
     return handle
 
 
-def _checked(function: str, *, domain: tuple[Callable[[b.Tree], b.Tree], str, str] | None = None) -> Handler:
+def _checked(
+    function: str, *, domain: tuple[Callable[[b.Tree], b.Tree], str, str] | None = None
+) -> Handler:
     """Map a function of one double with an error outside its domain and on overflow."""
 
     def handle(call: Call) -> Value:
@@ -128,7 +130,7 @@ def _truncate(value: b.Tree) -> b.Tree:
 
 
 def floor_double(value: b.Tree) -> b.Tree:
-    """Return the largest integer not above a double, as a double; Spark's FLOOR goes through BIGINT."""
+    """Return the largest whole double not above a double; Spark's FLOOR makes a BIGINT."""
 
     def body(x: b.Tree) -> b.Tree:
         nearest = b.call("rint", x)
@@ -153,9 +155,7 @@ def _ceiling(value: b.Tree) -> b.Tree:
 def _sign(value: b.Tree) -> b.Tree:
     return b.let(
         [value],
-        lambda x: b.case(
-            (b.either(is_nan(x), is_zero(x)), ZERO), otherwise=b.call("sign", x)
-        ),
+        lambda x: b.case((b.either(is_nan(x), is_zero(x)), ZERO), otherwise=b.call("sign", x)),
     )
 
 
@@ -180,7 +180,8 @@ def _power(call: Call) -> Value:
             (
                 complex_result,
                 b.raise_error(
-                    "2201F", "a negative number raised to a non-integer power yields a complex result"
+                    "2201F",
+                    "a negative number raised to a non-integer power yields a complex result",
                 ),
             ),
             (b.both(is_infinite(result), *finite), OVERFLOW),
@@ -201,7 +202,10 @@ def _logarithm(function: str) -> Handler:
             return b.checked(
                 b.call(function, value),
                 (is_zero(value), b.raise_error("2201E", "cannot take logarithm of zero")),
-                (_negative(value), b.raise_error("2201E", "cannot take logarithm of a negative number")),
+                (
+                    _negative(value),
+                    b.raise_error("2201E", "cannot take logarithm of a negative number"),
+                ),
                 (is_nan(value), NAN),
             )
 
@@ -215,7 +219,9 @@ def _exponential(call: Call) -> Value:
         result = b.call("exp", value)
         finite = b.negation(is_infinite(value))
         return b.checked(
-            result, (b.both(is_infinite(result), finite), OVERFLOW), (b.both(is_zero(result), finite), UNDERFLOW)
+            result,
+            (b.both(is_infinite(result), finite), OVERFLOW),
+            (b.both(is_zero(result), finite), UNDERFLOW),
         )
 
     return call.result(b.let(call.trees, compute))

@@ -1,4 +1,4 @@
-"""Integer operators and functions: PostgreSQL's result types, truncating division, overflow as an error."""
+"""Integer operators and functions: truncating division, overflow as an error."""
 
 from typing import Final
 
@@ -13,7 +13,8 @@ SPARK_TYPES: Final[dict[int, str]] = {oids.INT2: "SMALLINT", oids.INT4: "INT", o
 
 
 def _arithmetic(operator: type[exp.Binary]) -> Handler:
-    # Spark's integer result types are PostgreSQL's: the wider of the operands', overflow fails (ANSI).
+    # Spark's integer result types are PostgreSQL's: the wider of the operands', overflow fails
+    # (ANSI).
     def handle(call: Call) -> Value:
         left, right = call.trees
         return call.result(b.infix(operator, left, right))

@@ -25,7 +25,7 @@ def interval(months: b.Tree, days: b.Tree, microseconds: b.Tree) -> b.Tree:
 
 
 def of_microseconds(difference: b.Tree) -> b.Tree:
-    """Return the interval of a difference of timestamps: whole days and the rest of the same sign."""
+    """Return the interval of microseconds: whole days, and the rest of the same sign."""
 
     def body(micros: b.Tree) -> b.Tree:
         days = b.cast(b.infix(exp.IntDiv, micros, b.bigint(DAY)), "INT")
@@ -61,7 +61,7 @@ def _minus(call: Call) -> Value:
 
 
 def _multiply(call: Call) -> Value:
-    """Map ``interval * n`` for whole n; fractions spill from months to days to time in floating point."""
+    """Map ``interval * n`` for whole n; of fractions, months spill into days in floating point."""
     trees = call.trees if call.args[0].type_oid == oids.INTERVAL else call.trees[::-1]
 
     def body(value: b.Tree, factor: b.Tree) -> b.Tree:
@@ -95,7 +95,7 @@ Step = Callable[[b.Tree, b.Tree], b.Tree]
 
 
 def add_months(timestamp: b.Tree, months: b.Tree) -> b.Tree:
-    """Return a TIMESTAMP_NTZ some months later, on the month's last day where it has no such day."""
+    """Return a TIMESTAMP_NTZ some months later, if need be on the last day of the month."""
     return b.infix(exp.Add, timestamp, b.call("make_ym_interval", b.integer(0), months))
 
 
@@ -177,7 +177,9 @@ def _shift_time(sign: int) -> Handler:
     def handle(call: Call) -> Value:
         time, span = call.trees if call.args[0].type_oid == oids.TIME else call.trees[::-1]
         micros = b.field(span, "microseconds")
-        moved = b.infix(exp.Add if sign > 0 else exp.Sub, time, b.infix(exp.Mod, micros, b.bigint(DAY)))
+        moved = b.infix(
+            exp.Add if sign > 0 else exp.Sub, time, b.infix(exp.Mod, micros, b.bigint(DAY))
+        )
         return call.result(b.call("pmod", moved, b.bigint(DAY)))
 
     return handle
@@ -205,8 +207,10 @@ def _to_time(call: Call) -> Value:
 def _scale(call: Call) -> Value:
     """Map the length coercion of intervals, which only matters with fields or a precision."""
     typmod = call.integer_constant(1)
-    full_range, full_precision = 0x7FFF, 0xFFFF
-    if typmod != -1 and ((typmod >> 16) & 0x7FFF, typmod & 0xFFFF) != (full_range, full_precision):
+    full_range, precisions = 0x7FFF, (6, 0xFFFF)
+    if typmod != -1 and (
+        (typmod >> 16) & 0x7FFF != full_range or typmod & 0xFFFF not in precisions
+    ):
         raise UnsupportedError("intervals restricted to fields or a precision are not supported")
     return call.result(call.trees[0])
 

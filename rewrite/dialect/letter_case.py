@@ -32,7 +32,11 @@ def is_ascii(text: b.Tree) -> b.Tree:
 
 
 def _folded(
-    function: str, text: b.Tree, collation: int, exceptions: tuple[str, str], ascii_letters: tuple[str, str]
+    function: str,
+    text: b.Tree,
+    collation: int,
+    exceptions: tuple[str, str],
+    ascii_letters: tuple[str, str],
 ) -> b.Tree:
     if collation in (950, 951):
         return b.call("translate", text, b.string(ascii_letters[0]), b.string(ascii_letters[1]))

@@ -2,14 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.type_mapping import INTERVAL_TYPE, MAX_PRECISION, character_length, storage_type
+from rewrite.dialect.type_mapping import (
+    INTERVAL_TYPE,
+    MAX_PRECISION,
+    character_length,
+    storage_type,
+)
 from rewrite.errors import UnsupportedError
 from rewrite.values import Constant, DecimalShape, Value
 
@@ -33,18 +38,23 @@ def typed_null(type_oid: int, typmod: int = -1) -> Value:
     if type_oid == oids.NUMERIC:
         sql = b.null_of("DECIMAL(1, 0)")
         return Value(sql, type_oid, typmod, 0, DecimalShape(1, 0), Constant(None))
-    return Value(b.null_of(storage_type(type_oid, typmod)), type_oid, typmod, constant=Constant(None))
+    return Value(
+        b.null_of(storage_type(type_oid, typmod)), type_oid, typmod, constant=Constant(None)
+    )
 
 
 def numeric_literal(number: Decimal, typmod: int = -1) -> Value:
     """Return a numeric literal that keeps its display scale."""
     if not number.is_finite():
         raise UnsupportedError(f"numeric value {number} is not supported")
-    scale = max(-int(number.as_tuple().exponent), 0)
-    digits = len(str(abs(int(number.scaleb(scale))))) if number else 1
-    precision = max(digits, scale, 1)
+    # Decimal's own arithmetic would round to 28 digits.
+    exponent = int(number.as_tuple().exponent)
+    scale = max(-exponent, 0)
+    precision = max(len(number.as_tuple().digits) + max(exponent, 0), scale, 1)
     if precision > MAX_PRECISION:
-        raise UnsupportedError(f"numeric values of more than {MAX_PRECISION} digits are not supported")
+        raise UnsupportedError(
+            f"numeric values of more than {MAX_PRECISION} digits are not supported"
+        )
     shape = DecimalShape(precision, scale)
     sql = b.cast(b.string(f"{number:f}"), b.decimal_type(*shape))
     return Value(sql, oids.NUMERIC, typmod, scale, shape, Constant(number))
@@ -119,7 +129,7 @@ def timestamp_literal(micros: int) -> b.Tree:
 
 
 def timestamptz_literal(micros: int) -> b.Tree:
-    """Return a TIMESTAMP literal of microseconds from 1970-01-01 UTC, whatever the session's time zone."""
+    """Return a TIMESTAMP literal of microseconds from 1970-01-01 UTC."""
     _refuse_infinite(micros)
     return b.call("timestamp_micros", b.bigint(micros))
 
@@ -176,12 +186,14 @@ def normalised(value: object) -> object:
     """
     if isinstance(value, datetime):
         if value.tzinfo is not None:
-            value = value.astimezone(timezone.utc).replace(tzinfo=None)
+            value = value.astimezone(UTC).replace(tzinfo=None)
         return (value - EPOCH) // timedelta(microseconds=1)
     if isinstance(value, date):
         return value.toordinal() - EPOCH.toordinal()
     if isinstance(value, time):
-        return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+        return (
+            (value.hour * 60 + value.minute) * 60 + value.second
+        ) * 1_000_000 + value.microsecond
     if isinstance(value, UUID):
         return str(value)
     return value

@@ -1,6 +1,7 @@
 """``= ANY``, ``<> ALL`` and their relatives over arrays and IN lists."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -11,46 +12,55 @@ from rewrite.dialect.arrays import element_value
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.comparisons import operands
 from rewrite.dialect.numerics import is_fixed
+from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
-Operate = Callable[[Value, Value], b.Tree]
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """``left operator ANY (array)``, or ALL."""
 
-def any_or_all(
-    left: Value,
-    elements: list[Value] | None,
-    array: Value | None,
-    operate: Operate,
-    comparison: type[exp.Binary] | None,
-    constants: SessionConstants,
-    *,
-    any_: bool,
-) -> Value:
-    """Return ``left operator ANY (…)`` or ``ALL``.
+    left: Value
+    operate: Callable[[Value, Value], b.Tree]
+    """The operator, for one element."""
+    comparison: type[exp.Binary] | None
+    """Spark's operator when it is a comparison."""
+    any_: bool
+    """ANY rather than ALL."""
+    constants: SessionConstants
 
-    Args:
-        left: The scalar operand.
-        elements: The array's elements where they are known.
-        array: The array otherwise.
-        operate: The operator for one element.
-        comparison: Spark's operator when the operator is a comparison.
-        constants: The session's.
-        any_: ANY rather than ALL.
-    """
-    if elements is None:
-        if array is None:
-            raise TypeError("neither elements nor array")
-        return _over_array(left, array, operate, any_=any_)
-    if not elements:
-        return Value(b.FALSE if any_ else b.TRUE, oids.BOOL)
-    if comparison is (exp.EQ if any_ else exp.NEQ) and (listed := _in_list(left, elements, constants)) is not None:
-        return Value(listed if any_ else b.negation(listed), oids.BOOL)
+    def of_elements(self, elements: list[Value]) -> Value:
+        """Return the test over an array whose elements are known."""
+        if not elements:
+            return Value(b.FALSE if self.any_ else b.TRUE, oids.BOOL)
+        if self.comparison is (exp.EQ if self.any_ else exp.NEQ):
+            listed = _in_list(self.left, elements, self.constants)
+            if listed is not None:
+                return Value(listed if self.any_ else b.negation(listed), oids.BOOL)
 
-    def body(bound: Value, *others: Value) -> Value:
-        tests = [operate(bound, element) for element in others]
-        return Value(b.either(*tests) if any_ else b.both(*tests), oids.BOOL)
+        def body(bound: Value, *others: Value) -> Value:
+            tests = [self.operate(bound, element) for element in others]
+            return Value(b.either(*tests) if self.any_ else b.both(*tests), oids.BOOL)
 
-    return bind([left, *elements], body)
+        return bind([self.left, *elements], body)
+
+    def of_array(self, array: Value) -> Value:
+        """Return the test over an array that is computed."""
+        element = oids.ELEMENTS.get(array.type_oid)
+        if element is None:
+            raise UnsupportedError(
+                f"ANY and ALL of {oids.type_name(array.type_oid)} are not supported"
+            )
+        quantifier = "exists" if self.any_ else "forall"
+
+        def body(bound: Value, elements: Value) -> Value:
+            def test(name: str) -> b.Tree:
+                condition = self.operate(bound, element_value(b.variable(name), element))
+                return b.call(quantifier, elements.sql, b.lambda_function(condition, name))
+
+            return Value(b.fresh_variable(test), oids.BOOL)
+
+        return bind([self.left, array], body)
 
 
 _IN_LIST_TYPES = frozenset(
@@ -84,19 +94,3 @@ def _in_list(left: Value, elements: list[Value], constants: SessionConstants) ->
     if any(pair[0] != subject for pair in pairs[1:]):
         return None
     return exp.In(this=b.group(subject), expressions=[pair[1] for pair in pairs])
-
-
-def _over_array(left: Value, array: Value, operate: Operate, *, any_: bool) -> Value:
-    element = oids.ELEMENTS.get(array.type_oid)
-    if element is None:
-        raise TypeError(f"not an array type: {array.type_oid}")
-
-    def body(bound: Value, elements: Value) -> Value:
-        def test(name: str) -> b.Tree:
-            condition = operate(bound, element_value(b.variable(name), element))
-            quantifier = "exists" if any_ else "forall"
-            return b.call(quantifier, elements.sql, b.lambda_function(condition, name))
-
-        return Value(b.fresh_variable(test), oids.BOOL)
-
-    return bind([left, array], body)

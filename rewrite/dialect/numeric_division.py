@@ -8,7 +8,15 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import known_decimal
-from rewrite.dialect.numerics import WHOLE, as_floating, floating, is_fixed, scale_of, scaled_up, shape_of
+from rewrite.dialect.numerics import (
+    WHOLE,
+    as_floating,
+    floating,
+    is_fixed,
+    scale_of,
+    scaled_up,
+    shape_of,
+)
 from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.values import Value
 
@@ -31,15 +39,18 @@ def divide(left: Value, right: Value) -> Value:
     short = all(is_fixed(value) and shape_of(value).scale <= _SHORT for value in (left, right))
     if short and shape_of(right).precision <= _SHORT:
         exact = shape_of(right).precision <= _EXACT_DIVISOR
-        return bind([dividend, divisor], lambda one, other: _short_division(one, other, left, right, exact=exact))
+        return bind(
+            [dividend, divisor],
+            lambda one, other: _short_division(one, other, left, right, exact=exact),
+        )
     return bind([dividend, divisor], lambda one, other: _long_division(one, other, left, right))
 
 
-# -- the scale ---------------------------------------------------------------------------------------
+# -- the scale -----------------------------------------------------------------------------------
 
 
 def _lead(text: b.Tree, scale: b.Tree) -> b.Tree:
-    """Return weight * 10000 + first digit of a number as PostgreSQL stores it, in base 10000; 0 for zero.
+    """Return weight * 10000 + first digit of a number in base 10000, as PostgreSQL stores it.
 
     Args:
         text: The number's digits.
@@ -67,12 +78,14 @@ def _known_lead(value: Value) -> b.Tree | None:
         return None
     if not number:
         return _ZERO
-    weight = number.adjusted() // _WORD
-    return b.integer(weight * 10_000 + int(abs(number).scaleb(-_WORD * weight)))
+    place = number.adjusted()
+    size = place % _WORD + 1
+    digits = "".join(map(str, number.as_tuple().digits)).lstrip("0")
+    return b.integer(place // _WORD * 10_000 + int(digits[:size].ljust(size, "0")))
 
 
 def _result_scale(left: Value, right: Value, originals: tuple[Value, Value]) -> b.Tree:
-    """Return the scale of a quotient: at least 16 significant digits, at least the operands' scales."""
+    """Return a quotient's scale: no less than 16 significant digits and the operands' scales."""
     known = [_known_lead(value) for value in originals]
     texts = [b.cast(b.call("abs", value.sql), "STRING") for value in (left, right)]
 
@@ -81,8 +94,8 @@ def _result_scale(left: Value, right: Value, originals: tuple[Value, Value]) -> 
             lead if lead is not None else _lead(text, scale_of(value))
             for lead, text, value in zip(known, bound, (left, right), strict=True)
         )
-        # The weight of the quotient, one less unless the dividend's first digit is the larger one, is
-        # ceil((lead1 - lead2) / 10000) - 1.
+        # The weight of the quotient, one less unless the dividend's first digit is the larger
+        # one, is ceil((lead1 - lead2) / 10000) - 1.
         ratio = b.divide(
             b.cast(b.infix(exp.Sub, one, other), "DOUBLE"), b.cast(b.integer(10_000), "DOUBLE")
         )
@@ -99,11 +112,11 @@ def _result_scale(left: Value, right: Value, originals: tuple[Value, Value]) -> 
 
 
 def _shift(left: Value, right: Value, scale: Value) -> b.Tree:
-    """Return by how many places the dividend's digits move for the quotient to be a whole number."""
+    """Return by how many places the dividend's digits move so that the quotient is whole."""
     return b.infix(exp.Add, b.infix(exp.Sub, scale.sql, scale_of(left)), scale_of(right))
 
 
-# -- the digits --------------------------------------------------------------------------------------
+# -- the digits ----------------------------------------------------------------------------------
 
 
 def _short_division(left: Value, right: Value, *originals: Value, exact: bool) -> Value:
@@ -123,9 +136,13 @@ def _short_division(left: Value, right: Value, *originals: Value, exact: bool) -
         def corrected(number: b.Tree, rounded: b.Tree) -> b.Tree:
             product = b.call("abs", b.infix(exp.Mul, rounded, right.sql))
             surplus = b.infix(exp.Sub, product, b.call("abs", number))
-            too_large = b.infix(exp.GT, b.infix(exp.Add, surplus, surplus), b.call("abs", right.sql))
+            too_large = b.infix(
+                exp.GT, b.infix(exp.Add, surplus, surplus), b.call("abs", right.sql)
+            )
             unit = b.cast(b.call("sign", rounded), "DECIMAL(1, 0)")
-            return b.case((too_large, b.cast(b.infix(exp.Sub, rounded, unit), WHOLE)), otherwise=rounded)
+            return b.case(
+                (too_large, b.cast(b.infix(exp.Sub, rounded, unit), WHOLE)), otherwise=rounded
+            )
 
         def with_dividend(number: b.Tree) -> b.Tree:
             return b.let([quotient(number)], lambda rounded: corrected(number, rounded))
@@ -144,12 +161,16 @@ def _whole_quotient(dividend: b.Tree, divisor: b.Tree) -> b.Tree:
     for digits in (5, 10, 20):
         limit = b.cast(b.string(f"1{'0' * digits}"), WHOLE)
         narrow = b.cast(divisor, b.decimal_type(digits, 0))
-        branches.append((b.infix(exp.LT, divisor, limit), b.cast(b.divide(dividend, narrow), WHOLE)))
+        branches.append(
+            (b.infix(exp.LT, divisor, limit), b.cast(b.divide(dividend, narrow), WHOLE))
+        )
     rounded = b.case(*branches, otherwise=b.cast(b.divide(dividend, divisor), WHOLE))
 
     def down(quotient: b.Tree) -> b.Tree:
         too_large = b.infix(exp.GT, b.infix(exp.Mul, quotient, divisor), dividend)
-        return b.case((too_large, b.cast(b.infix(exp.Sub, quotient, _ONE), WHOLE)), otherwise=quotient)
+        return b.case(
+            (too_large, b.cast(b.infix(exp.Sub, quotient, _ONE), WHOLE)), otherwise=quotient
+        )
 
     return b.let([rounded], down)
 

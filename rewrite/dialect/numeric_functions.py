@@ -64,7 +64,9 @@ def _whole(function: str) -> Handler:
         if is_fixed(value):
             shape = shape_of(value)
             precision = min(shape.precision - shape.scale + 1, MAX_PRECISION)
-            return fixed(b.cast(b.call(function, value.sql), b.decimal_type(precision, 0)), precision, 0)
+            return fixed(
+                b.cast(b.call(function, value.sql), b.decimal_type(precision, 0)), precision, 0
+            )
 
         def body(text: b.Tree) -> b.Tree:
             truncated = _cut(text, 0, MAX_PRECISION)
@@ -120,7 +122,10 @@ def _integer_part(value: Value) -> b.Tree:
 def _cut(text: b.Tree, places: int, precision: int) -> b.Tree:
     """Return the number a text begins with, up to some decimal places."""
     pattern = r"^-?[0-9]+" + (rf"([.][0-9]{{0,{places}}})?" if places else "")
-    return b.cast(b.call("regexp_extract", text, b.string(pattern), b.integer(0)), b.decimal_type(precision, places))
+    return b.cast(
+        b.call("regexp_extract", text, b.string(pattern), b.integer(0)),
+        b.decimal_type(precision, places),
+    )
 
 
 def _truncate(call: Call) -> Value:
@@ -151,7 +156,10 @@ def _cut_or_null(text: b.Tree, places: int) -> b.Tree:
 def _scale(call: Call) -> Value:
     value = call.args[0]
     number = value if is_fixed(value) else as_floating(value)
-    return bind([number], lambda bound: Value(b.case((b.is_not_null(bound.sql), scale_of(bound))), oids.INT4))
+    return bind(
+        [number],
+        lambda bound: Value(b.case((b.is_not_null(bound.sql), scale_of(bound))), oids.INT4),
+    )
 
 
 FUNCTIONS: Final[dict[str, Handler]] = {

@@ -2,10 +2,10 @@
 
 A numeric value is in one of three forms (see ``Value``):
 
-- *fixed*: a DECIMAL whose scale is the display scale. Columns with precision and scale, constants, and what
-  is computed from them by addition and multiplication.
-- *text*: PostgreSQL's own text in a STRING. Columns without precision, and every numeric whose scale
-  depends on the row where it leaves an expression.
+- *fixed*: a DECIMAL whose scale is the display scale. Columns with precision and scale,
+  constants, and what is computed from them by addition and multiplication.
+- *text*: PostgreSQL's own text in a STRING. Columns without precision, and every numeric whose
+  scale depends on the row where it leaves an expression.
 - *floating*: the digits as DECIMAL(38, 0) and the scale as INT. Only inside expressions.
 
 What needs more than 38 digits fails at run time; nothing is ever rounded silently.
@@ -79,7 +79,7 @@ def too_many_digits() -> b.Tree:
     )
 
 
-# -- between the forms -------------------------------------------------------------------------------
+# -- between the forms ---------------------------------------------------------------------------
 
 
 def as_floating(value: Value) -> Value:
@@ -104,7 +104,8 @@ def _parsed(value: Value) -> Value:
     digits = b.cast(b.call("replace", text, b.string("."), b.string("")), WHOLE)
     point = b.call("instr", text, b.string("."))
     scale = b.case(
-        (b.infix(exp.GT, point, _ZERO), b.infix(exp.Sub, b.call("length", text), point)), otherwise=_ZERO
+        (b.infix(exp.GT, point, _ZERO), b.infix(exp.Sub, b.call("length", text), point)),
+        otherwise=_ZERO,
     )
     return floating(b.checked(digits, (b.negation(fits), too_many_digits())), scale)
 
@@ -162,12 +163,16 @@ def aligned(values: Sequence[Value]) -> list[Value]:
     if not real:
         return list(values)
     if len(scales) == 1 and None not in scales:
-        shape = DecimalShape(max(shape_of(value).precision for value in real), shape_of(real[0]).scale)
+        shape = DecimalShape(
+            max(shape_of(value).precision for value in real), shape_of(real[0]).scale
+        )
         return [
-            replace(value, sql=_null_or(value, shape), scale=shape.scale, decimal=shape) for value in values
+            replace(value, sql=_null_or(value, shape), scale=shape.scale, decimal=shape)
+            for value in values
         ]
     return [
-        textual(b.null_of("STRING") if b.is_null_literal(value.sql) else as_text(value)) for value in values
+        textual(b.null_of("STRING") if b.is_null_literal(value.sql) else as_text(value))
+        for value in values
     ]
 
 
@@ -185,7 +190,9 @@ def comparison_key(value: Value) -> b.Tree:
         count = b.call("length", b.cast(b.call("abs", digits), "STRING"))
         exponent = b.infix(exp.Add, b.infix(exp.Sub, count, scale), b.integer(_EXPONENT_BIAS))
         signed = b.infix(exp.Mul, b.cast(b.call("sign", digits), "INT"), exponent)
-        mantissa = b.infix(exp.Mul, digits, power_of_ten(b.infix(exp.Sub, b.integer(MAX_PRECISION), count)))
+        mantissa = b.infix(
+            exp.Mul, digits, power_of_ten(b.infix(exp.Sub, b.integer(MAX_PRECISION), count))
+        )
         parts = b.struct(exponent=signed, digits=mantissa)
         return Value(b.case((b.is_not_null(digits), parts)), oids.TEXT)
 
@@ -203,7 +210,7 @@ def scaled_up(digits: b.Tree, exponent: b.Tree) -> b.Tree:
     return b.infix(exp.Mul, digits, power_of_ten(exponent))
 
 
-# -- arithmetic --------------------------------------------------------------------------------------
+# -- arithmetic ----------------------------------------------------------------------------------
 
 Operation = Callable[[Value, Value], Value]
 

@@ -31,7 +31,9 @@ JSONB: Final = 3802
 
 INTEGERS: Final = frozenset({INT2, INT4, INT8})
 FLOATS: Final = frozenset({FLOAT4, FLOAT8})
-OBJECT_IDS: Final = frozenset({OID, REGPROC, REGCLASS, REGTYPE, 2202, 2203, 2204, 4089, 4096, 3734, 3769})
+OBJECT_IDS: Final = frozenset(
+    {OID, REGPROC, REGCLASS, REGTYPE, 2202, 2203, 2204, 4089, 4096, 3734, 3769}
+)
 STRINGS: Final = frozenset({TEXT, VARCHAR, BPCHAR, NAME, CHAR})
 
 ELEMENTS: Final[dict[int, int]] = {
@@ -61,8 +63,8 @@ ELEMENTS: Final[dict[int, int]] = {
 ARRAYS: Final[dict[int, int]] = {element: array for array, element in ELEMENTS.items()}
 """Type → type of arrays of it."""
 
-# Collations whose order is that of the bytes in UTF-8: default (see below), C, POSIX, ucs_basic, pg_c_utf8.
-# The catalog's databases are created with C.UTF-8, so "default" is one of them.
+# Collations whose order is that of the bytes in UTF-8: default (see below), C, POSIX, ucs_basic,
+# pg_c_utf8. The catalog's databases are created with C.UTF-8, so "default" is one of them.
 DEFAULT_COLLATION: Final = 100
 PG_C_UTF8: Final = 811
 BYTEWISE_COLLATIONS: Final = frozenset({0, DEFAULT_COLLATION, 950, 951, 962, PG_C_UTF8})

@@ -14,10 +14,12 @@ from rewrite.values import Constant, Value
 
 
 def spark_like_pattern(pattern: str) -> str:
-    """Return a LIKE pattern with a backslash only before ``%``, ``_`` and itself, which is all Spark takes.
+    r"""Return a LIKE pattern with backslashes only before ``%``, ``_`` and themselves.
 
-    >>> spark_like_pattern(r"a\\bc\\%")
-    'abc\\\\%'
+    That is all Spark takes.
+
+    >>> spark_like_pattern(r"a\bc\%")
+    'abc\\%'
     """
     result = []
     characters = iter(pattern)
@@ -27,7 +29,9 @@ def spark_like_pattern(pattern: str) -> str:
             continue
         escaped = next(characters, None)
         if escaped is None:
-            raise UnsupportedError("LIKE patterns that end with the escape character are not supported")
+            raise UnsupportedError(
+                "LIKE patterns that end with the escape character are not supported"
+            )
         result.append("\\" + escaped if escaped in "%_\\" else escaped)
     return "".join(result)
 
@@ -36,7 +40,8 @@ def _pattern(value: Value) -> b.Tree:
     known = known_text(value)
     if known is not None:
         return b.string(spark_like_pattern(known))
-    # The first group keeps what Spark wants escaped, the second drops the backslash before the rest.
+    # The first group keeps what Spark wants escaped, the second drops the backslash before the
+    # rest.
     return b.call("regexp_replace", value.sql, b.string(r"(?s)(\\[%_\\])|\\(.)"), b.string("$1$2"))
 
 
@@ -81,83 +86,72 @@ def _like_escape(call: Call) -> Value:
     return Value(b.string(result), oids.TEXT, constant=Constant(result))
 
 
-_BRACKET: Final = re.compile(r"\[\^?[A-Za-z0-9 _,;:@#%=<>/!.*+?(){}|$-]+\]")
-_QUANTIFIER: Final = re.compile(r"[*+?]|\{[0-9]{1,3}(,[0-9]{0,3})?\}")
-_LITERAL: Final = re.compile(r"[A-Za-z0-9 _,;:@#%&=<>/!\"'~`-]|[\u00a1-\ud7ff]|\\[.*+?()\[\]{}|^$\\/-]|\\d")
-_RANGE: Final = re.compile(r"(.)-(.)")
+_TOKEN: Final = re.compile(
+    r"""(?P<open>\((?:\?:)?)
+      | (?P<close>\))
+      | (?P<bar>\|)
+      | (?P<start>\^)
+      | (?P<end>\$)
+      | (?P<bracket>\[\^?[A-Za-z0-9\ _,;:@\#%=<>/!.*+?(){}|$-]+\])
+      | (?P<quantifier>[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\})
+      | (?P<atom>\.|[A-Za-z0-9\ _,;:@\#%&=<>/!"'~`-]|[\u00a1-\ud7ff]
+          |\\[.*+?()\[\]{}|^$\\/-]|\\d)""",
+    re.VERBOSE,
+)
+_OPERANDS: Final = {"atom", "bracket", "quantifier", "close"}
+_PRECEDING: Final[dict[str, set[str]]] = {
+    "open": {"", "open", "bar", "start", *_OPERANDS},
+    "close": {"end", *_OPERANDS},
+    "bar": {"end", *_OPERANDS},
+    "start": {"", "open", "bar"},
+    "end": {"start", *_OPERANDS},
+    "bracket": {"", "open", "bar", "start", *_OPERANDS},
+    "quantifier": {"atom", "bracket", "close"},
+    "atom": {"", "open", "bar", "start", *_OPERANDS},
+}
+"""Kind of token → kinds of the token before it; "" is the beginning of the pattern."""
 
 
 def java_pattern(pattern: str) -> str:
-    """Return a Java pattern that finds a match exactly where PostgreSQL's does; refuse all but plain ones.
+    r"""Return the Java pattern that matches what PostgreSQL's does; refuse all but plain ones.
+
+    PostgreSQL's dot matches line ends, and its ``$`` only the end of the text.
 
     >>> java_pattern("^a.b$")
-    '(?s)^a.b\\\\z'
+    '(?s)^a.b\\z'
     """
-    result: list[str] = ["(?s)"]
-    position, depth, can_repeat, at_start = 0, 0, False, True
     refusal = UnsupportedError(f"regular expression {pattern!r} is not supported")
+    result = ["(?s)"]
+    position, depth, before = 0, 0, ""
     while position < len(pattern):
-        rest = pattern[position:]
-        character = rest[0]
-        if character == "(":
-            token, depth = ("(?:" if not rest.startswith("(?:") else "(?:"), depth + 1
-            position += 3 if rest.startswith("(?:") else 1
-            if rest.startswith("(?") and not rest.startswith("(?:"):
-                raise refusal
-            result.append(token)
-            can_repeat, at_start = False, True
-            continue
-        if character == ")":
-            depth -= 1
-            if depth < 0 or at_start:
-                raise refusal
-            token, can_repeat = ")", True
-        elif character == "|":
-            if at_start:
-                raise refusal
-            result.append("|")
-            position += 1
-            can_repeat, at_start = False, True
-            continue
-        elif character == "^" and at_start:
-            token, can_repeat = "^", False
-        elif character == "$" and (len(rest) == 1 or rest[1] in ")|"):
-            token, can_repeat = r"\z", False
-        elif character == ".":
-            token, can_repeat = ".", True
-        elif found := _BRACKET.match(rest):
-            token, can_repeat = found[0], True
-            if not _plain_bracket(token):
-                raise refusal
-        elif found := _QUANTIFIER.match(rest):
-            token = found[0]
-            if not can_repeat:
-                raise refusal
-            can_repeat = False
-        elif found := _LITERAL.match(rest):
-            token, can_repeat = found[0], True
-        else:
+        found = _TOKEN.match(pattern, position)
+        kind = found.lastgroup if found else None
+        if found is None or kind is None or before not in _PRECEDING[kind]:
             raise refusal
-        result.append(token)
-        position += len("$") if token == r"\z" else len(token)
-        at_start = False
-    if depth or at_start:
+        if kind == "bracket" and not _plain_bracket(found[0]):
+            raise refusal
+        depth += (kind == "open") - (kind == "close")
+        if depth < 0:
+            raise refusal
+        result.append({"open": "(?:", "end": r"\z"}.get(kind, found[0]))
+        position, before = found.end(), kind
+    if depth or before not in {"end", *_OPERANDS}:
         raise refusal
     return "".join(result)
 
 
 def _plain_bracket(token: str) -> bool:
-    """Tell whether ranges are between two letters of one case or two digits, and nothing else is special."""
+    """Tell whether ranges go from letter to letter of one case, or from digit to digit."""
     body = token[1:-1].removeprefix("^")
-    if "&&" in body or ("-" in body[1:-1] and not _RANGE.search(body)):
+    inner = body.strip("-") or body
+    ranges = re.findall(r"(.)-(.)", inner)
+    if inner.count("-") != len(ranges) and inner != "-":
         return False
-    inner = body.strip("-") if body.strip("-") else body
-    for found in re.finditer(r"(.)-(.)", inner):
-        first, last = found[1], found[2]
-        kinds = [str.islower, str.isupper, str.isdigit]
-        if first > last or not any(kind(first) and kind(last) for kind in kinds):
-            return False
-    return True
+    kinds = (str.islower, str.isupper, str.isdigit)
+    return all(
+        first <= last and any(kind(first) and kind(last) for kind in kinds)
+        for first, last in ranges
+    )
 
 
 def _matches(*, fold: bool, negate: bool) -> Handler:
@@ -168,7 +162,9 @@ def _matches(*, fold: bool, negate: bool) -> Handler:
         pattern = java_pattern(known)
         if fold:
             if not known.isascii():
-                raise UnsupportedError("regular expressions beyond ASCII ignoring case are not supported")
+                raise UnsupportedError(
+                    "regular expressions beyond ASCII ignoring case are not supported"
+                )
             pattern = "(?i)" + pattern
         match = b.call("rlike", call.trees[0], b.string(pattern))
         return call.result(b.negation(match) if negate else match)

@@ -13,7 +13,8 @@ def compile_sort_key(
 ) -> exp.Ordered:
     """Return the ORDER BY element of a SortGroupClause, NULLs placed explicitly.
 
-    The operator alone gives the direction; ``reverse`` (``reverse_sort`` of PostgreSQL 18) repeats it.
+    The operator alone gives the direction; ``reverse`` (``reverse_sort`` of PostgreSQL 18)
+    repeats it.
     """
     del reverse
     descending = SORT_OPERATORS.get(sort_operator_oid)

@@ -17,7 +17,7 @@ def read_stored(column: exp.Expression, type_oid: int, typmod: int) -> Value:
 
 
 def to_stored(value: Value, type_oid: int, typmod: int) -> exp.Expression:
-    """Return the storage representation of a value that already has the column's type and modifier."""
+    """Return how a value that has a column's type and modifier is stored."""
     if type_oid != oids.NUMERIC:
         return b.cast(value.sql, storage_type(type_oid, typmod))
     shape = numeric_shape(typmod)

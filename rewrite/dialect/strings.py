@@ -8,7 +8,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler, known_integer, spark_function
 from rewrite.dialect.letter_case import is_ascii, lowered, uppered
-from rewrite.dialect.text_io import output_text
+from rewrite.dialect.text_output import output_text
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -22,10 +22,14 @@ def _int(value: b.Tree) -> b.Tree:
 
 
 def _substring(call: Call) -> Value:
-    """Map ``substring``: positions before the first character count, Spark would count from the end."""
+    """Map ``substring``: positions before the first character count, not from the end."""
     start = known_integer(call.args[1])
     if len(call.args) == 2:
-        first = b.integer(max(start, 1)) if start is not None else b.call("greatest", call.trees[1], b.integer(1))
+        first = (
+            b.integer(max(start, 1))
+            if start is not None
+            else b.call("greatest", call.trees[1], b.integer(1))
+        )
         if start is None:
             first = b.case((b.is_not_null(call.trees[1]), first))
         return call.result(b.call("substring", call.trees[0], first))
@@ -60,7 +64,11 @@ def _substring(call: Call) -> Value:
 
 def _left(call: Call) -> Value:
     def body(text: b.Tree, count: b.Tree) -> b.Tree:
-        kept = b.call("greatest", b.infix(exp.Add, b.cast(b.call("length", text), "BIGINT"), count), b.bigint(0))
+        kept = b.call(
+            "greatest",
+            b.infix(exp.Add, b.cast(b.call("length", text), "BIGINT"), count),
+            b.bigint(0),
+        )
         return b.case(
             (b.infix(exp.GTE, count, b.integer(0)), b.call("left", text, count)),
             otherwise=b.case((b.is_not_null(count), b.call("left", text, b.cast(kept, "INT")))),
@@ -109,7 +117,9 @@ def _trim(position: str) -> Handler:
             name = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[position]
             return call.result(b.call(name, call.trees[0]))
         text, characters = call.trees
-        return call.result(exp.Paren(this=exp.Trim(this=text, position=position, expression=characters)))
+        return call.result(
+            exp.Paren(this=exp.Trim(this=text, position=position, expression=characters))
+        )
 
     return handle
 
@@ -164,8 +174,14 @@ def _chr(call: Call) -> Value:
         return b.checked(
             b.call("decode", units, b.string("UTF-32")),
             (b.infix(exp.EQ, code, b.integer(0xFEFF)), mark),
-            (b.infix(exp.LT, code, b.integer(0)), b.raise_error("22023", "character number must be positive")),
-            (b.infix(exp.EQ, code, b.integer(0)), b.raise_error(limit, "null character not permitted")),
+            (
+                b.infix(exp.LT, code, b.integer(0)),
+                b.raise_error("22023", "character number must be positive"),
+            ),
+            (
+                b.infix(exp.EQ, code, b.integer(0)),
+                b.raise_error(limit, "null character not permitted"),
+            ),
             (
                 b.infix(exp.GT, code, b.integer(0x10FFFF)),
                 b.raise_error(limit, "requested character too large for encoding"),
@@ -187,7 +203,9 @@ def _initcap(call: Call) -> Value:
         return b.lambda_function(body, name)
 
     def body(text: b.Tree) -> b.Tree:
-        words = b.call("regexp_extract_all", text, b.string(r"(?s)([A-Za-z0-9]+|[^A-Za-z0-9]+)"), b.integer(1))
+        words = b.call(
+            "regexp_extract_all", text, b.string(r"(?s)([A-Za-z0-9]+|[^A-Za-z0-9]+)"), b.integer(1)
+        )
         mapped = b.fresh_variable(lambda name: b.call("transform", words, capitalised(name)))
         return b.checked(b.call("array_join", mapped, _EMPTY), (b.negation(is_ascii(text)), unfit))
 

@@ -1,4 +1,4 @@
-"""Timestamps with and without time zone: conversion in the session's time zone, PostgreSQL's way."""
+"""Conversion between timestamps with and without time zone, PostgreSQL's way."""
 
 import re
 from typing import Final
@@ -9,7 +9,9 @@ from rewrite.dialect import builders as b
 from rewrite.dialect.literals import DAY
 from rewrite.errors import UnsupportedError
 
-_UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal", "Etc/Zulu", "UCT"})
+_UTC_NAMES: Final = frozenset(
+    {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal", "Etc/Zulu", "UCT"}
+)
 _REGION: Final = re.compile(r"(?!Etc/GMT|posix|right|SystemV)[A-Z][A-Za-z]+(/[A-Za-z0-9_+-]+){1,2}")
 
 _EPOCH: Final = b.cast(b.string("1970-01-01 00:00:00"), "TIMESTAMP_NTZ")
@@ -52,8 +54,8 @@ def local_time(instant: b.Tree, zone: str) -> b.Tree:
 def instant(timestamp: b.Tree, zone: str) -> b.Tree:
     """Return the TIMESTAMP at which clocks in the zone show a time.
 
-    A time shown twice, when clocks go back, is the later one, as PostgreSQL reads it; Spark would take
-    the earlier. A time skipped when clocks go forward is read by the offset before, by both.
+    A time shown twice, when clocks go back, is the later one, as PostgreSQL reads it; Spark would
+    take the earlier. A time skipped when clocks go forward is read by the offset before, by both.
     """
     if is_utc(zone):
         return b.call("timestamp_micros", micros_of_timestamp(timestamp))
@@ -66,9 +68,12 @@ def instant(timestamp: b.Tree, zone: str) -> b.Tree:
         shift = b.infix(exp.Sub, offset_now, offset_then)
         second = timestamp_of_micros(b.infix(exp.Add, micros_of_timestamp(first), shift))
         repeated = b.both(
-            b.infix(exp.GT, shift, b.bigint(0)), b.infix(exp.EQ, _converted("UTC", zone, second), local)
+            b.infix(exp.GT, shift, b.bigint(0)),
+            b.infix(exp.EQ, _converted("UTC", zone, second), local),
         )
-        return b.call("timestamp_micros", micros_of_timestamp(b.case((repeated, second), otherwise=first)))
+        return b.call(
+            "timestamp_micros", micros_of_timestamp(b.case((repeated, second), otherwise=first))
+        )
 
     def with_local(local: b.Tree) -> b.Tree:
         return b.let([_converted(zone, "UTC", local)], lambda first: later(local, first))

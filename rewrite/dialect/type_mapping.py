@@ -28,7 +28,7 @@ _STORAGE: Final[dict[int, str]] = {
 
 
 def numeric_shape(typmod: int) -> DecimalShape | None:
-    """Return precision and scale of a numeric's type modifier when a Spark DECIMAL holds all its values.
+    """Return precision and scale of a type modifier whose values a Spark DECIMAL holds.
 
     >>> numeric_shape(((15 << 16) | 2) + 4)
     DecimalShape(precision=15, scale=2)
@@ -50,8 +50,8 @@ def character_length(typmod: int) -> int | None:
 def storage_type(type_oid: int, typmod: int) -> str:
     """Return the Spark DDL type of a stored column.
 
-    Types without an entry are stored as PostgreSQL's own text: they can be carried and returned, and no
-    operator is mapped for them.
+    Types without an entry are stored as PostgreSQL's own text: they can be carried and returned,
+    and no operator is mapped for them.
 
     >>> storage_type(1700, ((15 << 16) | 2) + 4), storage_type(1700, -1), storage_type(1007, -1)
     ('DECIMAL(15, 2)', 'STRING', 'ARRAY<INT>')

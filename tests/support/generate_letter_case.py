@@ -1,8 +1,8 @@
-"""Writes ``rewrite/dialect/letter_case_exceptions.py``: characters Spark maps unlike PostgreSQL's C.UTF-8.
+"""Writes ``rewrite/dialect/letter_case_exceptions.py``: what Spark maps unlike C.UTF-8.
 
-Usage: ``python -m tests.support.generate_letter_case postgresql://…/database > rewrite/dialect/…``; the
-database has the builtin locale C.UTF-8. Spark maps by ICU or by the JVM, whose versions of Unicode differ;
-what either maps differently is listed.
+Usage: ``python -m tests.support.generate_letter_case postgresql://…/database >
+rewrite/dialect/…``; the database has the builtin locale C.UTF-8. Spark maps by ICU or by the JVM,
+whose versions of Unicode differ; what either maps differently is listed.
 """
 
 import sys
@@ -33,13 +33,20 @@ def spark_mapping(spark: SparkSession, function: str, *, icu: bool) -> dict[int,
     """Return what Spark maps every character to, each alone."""
     spark.conf.set("spark.sql.icu.caseMappings.enabled", str(icu).lower())
     text = "decode(unhex(lpad(hex(id), 8, '0')), 'UTF-32')"
-    rows = spark.range(1, _LAST + 1).where("id not between 55296 and 57343").selectExpr("id", f"{function}({text})")
+    rows = (
+        spark.range(1, _LAST + 1)
+        .where("id not between 55296 and 57343")
+        .selectExpr("id", f"{function}({text})")
+    )
     return {row[0]: row[1] for row in rows.collect() if row[0] not in _UNASKED}
 
 
 def _literal(name: str, text: str) -> list[str]:
     pieces = [
-        "".join(f"\\U{ord(c):08x}" if ord(c) > 0xFFFF else f"\\u{ord(c):04x}" for c in text[i : i + _COLUMNS])
+        "".join(
+            f"\\U{ord(c):08x}" if ord(c) > 0xFFFF else f"\\u{ord(c):04x}"
+            for c in text[i : i + _COLUMNS]
+        )
         for i in range(0, len(text), _COLUMNS)
     ]
     return [f"{name}: Final = (", *(f'    "{piece}"' for piece in pieces), ")"]
@@ -59,7 +66,9 @@ def generate(uri: str) -> str:
     for function in ("upper", "lower"):
         wanted = postgres_mapping(uri, function)
         found = [spark_mapping(spark, function, icu=icu) for icu in (True, False)]
-        codes = [code for code, text in wanted.items() if any(mapping[code] != text for mapping in found)]
+        codes = [
+            code for code, text in wanted.items() if any(mapping[code] != text for mapping in found)
+        ]
         lines += ["", *_literal(f"{function.upper()}_FROM", "".join(map(chr, codes)))]
         lines += ["", *_literal(f"{function.upper()}_TO", "".join(wanted[code] for code in codes))]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,8 @@
-"""Reads the tables of expressions and compares PostgreSQL's answers with those of compiled expressions.
+"""Reads the tables of expressions and compares the answers of PostgreSQL and Spark.
 
-A file holds one case per line, over the table ``edge``: expressions, optionally ``;;`` and a condition;
-``! SQLSTATE expression`` where both sides fail; ``? expression`` where the compiler refuses.
+A file holds one case per line, over the table ``edge``: expressions, optionally ``;;`` and a
+condition; ``! SQLSTATE expression`` where both sides fail; ``? expression`` where the compiler
+refuses.
 """
 
 import math
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from py4j.protocol import Py4JJavaError
 from psycopg.pq import DiagnosticField, ExecStatus
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from pgwire_gateway.spark.errors import translate
@@ -70,10 +71,14 @@ def compare(oracle: Oracle, sql: str) -> None:
     assert len(actual) == len(expected)
     for one, other in zip(actual, expected, strict=True):
         for number, (left, right, type_oid) in enumerate(zip(one, other, types, strict=True)):
-            assert _same(left, right, type_oid), f"column {number + 1}: {left!r}, PostgreSQL {right!r}"
+            assert _same(left, right, type_oid), (
+                f"column {number + 1}: {left!r}, PostgreSQL {right!r}"
+            )
 
 
-def expect(connection: psycopg.Connection, sql: str) -> tuple[list[int], list[tuple[str | None, ...]]]:
+def expect(
+    connection: psycopg.Connection, sql: str
+) -> tuple[list[int], list[tuple[str | None, ...]]]:
     """Return PostgreSQL's column types and rows."""
     result = connection.pgconn.exec_params(sql.encode(), [])
     assert result.status == ExecStatus.TUPLES_OK, result.error_message.decode()
@@ -99,7 +104,8 @@ def answer(oracle: Oracle, query: SparkQuery) -> list[tuple[str | None, ...]]:
         oracle.register(source)
     table = oracle.spark.sql(query.sql).toArrow()
     columns = [
-        ResultColumn(column.type_oid, column.typmod, 0, column.column, column.scale) for column in query.columns
+        ResultColumn(column.type_oid, column.typmod, 0, column.column, column.scale)
+        for column in query.columns
     ]
     encoder = RowEncoder(columns)
     return [row for batch in table.to_batches() for row in _data_rows(bytes(encoder.encode(batch)))]

@@ -20,7 +20,9 @@ CASES = [(path.stem, case) for path in TABLES for case in read(path)]
 
 def _parameters(kind: str) -> list[object]:
     return [
-        pytest.param(case, id=f"{family}: {case.sql.removeprefix('select id, ').removesuffix(' from edge')}")
+        pytest.param(
+            case, id=f"{family}: {case.sql.removeprefix('select id, ').removesuffix(' from edge')}"
+        )
         for family, case in CASES
         if case.kind == kind
     ]

@@ -21,7 +21,8 @@ arr = array[1,2,3], arr <> array[1,2,3], arr = arr, sarr = array['a','b'], arr i
 array[i4, 5], array[s, t], array[i4::bigint, i8], array[n, 1.50], array[d], array[]::int[]
 arr || 4, 0 || arr, arr || arr, arr || null::int[], array_append(arr, i4), array_prepend(i4, arr), array_cat(arr, '{9}')
 arr::bigint[], arr::text[], sarr::varchar[], arr::float8[], arr::smallint[], array[1.5, 2.5]::int[]
-current_user is not null, session_user, current_schema, current_catalog, current_role, user ;; false
+current_user is null, session_user is null, current_schema is null, current_catalog is null, current_role is null, user is null
+current_database() is null, current_schema() is null, "current_user"() is null, "session_user"() is null
 ? row(i4, s) is null
 ? arr[1:2]
 ? arr < array[5]

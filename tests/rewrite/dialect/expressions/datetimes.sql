@@ -29,7 +29,7 @@ date_trunc('day', tz), date_trunc('hour', tz), date_trunc('week', tz), date_trun
 date_trunc('day', ts), date_trunc('month', ts), date_trunc('century', ts), date_trunc('hour', ts), date_trunc('decade', ts + '10 years'::interval)
 make_date(2024, 2, 29), make_date(i2, 1, 1) ;; i2 > 0 and i2 < 10000
 make_date(extract(year from d)::int, extract(month from d)::int, 1)
-isfinite(d), isfinite(ts), isfinite(tz), isfinite(iv)
+iv::interval(6), isfinite(d), isfinite(ts), isfinite(tz), isfinite(iv)
 ts at time zone 'UTC', tz at time zone 'UTC', ts at time zone 'America/New_York', tz at time zone 'America/New_York', tz at time zone 'Asia/Kolkata', ts at time zone 'Europe/Berlin'
 '2024-11-03 01:30'::timestamp at time zone 'America/New_York', '2024-03-10 02:30'::timestamp at time zone 'America/New_York', '2024-10-27 02:30'::timestamp at time zone 'Europe/Berlin', '2024-04-07 01:45'::timestamp at time zone 'Australia/Lord_Howe', '2011-12-30 12:00'::timestamp at time zone 'Pacific/Apia'
 tz at local, ts at local

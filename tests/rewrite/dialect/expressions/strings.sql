@@ -34,7 +34,7 @@ s like 'h%', s like '%o', s like '%l%', s like '_e%', s like 'hello', s like '',
 s like '100\%\_a\\b', s like 'h\el%', s like '%😀', s like '%_😀', s like E'tab%line', s like '%x%' escape 'x', s like '100#%#_a%' escape '#', s like '%\b' escape ''
 v like 'f%', c like 'ab', c like 'ab%', c like 'ab    ', c like '%o%', nam like 'n%', c not like 'a%', nam not like 'n%'
 s ilike 'H%', s ilike '%WORLD%', s not ilike 'h%', s ilike 'ä%', v ilike 'GRÖSSE', v ilike 'GRÖßE', s ilike '%UEÜ%', s ilike t || '%'
-s ~ '^h', s ~ 'o$', s ~ 'l+', s ~ '^[a-z]+$', s ~ 'a|b', s !~ 'h', s ~ '(foo|ll)', s ~ '^.{5}$', s ~ '\.', s ~ '^\d+', s ~ '[^a-z]', s ~* 'HELLO', s !~* 'WORLD', s ~ 'tab.new', s ~ 'line$', s ~ '^new'
+s ~ '^h', s ~ 'o$', s ~ 'l+', s ~ '^[a-z]+$', s ~ 'a|b', s !~ 'h', s ~ '(foo|ll)', s ~ '^.{5}$', s ~ '\.', s ~ '^\d+', s ~ '[^a-z]', s ~* 'HELLO', s !~* 'WORLD', s ~ 'tab.new', s ~ 'line$', s ~ '^new', nam ~ '^n', nam !~ 'a'
 s = '', s <> '', s < 'b', s <= 'hello', s > 'Z', s >= '~', s = t, s < t
 v = 'foo', v <> 'foo', v < 'g', v in ('foo', 'World'), s in ('hello', ''), s not in ('hello', ''), s = any (array['hello', 'x']), s = any (sarr), s like any (array['h%', '%o'])
 c = 'ab', c = 'ab   ', c <> 'ab', c < 'b', c <= 'ab', c > 'ab', c >= 'é', c = v::char(10), c = s::char(3), c in ('ab', 'foo'), c not in ('ab ', 'z'), 'ab'::char(20) = c, c = E'a\t', c < E'a\t', c > 'a', c = c, c = ''

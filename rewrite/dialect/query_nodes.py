@@ -1,0 +1,114 @@
+"""Sublinks, aggregates, window functions and arrays."""
+
+from dataclasses import replace
+from typing import Final
+
+from rewrite.dialect import aggregates, oids, window_functions
+from rewrite.dialect import builders as b
+from rewrite.dialect.arrays import array_of, subscript
+from rewrite.dialect.compiler import Compiler, NodeHandler
+from rewrite.dialect.functions import procedure
+from rewrite.dialect.sort_keys import compile_sort_key
+from rewrite.errors import UnsupportedError
+from rewrite.tree import Node
+from rewrite.values import Value
+
+
+def _array(compiler: Compiler, node: Node) -> Value:
+    if node["multidims"]:
+        raise UnsupportedError("arrays of more than one dimension are not supported")
+    return array_of(compiler.compile_all(node.nodes("elements")), node.integer("array_typeid"))
+
+
+def _subscript(compiler: Compiler, node: Node) -> Value:
+    indexes = node.nodes("refupperindexpr")
+    container = node.integer("refcontainertype")
+    element = oids.ELEMENTS.get(container)
+    if (
+        len(indexes) != 1
+        or node.get("reflowerindexpr")
+        or node.get("refassgnexpr")
+        or element is None
+    ):
+        raise UnsupportedError("this form of subscripting is not supported")
+    return subscript(compiler.compile(node.node("refexpr")), compiler.compile(indexes[0]), element)
+
+
+def _sublink(compiler: Compiler, node: Node) -> Value:
+    return compiler.scope.sublink(node, compiler.compile_settled)
+
+
+def _grouping(compiler: Compiler, node: Node) -> Value:
+    return compiler.scope.grouping(node)
+
+
+def _aggregate(compiler: Compiler, node: Node) -> Value:
+    signature = procedure(node.integer("aggfnoid"))[1]
+    if node.integer("agglevelsup"):
+        raise UnsupportedError("aggregates of an outer query are not supported")
+    if node.get("aggdirectargs") or node["aggvariadic"] or node.text("aggkind") not in ("n", None):
+        raise UnsupportedError(f"aggregate function {signature} is not supported")
+    entries = [(entry, compiler.compile(entry.node("expr"))) for entry in node.nodes("args")]
+    args = [value for entry, value in entries if not entry["resjunk"]]
+    values = {entry.integer("ressortgroupref"): value for entry, value in entries}
+    order = [
+        compile_sort_key(
+            values[clause.integer("tleSortGroupRef")],
+            clause.integer("sortop"),
+            nulls_first=bool(clause["nulls_first"]),
+        )
+        for clause in node.nodes("aggorder")
+    ]
+    return _aggregation(
+        aggregates.Aggregation(
+            signature=signature,
+            args=tuple(args),
+            result_oid=node.integer("aggtype"),
+            distinct=bool(node.get("aggdistinct")),
+            order_by=tuple(order),
+            condition=_filter(compiler, node),
+        ),
+    )
+
+
+def _filter(compiler: Compiler, node: Node) -> b.Tree | None:
+    condition = node.optional("aggfilter")
+    return compiler.compile(condition).sql if condition is not None else None
+
+
+def _aggregation(call: aggregates.Aggregation) -> Value:
+    handler = aggregates.FUNCTIONS.get(call.signature)
+    if handler is None:
+        raise UnsupportedError(f"aggregate function {call.signature} is not supported")
+    return replace(handler(call), type_oid=call.result_oid)
+
+
+def _window(compiler: Compiler, node: Node) -> Value:
+    signature = procedure(node.integer("winfnoid"))[1]
+    args = tuple(compiler.compile_settled(arg) for arg in node.nodes("args"))
+    window = compiler.scope.window(node.integer("winref"))
+    if node["winagg"]:
+        return _aggregation(
+            aggregates.Aggregation(
+                signature=signature,
+                args=args,
+                result_oid=node.integer("wintype"),
+                condition=_filter(compiler, node),
+                window=window,
+            ),
+        )
+    handler = window_functions.FUNCTIONS.get(signature)
+    if handler is None:
+        raise UnsupportedError(f"window function {signature} is not supported")
+    call = window_functions.WindowCall(signature, args, node.integer("wintype"), window)
+    return replace(handler(call), type_oid=call.result_oid)
+
+
+NODES: Final[dict[str, NodeHandler]] = {
+    "ARRAYEXPR": _array,
+    "SUBSCRIPTINGREF": _subscript,
+    "SUBLINK": _sublink,
+    "GROUPINGFUNC": _grouping,
+    "AGGREF": _aggregate,
+    "WINDOWFUNC": _window,
+}
