@@ -51,7 +51,7 @@ class Executor:
             group = statement.begin(driver)
             session.enter(group)
             with self._relations.lease(used, session, plan.kind) as names:
-                frame = session.sql(substitute(plan.sql, names))
+                frame = session.sql(substitute(plan.sql, names, plan.kind))
             schema = arrow_schema(str(frame.schema().json()))
             rdd = _arrow_rdd(frame, plan.batch_rows)
             statement.check()

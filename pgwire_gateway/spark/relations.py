@@ -33,6 +33,8 @@ _KINDS: Final = {
     SourcePart.RECENT: (SegmentKind.DELTA,),
     SourcePart.JOURNAL: (SegmentKind.BASE, SegmentKind.DELTA, SegmentKind.ARCHIVE),
 }
+_BROADCAST: Final = "/*+ BROADCAST"
+_HASH: Final = "/*+ SHUFFLE_HASH"
 _STRING: Final = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 
@@ -177,7 +179,9 @@ class Relations:
         if not parts:
             empty = pa.table({name: pa.nulls(0) for name in layout.names})
             parts = [frames.local(layout, empty, kind)]
-        return frames.union(parts)
+        # Where Spark knows that there is one task, it plans no exchange of rows between tasks.
+        whole = [part.coalesce(1) for part in parts] if kind is SessionKind.SMALL else parts
+        return frames.union(whole)
 
     def _tail(
         self,
@@ -216,14 +220,20 @@ def _identity(relation: Relation, kind: SessionKind) -> tuple[_Key, _Key]:
     return (*part, source.view, paths), part
 
 
-def substitute(sql: str, names: Mapping[str, str]) -> str:
+def substitute(sql: str, names: Mapping[str, str], kind: SessionKind = SessionKind.LARGE) -> str:
     """Replace the names of views in a query, outside of string literals.
+
+    In small statements all rows are in one task, where a hash join needs no broadcast, which would
+    be a job of its own.
 
     >>> substitute("SELECT 'a.b' FROM a.b AS t", {"a.b": "global_temp.r1"})
     "SELECT 'a.b' FROM global_temp.r1 AS t"
     """
-    if not names:
+    replaced = dict(names)
+    if kind is SessionKind.SMALL:
+        replaced[_BROADCAST] = _HASH
+    if not replaced:
         return sql
-    views = "|".join(re.escape(view) for view in sorted(names, key=len, reverse=True))
-    pattern = re.compile(rf"{_STRING}|\b(?:{views})\b")
-    return pattern.sub(lambda found: names.get(found[0], found[0]), sql)
+    texts = "|".join(re.escape(text) for text in sorted(replaced, key=len, reverse=True))
+    pattern = re.compile(rf"{_STRING}|(?<!\w)(?:{texts})(?!\w)")
+    return pattern.sub(lambda found: replaced.get(found[0], found[0]), sql)

@@ -88,6 +88,11 @@ _KINDS: Final[Mapping[SessionKind, Mapping[str, str]]] = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "1",
+        # It would move an anti join below the point where Spark knows that there is one task.
+        "spark.sql.optimizer.excludedRules": (
+            "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin"
+        ),
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.leafNodeDefaultParallelism": "1",
         "spark.sql.files.minPartitionNum": "1",
         "spark.sql.files.maxPartitionBytes": str(2 << 30),

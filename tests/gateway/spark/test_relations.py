@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from catalog.model import Column, SegmentKind
-from pgwire_gateway.spark.relations import substitute
-from rewrite.results import SourcePart
+from pgwire_gateway.spark.engine import SessionKind
+from pgwire_gateway.spark.relations import Relation, substitute
+from rewrite.results import Source, SourcePart
 from tests.support.fix_spark import Journal
 
 ROWS = "SELECT t.c1, t.c2 FROM $ AS t ORDER BY 1, 2"
@@ -151,3 +152,41 @@ def test_a_long_tail_of_another_state_is_not_taken_for_its_prefix(journal: Journ
 def test_only_names_of_views_are_substituted(sql: str, expected: str | None) -> None:
     wanted = expected or "SELECT 'it''s g.v1 \\' g.v1', \"g.v1\" FROM g.r"
     assert substitute(sql, {"g.v1": "g.r"}) == wanted
+
+
+def test_small_statements_join_without_broadcast() -> None:
+    sql = "SELECT /*+ BROADCAST(k) */ '/*+ BROADCAST' FROM g.v1 AS b LEFT ANTI JOIN g.v2 AS k"
+    assert substitute(sql, {}, SessionKind.LARGE) == sql
+    assert substitute(sql, {}, SessionKind.SMALL) == sql.replace("BROADCAST(", "SHUFFLE_HASH(")
+
+
+@pytest.mark.spark
+def test_a_point_read_of_current_rows_is_one_task(journal: Journal) -> None:
+    journal.write(journal.rows((1, "old"), (2, "b")), kind=SegmentKind.BASE)
+    journal.append(journal.rows((1, "new"), version=2))
+    snapshot = journal.snapshot()
+    views = {
+        part: Source(journal.relid, part, f"global_temp.{part.value}_{snapshot.state}")
+        for part in (SourcePart.BASE, SourcePart.RECENT)
+    }
+    base, recent = (source.view for source in views.values())
+    sql = f"""
+        SELECT t.c2 AS o1 FROM (
+          SELECT /*+ BROADCAST(k) */ b.c1, b.c2 FROM {base} AS b
+          LEFT ANTI JOIN {recent} AS k ON b.c1 = k.c1
+          UNION ALL
+          SELECT v.c1, v.c2 FROM (
+            SELECT r.c1, r.c2, r.subsequent_version_number, ROW_NUMBER() OVER (
+              PARTITION BY r.c1 ORDER BY r.version_number DESC NULLS LAST) AS age
+            FROM {recent} AS r) AS v
+          WHERE v.age = 1 AND v.subsequent_version_number IS NULL) AS t
+        WHERE t.c1 = 1"""
+    engine = journal.engine
+    relations = [Relation(source, snapshot, lambda: journal.tail) for source in views.values()]
+    session = engine.sessions("UTC").small
+    with journal.relations.lease(relations, session, SessionKind.SMALL) as names:
+        frame = session.sql(substitute(sql, names, SessionKind.SMALL))
+    plan = str(frame.queryExecution().simpleString())
+    assert "Exchange" not in plan
+    assert "Filter (isnotnull(id" in plan
+    assert [row.getString(0) for row in frame.collectAsList()] == ["new"]
