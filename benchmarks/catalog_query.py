@@ -4,7 +4,7 @@ import re
 import subprocess
 
 from benchmarks.client import Client
-from benchmarks.laboratory import Laboratory
+from benchmarks.laboratory import GATEWAY, POSTGRES, Laboratory
 from benchmarks.outcomes import Judgement, Outcome, milliseconds
 from tests.support import programs
 from tests.support.servers import Address
@@ -25,11 +25,17 @@ def run(laboratory: Laboratory) -> Outcome:
     taken: tuple[list[float], list[float]] = ([], [])
     with laboratory.connect_gateway() as gateway, laboratory.connect_postgres() as postgres:
         rounds = laboratory.repetitions(ROUNDS)
-        for number in range(-(rounds // 10) - 1, rounds):
+        warm_up = rounds // 10 + 1
+        before = laboratory.processor_times(GATEWAY, POSTGRES)
+        for number in range(-warm_up, rounds):
             pair = _time(gateway, gateway_queries), _time(postgres, postgres_queries)
             if number >= 0:  # the rounds before warm both up
                 for values, seconds in zip(taken, pair, strict=True):
                     values.append(seconds)
+        turns = warm_up + rounds
+        processor = laboratory.processor_fact(
+            before, {GATEWAY: turns, POSTGRES: turns}, "command, warming up included"
+        )
     samples = milliseconds("gateway", taken[0]), milliseconds("PostgreSQL", taken[1])
     ratio = samples[0].median / samples[1].median
     return Outcome(
@@ -38,6 +44,7 @@ def run(laboratory: Laboratory) -> Outcome:
         (
             "All over one open connection.",
             f"Queries on the gateway: {len(gateway_queries)}; PostgreSQL: {len(postgres_queries)}.",
+            processor,
         ),
     )
 

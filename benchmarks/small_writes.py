@@ -3,7 +3,7 @@
 import random
 
 from benchmarks import point_select
-from benchmarks.laboratory import Laboratory
+from benchmarks.laboratory import BARE_SPARK, GATEWAY, Laboratory
 from benchmarks.outcomes import Judgement, Outcome, milliseconds
 
 TITLE = "Single-row INSERT and UPDATE by key, autocommit, against bare Spark's point SELECT"
@@ -25,7 +25,10 @@ def run(laboratory: Laboratory) -> Outcome:
     count = laboratory.repetitions(STATEMENTS)
     taken: dict[str, list[float]] = {"insert": [], "update": [], "bare": []}
     with laboratory.connect_gateway() as gateway, laboratory.connect_postgres() as postgres:
+        before = laboratory.processor_times(GATEWAY, BARE_SPARK)
         for number in range(-WARM_UP, count):
+            if number == 0:
+                before = laboratory.processor_times(GATEWAY, BARE_SPARK)
             new_key += 1
             key = keys.randint(1, points.rows)
             insert = (
@@ -42,6 +45,9 @@ def run(laboratory: Laboratory) -> Outcome:
             postgres.query(update)
             for name, seconds in one.items() if number >= 0 else ():
                 taken[name].append(seconds)
+        processor = laboratory.processor_fact(
+            before, {GATEWAY: count, BARE_SPARK: count}, "turn (an INSERT and an UPDATE; a SELECT)"
+        )
         point_select.require_equal(
             gateway, postgres, f"SELECT count(*), sum(amount), max(id) FROM {points.table}"
         )
@@ -57,5 +63,8 @@ def run(laboratory: Laboratory) -> Outcome:
             Judgement("UPDATE p50 ÷ point SELECT p50", samples["update"].median / base, UPDATE_AIM),
         ),
         tuple(samples.values()),
-        (f"{points.rows:,} compacted rows; the tail grows by two row versions each turn.",),
+        (
+            f"{points.rows:,} compacted rows; the tail grows by two row versions each turn.",
+            processor,
+        ),
     )
