@@ -11,7 +11,8 @@ class RewriteError(GatewayError):
 class UnsupportedError(RewriteError):
     """A construct has no mapping with PostgreSQL's meaning (SQLSTATE 0A000).
 
-    Nothing is passed to Spark in the hope that it means the same, so whatever no table names ends here.
+    Nothing is passed to Spark in the hope that it means the same, so whatever no table names ends
+    here.
     """
 
     sqlstate = sqlstate.FEATURE_NOT_SUPPORTED
