@@ -51,6 +51,7 @@ _DRIVER: Final = {
     "spark.broadcast.compress": "false",
     "spark.broadcast.checksum": "false",
     "spark.locality.wait": "0",
+    # Small and large statements have a pool each, so that small ones need not queue behind large.
     "spark.scheduler.mode": "FAIR",
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
@@ -63,15 +64,19 @@ _COLLECTOR: Final = "-XX:+UseParallelGC"
 _JAVA_OPTIONS: Final = "-XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
 _ANY_COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 
+_EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
+_OPTIMIZER: Final = "org.apache.spark.sql.catalyst.optimizer."
+# Loses the columns of subqueries in a projection over a union (Spark 4.3), which is what current
+# rows are; columns are pruned through unions by another rule.
+_LOSES_COLUMNS: Final = "PushProjectionThroughUnion"
+# Moves an anti join below the point where Spark knows that there is one task.
+_MOVES_ANTI_JOINS: Final = "PushDownLeftSemiAntiJoin"
+
 _SQL: Final = {
+    _EXCLUDED: _OPTIMIZER + _LOSES_COLUMNS,
     "spark.sql.ansi.enabled": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.caseSensitive": "true",
-    # This rule loses the columns of subqueries in a projection over a union (Spark 4.3), which is
-    # what current rows are; columns are pruned through unions by another rule.
-    "spark.sql.optimizer.excludedRules": (
-        "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
-    ),
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -88,10 +93,7 @@ _KINDS: Final[Mapping[SessionKind, Mapping[str, str]]] = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "1",
-        # It would move an anti join below the point where Spark knows that there is one task.
-        "spark.sql.optimizer.excludedRules": (
-            "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin"
-        ),
+        _EXCLUDED: ",".join((_OPTIMIZER + _LOSES_COLUMNS, _OPTIMIZER + _MOVES_ANTI_JOINS)),
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.leafNodeDefaultParallelism": "1",
         "spark.sql.files.minPartitionNum": "1",
