@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 _MAX_TIME_ZONES = 64
 _KEPT_INDICES = 1000
 _JOB_GROUP = "spark.jobGroup.id"
+_POOL = "spark.scheduler.pool"
 # Naming the call site spares Spark a walk over the stack for every RDD it makes.
 _CALL_SITE = {"callSite.short": "statement", "callSite.long": "statement"}
 _POSIX_ZONE = re.compile(r"<([+-]\d\d)(?::?(\d\d))?>.*")
@@ -33,12 +34,12 @@ _POSIX_ZONE = re.compile(r"<([+-]\d\d)(?::?(\d\d))?>.*")
 class SparkSession:
     """A session of the JVM with the settings tasks run under."""
 
-    def __init__(self, driver: "Driver", java: Any, conf: dict[str, str]) -> None:
+    def __init__(self, driver: "Driver", java: Any, conf: dict[str, str], pool: str) -> None:
         self.driver = driver
         self.java = java
         """The JVM's SparkSession."""
         self.conf = conf
-        self._properties = driver.properties({**conf, **_CALL_SITE})
+        self._properties = driver.properties({**conf, **_CALL_SITE, _POOL: pool})
 
     def enter(self, job_group: str) -> None:
         """Make this thread's jobs run under the session's settings and in a group to cancel."""
@@ -122,7 +123,7 @@ class Driver:
         settings = java.conf()
         for name, value in conf.items():
             settings.set(name, value)
-        return SparkSession(self, java, conf)
+        return SparkSession(self, java, conf, kind.value)
 
     def activate(self, session: SparkSession) -> None:
         """Make a session the active one of this thread in the JVM."""

@@ -1,5 +1,6 @@
 """Spark failures as PostgreSQL errors, by Spark's error class."""
 
+import errno
 import json
 import logging
 import re
@@ -139,6 +140,11 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[_Failure], str]]]] = {
     "UNABLE_TO_ACQUIRE_MEMORY": (OUT_OF_MEMORY, "out of memory"),
 }
 _TEXTS: Final = (
+    (
+        "SparkContext was shut down",
+        sqlstate.ADMIN_SHUTDOWN,
+        "terminating the statement because Spark was stopped",
+    ),
     ("No space left on device", DISK_FULL, "could not write: no space left on device"),
     ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
     ("java.lang.OutOfMemoryError", OUT_OF_MEMORY, "out of memory"),
@@ -160,9 +166,21 @@ def translate(error: BaseException) -> GatewayError:
             return _java_error(error)
         except (Py4JError, OSError):
             return _lost(error)
-    if isinstance(error, (Py4JNetworkError, Py4JError, OSError, EOFError)):
+    # Py4J reports a broken connection like a failed call, only without a trace of the JVM.
+    broken = isinstance(error, Py4JError) and "Trace:" not in str(error)
+    if broken or isinstance(error, (ConnectionError, EOFError, TimeoutError)):
         return _lost(error)
+    if isinstance(error, OSError):
+        return _storage_error(error)
     return SparkError("Spark failed", sqlstate=sqlstate.INTERNAL_ERROR, detail=repr(error))
+
+
+def _storage_error(error: OSError) -> SparkError:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return SparkError(
+            "could not write: no space left on device", sqlstate=DISK_FULL, detail=str(error)
+        )
+    return SparkError("could not access a data file", sqlstate=sqlstate.IO_ERROR, detail=str(error))
 
 
 def _lost(error: BaseException) -> SparkLostError:
@@ -183,12 +201,12 @@ def _java_error(error: Py4JJavaError) -> GatewayError:
         if known is not None:
             return known
     text = "\n".join(failure.message for failure in failures)
+    if "stopped SparkContext" in text:
+        return _lost(error)
     for words, code, message in _TEXTS:
         if words in text:
             kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
             return kind(message, sqlstate=code, detail=text[:_DETAIL])
-    if "stopped SparkContext" in text:
-        return _lost(error)
     condition = next((failure.condition for failure in failures if failure.condition), "")
     return SparkError(
         "Spark could not run the statement",

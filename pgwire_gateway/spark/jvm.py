@@ -4,6 +4,7 @@ Only this module knows how the process is started. The JVM ends when its standar
 which the kernel does however the gateway ends.
 """
 
+import importlib.util
 import os
 import signal
 import struct
@@ -15,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
 from catalog import sqlstate
@@ -95,7 +95,7 @@ class DriverProcess:
 def _spawn(
     conf: Mapping[str, str], java_home: Path | None, directory: Path, port_file: Path, log: Path
 ) -> "subprocess.Popen[bytes]":
-    spark_home = Path(pyspark.__file__).parent
+    spark_home = _spark_home()
     environment = dict(os.environ)
     environment |= {
         "SPARK_HOME": str(spark_home),
@@ -119,6 +119,14 @@ def _spawn(
             cwd=directory,
             start_new_session=True,
         )
+
+
+def _spark_home() -> Path:
+    """Return where pyspark is installed; importing it would bring in far more than its path."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise SparkError("pyspark is not installed", sqlstate=sqlstate.SYSTEM_ERROR)
+    return Path(spec.submodule_search_locations[0])
 
 
 def _last_lines(log: Path) -> str | None:

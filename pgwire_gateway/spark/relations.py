@@ -179,9 +179,9 @@ class Relations:
         if not parts:
             empty = pa.table({name: pa.nulls(0) for name in layout.names})
             parts = [frames.local(layout, empty, kind)]
+        whole = frames.union(parts)
         # Where Spark knows that there is one task, it plans no exchange of rows between tasks.
-        whole = [part.coalesce(1) for part in parts] if kind is SessionKind.SMALL else parts
-        return frames.union(whole)
+        return whole.coalesce(1) if kind is SessionKind.SMALL else whole
 
     def _tail(
         self,

@@ -3,21 +3,17 @@
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from catalog import sqlstate
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.engine import SparkEngine
-from pgwire_gateway.spark.errors import DISK_FULL, SparkError
+from pgwire_gateway.spark.errors import translate
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import Volume, install, write_sorted
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
-
-_ENOSPC: Final = 28
 
 
 class SegmentWriter:
@@ -56,7 +52,7 @@ class SegmentWriter:
                 table = table.cast(self._schema)
             sink.write_table(table)
         except OSError as error:
-            raise _storage_error(error) from error
+            raise translate(error) from error
         self._rows += batch.num_rows
         self._value_bytes += table.nbytes
 
@@ -81,11 +77,8 @@ class SegmentWriter:
             frame = reader.parquet(driver.strings([str(staged.incoming)]))
             write_sorted(driver, frame, self._table, staged, volume)
             statement.end(group)
-        statement.check()
-        try:
+            statement.check()
             segment = install(self._warehouse, staged, self._table, self._kind, volume)
-        except OSError as error:
-            raise _storage_error(error) from error
         self._installed = segment.path if segment else None
         return segment
 
@@ -113,11 +106,3 @@ class SegmentWriter:
             write_statistics=False,
         )
         return self._sink
-
-
-def _storage_error(error: OSError) -> SparkError:
-    if error.errno == _ENOSPC:
-        return SparkError(
-            "could not write: no space left on device", sqlstate=DISK_FULL, detail=str(error)
-        )
-    return SparkError("could not write a data file", sqlstate=sqlstate.IO_ERROR, detail=str(error))
