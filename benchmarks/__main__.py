@@ -54,7 +54,7 @@ def _measure(number: int, laboratory: Laboratory) -> Section:
     try:
         outcome = benchmark.run(laboratory)
     except Exception:  # noqa: BLE001 - the others are worth measuring all the same
-        error = traceback.format_exc()
+        error = f"{traceback.format_exc()}\n{laboratory.gateway_log()}"
         sys.stderr.write(error)
     return Section(number, benchmark.TITLE, outcome, (before, os.getloadavg()[0]), error)
 

@@ -50,6 +50,7 @@ class Loading:
 def load_postgres(address: Address, dataset: Dataset) -> None:
     """Make a table and its rows in PostgreSQL."""
     with Client(address) as client:
+        client.query(f"DROP TABLE IF EXISTS {dataset.table}")
         client.query(f"CREATE TABLE {dataset.table} ({COLUMNS})")
         client.query(f"INSERT INTO {dataset.table} {ROWS.format(rows=dataset.rows)}")
         client.query(f"VACUUM ANALYZE {dataset.table}")
@@ -59,6 +60,7 @@ def load_postgres(address: Address, dataset: Dataset) -> None:
 def load_gateway(source: Address, gateway: Address, dataset: Dataset) -> Loading:
     """Copy a table of PostgreSQL into the gateway and compact it there."""
     with Client(gateway) as client:
+        client.query(f"DROP TABLE IF EXISTS {dataset.table}")
         client.query(f"CREATE TABLE {dataset.table} ({COLUMNS})")
         start = time.perf_counter()
         _copy(source, gateway, dataset.table)

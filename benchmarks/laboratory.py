@@ -112,6 +112,11 @@ class Laboratory:
         used = (f"{name} {after[name].since(before[name]).per(count[name])}" for name in before)
         return f"Processor time per {what}: {'; '.join(used)}."
 
+    def gateway_log(self) -> str:
+        """Return the last lines of the gateway's log, none when it does not run."""
+        gateway = self.__dict__.get("gateway")
+        return gateway.log_text() if isinstance(gateway, GatewayProcess) else ""
+
     def loading(self, dataset: Dataset) -> str:
         """Tell how fast a table came into the gateway."""
         took = self._loadings[dataset.table]
