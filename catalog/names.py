@@ -5,7 +5,6 @@ from contextlib import suppress
 
 from catalog.connections import CatalogSession
 from catalog.errors import CatalogError
-from catalog.model import JournalTable
 from catalog.statements import RelationName
 
 _TEXT = 25
@@ -46,17 +45,19 @@ def primary_key(session: CatalogSession, relid: int) -> str:
 
 def load(
     session: CatalogSession,
-    table: JournalTable,
-    attnums: Iterable[int],
+    table: str,
+    columns: Iterable[str],
     lines: Iterable[bytes | memoryview],
 ) -> str:
     """Copy lines of COPY's text format into some columns of a catalog table; return the tag.
 
+    The table's name is given as SQL, those of the columns as they are.
+
     Raises:
         CatalogError: What PostgreSQL finds wrong with the rows.
     """
-    columns = ", ".join(quoted(table.column(attnum).name) for attnum in attnums)
-    incoming = session.copy_in(f"COPY {quoted(table.schema, table.name)} ({columns}) FROM STDIN")
+    listed = ", ".join(quoted(column) for column in columns)
+    incoming = session.copy_in(f"COPY {table} ({listed}) FROM STDIN")
     source: Iterator[bytes | memoryview] = iter(lines)
     try:
         for data in source:

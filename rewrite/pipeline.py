@@ -66,10 +66,8 @@ def compile_delete(query: Node, context: RewriteContext) -> RowChange:
         return compile_change(Compilation(context, compile_block), query)
 
 
-def compile_insert_source(
-    query: Node, context: RewriteContext
-) -> tuple[SparkQuery, tuple[int, ...]]:
-    """Compile the rows an INSERT would insert, with the attribute numbers of their columns."""
+def compile_insert_source(query: Node, context: RewriteContext) -> SparkQuery:
+    """Compile the rows an INSERT would insert; their columns have the names of the table's."""
     _expect(query, _INSERT)
     with _bounded_depth():
         return insert_source(Compilation(context, compile_block), query)

@@ -131,6 +131,7 @@ ROUTES = {
     Route.READ: reads.read,
     Route.INSERT: inserts.insert,
     Route.INSERT_QUERY: inserts.insert_query,
+    Route.FILL: inserts.fill,
     Route.CHANGE: changes.change,
 }
 """What executes each route."""

@@ -1,5 +1,8 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from catalog import names
 from pgwire_gateway.session import reads
 from pgwire_gateway.session.invocation import Invocation
@@ -7,8 +10,10 @@ from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
+from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
+from rewrite.results import SparkQuery
 from rewrite.returning import returning_query
 
 
@@ -53,17 +58,10 @@ def insert_query(call: Invocation) -> StatementResult:
     _, observation = observer.observe_for_write(call.plan)
     writer = JournalWriter(session, call.target, call.running)
     context = observer.context(call.plan, observation, bound)
-    query, attnums = pipeline.compile_insert_source(call.query, context)
+    query = pipeline.compile_insert_source(call.query, context)
     table = observation.result.snapshots[call.target].table
-    encoder = CopyEncoder(
-        reads.wire_columns(query.columns, [0] * len(query.columns)),
-        [column.name for column in query.columns],
-        CopyOptions(),
-        reads.ISO_SETTINGS,
-    )
     with observer.run(query, observation, call.running) as batches:
-        lines = (data for batch in batches for data in encoder.lines(batch))
-        names.load(session.catalog, table, attnums, lines)
+        _load(session, names.quoted(table.schema, table.name), query, batches)
     receipt = session.catalog.capture(call.target, call.services.config.inline_rows)
     segment = writer.settle(receipt)
     if call.columns is None:
@@ -78,3 +76,35 @@ def insert_query(call: Invocation) -> StatementResult:
     )
     columns = field_descriptions(call.columns, call.result_formats)
     return StatementResult(columns, rows, lambda taken: f"INSERT 0 {taken}")
+
+
+def fill(call: Invocation) -> StatementResult:
+    """Run an INSERT of rows of journaled tables into a temporary table.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors for rows it refuses.
+    """
+    session = call.session
+    bound = reads.bind(call)
+    observer = Observer(session)
+    session.transaction.begin_implicit()
+    observation = observer.observe(call.plan.tables, call.plan)
+    context = observer.context(call.plan, observation, bound)
+    query = pipeline.compile_insert_source(call.query, context)
+    with observer.run(query, observation, call.running) as batches:
+        rows = _load(session, call.plan.filled, query, batches)
+    return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")
+
+
+def _load(session: ClientSession, table: str, query: SparkQuery, batches: Iterable[Any]) -> int:
+    """Copy what a query yields into the columns it names of a catalog table; count the rows."""
+    columns = [column.name for column in query.columns]
+    encoder = CopyEncoder(
+        reads.wire_columns(query.columns, [0] * len(columns)),
+        columns,
+        CopyOptions(),
+        reads.ISO_SETTINGS,
+    )
+    lines = (data for batch in batches for data in encoder.lines(batch))
+    tag = names.load(session.catalog, table, columns, lines)
+    return int(tag.rpartition(" ")[2])

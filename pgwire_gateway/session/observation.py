@@ -27,6 +27,16 @@ _OWN_STATES = count(1)
 
 _CONSTANTS = "SELECT current_user, session_user, current_database(), current_schema()"
 
+_NAMING_CALLS = (
+    "SQLVALUEFUNCTION",
+    ":funcid 745 ",
+    ":funcid 746 ",
+    ":funcid 861 ",
+    ":funcid 1402 ",
+)
+"""What a tree holds that asks for one of them: also current_user(), session_user(),
+current_database() and current_schema() written as functions."""
+
 _CHECKS = """
 SELECT conname, conbin::text FROM pg_catalog.pg_constraint
 WHERE contype = 'c' AND conrelid = $1 AND convalidated ORDER BY conname
@@ -221,17 +231,17 @@ class Observer:
         self, query: SparkQuery, observation: Observation, statement: RunningStatement
     ) -> Batches:
         """Start a compiled query on Spark."""
-        time_zone = self._session.settings.get("TimeZone", "UTC")
         return self._services.executor.run(
             query,
             relations=observation.relations(query),
-            sessions=self._services.engine.sessions(time_zone),
+            sessions=self._services.engine.sessions(),
             statement=statement,
         )
 
     def _constants(self, plan: Plan, timestamp: int) -> SessionConstants:
         names: list[str | None] = ["", "", "", None]
-        if plan.analysis is not None and "SQLVALUEFUNCTION" in (plan.analysis.tree or ""):
+        tree = (plan.analysis.tree if plan.analysis else None) or ""
+        if any(call in tree for call in _NAMING_CALLS):
             row = next(iter(self._query(_CONSTANTS)))
             names = [value.decode() if value is not None else None for value in row]
         return SessionConstants(

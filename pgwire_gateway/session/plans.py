@@ -21,6 +21,8 @@ class Route(Enum):
     """PostgreSQL evaluates the rows; they move to the journal."""
     INSERT_QUERY = "insert query"
     """Spark reads the rows, PostgreSQL completes and checks them; they move to the journal."""
+    FILL = "fill"
+    """Spark reads the rows, PostgreSQL inserts them into a temporary table."""
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
     COMMAND = "command"
@@ -52,6 +54,8 @@ class Plan:
     """Journal relations read, with the tables they belong to."""
     target: int | None = None
     """Journaled table written."""
+    filled: str = ""
+    """Temporary table written, as SQL."""
     definitions: int = 0
     """Definition counter of the catalog the plan was made with."""
     prepared: str = ""

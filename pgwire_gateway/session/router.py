@@ -4,11 +4,13 @@ The decision rests on PostgreSQL's analysis: which relations the statement touch
 resolved and views expanded. What would read a journaled table inside PostgreSQL is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
+from catalog.names import quoted
 from catalog.results import Analysis, Relation, RelationKind
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.errors import UnsupportedError
@@ -95,26 +97,24 @@ def _plan_query(
         return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
     if len(queries) != 1:
         raise UnsupportedError("a statement that rules turn into several is not supported")
-    route, target = _route(queries[0], journaled, journals, relations)
-    return Plan(
+    plan = Plan(
         statement,
-        route,
+        Route.READ,
         analysis,
         queries[0],
         frozenset(journaled | set(journals.values())),
         journals,
-        target,
-        definitions,
-        prepared,
+        definitions=definitions,
+        prepared=prepared,
     )
+    return plan if command(queries[0]) is Command.SELECT else _writing(plan, journaled, relations)
 
 
-def _route(
-    query: Node, journaled: set[int], journals: Mapping[int, int], relations: dict[int, Relation]
-) -> tuple[Route, int | None]:
-    kind = command(query)
-    if kind is Command.SELECT:
-        return Route.READ, None
+def _writing(plan: Plan, journaled: set[int], relations: dict[int, Relation]) -> Plan:
+    """Decide who executes a statement that writes."""
+    query, journals = plan.query, plan.journals
+    if query is None:
+        raise TypeError(plan.route)
     target = target_relation(query)
     if query.get("hasModifyingCTE"):
         raise UnsupportedError("data-modifying statements in WITH are not supported")
@@ -123,19 +123,31 @@ def _route(
         raise GatewayError(
             f"permission denied for table {name}", sqlstate=codes.INSUFFICIENT_PRIVILEGE
         )
+    kind = command(query)
     if target not in journaled:
-        raise UnsupportedError(
-            f'changing "{name}" by what journaled tables hold is not supported',
-            hint="Only tables whose rows are journaled can be written from journaled tables.",
-        )
+        return _filling(plan, query, relations[target])
     if kind in {Command.UPDATE, Command.DELETE}:
-        return Route.CHANGE, target
+        return replace(plan, route=Route.CHANGE, target=target)
     if kind is not Command.INSERT:
         raise UnsupportedError("MERGE is not supported")
     if query.get("onConflict") is not None:
         raise UnsupportedError("INSERT ... ON CONFLICT is not supported")
     reads = source_relations(query) & (journaled | set(journals))
-    return (Route.INSERT_QUERY if reads else Route.INSERT), target
+    return replace(plan, route=Route.INSERT_QUERY if reads else Route.INSERT, target=target)
+
+
+def _filling(plan: Plan, query: Node, target: Relation) -> Plan:
+    """Plan an INSERT of what journaled tables hold into a table of PostgreSQL."""
+    if (
+        command(query) is not Command.INSERT
+        or query.get("onConflict") is not None
+        or query.items("returningList")
+    ):
+        raise UnsupportedError(
+            f'changing "{target.name}" by what journaled tables hold is not supported',
+            hint="Only INSERT without ON CONFLICT and RETURNING can do that.",
+        )
+    return replace(plan, route=Route.FILL, filled=quoted(target.schema, target.name))
 
 
 def _refuse_journaled(catalog: CatalogSession, statement: Statement, construct: str) -> None:

@@ -64,7 +64,7 @@ class Compactor:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
         driver = self._engine.driver
-        session = self._engine.sessions("UTC").large
+        session = self._engine.sessions().large
         added: tuple[Segment, ...] = ()
         staged = self._warehouse.stage(snapshot.table)
         try:
@@ -107,7 +107,7 @@ class Compactor:
     ) -> tuple[Segment, ...]:
         """Write the rows of each query as a segment; all or none are moved into place."""
         driver = self._engine.driver
-        session = self._engine.sessions("UTC").large
+        session = self._engine.sessions().large
         staged: dict[SegmentKind, StagedSegment] = {}
         try:
             with failures(self._engine, driver, statement):

@@ -1,11 +1,9 @@
 """The one Spark driver of a gateway: its JVM, its settings and the sessions clients share."""
 
 import logging
-import re
 import shutil
 import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,13 +20,11 @@ __all__ = ["SessionKind", "Sessions", "SparkEngine", "SparkSession", "SparkSetti
 
 logger = logging.getLogger(__name__)
 
-_MAX_TIME_ZONES = 64
 _KEPT_INDICES = 1000
 _JOB_GROUP = "spark.jobGroup.id"
 _POOL = "spark.scheduler.pool"
 # Naming the call site spares Spark a walk over the stack for every RDD it makes.
 _CALL_SITE = {"callSite.short": "statement", "callSite.long": "statement"}
-_POSIX_ZONE = re.compile(r"<([+-]\d\d)(?::?(\d\d))?>.*")
 
 
 class SparkSession:
@@ -74,9 +70,8 @@ class SparkSession:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The Spark sessions of one time zone, shared by the clients that use it."""
+    """The Spark sessions all clients share."""
 
-    time_zone: str
     small: SparkSession
     """For statements that touch few rows: one task, interpreted expressions."""
     large: SparkSession
@@ -116,9 +111,9 @@ class Driver:
             result.setProperty(name, value)
         return result
 
-    def session(self, kind: SessionKind, time_zone: str, **extra: str) -> SparkSession:
+    def session(self, kind: SessionKind, **extra: str) -> SparkSession:
         """Return a new session."""
-        conf = session_conf(self._settings, kind, time_zone) | extra
+        conf = session_conf(self._settings, kind) | extra
         java = self._root.newSession()
         settings = java.conf()
         for name, value in conf.items():
@@ -182,7 +177,7 @@ class SparkEngine:
         self.settings = settings
         self._lock = threading.RLock()
         self._driver: Driver | None = None
-        self._sessions: OrderedDict[str, Sessions] = OrderedDict()
+        self._sessions: Sessions | None = None
         self._stopped = False
 
     @property
@@ -210,7 +205,7 @@ class SparkEngine:
                 logger.warning("Spark was lost and is started again")
                 self._driver.process.kill()
             self._driver = None
-            self._sessions.clear()
+            self._sessions = None
             try:
                 self._driver = Driver(self.settings)
             except (Py4JError, OSError) as error:
@@ -221,7 +216,7 @@ class SparkEngine:
         with self._lock:
             self._stopped = True
             driver, self._driver = self._driver, None
-            self._sessions.clear()
+            self._sessions = None
         if driver is not None:
             with suppress(Exception):
                 driver.context.stop()
@@ -233,45 +228,17 @@ class SparkEngine:
             if self._driver is driver:
                 driver.process.kill()
 
-    def sessions(self, time_zone: str) -> Sessions:
-        """Return the sessions of a time zone (restarts a dead JVM).
+    def sessions(self) -> Sessions:
+        """Return the sessions statements run in (restarts a dead JVM).
 
-        Raises:
-            SparkError: 22023 for a time zone Spark does not know.
+        They keep to UTC: compiled statements name the time zone where they depend on it.
         """
         driver = self.driver
         with self._lock:
-            found = self._sessions.get(time_zone)
-            if found is not None and found.small.driver is driver:
-                self._sessions.move_to_end(time_zone)
-                return found
-            created = self._create(driver, time_zone)
-            self._sessions[time_zone] = created
-            while len(self._sessions) > _MAX_TIME_ZONES:
-                self._sessions.popitem(last=False)
-            return created
-
-    def _create(self, driver: Driver, time_zone: str) -> Sessions:
-        zone = java_time_zone(time_zone)
-        try:
-            small = driver.session(SessionKind.SMALL, zone)
-            large = driver.session(SessionKind.LARGE, zone)
-        except (Py4JError, OSError) as error:
-            failure = translate(error)
-            if failure.sqlstate != sqlstate.INTERNAL_ERROR:
-                raise failure from error
-            raise SparkError(
-                f'time zone "{time_zone}" is not known to Spark',
-                sqlstate=sqlstate.INVALID_PARAMETER_VALUE,
-            ) from error
-        return Sessions(time_zone, small, large)
-
-
-def java_time_zone(name: str) -> str:
-    """Return Java's name of one of PostgreSQL's time zones.
-
-    >>> java_time_zone("Europe/Berlin"), java_time_zone("<+05:30>-05:30")
-    ('Europe/Berlin', '+05:30')
-    """
-    offset = _POSIX_ZONE.fullmatch(name)
-    return f"{offset[1]}:{offset[2] or '00'}" if offset else name
+            found = self._sessions
+            if found is None or found.small.driver is not driver:
+                found = Sessions(
+                    driver.session(SessionKind.SMALL), driver.session(SessionKind.LARGE)
+                )
+                self._sessions = found
+            return found

@@ -78,9 +78,8 @@ def _out_of_range(failure: _Failure) -> str:
         if word in text:
             return f"{name} out of range"
     value = failure.parameters.get("value1", "")
-    if value.endswith("S"):
-        return "smallint out of range"
-    return "bigint out of range" if value.endswith("L") else "integer out of range"
+    # Without a word it is BIGINT: arithmetic of the others is compiled to a cast that names them.
+    return "smallint out of range" if value.endswith("S") else "bigint out of range"
 
 
 def _invalid_input(failure: _Failure) -> str:

@@ -34,7 +34,7 @@ class Frames:
         self._files: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
         self._readers: dict[int, SparkSession] = {}
         self._value_bytes: OrderedDict[str, int] = OrderedDict()
-        self._small = driver.session(SessionKind.SMALL, "UTC")
+        self._small = driver.session(SessionKind.SMALL)
         self._json: dict[str, str] = {}
 
     def row_bytes(self, snapshot: TableSnapshot) -> int:
@@ -85,7 +85,7 @@ class Frames:
                     "spark.sql.files.maxPartitionBytes": str(split_bytes),
                     "spark.sql.files.openCostInBytes": str(max(split_bytes // 8, 4096)),
                 }
-                reader = self._driver.session(SessionKind.LARGE, "UTC", **extra)
+                reader = self._driver.session(SessionKind.LARGE, **extra)
                 self._readers[split_bytes] = reader
         return reader
 

@@ -127,7 +127,7 @@ def driver_conf(settings: SparkSettings) -> dict[str, str]:
     }
 
 
-def session_conf(settings: SparkSettings, kind: SessionKind, time_zone: str) -> dict[str, str]:
+def session_conf(settings: SparkSettings, kind: SessionKind) -> dict[str, str]:
     """Return the SQL settings of one session; tasks need them too."""
     own = {name: value for name, value in settings.conf.items() if name.startswith("spark.sql.")}
-    return {**_SQL, **_KINDS[kind], **own, "spark.sql.session.timeZone": time_zone}
+    return {**_SQL, **_KINDS[kind], **own, "spark.sql.session.timeZone": "UTC"}

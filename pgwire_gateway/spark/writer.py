@@ -69,7 +69,7 @@ class SegmentWriter:
         self._sink.close()
         self._sink = None
         driver = self._engine.driver
-        session = self._engine.sessions("UTC").large
+        session = self._engine.sessions().large
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)
             session.enter(group)

@@ -7,7 +7,8 @@ from datetime import date
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = 86_400
-_NAME = r"<([^<>]+)>|([A-Za-z]{3,})"
+_NAME = r"<([^<>]+)>|([A-Za-z]{3,}|(?=[+-]))"
+"""PostgreSQL also takes a distance from Greenwich without a name: ``-03:30``."""
 _TIME = r"([+-]?\d{1,3})(?::(\d{1,2}))?(?::(\d{1,2}))?"
 _ZONE = re.compile(rf"(?:{_NAME})(?:{_TIME})?")
 _DATE = re.compile(rf",(?:M(\d{{1,2}})\.(\d)\.(\d)|(J?)(\d{{1,3}}))(?:/{_TIME})?")

@@ -12,6 +12,7 @@ from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import is_null_constant, known_text
 from rewrite.dialect.comparisons import equality_key, ordering_key
 from rewrite.dialect.floats import OVERFLOW, is_infinite
+from rewrite.dialect.intervals import interval
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numeric_functions import INTEGER_DIGITS
 from rewrite.dialect.numerics import (
@@ -46,6 +47,8 @@ class Aggregation:
     """FILTER clause."""
     window: WindowDefinition | None = None
     """OVER clause."""
+    direct_args: tuple[Value, ...] = ()
+    """Arguments before WITHIN GROUP."""
 
     def spark(self, name: str, *arguments: b.Tree, distinct: bool | None = None) -> b.Tree:
         """Return a Spark aggregate with the call's DISTINCT, FILTER and OVER."""
@@ -197,7 +200,7 @@ def _any_value(call: Aggregation) -> Value:
     )
 
 
-def _collected(call: Aggregation, element: b.Tree, condition: b.Tree | None = None) -> b.Tree:
+def collected(call: Aggregation, element: b.Tree, condition: b.Tree | None = None) -> b.Tree:
     """Return the array of a call's elements in its order.
 
     Spark's own aggregates skip NULL, so the elements are collected inside structs; and its
@@ -211,14 +214,14 @@ def _collected(call: Aggregation, element: b.Tree, condition: b.Tree | None = No
     entry = b.struct(**keys, element=element)
     if condition is not None:
         entry = b.case((condition, entry))
-    collected = call.spark("collect_list", entry, distinct=False)
+    entries = call.spark("collect_list", entry, distinct=False)
     if call.distinct:
-        collected = b.call("array_distinct", collected)
+        entries = b.call("array_distinct", entries)
     if order:
-        collected = b.call("array_sort", collected, b.lambda_function(_comparator(order), "l", "r"))
+        entries = b.call("array_sort", entries, b.lambda_function(_comparator(order), "l", "r"))
     return b.fresh_variable(
         lambda name: b.call(
-            "transform", collected, b.lambda_function(b.field(b.variable(name), "element"), name)
+            "transform", entries, b.lambda_function(b.field(b.variable(name), "element"), name)
         )
     )
 
@@ -228,7 +231,7 @@ def _string_agg(call: Aggregation) -> Value:
     separator = known_text(delimiter)
     if separator is None and not is_null_constant(delimiter):
         raise call.refuse("with a delimiter that is not a constant")
-    texts = _collected(call, value.sql, b.is_not_null(value.sql))
+    texts = collected(call, value.sql, b.is_not_null(value.sql))
 
     def joined(found: b.Tree) -> b.Tree:
         return b.case((_not_empty(found), b.call("array_join", found, b.string(separator or ""))))
@@ -241,7 +244,7 @@ def _array_agg(call: Aggregation) -> Value:
     if call.distinct and value.type_oid in (oids.BPCHAR, oids.NUMERIC, oids.INTERVAL):
         raise call.refuse(f"of DISTINCT {oids.type_name(value.type_oid)}")
     element = as_text(value) if value.type_oid == oids.NUMERIC else value.sql
-    elements = _collected(call, element)
+    elements = collected(call, element)
     return call.result(b.let([elements], lambda found: b.case((_not_empty(found), found))))
 
 
@@ -264,6 +267,19 @@ def _comparator(order: list[exp.Ordered]) -> b.Tree:
             (b.infix(exp.GT, left, right), high),
         ]
     return b.case(*branches, otherwise=b.integer(0))
+
+
+def _sum_intervals(call: Aggregation) -> Value:
+    if call.distinct:
+        raise call.refuse("of DISTINCT intervals")
+    value = call.args[0].sql
+    parts = [call.spark("sum", b.field(value, name)) for name in ("months", "days", "microseconds")]
+
+    def body(months: b.Tree, days: b.Tree, microseconds: b.Tree) -> b.Tree:
+        total = interval(b.cast(months, "INT"), b.cast(days, "INT"), microseconds)
+        return b.case((b.is_not_null(months), total))
+
+    return call.result(b.let(parts, body))
 
 
 _EXTREME_TYPES: Final = (
@@ -291,6 +307,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "sum(numeric)": _sum_numeric,
     "sum(float4)": _float_total("sum"),
     "sum(float8)": _float_total("sum"),
+    "sum(interval)": _sum_intervals,
     "avg(int2)": _average,
     "avg(int4)": _average,
     "avg(int8)": _average,

@@ -1,5 +1,6 @@
 """One-dimensional arrays of simple types, counted from 1."""
 
+import re
 from typing import Final
 
 from sqlglot import exp
@@ -8,6 +9,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.numerics import as_text
+from rewrite.dialect.text_output import output_text
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -78,7 +80,49 @@ def _concatenate(call: Call) -> Value:
     return call.result(b.let(call.trees, body))
 
 
+def _to_string(call: Call) -> Value:
+    """Map ``array_to_string``, which skips NULL unless it is given a text for it."""
+    array = call.args[0]
+    element = oids.ELEMENTS.get(array.type_oid)
+    if element is None:
+        raise call.refuse()
+
+    def text(name: str) -> b.Tree:
+        item = output_text(element_value(b.variable(name), element), call.constants)
+        return b.call("transform", array.sql, b.lambda_function(item, name))
+
+    known = b.both(b.is_not_null(array.sql), b.is_not_null(call.trees[1]))
+    replacement = call.trees[2] if len(call.args) == 3 else b.null_of("STRING")
+    texts = b.fresh_variable(text)
+    without = b.call("array_join", texts, call.trees[1])
+    joined = b.case(
+        (b.is_null(replacement), without),
+        otherwise=b.call("array_join", texts, call.trees[1], replacement),
+    )
+    return call.result(b.case((known, joined if len(call.args) == 3 else without)))
+
+
+def _to_array(call: Call) -> Value:
+    """Map ``string_to_array`` for a delimiter that is a constant and not empty."""
+    delimiter = call.text_constant(1)
+    if not delimiter or len(call.args) != 2:
+        raise call.refuse("with these arguments")
+
+    def body(text: b.Tree) -> b.Tree:
+        empty = b.cast(b.array(), "ARRAY<STRING>")
+        pattern = b.string(re.escape(delimiter))
+        return b.case(
+            (b.infix(exp.EQ, text, b.string("")), empty),
+            otherwise=b.call("split", text, pattern, b.integer(-1)),
+        )
+
+    return call.result(b.let([call.trees[0]], body))
+
+
 FUNCTIONS: Final[dict[str, Handler]] = {
+    "array_to_text": _to_string,
+    "array_to_text_null": _to_string,
+    "text_to_array": _to_array,
     "array_length": _length,
     "array_upper": _length,
     "array_lower": _lower,

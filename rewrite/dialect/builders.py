@@ -249,16 +249,20 @@ def let(values: Sequence[Tree], body: Callable[..., Tree]) -> Tree:
     return fresh_variable(build)
 
 
-def raise_error(sqlstate: str, message: str | Tree) -> Tree:
+def raise_error(sqlstate: str, message: str | Tree, detail: str | None = None) -> Tree:
     r"""Return an expression that fails with this SQLSTATE when evaluated.
 
-    The error's text is JSON with ``sqlstate`` and ``message``, which the gateway takes apart.
+    The error's text is JSON with ``sqlstate``, ``message`` and maybe ``detail``, which the gateway
+    takes apart.
 
     >>> raise_error("22012", "division by zero").sql("spark")
     'RAISE_ERROR(\'{"sqlstate": "22012", "message": "division by zero"}\')'
     """
     if isinstance(message, str):
-        return call("raise_error", string(json.dumps({"sqlstate": sqlstate, "message": message})))
+        fields = {"sqlstate": sqlstate, "message": message}
+        if detail is not None:
+            fields["detail"] = detail
+        return call("raise_error", string(json.dumps(fields)))
     return call("raise_error", call("to_json", struct(sqlstate=string(sqlstate), message=message)))
 
 

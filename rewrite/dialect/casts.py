@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
 from sqlglot import exp
@@ -30,12 +31,24 @@ def _out_of_range(type_oid: int) -> b.Tree:
     )
 
 
+def _known_float(value: Value) -> Constant | None:
+    """Return a constant as double precision holds it; None for what is none or no exact number."""
+    if value.constant is None:
+        return None
+    number = value.constant.value
+    if number is None:
+        return Constant(None)
+    return Constant(float(number)) if isinstance(number, (int, Decimal)) else None
+
+
 def _to(spark_type: str) -> Handler:
     """Map a cast that every value survives unchanged."""
 
     def handle(call: Call) -> Value:
         value = call.args[0]
         constant = value.constant if call.result_oid in oids.INTEGERS else None
+        if call.result_oid == oids.FLOAT8:
+            constant = _known_float(value)
         sql = b.cast(value.sql, spark_type)
         return Value(sql, call.result_oid, call.result_typmod, constant=constant)
 
@@ -97,7 +110,7 @@ def _double_to_float(call: Call) -> Value:
 def _numeric_to_float(call: Call) -> Value:
     value = call.args[0]
     if call.result_oid == oids.FLOAT8 and is_fixed(value):
-        return call.result(b.cast(value.sql, "DOUBLE"))
+        return replace(call.result(b.cast(value.sql, "DOUBLE")), constant=_known_float(value))
     # By way of text: DECIMAL to FLOAT would round twice.
     return call.result(b.cast(as_text(value), SPARK_FLOATS[call.result_oid]))
 
@@ -127,7 +140,13 @@ def _numeric_length(call: Call) -> Value:
             value, sql=as_fixed(value, target), typmod=typmod, scale=display, decimal=target
         )
     wide = DecimalShape(MAX_PRECISION, display)
-    overflow = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow")
+    bound = f"10^{whole}" if whole else "1"
+    overflow = b.raise_error(
+        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
+        "numeric field overflow",
+        f"A field with precision {precision}, scale {scale} must round to an absolute value"
+        f" less than {bound}.",
+    )
 
     def body(number: b.Tree) -> b.Tree:
         rounded = (

@@ -11,7 +11,7 @@ from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.date_fields import unit_name
 from rewrite.dialect.intervals import add_microseconds, of_microseconds
-from rewrite.dialect.literals import DATE_END, DATE_MIN, DAY, literal
+from rewrite.dialect.literals import DATE_END, DATE_MIN, DAY, float_literal, literal
 from rewrite.dialect.time_zones import instant, local_time, micros_of_timestamp
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -267,7 +267,27 @@ def sql_value_function(operation: int, typmod: int, constants: SessionConstants)
     raise UnsupportedError("CURRENT_TIME is not supported")
 
 
+def _from_epoch(call: Call) -> Value:
+    """Map ``to_timestamp``: PostgreSQL rounds microseconds counted from 2000-01-01."""
+
+    def body(seconds: b.Tree) -> b.Tree:
+        origin = b.cast(b.integer(946_684_800), "DOUBLE")
+        million = b.cast(b.integer(1_000_000), "DOUBLE")
+        since = b.infix(exp.Mul, b.infix(exp.Sub, seconds, origin), million)
+        micros = b.infix(exp.Add, b.cast(b.call("rint", since), "BIGINT"), b.bigint(_ORIGIN))
+        # Far beyond, and infinities and NaN: PostgreSQL fails or gives infinite timestamps.
+        usual = exp.Between(this=seconds, low=float_literal(-6e10), high=float_literal(2.5e11))
+        unfit = b.raise_error(
+            sqlstate.FEATURE_NOT_SUPPORTED,
+            "to_timestamp() beyond years 68 to 9891 is not supported",
+        )
+        return b.checked(b.call("timestamp_micros", micros), (b.negation(usual), unfit))
+
+    return call.result(b.let(call.trees, body))
+
+
 FUNCTIONS: Final[dict[str, Handler]] = {
+    "float8_timestamptz": _from_epoch,
     "date_pli": _shift_date(1),
     "date_mii": _shift_date(-1),
     "integer_pl_date(int4,date)": _shift_date(1),

@@ -9,7 +9,7 @@ from sqlglot import exp
 from catalog import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.calls import Call, Handler
+from rewrite.dialect.calls import Call, Handler, spark_function
 from rewrite.dialect.literals import float_literal
 from rewrite.values import Value
 
@@ -227,6 +227,35 @@ def _exponential(call: Call) -> Value:
     return call.result(b.let(call.trees, compute))
 
 
+def _trigonometric(function: str) -> Handler:
+    """Map a function that has no value at infinity."""
+    outside = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range")
+
+    def handle(call: Call) -> Value:
+        def compute(value: b.Tree) -> b.Tree:
+            return b.checked(b.call(function, value), (is_infinite(value), outside))
+
+        return call.result(b.let(call.trees, compute))
+
+    return handle
+
+
+def _inverse(function: str) -> Handler:
+    """Map asin and acos, which have values from -1 to 1 only."""
+    outside = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range")
+
+    def handle(call: Call) -> Value:
+        def compute(value: b.Tree) -> b.Tree:
+            beyond = b.infix(exp.GT, b.call("abs", value), float_literal(1.0))
+            return b.checked(
+                b.call(function, value), (b.both(beyond, b.negation(is_nan(value))), outside)
+            )
+
+        return call.result(b.let(call.trees, compute))
+
+    return handle
+
+
 _NO_ROOT: Final = (_negative, "2201F", "cannot take square root of a negative number")
 
 FUNCTIONS: Final[dict[str, Handler]] = {
@@ -258,6 +287,15 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "dpow": _power,
     "dexp": _exponential,
     "dlog1": _logarithm("ln"),
+    "dlog10": _logarithm("log10"),
+    "dcbrt": _unary(lambda value: b.call("cbrt", value)),
+    "dsin": _trigonometric("sin"),
+    "dcos": _trigonometric("cos"),
+    "dtan": _trigonometric("tan"),
+    "dasin": _inverse("asin"),
+    "dacos": _inverse("acos"),
+    "datan": _unary(lambda value: b.call("atan", value)),
+    "datan2": spark_function("atan2"),
     "degrees": _checked("degrees"),
     "radians": _unary(lambda value: b.call("radians", value)),
     "dpi": lambda call: call.result(float_literal(math.pi)),

@@ -1,5 +1,6 @@
 """Integer operators and functions: truncating division, overflow as an error."""
 
+from collections.abc import Callable
 from typing import Final
 
 from sqlglot import exp
@@ -12,14 +13,30 @@ from rewrite.values import Value
 SPARK_TYPES: Final[dict[int, str]] = {oids.INT2: "SMALLINT", oids.INT4: "INT", oids.INT8: "BIGINT"}
 
 
+_WIDER: Final[dict[int, str]] = {oids.INT2: "INT", oids.INT4: "BIGINT"}
+
+
+def _narrowed(call: Call, compute: Callable[..., b.Tree]) -> Value:
+    """Compute in the next wider type, so that Spark's error names the type that overflows."""
+    wider = _WIDER.get(call.result_oid)
+    if wider is None:
+        return call.result(compute(*call.trees))
+    first, *rest = call.trees
+    result = compute(b.cast(first, wider), *rest)
+    return call.result(b.cast(result, SPARK_TYPES[call.result_oid]))
+
+
 def _arithmetic(operator: type[exp.Binary]) -> Handler:
-    # Spark's integer result types are PostgreSQL's: the wider of the operands', overflow fails
-    # (ANSI).
     def handle(call: Call) -> Value:
-        left, right = call.trees
-        return call.result(b.infix(operator, left, right))
+        return _narrowed(call, lambda left, right: b.infix(operator, left, right))
 
     return handle
+
+
+def _remainder(call: Call) -> Value:
+    # Spark's integer result types are PostgreSQL's: the wider of the operands'.
+    left, right = call.trees
+    return call.result(b.infix(exp.Mod, left, right))
 
 
 def _divide(call: Call) -> Value:
@@ -32,7 +49,11 @@ def _divide(call: Call) -> Value:
 
 
 def _unary_minus(call: Call) -> Value:
-    return call.result(b.negate(call.trees[0]))
+    return _narrowed(call, b.negate)
+
+
+def _absolute(call: Call) -> Value:
+    return _narrowed(call, lambda value: b.call("abs", value))
 
 
 def _identity(call: Call) -> Value:
@@ -66,10 +87,10 @@ FUNCTIONS: Final[dict[str, Handler]] = {
         f"{family}{name}": handler
         for family in ("int2", "int4", "int8")
         for name, handler in (
-            ("mod", _arithmetic(exp.Mod)),
+            ("mod", _remainder),
             ("um", _unary_minus),
             ("up", _identity),
-            ("abs", lambda call: call.result(b.call("abs", call.trees[0]))),
+            ("abs", _absolute),
             ("and", _bitwise(exp.BitwiseAnd)),
             ("or", _bitwise(exp.BitwiseOr)),
             ("xor", _bitwise(exp.BitwiseXor)),

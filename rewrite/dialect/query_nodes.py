@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from rewrite.dialect import aggregates, oids, window_functions
+from rewrite.dialect import aggregates, oids, ordered_sets, window_functions
 from rewrite.dialect import builders as b
 from rewrite.dialect.arrays import array_of, subscript
 from rewrite.dialect.compiler import Compiler, NodeHandler
@@ -46,7 +46,7 @@ def _aggregate(compiler: Compiler, node: Node) -> Value:
     signature = procedure(node.integer("aggfnoid"))[1]
     if node.integer("agglevelsup"):
         raise UnsupportedError("aggregates of an outer query are not supported")
-    if node.get("aggdirectargs") or node["aggvariadic"] or node.text("aggkind") not in ("n", None):
+    if node["aggvariadic"] or node.text("aggkind") not in ("n", "o", None):
         raise UnsupportedError(f"aggregate function {signature} is not supported")
     entries = [(entry, compiler.compile(entry.node("expr"))) for entry in node.nodes("args")]
     args = [value for entry, value in entries if not entry["resjunk"]]
@@ -67,6 +67,7 @@ def _aggregate(compiler: Compiler, node: Node) -> Value:
             distinct=bool(node.get("aggdistinct")),
             order_by=tuple(order),
             condition=_filter(compiler, node),
+            direct_args=tuple(compiler.compile_all(node.nodes("aggdirectargs"))),
         ),
     )
 
@@ -77,7 +78,7 @@ def _filter(compiler: Compiler, node: Node) -> b.Tree | None:
 
 
 def _aggregation(call: aggregates.Aggregation) -> Value:
-    handler = aggregates.FUNCTIONS.get(call.signature)
+    handler = aggregates.FUNCTIONS.get(call.signature) or ordered_sets.FUNCTIONS.get(call.signature)
     if handler is None:
         raise UnsupportedError(f"aggregate function {call.signature} is not supported")
     return replace(handler(call), type_oid=call.result_oid)

@@ -244,6 +244,12 @@ def _overlay(call: Call) -> Value:
     return call.result(b.let([text, replacement, start, length], body))
 
 
+def _encode(call: Call) -> Value:
+    if call.text_constant(1).lower() != "hex":
+        raise call.refuse("to other than hex")
+    return call.result(b.call("lower", b.call("hex", call.trees[0])))
+
+
 FUNCTIONS: Final[dict[str, Handler]] = {
     "textcat": spark_function("concat"),
     "byteacat": spark_function("concat"),
@@ -286,6 +292,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "textoverlay_no_len": _overlay,
     "md5_text": spark_function("md5"),
     "md5_bytea": spark_function("md5"),
+    "binary_encode": _encode,
     "ascii": spark_function("ascii"),
     "chr": _chr,
     "to_hex32": _to_hex32,

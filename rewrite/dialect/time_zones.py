@@ -12,6 +12,8 @@ from rewrite.errors import UnsupportedError
 _UTC_NAMES: Final = frozenset(
     {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal", "Etc/Zulu", "UCT"}
 )
+_FIXED: Final = re.compile(r"<([+-]\d\d)(?::?(\d\d))?>[+-][\d:]+")
+"""How PostgreSQL calls a fixed distance from UTC, given as a number or an interval."""
 _REGION: Final = re.compile(r"(?!Etc/GMT|posix|right|SystemV)[A-Z][A-Za-z]+(/[A-Za-z0-9_+-]+){1,2}")
 
 _EPOCH: Final = b.cast(b.string("1970-01-01 00:00:00"), "TIMESTAMP_NTZ")
@@ -23,7 +25,17 @@ def is_utc(zone: str) -> bool:
 
 
 def checked_zone(zone: str) -> str:
-    """Return a time zone's name when Spark and PostgreSQL mean the same by it."""
+    """Return Spark's name of a time zone by which it means the same as PostgreSQL.
+
+    >>> checked_zone("Europe/Berlin"), checked_zone("<-03:30>+03:30")
+    ('Europe/Berlin', '-03:30')
+
+    Raises:
+        UnsupportedError: For any other.
+    """
+    fixed = _FIXED.fullmatch(zone)
+    if fixed:
+        return f"{fixed[1]}:{fixed[2] or '00'}"
     if is_utc(zone) or _REGION.fullmatch(zone):
         return zone
     raise UnsupportedError(f'time zone "{zone}" is not supported')
@@ -59,7 +71,7 @@ def instant(timestamp: b.Tree, zone: str) -> b.Tree:
     """
     if is_utc(zone):
         return b.call("timestamp_micros", micros_of_timestamp(timestamp))
-    checked_zone(zone)
+    zone = checked_zone(zone)
 
     def later(local: b.Tree, first: b.Tree) -> b.Tree:
         tomorrow = timestamp_of_micros(b.infix(exp.Add, micros_of_timestamp(first), b.bigint(DAY)))

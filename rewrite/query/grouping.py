@@ -204,7 +204,9 @@ def group(
     ]
     layer = None
     grouped = rows
-    if query.items("groupingSets") or any(_complex(node) for _, node in expressions):
+    if expressions and (
+        query.items("groupingSets") or any(_complex(node) for _, node in expressions)
+    ):
         # Spark takes a constant for a position and matches expressions by form: make them columns.
         layer = LayerScope(scope, rows, scope.compilation.name("p"))
         layer.rows = grouped = select([], aliased(rows, layer.alias))

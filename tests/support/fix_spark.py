@@ -137,7 +137,6 @@ class Journal:
         row_bound: int | None = None,
         input_rows: int = 100,
         statement: RunningStatement | None = None,
-        time_zone: str = "UTC",
     ) -> Batches:
         """Run a query over one part; ``$`` stands for its view."""
         seen = snapshot or self.snapshot()
@@ -146,7 +145,7 @@ class Journal:
         return Executor(self.relations).run(
             query,
             relations=[Relation(source, seen, lambda: self.tail)],
-            sessions=self.engine.sessions(time_zone),
+            sessions=self.engine.sessions(),
             statement=statement or RunningStatement(),
         )
 

@@ -352,19 +352,17 @@ class Oracle:
         assert change.row_bound is None or len(found.rows) <= change.row_bound
         return change
 
-    def check_insert(
-        self, sql: str, values: Sequence[object] = ()
-    ) -> tuple[SparkQuery, tuple[int, ...]]:
+    def check_insert(self, sql: str, values: Sequence[object] = ()) -> SparkQuery:
         """Compare the rows an INSERT adds with those of its compiled source; undo it."""
         text, types = self.analyse(sql)
         queries = parse_tree(text)
         parameters = [ParameterValue(oid, value) for oid, value in zip(types, values, strict=True)]
-        query, attnums = compile_insert_source(queries[0], self.context(queries, parameters))
+        query = compile_insert_source(queries[0], self.context(queries, parameters))
         relid = (
             queries[0].nodes("rtable")[queries[0].integer("resultRelation") - 1].integer("relid")
         )
         table = self.snapshot(relid).table
-        names = ", ".join(f'"{table.column(attno).name}"' for attno in attnums)
+        names = ", ".join(f'"{column.name}"' for column in query.columns)
         selected = f'select {names} from {table.schema}."{table.name}"'
         self.connection.execute("begin")
         try:
@@ -374,7 +372,7 @@ class Oracle:
         finally:
             self.connection.execute("rollback")
         assert_rows(before + self.run(query).rows, after)
-        return query, attnums
+        return query
 
 
 _VERSIONS = ("version_number", "subsequent_version_number")

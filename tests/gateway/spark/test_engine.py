@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from catalog.errors import GatewayError
-from pgwire_gateway.spark.engine import SparkEngine, java_time_zone
+from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import SparkLostError
 from pgwire_gateway.spark.executor import Executor, RunningStatement
 from pgwire_gateway.spark.java_runtime import bundled_java_home, find_java_home, java_version
@@ -28,22 +28,14 @@ def query(sql: str) -> SparkQuery:
 
 def fetch(engine: SparkEngine, sql: str) -> list[dict]:
     batches = Executor(Relations(engine)).run(
-        query(sql), relations=[], sessions=engine.sessions("UTC"), statement=RunningStatement()
+        query(sql), relations=[], sessions=engine.sessions(), statement=RunningStatement()
     )
     return batches.read_all().to_pylist()
 
 
 @pytest.mark.spark
-def test_sessions_of_a_time_zone_are_shared(spark_engine: SparkEngine) -> None:
-    assert spark_engine.sessions("UTC") is spark_engine.sessions("UTC")
-    assert spark_engine.sessions("UTC") is not spark_engine.sessions("Asia/Tokyo")
-
-
-@pytest.mark.spark
-def test_an_unknown_time_zone_is_refused(spark_engine: SparkEngine) -> None:
-    with pytest.raises(GatewayError) as caught:
-        spark_engine.sessions("Nowhere/At_All")
-    assert caught.value.sqlstate == "22023"
+def test_sessions_are_shared(spark_engine: SparkEngine) -> None:
+    assert spark_engine.sessions() is spark_engine.sessions()
 
 
 @pytest.mark.spark
@@ -52,7 +44,7 @@ def test_a_lost_jvm_fails_the_statement_and_is_replaced(tmp_path: Path) -> None:
     engine.start()
     try:
         assert fetch(engine, "SELECT 1 AS o1") == [{"o1": 1}]
-        sessions = engine.sessions("UTC")
+        sessions = engine.sessions()
         executor = Executor(Relations(engine))
         pid = engine.driver.process.process.pid
 
@@ -86,7 +78,7 @@ print(engine.driver.process.process.pid, flush=True)
 try:
     time.sleep(60)
 except KeyboardInterrupt:
-    print(engine.sessions("UTC").small.sql("SELECT 1").count(), flush=True)
+    print(engine.sessions().small.sql("SELECT 1").count(), flush=True)
     time.sleep(60)
 """
 
@@ -150,14 +142,6 @@ def test_a_java_too_old_or_missing_is_not_taken(
     assert java_version(tmp_path / "none") == 0
     home = find_java_home(tmp_path / "runtime")
     assert home == tmp_path / "runtime" / "java"
-
-
-@pytest.mark.parametrize(
-    ("name", "java"),
-    [("Etc/UTC", "Etc/UTC"), ("<+02>-02", "+02:00"), ("<-03:30>+03:30", "-03:30")],
-)
-def test_time_zones_are_named_as_java_names_them(name: str, java: str) -> None:
-    assert java_time_zone(name) == java
 
 
 def _gone(process: psutil.Process, timeout_s: float = 15) -> bool:

@@ -19,7 +19,7 @@ from tests.support.fix_spark import Journal
         ("SELECT CAST('x' AS DATE)", "22P02", 'invalid input syntax for type date: "x"'),
         ("SELECT CAST(70000 AS SMALLINT)", "22003", "smallint out of range"),
         ("SELECT CAST(1e10 AS INT)", "22003", "integer out of range"),
-        ("SELECT 2147483647 + 1", "22003", "integer out of range"),
+        ("SELECT CAST(2147483647L + 1 AS INT)", "22003", "integer out of range"),
         ("SELECT CAST(id AS BIGINT) + 9223372036854775807L FROM range(2)", "22003", None),
         ("SELECT CAST(12345 AS DECIMAL(4, 2))", "22003", "value overflows numeric format"),
         (

@@ -68,7 +68,7 @@ def test_many_states_leave_few_views(journal: Journal) -> None:
 
 
 def _views(journal: Journal) -> set[str]:
-    session = journal.engine.sessions("UTC").small
+    session = journal.engine.sessions().small
     rows = session.sql("SHOW VIEWS IN global_temp").collectAsList()
     return {row.getString(1) for row in rows}
 
@@ -187,7 +187,7 @@ def test_a_point_read_of_current_rows_is_one_task(journal: Journal) -> None:
         WHERE t.c1 = 1"""
     engine = journal.engine
     relations = [Relation(source, snapshot, lambda: journal.tail) for source in views.values()]
-    session = engine.sessions("UTC").small
+    session = engine.sessions().small
     with journal.relations.lease(relations, session, SessionKind.SMALL) as names:
         frame = session.sql(substitute(sql, names, SessionKind.SMALL))
     plan = str(frame.queryExecution().simpleString())

@@ -31,11 +31,20 @@ select sum(i8), avg(i8) from edge where i8 > 1000000
 ? select stddev(f8) from edge
 ? select variance(n) from edge
 ? select corr(f8, f8) from edge
-? select percentile_cont(0.5) within group (order by f8) from edge
+? select avg(distinct iv) from edge
+select percentile_cont(0.5) within group (order by i4), percentile_cont(0.25) within group (order by f8 desc), percentile_cont(0) within group (order by id), percentile_cont(1) within group (order by id), percentile_cont(0.37) within group (order by id), percentile_cont(null) within group (order by id) from edge where f8 is null or abs(f8) < 1e30
+select percentile_disc(0.5) within group (order by i4), percentile_disc(0.9) within group (order by s), percentile_disc(0) within group (order by d desc), percentile_disc(1) within group (order by id), percentile_disc(0.37) within group (order by ts) filter (where id > 3) from edge
+select id % 3, percentile_cont(0.5) within group (order by i8), percentile_disc(0.5) within group (order by i8) from edge group by 1
+select percentile_cont(0.5) within group (order by id), percentile_disc(0.5) within group (order by id) from edge where false
+! 22003 select percentile_cont(1.5) within group (order by id) from edge
+? select percentile_cont(array[0.5, 0.9]) within group (order by id) from edge
+? select percentile_disc(1.5) within group (order by id) from edge
+? select percentile_cont(0.5) within group (order by iv) from edge
 ? select mode() within group (order by i4) from edge
 ? select json_agg(i4) from edge
 ? select string_agg(s, t) from edge
-? select sum(iv) from edge
+select sum(iv), sum(iv) filter (where id < 3), sum(ts - d) from edge
+select sum(iv) from edge where false
 ? select avg(iv) from edge
 ? select max(arr) from edge
 ? select array_agg(arr) from edge

@@ -41,7 +41,6 @@ js, js::text
 ! 22P02 '12a'::text::bigint
 ! 22P02 'o'::text::bool
 ? f8::text
-? f8::numeric
 ? iv::text
 ? arr::text
 ? s::interval

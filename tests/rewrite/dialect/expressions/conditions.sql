@@ -20,6 +20,7 @@ array_length(arr, 1), array_length(sarr, 1), cardinality(arr), array_upper(arr, 
 arr = array[1,2,3], arr <> array[1,2,3], arr = arr, sarr = array['a','b'], arr is null
 array[i4, 5], array[s, t], array[i4::bigint, i8], array[n, 1.50], array[d], array[]::int[]
 arr || 4, 0 || arr, arr || arr, arr || null::int[], array_append(arr, i4), array_prepend(i4, arr), array_cat(arr, '{9}')
+array_to_string(arr, ','), array_to_string(sarr, '-'), array_to_string(sarr, ', ', '*'), array_to_string(arr, '', 'x'), array_to_string(arr, null), array_to_string(sarr, ',', null)
 arr::bigint[], arr::text[], sarr::varchar[], arr::float8[], arr::smallint[], array[1.5, 2.5]::int[]
 current_user is null, session_user is null, current_schema is null, current_catalog is null, current_role is null, user is null
 current_database() is null, current_schema() is null, "current_user"() is null, "session_user"() is null

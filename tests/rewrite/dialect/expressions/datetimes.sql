@@ -36,6 +36,9 @@ tz at local, ts at local
 coalesce(d, current_date) is null, coalesce(ts, localtimestamp) is null, coalesce(tz, now()) is null, coalesce(tz, transaction_timestamp(), current_timestamp(2)) is null, coalesce(ti, localtime) is null, d > current_date - 100000
 d::timestamp + ti::interval, (ts::date - d) * 2, extract(day from ts - '2000-01-01'::timestamp)
 '0001-01-01'::date, '9999-12-31'::date, '2024-02-29 13:14:15.123456'::timestamp, '1900-01-01 00:00:00+00'::timestamptz, '12:34:56.789'::time, '1 year 2 mons -3 days 04:05:06.7'::interval, '0044-03-15 BC'::date, '10000-01-01'::date, '10000-01-01'::timestamp
+to_char(ts, 'YYYY-MM-DD HH24:MI:SS'), to_char(ts, 'YYYY-MM-DD HH24:MI:SS.US'), to_char(ts, 'DD/MM/YY'), to_char(ts, 'Mon DD, YYYY'), to_char(ts, 'FMMonth FMDD, YYYY'), to_char(ts, 'Month|MONTH|month|MON|mon'), to_char(ts, 'Day|DAY|day|Dy|DY|dy'), to_char(ts, 'FMDay, FMDD FMMonth'), to_char(ts, 'HH12:MI:SS AM'), to_char(ts, 'HH:MI pm'), to_char(ts, 'MS US'), to_char(ts, 'Q DDD D ID WW W IW IYYY'), to_char(ts, 'YYYY"Q"Q'), to_char(ts, 'yyyy-mm-dd hh24:mi:ss'), to_char(ts, 'YYYYMMDD'), to_char(ts, 'FMHH24:FMMI'), to_char(ts, 'YYY Y'), to_char(ts, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), to_char(ts, 'FMMM/FMDD/YYYY'), to_char(ts, '  YYYY  ')
+to_char(tz, 'YYYY-MM-DD HH24:MI:SS'), to_char(d, 'YYYY-MM'), to_char(d, 'IYYY-IW'), to_char(d, 'FMDDD'), to_char(d, 'éYYYY!')
+to_timestamp(0), to_timestamp(1e9), to_timestamp(1700000000.123456), to_timestamp(-1.5), to_timestamp(extract(epoch from ts)) ;; id <> 8
 ! 22008 d + 2147483647
 ! 22008 d - 2147483647
 ! 22008 make_date(2023, 2, 29) + i4
@@ -48,6 +51,12 @@ d::timestamp + ti::interval, (ts::date - d) * 2, extract(day from ts - '2000-01-
 ? extract(julian from d)
 ? extract(timezone from tz)
 ? to_date(s, 'YYYY-MM-DD')
+? to_char(ts, s)
+? to_char(ts, 'DDth')
+? to_char(ts, 'J')
+? to_char(ts, 'TZ')
+? to_char(ts, 'FMRM')
+? to_char(iv, 'HH24')
 ? date_bin('1 day', ts, ts)
 ? iv::interval(0)
 ? 'infinity'::date + i4

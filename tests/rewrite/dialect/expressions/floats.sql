@@ -56,7 +56,16 @@ f8 = n, f8 > n
 ! 2201F power(f8 - f8, -1::float8) ;; f8 = 2.5
 ! 2201E ln(f8)
 ! 2201E ln(f8 - f8) ;; f8 = 2.5
-? sin(f8)
-? log(f8)
-? cbrt(f8)
+log(abs(f8)), log10(abs(f8)) ;; f8 <> 0
+cbrt(f8), atan(f8), atan2(f8, 2::float8)
+sin(f8), cos(f8), tan(f8) ;; abs(f8) < 1e6
+asin(f8 / 10), acos(f8 / 10) ;; abs(f8) <= 10
+asin('NaN'::float8), acos(0.5::float8), sin('NaN'::float8), cbrt(-27::float8)
+f8::numeric, f4::numeric, round(f8::numeric, 2), f8::numeric(20,3) ;; abs(f8) < 1e30 and f4 > -1000 and f4 < 1000
+0.1::float8::numeric, 1e22::float8::numeric, 123456789012345678::float8::numeric, 1.5e-7::float8::numeric, (1::float8 / 3)::numeric, 100::float8::numeric, (0.1::float8 + 0.2)::numeric, 0.30000001::real::numeric, 16777216::real::numeric, 1e10::real::numeric, 0::float8::numeric, (-0.5)::float8::numeric
+! 2201E log(f8)
+! 22003 sin(f8)
+! 22003 asin(f8)
+? sinh(f8)
+? sind(f8)
 ? random() * f8

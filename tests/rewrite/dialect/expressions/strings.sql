@@ -66,6 +66,11 @@ case s when 'hello' then 1 when '' then 2 else 3 end, case when s like 'h%' then
 ? s ~ 'a*?'
 ? s similar to 'a%'
 ? to_char(n, '999')
+? to_char(i4, '999')
 ? encode(by, 'base64')
 ? s like 'abc\'
-? string_to_array(s, ' ')
+string_to_array(s, ' '), string_to_array(s, 'l'), string_to_array(s, '.'), string_to_array(s, '%_'), string_to_array('', ','), string_to_array('a,b,,c,', ',')
+encode(by, 'hex'), encode(by, 'HEX')
+? string_to_array(s, t)
+? string_to_array(s, null)
+? string_to_array(s, '')
