@@ -1,5 +1,6 @@
 """What the rewriter hands back: Spark SQL, the relations it reads and the columns it yields."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -40,6 +41,17 @@ class OutputColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Scan:
+    """A query that does nothing but select columns of one view, and maybe stop early."""
+
+    source: Source
+    columns: Mapping[str, str]
+    """Names of columns of the view by their names in the result."""
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SparkQuery:
     """A query in Spark SQL with all that is needed to run it and to read its rows."""
 
@@ -50,6 +62,8 @@ class SparkQuery:
     """Proven upper bound of the number of result rows."""
     input_rows: int
     """Number of row versions in the sources."""
+    scan: Scan | None = None
+    """The same query as a scan, where it is no more than that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,12 +40,17 @@ def _token(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
+def _numbers(segments: tuple[Segment, ...]) -> str:
+    return _token("_".join(str(segment.segment_id) for segment in segments))
+
+
 def source(snapshot: TableSnapshot, part: SourcePart) -> Source:
     """Return the view of one part of a journal; its name changes with the contents."""
     if part is SourcePart.BASE:
         # A write to the tail leaves the base as it is, and so its view.
-        base = snapshot.of_kind(SegmentKind.BASE)
-        state = _token("_".join(str(segment.segment_id) for segment in base))
+        state = _numbers(snapshot.of_kind(SegmentKind.BASE))
+    elif part is SourcePart.RECENT and not snapshot.tail_rows:
+        state = f"d_{_numbers(snapshot.of_kind(SegmentKind.DELTA))}"
     else:
         state = _token(snapshot.state)
     table = snapshot.table

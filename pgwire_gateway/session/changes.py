@@ -25,6 +25,7 @@ def change(call: Invocation) -> StatementResult:
     bound = reads.bind(call)
     observer = Observer(session)
     version, observation = observer.observe_for_write(call.plan)
+    observation = observer.narrowed(call.plan, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
     context = observer.context(call.plan, observation, bound)
     updates = command(call.query) is Command.UPDATE

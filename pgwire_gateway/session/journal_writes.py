@@ -82,9 +82,15 @@ class JournalWriter:
 
         self.publish(versions(), version, table)
 
-    def publish(self, batches: Iterable[Any], version: int, table: JournalTable) -> Segment | None:
-        """Write row versions in storage layout as one delta of the journal."""
-        writer = SegmentWriter(self._services.engine, table, SegmentKind.DELTA)
+    def publish(
+        self,
+        batches: Iterable[Any],
+        version: int,
+        table: JournalTable,
+        kind: SegmentKind = SegmentKind.DELTA,
+    ) -> Segment | None:
+        """Write row versions in storage layout as one segment of the journal."""
+        writer = SegmentWriter(self._services.engine, table, kind)
         try:
             for batch in batches:
                 self._statement.check()
@@ -108,8 +114,13 @@ class JournalWriter:
         drained = self._session.catalog.drain(self._relid)
         columns = [table.column(attnum) for attnum in drained.attnums]
         batches = csv_batches(columns, drained.chunks, trailing=("row_identity",))
+        # New rows supersede nothing: where nothing is newer than the base, they extend it.
+        recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA)
         segment = self.publish(
-            (row_versions(batch, table, version) for batch in batches), version, table
+            (row_versions(batch, table, version) for batch in batches),
+            version,
+            table,
+            SegmentKind.DELTA if recent else SegmentKind.BASE,
         )
         self._session.catalog.clear_drained(self._relid)
         if segment is not None and table.key and (snapshot.segments or snapshot.tail_rows):

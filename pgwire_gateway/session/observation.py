@@ -13,9 +13,10 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.wire_types.tails import StaleTailError, only_version
+from pgwire_gateway.wire_types.tails import StaleTailError, only_key, only_version
 from rewrite import sources
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
+from rewrite.pinned_keys import pinned_keys
 from rewrite.results import Source, SparkQuery
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,10 +66,31 @@ class Observation:
 
     def segments_only(self, relid: int) -> "Observation":
         """Return the same moment without the tail of a table."""
-        snapshot = self.result.snapshots[relid]
-        stripped = replace(snapshot, tail_rows=0, state=f"{snapshot.state}_segments")
+        stripped = _without_tail(self.result.snapshots[relid])
         snapshots = self.result.snapshots | {relid: stripped}
         return Observation(replace(self.result, snapshots=snapshots), {})
+
+    def of_keys(self, keys: Mapping[int, tuple[object, ...]]) -> "Observation":
+        """Return the same moment with what can matter of tables of which one row is read.
+
+        The tail is newer than the segments: a row with a version there needs nothing else, and
+        any other row needs no tail.
+        """
+        snapshots, tails = dict(self.result.snapshots), dict(self.tails)
+        for relid, key in keys.items():
+            snapshot, tail = snapshots[relid], tails.get(relid)
+            if tail is None or not snapshot.tail_rows:
+                continue
+            found = only_key(tail, snapshot.table.key, key)
+            if found.num_rows:
+                state = f"{snapshot.state}_{next(_OWN_STATES)}"
+                snapshots[relid] = replace(
+                    snapshot, segments=(), tail_rows=found.num_rows, state=state
+                )
+                tails[relid] = found
+            else:
+                snapshots[relid] = _without_tail(snapshot)
+        return Observation(replace(self.result, snapshots=snapshots), tails, self.added)
 
     def with_segment(self, relid: int, segment: Segment) -> "Observation":
         """Return the same moment with a segment that is not part of the table beside it."""
@@ -101,6 +123,10 @@ class Observation:
 
     def _tail(self, relid: int) -> Callable[[], Any]:
         return lambda: self.tails.get(relid)
+
+
+def _without_tail(snapshot: TableSnapshot) -> TableSnapshot:
+    return replace(snapshot, tail_rows=0, state=f"{snapshot.state}_segments")
 
 
 class Observer:
@@ -226,6 +252,19 @@ class Observer:
             checks=checks,
             generated=generated,
         )
+
+    def narrowed(
+        self, plan: Plan, observation: Observation, parameters: tuple[ParameterValue, ...]
+    ) -> Observation:
+        """Leave out what cannot matter to a plan that reads single rows by their keys."""
+        tables = {
+            relid: snapshot.table
+            for relid, snapshot in observation.result.snapshots.items()
+            if snapshot.tail_rows and relid not in plan.journals.values()
+        }
+        if not tables or plan.query is None:
+            return observation
+        return observation.of_keys(pinned_keys(plan.query, tables, parameters))
 
     def run(
         self, query: SparkQuery, observation: Observation, statement: RunningStatement

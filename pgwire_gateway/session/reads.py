@@ -41,6 +41,7 @@ def start(call: Invocation) -> tuple[SparkQuery, Batches]:
     bound = bind(call)
     observer = Observer(call.session)
     observation = observer.observe(call.plan.tables, call.plan)
+    observation = observer.narrowed(call.plan, observation, bound)
     query = pipeline.compile_query(call.query, observer.context(call.plan, observation, bound))
     return query, observer.run(query, observation, call.running)
 

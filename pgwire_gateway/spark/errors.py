@@ -179,6 +179,10 @@ def _storage_error(error: OSError) -> SparkError:
         return SparkError(
             "could not write: no space left on device", sqlstate=DISK_FULL, detail=str(error)
         )
+    if isinstance(error, FileNotFoundError):
+        return SparkError(
+            "a data file of the table is missing", sqlstate=UNDEFINED_FILE, detail=str(error)
+        )
     return SparkError("could not access a data file", sqlstate=sqlstate.IO_ERROR, detail=str(error))
 
 

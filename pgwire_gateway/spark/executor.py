@@ -13,8 +13,9 @@ from pgwire_gateway.spark.errors import SparkLostError, translate
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
 from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
+from pgwire_gateway.spark.scans import FileScan, file_scan
 from pgwire_gateway.spark.statements import RunningStatement
-from rewrite.results import SparkQuery
+from rewrite.results import Scan, SparkQuery
 
 __all__ = ["Batches", "Executor", "RunningStatement", "failures"]
 
@@ -47,6 +48,9 @@ class Executor:
         with failures(engine, driver, statement):
             width = max((self._relations.row_bytes(r, driver) for r in used), default=0)
             plan = plan_result(query, width)
+            files = self._file_scan(query, used, plan.batch_rows)
+            if query.scan is not None and files is not None:
+                return _scanned(query.scan, files, statement)
             session = sessions.of_kind(plan.kind)
             group = statement.begin(driver)
             session.enter(group)
@@ -65,6 +69,26 @@ class Executor:
         running = _Streaming(engine, driver, statement, group, stream)
         rows = _within(iter(running), plan.offset, plan.limit)
         return Batches(schema, rows, running.close)
+
+    def _file_scan(
+        self, query: SparkQuery, relations: tuple[Relation, ...], batch_rows: int
+    ) -> FileScan | None:
+        if query.scan is None:
+            return None
+        (relation,) = relations
+        return file_scan(query.scan, relation, self._relations.warehouse, batch_rows)
+
+
+def _scanned(scan: Scan, files: FileScan, statement: RunningStatement) -> Batches:
+    """Return the rows of a scan of files."""
+
+    def checked() -> Iterator[pa.RecordBatch]:
+        for batch in files:
+            statement.check()
+            yield batch
+
+    statement.check()
+    return Batches(files.schema, _within(checked(), scan.offset, scan.limit), files.close)
 
 
 def _arrow_rdd(frame: Frame, batch_rows: int) -> Any:

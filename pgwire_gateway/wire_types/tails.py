@@ -1,6 +1,7 @@
 """Tails as Arrow tables, kept from one statement to the next so that only new rows are fetched."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -75,6 +76,18 @@ def only_version(tail: pa.Table, version: int) -> pa.Table:
     """Return the rows of a tail with one version number (microseconds since 1970 UTC)."""
     versions = tail.column("version_number").cast(pa.int64())
     return tail.filter(pc.equal(versions, version)).combine_chunks()
+
+
+def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> pa.Table:
+    """Return the rows of a tail with one key, given as values that compare as Python's do."""
+    chosen = None
+    for attnum, value in zip(attnums, key, strict=True):
+        column = tail.column(f"c{attnum}")
+        if isinstance(value, int):
+            column = column.cast(pa.int64())
+        equal = pc.equal(column, pa.scalar(value, column.type))
+        chosen = equal if chosen is None else pc.and_(chosen, equal)
+    return tail.filter(chosen).combine_chunks()
 
 
 class StaleTailError(Exception):

@@ -126,22 +126,28 @@ def _factor(factor: Factor, equalities: list[_Equality], done: set[int]) -> int 
 
 
 def _equalities(qual: Node, context: RewriteContext) -> list[_Equality]:
-    if qual.tag == "OPEXPR" and qual["opno"] in _EQUALITIES:
+    if is_equality(qual):
         left, right = qual.nodes("args")
         return [
             _Equality(*column, 1, depends)
             for one, other in ((left, right), (right, left))
-            if (column := _column(one)) and (depends := _depends(other)) is not None
+            if (column := column_of(one)) and (depends := _depends(other)) is not None
         ]
     if qual.tag == "SCALARARRAYOPEXPR" and qual["useOr"] and qual["opno"] in _EQUALITIES:
         left, right = qual.nodes("args")
-        column, values = _column(left), _elements(right, context)
+        column, values = column_of(left), _elements(right, context)
         if column and values is not None:
             return [_Equality(*column, values, frozenset())]
     return []
 
 
-def _column(node: Node) -> tuple[int, int] | None:
+def is_equality(qual: Node) -> bool:
+    """Tell whether a condition is ``=`` of a type that can be a key."""
+    return qual.tag == "OPEXPR" and qual["opno"] in _EQUALITIES
+
+
+def column_of(node: Node) -> tuple[int, int] | None:
+    """Return range table index and attribute number of a column of this query, or None."""
     while node.tag == "RELABELTYPE":
         node = node.node("arg")
     if node.tag == "VAR" and node["varlevelsup"] == 0:
@@ -153,7 +159,7 @@ def _depends(node: Node) -> frozenset[int] | None:
     """Return the relations a value depends on; None where that cannot be told."""
     if is_constant(node):
         return frozenset()
-    column = _column(node)
+    column = column_of(node)
     if column is not None:
         return frozenset({column[0]})
     return None

@@ -7,7 +7,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 
 from rewrite.query.compilation import Compilation
-from rewrite.results import OutputColumn, SparkQuery
+from rewrite.results import OutputColumn, Scan, SparkQuery
 from rewrite.values import Value
 
 
@@ -48,4 +48,34 @@ def spark_query(
         sources=tuple(compilation.sources.values()),
         row_bound=bound,
         input_rows=sum(compilation.rows.values()),
+        scan=_scan(query, compilation),
+    )
+
+
+_SCAN_CLAUSES = frozenset({"expressions", "from_", "limit", "offset"})
+
+
+def _scan(query: exp.Expression, compilation: Compilation) -> Scan | None:
+    """Return a query that only selects columns of a view as a scan of it."""
+    clauses = {name for name, value in query.args.items() if value}
+    if not isinstance(query, exp.Select) or not clauses <= _SCAN_CLAUSES:
+        return None
+    origin = query.args.get("from_")
+    table = origin.this if origin is not None else None
+    if not isinstance(table, exp.Table) or table.args.get("joins"):
+        return None
+    source = compilation.sources.get(f"{table.db}.{table.name}")
+    columns = {
+        item.alias: item.this.name
+        for item in query.expressions
+        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column)
+    }
+    if source is None or not columns or len(columns) != len(query.expressions):
+        return None
+    limit, offset = query.args.get("limit"), query.args.get("offset")
+    return Scan(
+        source,
+        columns,
+        int(limit.expression.name) if limit else None,
+        int(offset.expression.name) if offset else 0,
     )

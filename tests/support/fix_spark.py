@@ -125,6 +125,10 @@ class Journal:
         added = pa.Table.from_batches([batch])
         self.tail = added if self.tail is None else pa.concat_tables([self.tail, added])
 
+    def relation(self, source: Source, snapshot: TableSnapshot) -> Relation:
+        """Return what a view of one part shows."""
+        return Relation(source, snapshot, lambda: self.tail)
+
     def compactor(self) -> Compactor:
         return Compactor(self.engine, self.relations)
 
@@ -144,7 +148,7 @@ class Journal:
         query = SparkQuery(sql.replace("$", source.view), (), (source,), row_bound, input_rows)
         return Executor(self.relations).run(
             query,
-            relations=[Relation(source, seen, lambda: self.tail)],
+            relations=[self.relation(source, seen)],
             sessions=self.engine.sessions(),
             statement=statement or RunningStatement(),
         )

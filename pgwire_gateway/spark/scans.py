@@ -1,0 +1,119 @@
+"""Whole columns of base segments, read from their files without Spark.
+
+Nothing supersedes the rows of a base when nothing is newer, so a query that only selects columns
+of them asks for no work Spark would do, and its rows need not pass through the JVM.
+"""
+
+import errno
+import os
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pgwire_gateway.spark.errors import translate
+from pgwire_gateway.spark.relations import Relation
+from pgwire_gateway.spark.warehouse import Warehouse
+from rewrite.results import Scan, SourcePart
+
+READ_AHEAD: Final = 2
+"""Batches that are read while earlier ones are being sent."""
+_POLL_S: Final = 0.2
+
+
+class FileScan:
+    """The batches of a scan, in the order of the files; a thread reads ahead of the consumer."""
+
+    def __init__(self, files: list[Path], columns: Mapping[str, str], batch_rows: int) -> None:
+        """Take names of columns in the files by the names they are to have in the result."""
+        self._files = files
+        self._columns = columns
+        self._batch_rows = batch_rows
+        self._ahead: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(READ_AHEAD)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="file scan", daemon=True)
+        found = pq.read_schema(files[0])
+        self.schema = pa.schema(
+            [found.field(stored).with_name(name) for name, stored in columns.items()]
+        )
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield batches.
+
+        Raises:
+            GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
+        """
+        self._thread.start()
+        while (batch := self._ahead.get()) is not None:
+            if isinstance(batch, BaseException):
+                raise translate(_storage_failure(batch)) from batch
+            yield batch
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stopped.set()
+        with suppress(queue.Empty):
+            while True:
+                self._ahead.get_nowait()
+
+    def _read(self) -> None:
+        try:
+            for batch in self._batches():
+                if not self._hand_over(batch):
+                    return
+            self._hand_over(None)
+        except Exception as error:  # noqa: BLE001 - raised again where the batches are taken
+            self._hand_over(error)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        wanted = list(dict.fromkeys(self._columns.values()))
+        for path in self._files:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(self._batch_rows, columns=wanted, use_threads=False):
+                    values = [batch.column(stored) for stored in self._columns.values()]
+                    yield pa.record_batch(values, schema=self.schema)
+
+    def _hand_over(self, item: pa.RecordBatch | BaseException | None) -> bool:
+        """Wait for room for an item; False when nobody wants it any more."""
+        while not self._stopped.is_set():
+            with suppress(queue.Full):
+                self._ahead.put(item, timeout=_POLL_S)
+                return True
+        return False
+
+
+def file_scan(
+    scan: Scan, relation: Relation, warehouse: Warehouse, batch_rows: int
+) -> FileScan | None:
+    """Return the batches of a scan; None where its columns are not simply in the files."""
+    if scan.source.part is not SourcePart.BASE:
+        return None
+    stored = {f"c{column.attnum}": column for column in relation.snapshot.table.columns}
+    columns = {}
+    for output, name in scan.columns.items():
+        column = stored.get(name)
+        segments = relation.segments()
+        if column is None or any(column.attnum not in segment.attnums for segment in segments):
+            return None
+        columns[output] = column.storage_name
+    try:
+        files = [
+            file
+            for segment in relation.segments()
+            for file in warehouse.files(warehouse.absolute(segment.path))
+        ]
+        return FileScan(files, columns, batch_rows)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise translate(_storage_failure(error)) from error
+
+
+def _storage_failure(error: BaseException) -> BaseException:
+    """Return the failure of storage that a file nobody can decode is."""
+    if isinstance(error, pa.ArrowInvalid):
+        return OSError(errno.EIO, os.strerror(errno.EIO), str(error))
+    return error

@@ -1,0 +1,91 @@
+"""Which single row of a table a statement can concern: the key its WHERE clause fixes.
+
+Whoever holds the newest row versions in memory can look the row up there, and spare Spark either
+them or everything else.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from catalog.model import JournalTable
+from rewrite.context import ParameterValue
+from rewrite.dialect import oids
+from rewrite.dialect.constants import decode
+from rewrite.query.predicates import conjuncts
+from rewrite.query.row_bounds import column_of, is_equality
+from rewrite.tree import Node, walk
+
+_RELATION = 0
+_EXTERNAL = 0
+_WIDENING = frozenset({313, 481, 754})
+"""Casts (pg_cast) from smallint to integer, integer to bigint, smallint to bigint."""
+_COMPARED: Final = {
+    **dict.fromkeys(oids.INTEGERS, int),
+    **dict.fromkeys((oids.TEXT, oids.VARCHAR), str),
+}
+"""Types whose values are equal where their Python values are."""
+
+
+def pinned_keys(
+    query: Node,
+    tables: Mapping[int, JournalTable],
+    parameters: tuple[ParameterValue, ...],
+) -> dict[int, tuple[object, ...]]:
+    """Return the key, in key order, of each table of which the statement reads one row at most.
+
+    That holds for a table the whole statement names once, with a condition ``column = constant``
+    for each column of its key that every row of the result satisfies.
+
+    Args:
+        query: An analysed SELECT, UPDATE or DELETE.
+        tables: Journaled tables by OID; those whose journals are read, too, are to be left out.
+        parameters: Values of the statement's parameters.
+    """
+    named = Counter(
+        node["relid"]
+        for node, _ in walk(query)
+        if node.tag == "RANGETBLENTRY" and node["rtekind"] == _RELATION
+    )
+    fixed = _fixed_columns(query, parameters)
+    found = {}
+    for varno, entry in enumerate(query.nodes("rtable"), 1):
+        table = tables.get(entry.integer("relid")) if entry["rtekind"] == _RELATION else None
+        if table is None or not table.key or named[table.relid] != 1:
+            continue
+        values = [fixed.get((varno, attnum)) for attnum in table.key]
+        if all(
+            isinstance(value, _COMPARED.get(table.column(attnum).type_oid, ()))
+            for attnum, value in zip(table.key, values, strict=True)
+        ):
+            found[table.relid] = tuple(values)
+    return found
+
+
+def _fixed_columns(
+    query: Node, parameters: tuple[ParameterValue, ...]
+) -> dict[tuple[int, int], object]:
+    """Return the columns WHERE compares with a constant, by (varno, attnum), with its value."""
+    found: dict[tuple[int, int], object] = {}
+    for qual in conjuncts(query.node("jointree")["quals"]):
+        if not is_equality(qual):
+            continue
+        left, right = qual.nodes("args")
+        for one, other in ((left, right), (right, left)):
+            column = column_of(one)
+            value = _constant(other, parameters)
+            if column is not None and value is not None:
+                found[column] = value
+    return found
+
+
+def _constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
+    """Return the value of a constant or parameter; None for NULL and for whatever else."""
+    while node.tag == "RELABELTYPE" or (node.tag == "FUNCEXPR" and node["funcid"] in _WIDENING):
+        node = node.node("arg") if node.tag == "RELABELTYPE" else node.nodes("args")[0]
+    if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL:
+        return parameters[node.integer("paramid") - 1].value
+    datum = node["constvalue"] if node.tag == "CONST" else None
+    if isinstance(datum, bytes) and node["consttype"] in _COMPARED:
+        return decode(node.integer("consttype"), datum)
+    return None
