@@ -11,7 +11,7 @@ SETTINGS = SparkSettings("warehouse", Path("runtime"))
 
 @pytest.mark.parametrize("kind", SessionKind)
 def test_no_kind_of_session_loses_columns(kind: SessionKind) -> None:
-    excluded = session_conf(SETTINGS, kind, "UTC")["spark.sql.optimizer.excludedRules"]
+    excluded = session_conf(SETTINGS, kind)["spark.sql.optimizer.excludedRules"]
     assert "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion" in (
         excluded.split(",")
     )
@@ -21,7 +21,7 @@ def test_the_operators_settings_win() -> None:
     conf = {"spark.driver.memory": "7g", "spark.sql.shuffle.partitions": "3"}
     settings = SparkSettings("warehouse", Path("runtime"), conf=conf)
     assert driver_conf(settings)["spark.driver.memory"] == "7g"
-    small = session_conf(settings, SessionKind.SMALL, "UTC")
+    small = session_conf(settings, SessionKind.SMALL)
     assert small["spark.sql.shuffle.partitions"] == "3"
 
 
