@@ -208,7 +208,6 @@ class Backend:
         has_rows = first.status in {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.TUPLES_CHUNK}
         answer = LocalResult(
             columns=self.columns(first) if has_rows else None,
-            formats=tuple(first.fformat(i) for i in range(first.nfields)),
             rows=iter(()),
         )
         if first.status != pq.ExecStatus.TUPLES_CHUNK:
@@ -246,9 +245,10 @@ class Backend:
 
     def columns(self, result: PGresult) -> tuple[ResultColumn, ...] | None:
         """Return the row description of a result, None when it has no columns to return."""
+        codec = self.codec
         return tuple(
             ResultColumn(
-                name=self.decode(result.fname(i) or b""),
+                name=(result.fname(i) or b"").decode(codec, "surrogateescape"),
                 table_oid=result.ftable(i),
                 attnum=result.ftablecol(i),
                 type_oid=result.ftype(i),

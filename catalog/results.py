@@ -6,7 +6,7 @@ Nothing here does I/O; the gateway may pass these values between threads.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from catalog.model import TableSnapshot
 
@@ -14,8 +14,7 @@ Row = list[bytes | None]
 """One result row: values in the requested formats, None for NULL."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResultColumn:
+class ResultColumn(NamedTuple):
     """One field of a RowDescription message."""
 
     name: str
@@ -46,8 +45,6 @@ class LocalResult:
     """
 
     columns: tuple[ResultColumn, ...] | None
-    formats: tuple[int, ...]
-    """Format code of each column: 0 text, 1 binary."""
     rows: Iterator[Row]
     command_tag: str | None = None
 

@@ -41,7 +41,6 @@ def inserted(backend: Backend, result: PGresult) -> tuple[list[Row], LocalResult
     """Return the rows of an INSERT's RETURNING, and the result without rows."""
     answer = LocalResult(
         columns=backend.columns(result) or None,
-        formats=tuple(result.fformat(i) for i in range(result.nfields)),
         rows=iter(()),
         command_tag=backend.decode(result.command_status or b""),
     )

@@ -4,13 +4,20 @@ Sections "Simple Query" and "Extended Query"; shared by both. Values stay bytes:
 not known here.
 """
 
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from typing_extensions import override
 
 from pgwire_gateway.messages.base import BackendMessage, BodylessMessage
 from pgwire_gateway.messages.buffer import Reader, Writer
+
+_HEADER: Final = struct.Struct("!ciH")
+_FIXED_FIELDS: Final = struct.Struct("!IhIhih")
+_LENGTH: Final = struct.Struct("!i")
+_NULL: Final = _LENGTH.pack(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,26 @@ class RowDescription(BackendMessage):
     fields: tuple[FieldDescription, ...]
 
     @override
+    def encode(self, encoding: str = "utf-8") -> bytes:
+        """Return the message; a shorter way than by ``write_fields``, as it is sent so often."""
+        parts: list[bytes] = []
+        for field in self.fields:
+            parts += (
+                field.name.encode(encoding),
+                b"\0",
+                _FIXED_FIELDS.pack(
+                    field.table_oid,
+                    field.column_attribute_number,
+                    field.type_oid,
+                    field.type_size,
+                    field.type_modifier,
+                    field.format_code,
+                ),
+            )
+        body = b"".join(parts)
+        return _HEADER.pack(self.type_byte, len(body) + 6, len(self.fields)) + body
+
+    @override
     def write_fields(self, writer: Writer) -> None:
         writer.count(len(self.fields))
         for field in self.fields:
@@ -94,6 +121,24 @@ class DataRow(BackendMessage):
     @classmethod
     def read_fields(cls, reader: Reader) -> Self:
         return cls(tuple(reader.value() for _ in range(reader.count())))
+
+
+def encode_data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:
+    """Return the DataRow messages of rows, in one go."""
+    parts: list[bytes] = []
+    for row in rows:
+        place = len(parts)
+        parts.append(b"")
+        size = 6
+        for value in row:
+            if value is None:
+                parts.append(_NULL)
+                size += 4
+            else:
+                parts += (_LENGTH.pack(len(value)), value)
+                size += 4 + len(value)
+        parts[place] = _HEADER.pack(b"D", size, len(row))
+    return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from catalog.results import LocalResult, ResultColumn, Row
-from pgwire_gateway.messages.row_data import DataRow, FieldDescription
+from pgwire_gateway.messages.row_data import FieldDescription, encode_data_rows
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.wire_types.mixed_formats import with_binary_columns
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
@@ -52,7 +52,7 @@ class CatalogRows:
         while run := list(islice(rows, RUN_ROWS)):
             if self._mixed:
                 run = with_binary_columns(run, self._type_oids, self._codes)
-            yield b"".join(DataRow(tuple(row)).encode() for row in run), len(run)
+            yield encode_data_rows(run), len(run)
 
     def close(self) -> None:
         """Skip the rows not taken, so that the connection can be used again."""

@@ -1,6 +1,8 @@
 """Each message against its bytes in both directions of translation."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pgwire_gateway.messages import (
     AuthenticationRequest,
@@ -12,7 +14,14 @@ from pgwire_gateway.messages import (
     StartupPacket,
     decode_startup_packet,
 )
+from pgwire_gateway.messages.buffer import Writer
 from pgwire_gateway.messages.registry import BACKEND_MESSAGES, FRONTEND_MESSAGES
+from pgwire_gateway.messages.row_data import (
+    DataRow,
+    FieldDescription,
+    RowDescription,
+    encode_data_rows,
+)
 from tests.gateway.messages import samples
 
 ALL = [
@@ -129,3 +138,29 @@ def test_representation_hides_secrets(secret):
     ]
     assert shown
     assert not any(secret in text for text in shown)
+
+
+@given(
+    st.lists(
+        st.builds(
+            FieldDescription,
+            st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+            st.integers(0, 2**32 - 1),
+            st.integers(-(2**15), 2**15 - 1),
+            st.integers(0, 2**32 - 1),
+            st.integers(-(2**15), 2**15 - 1),
+            st.integers(-(2**31), 2**31 - 1),
+            st.integers(0, 1),
+        )
+    )
+)
+def test_row_description_is_encoded_as_its_fields_are_written(fields):
+    message = RowDescription(tuple(fields))
+    writer = Writer()
+    message.write_fields(writer)
+    assert message.encode()[5:] == writer.getvalue()
+
+
+@given(st.lists(st.lists(st.none() | st.binary(max_size=20), max_size=5)))
+def test_rows_encoded_in_one_go_are_those_encoded_one_by_one(rows):
+    assert encode_data_rows(rows) == b"".join(DataRow(tuple(row)).encode() for row in rows)

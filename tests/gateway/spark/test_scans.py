@@ -77,9 +77,7 @@ def test_a_missing_file_is_an_error(journal: Journal) -> None:
 def test_a_damaged_file_is_an_error(journal: Journal) -> None:
     segment = journal.write(journal.rows(*ROWS), kind=SegmentKind.BASE)
     assert segment is not None
-    (file,) = journal.relations.warehouse.files(
-        journal.relations.warehouse.absolute(segment.path)
-    )
+    (file,) = journal.relations.warehouse.files(journal.relations.warehouse.absolute(segment.path))
     data = bytearray(file.read_bytes())
     data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)
     file.write_bytes(data)
