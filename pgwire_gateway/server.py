@@ -22,6 +22,7 @@ from catalog import sqlstate as codes
 from catalog.api import Catalog, CatalogConfig
 from catalog.embedded import lock_directory, time_zone_directory
 from pgwire_gateway import startup
+from pgwire_gateway.allocator import keep_freed_memory
 from pgwire_gateway.cancel import CancelRegistry
 from pgwire_gateway.channel import ClientConnection
 from pgwire_gateway.config import Config, ConfigError
@@ -263,6 +264,7 @@ class Gateway:
 
 def serve(config: Config) -> int:
     """Run a gateway until SIGTERM or SIGINT; returns the exit status."""
+    keep_freed_memory()
     gateway = Gateway(config)
     with _signals() as stopped:
         gateway.start()

@@ -1,11 +1,12 @@
 """Rows on their way out: from PostgreSQL as they come, from Spark through the columnar encoder."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from catalog.results import LocalResult, ResultColumn, Row
 from pgwire_gateway.messages.row_data import FieldDescription, encode_data_rows
+from pgwire_gateway.read_ahead import ReadAhead
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.wire_types.mixed_formats import with_binary_columns
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
@@ -94,29 +95,59 @@ class SparkRows:
         self._iterator = iter(batches)
         self._encoder = encoder
         self._rest: Any = None
+        self._ahead: ReadAhead[tuple[memoryview, int]] | None = None
         self.exhausted = False
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of encoded rows, at most ``limit`` rows; 0 takes all."""
+        if not limit:
+            yield from self._all()
+            return
         taken = 0
-        while not limit or taken < limit:
-            batch = self._rest if self._rest is not None else next(self._iterator, None)
-            self._rest = None
+        while taken < limit:
+            batch = self._next()
             if batch is None:
-                self.exhausted = True
-                self._batches.close()
+                self._end()
                 return
-            if limit and batch.num_rows > limit - taken:
+            if batch.num_rows > limit - taken:
                 self._rest = batch.slice(limit - taken)
                 batch = batch.slice(0, limit - taken)
             taken += batch.num_rows
-            rows = batch.num_rows
-            for data in self._encoder.chunks(batch):
-                yield data, rows
-                rows = 0
+            yield from self._encoded(batch)
 
     def close(self) -> None:
         """Stop Spark when rows are left."""
+        if self._ahead is not None:
+            self._ahead.close()
+        self._batches.close()
+
+    def _all(self) -> Iterator[tuple[memoryview, int]]:
+        first = self._next()
+        if first is not None:
+            yield from self._encoded(first)
+        second = next(self._iterator, None)
+        if second is not None:
+            # Encoding goes on while the client is being sent what is encoded.
+            batches = chain([second], self._iterator)
+            self._ahead = ReadAhead(
+                (run for batch in batches for run in self._encoded(batch)), "row encoder"
+            )
+            yield from self._ahead
+        self._end()
+
+    def _next(self) -> Any:
+        batch = self._rest if self._rest is not None else next(self._iterator, None)
+        self._rest = None
+        return batch
+
+    def _encoded(self, batch: Any) -> Iterator[tuple[memoryview, int]]:
+        rows = batch.num_rows
+        for data in self._encoder.chunks(batch):
+            yield data, rows
+            rows = 0
+
+    def _end(self) -> None:
+        self.exhausted = True
         self._batches.close()
 
 

@@ -6,24 +6,17 @@ of them asks for no work Spark would do, and its rows need not pass through the 
 
 import errno
 import os
-import queue
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pgwire_gateway.read_ahead import ReadAhead
 from pgwire_gateway.spark.errors import translate
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.warehouse import Warehouse
 from rewrite.results import Scan, SourcePart
-
-READ_AHEAD: Final = 2
-"""Batches that are read while earlier ones are being sent."""
-_POLL_S: Final = 0.2
 
 
 class FileScan:
@@ -34,9 +27,7 @@ class FileScan:
         self._files = files
         self._columns = columns
         self._batch_rows = batch_rows
-        self._ahead: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(READ_AHEAD)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="file scan", daemon=True)
+        self._ahead: ReadAhead[pa.RecordBatch] | None = None
         found = pq.read_schema(files[0])
         self.schema = pa.schema(
             [found.field(stored).with_name(name) for name, stored in columns.items()]
@@ -48,27 +39,16 @@ class FileScan:
         Raises:
             GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
         """
-        self._thread.start()
-        while (batch := self._ahead.get()) is not None:
-            if isinstance(batch, BaseException):
-                raise translate(_storage_failure(batch)) from batch
-            yield batch
+        self._ahead = ReadAhead(self._batches(), "file scan")
+        try:
+            yield from self._ahead
+        except (OSError, pa.ArrowInvalid) as error:
+            raise translate(_storage_failure(error)) from error
 
     def close(self) -> None:
         """Stop reading."""
-        self._stopped.set()
-        with suppress(queue.Empty):
-            while True:
-                self._ahead.get_nowait()
-
-    def _read(self) -> None:
-        try:
-            for batch in self._batches():
-                if not self._hand_over(batch):
-                    return
-            self._hand_over(None)
-        except Exception as error:  # noqa: BLE001 - raised again where the batches are taken
-            self._hand_over(error)
+        if self._ahead is not None:
+            self._ahead.close()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         wanted = list(dict.fromkeys(self._columns.values()))
@@ -77,14 +57,6 @@ class FileScan:
                 for batch in file.iter_batches(self._batch_rows, columns=wanted, use_threads=False):
                     values = [batch.column(stored) for stored in self._columns.values()]
                     yield pa.record_batch(values, schema=self.schema)
-
-    def _hand_over(self, item: pa.RecordBatch | BaseException | None) -> bool:
-        """Wait for room for an item; False when nobody wants it any more."""
-        while not self._stopped.is_set():
-            with suppress(queue.Full):
-                self._ahead.put(item, timeout=_POLL_S)
-                return True
-        return False
 
 
 def file_scan(

@@ -125,6 +125,21 @@ def lengths_of(array: pa.Array) -> Numbers:
     return lengths if valid is None else np.where(valid, lengths, 0)
 
 
+def evenly_long(array: pa.Array) -> pa.Array:
+    """Return values that all have one length, and no NULL among them, as FixedSizeBinary.
+
+    The data is shared. Any other values are returned as they are.
+    """
+    if pa.types.is_fixed_size_binary(array.type) or array.null_count or not len(array):
+        return array
+    offsets = offsets_of(array)
+    width, odd = divmod(int(offsets[-1] - offsets[0]), len(array))
+    if odd or not width or (np.diff(offsets) != width).any():
+        return array
+    data = array.buffers()[2].slice(int(offsets[0]))
+    return pa.Array.from_buffers(pa.binary(width), len(array), [None, data])
+
+
 def octets_of(array: pa.Array) -> Octets:
     """View the bytes of a Binary or String array, those of NULL values left out."""
     offsets = offsets_of(array)
