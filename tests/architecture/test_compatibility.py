@@ -1,10 +1,21 @@
 """Every claim of ``docs/compatibility.md`` has a test, and every gap that has one is expected."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from tests.support.compatibility import DOCUMENT, Row, complaints, markers_of, rows
+from tests.support.repository import ROOT
+from tests.support.sql_fixtures import read
 
 ROWS = list(rows(DOCUMENT.read_text(encoding="utf-8")))
+
+CASE = re.compile(r"\[([^\]]+)\]$")
+"""The case of a parametrised test, at the end of its name."""
+
+STATEMENTS = ROOT / "tests" / "sql" / "test_sql.py"
+"""The test whose cases are statement files."""
 
 MODULE = """
 import pytest
@@ -25,9 +36,48 @@ def helper(): ...
 """
 
 
+def without_cases(row):
+    """Return the row with parametrised tests named as their functions."""
+    return replace(row, tests=tuple((path, CASE.sub("", name)) for path, name in row.tests))
+
+
+def case_exists(path, case):
+    """Return True when a parametrised test has the case."""
+    if path == STATEMENTS:
+        return (path.parent / f"{case}.test").is_file()
+    return f'"{case}"' in path.read_text(encoding="utf-8")
+
+
+def disagreement(status, path, name):
+    """Return what a group of statements has against a status; None when it proves it."""
+    records = [record for record in read(path) if record.name == name]
+    if not records:
+        return "there is no such group of statements"
+    diverging = [record for record in records if record.divergence is not None]
+    if diverging == records or (status == "yes" and diverging):
+        return f"line {diverging[0].line} differs from PostgreSQL"
+    return None
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.feature)
 def test_row_names_tests_that_exist(row):
-    assert complaints(row) == [], f"line {row.line}"
+    assert complaints(without_cases(row)) == [], f"line {row.line}"
+    cases = [(path, CASE.search(name)) for path, name in row.tests if not path.endswith(".test")]
+    missing = [case[0] for path, case in cases if case and not case_exists(ROOT / path, case[1])]
+    assert missing == [], f"line {row.line}"
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "name"),
+    [
+        (row.status, path, name)
+        for row in ROWS
+        for path, name in row.tests
+        if path.endswith(".test")
+    ],
+)
+def test_statements_named_prove_the_row(status, path, name):
+    assert disagreement(status, ROOT / path, name) is None
 
 
 def test_features_are_listed_once():
@@ -71,6 +121,51 @@ def test_row_is_judged(root, status, tests, remainder, complaint):
         assert found == []
     else:
         assert any(complaint in text for text in found)
+
+
+def test_cases_are_looked_for(tmp_path):
+    path = tmp_path / "test_module.py"
+    path.write_text('CASES = {"one": 1}\n', encoding="utf-8")
+    assert case_exists(path, "one")
+    assert not case_exists(path, "two")
+    assert case_exists(STATEMENTS, "select/joins")
+    assert not case_exists(STATEMENTS, "select/nothing")
+
+
+STATEMENT_FILE = """
+# agrees
+query
+SELECT 1
+
+# agrees in part
+query
+SELECT 2
+
+diverges 0A000: not yet
+query
+SELECT 3
+
+# differs
+diverges: not yet
+query
+SELECT 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "complaint"),
+    [
+        ("yes", "agrees", None),
+        ("yes", "agrees in part", "line 10 differs from PostgreSQL"),
+        ("partial", "agrees in part", None),
+        ("partial", "differs", "line 15 differs from PostgreSQL"),
+        ("yes", "agree", "there is no such group of statements"),
+    ],
+)
+def test_statements_are_judged(tmp_path, status, name, complaint):
+    path = tmp_path / "file.test"
+    path.write_text(STATEMENT_FILE, encoding="utf-8")
+    assert disagreement(status, path, name) == complaint
 
 
 def test_markers_of_a_whole_module_count(tmp_path):
