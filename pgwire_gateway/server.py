@@ -21,6 +21,7 @@ from buenavista.postgres import BuenaVistaServer
 from catalog import sqlstate as codes
 from catalog.api import Catalog, CatalogConfig
 from catalog.embedded import lock_directory, time_zone_directory
+from catalog.errors import GatewayError
 from pgwire_gateway import startup
 from pgwire_gateway.allocator import keep_freed_memory
 from pgwire_gateway.cancel import CancelRegistry
@@ -38,6 +39,7 @@ from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.spark.warm_up import warm_up
 from pgwire_gateway.wire_types.tails import TailCache
 
 logger = logging.getLogger("pgwire_gateway")
@@ -223,12 +225,16 @@ class Gateway:
         relations = Relations(self._engine)
         compactor = Compactor(self._engine, relations)
         self._flusher = Flusher(self._catalog, compactor, config.flush_rows)
+        executor = Executor(relations)
+        threading.Thread(
+            target=_warm_up, args=(self._engine, executor), name="warm-up", daemon=True
+        ).start()
         services = Services(
             config,
             self._catalog,
             self._engine,
             relations,
-            Executor(relations),
+            executor,
             compactor,
             Warehouse(str(data_dir / "warehouse")),
             TailCache(),
@@ -260,6 +266,11 @@ class Gateway:
                 connection.socket.shutdown(socket.SHUT_RDWR)
         while time.monotonic() < deadline + 1 and state.sessions:
             time.sleep(0.02)
+
+
+def _warm_up(engine: SparkEngine, executor: Executor) -> None:
+    with suppress(GatewayError):  # the gateway stops, or clients will be told
+        warm_up(engine, executor)
 
 
 def serve(config: Config) -> int:
