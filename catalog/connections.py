@@ -85,9 +85,13 @@ class CatalogSession:
 
     # statements -----------------------------------------------------------------------------------
 
-    def analyse(self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = "") -> Analysis:
-        """Prepare under `name` and describe, in one round trip."""
-        analysis = describe.analyse(self._backend, self._calls, name, sql, parameter_oids)
+    def analyse(
+        self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = "", tree: bool = True
+    ) -> Analysis:
+        """Prepare under `name` and describe, in one round trip; with the tree if it is wanted."""
+        analysis = describe.analyse(
+            self._backend, self._calls, name, sql, parameter_oids, tree=tree
+        )
         self._parameter_counts[name] = len(analysis.parameter_oids)
         return analysis
 

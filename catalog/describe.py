@@ -30,13 +30,22 @@ _UNLISTEN: Final = (
 )
 
 
-def analyse(
-    backend: Backend, calls: Bookkeeping, name: str, sql: str, parameter_oids: Sequence[int]
+def analyse(  # noqa: PLR0913 - what Parse takes, and where to
+    backend: Backend,
+    calls: Bookkeeping,
+    name: str,
+    sql: str,
+    parameter_oids: Sequence[int],
+    *,
+    tree: bool,
 ) -> Analysis:
-    """Prepare `sql` under `name` and return what PostgreSQL found out about it."""
+    """Prepare `sql` under `name` and return what PostgreSQL found out about it.
+
+    Asking for the `tree` begins the snapshot of a transaction.
+    """
     own: list[Step] = [Prepare(name, sql, parameter_oids), Describe(name)]
-    if backend.transaction_status == "E":
-        # Only the end of the transaction can be prepared now, and settings cannot be changed.
+    if not tree or backend.transaction_status == "E":
+        # In a failed one only its end can be prepared now, and settings cannot be changed.
         return _analysis(backend, backend.run_all(own)[-1], None)
     before = calls.prepared_steps("pgwire_listen", _LISTEN)
     after = calls.prepared_steps("pgwire_unlisten", _UNLISTEN)
@@ -54,10 +63,10 @@ def analyse(
         results = calls.run_all([*before, *own, *after])
     finally:
         backend.on_notice = relay
-    tree = trees[0] if trees else None
-    if tree is not None and _UTILITY in tree[:40]:
-        tree = None
-    return _analysis(backend, results[len(before) + 1], tree)
+    found = trees[0] if trees else None
+    if found is not None and _UTILITY in found[:40]:
+        found = None
+    return _analysis(backend, results[len(before) + 1], found)
 
 
 def describe(backend: Backend, name: str) -> Analysis:

@@ -171,8 +171,8 @@ def _options(given: Mapping[str, Any]) -> CopyOptions:
     if "header" in options:
         options["header"] = str(options["header"]).lower() in {"true", "on", "1"}
     if "force_quote" in options:
-        forced = options["force_quote"]
-        options["force_quote"] = forced in {"*", True} or frozenset(forced)
+        forced = options["force_quote"]  # None stands for all
+        options["force_quote"] = forced is None or frozenset(forced)
     return CopyOptions(**options)
 
 

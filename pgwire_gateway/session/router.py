@@ -50,6 +50,20 @@ WRAPPERS = {
 """Statements that hold a query which PostgreSQL itself would run."""
 
 
+WITHOUT_TREE = {
+    StatementKind.SET,
+    StatementKind.SHOW,
+    StatementKind.FETCH,
+    StatementKind.CLOSE,
+    StatementKind.LISTEN,
+    StatementKind.NOTIFY,
+    StatementKind.UNLISTEN,
+    StatementKind.LOCK,
+}
+"""Statements that hold no query. Asking for their trees would only begin the transaction's
+snapshot, after which SET TRANSACTION comes too late."""
+
+
 def plan(
     catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
 ) -> Plan:
@@ -69,9 +83,11 @@ def plan(
     if statement.kind in COMMANDS:
         executes = statement.kind is StatementKind.EXECUTE
         return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
-    if statement.all_qualified_system and not prepared and statement.kind is StatementKind.SELECT:
+    plain = statement.all_qualified_system and statement.kind is StatementKind.SELECT
+    if not prepared and (plain or statement.kind in WITHOUT_TREE):
         return Plan(statement, Route.CATALOG)
-    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    tree = statement.kind not in WITHOUT_TREE
+    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     if analysis.tree is None or statement.kind not in QUERIES:

@@ -122,6 +122,10 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[_Failure], str]]]] = {
         sqlstate.CARDINALITY_VIOLATION,
         "more than one row returned by a subquery used as an expression",
     ),
+    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": (
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        "a correlated subquery in this place is not supported",
+    ),
     "INVALID_REGEXP_REPLACE": (INVALID_REGULAR_EXPRESSION, "invalid regular expression"),
     "INVALID_PARAMETER_VALUE.PATTERN": (
         INVALID_REGULAR_EXPRESSION,
@@ -220,7 +224,7 @@ def _java_error(error: Py4JJavaError) -> GatewayError:
 
 _DETAIL: Final = 2000
 
-_SAID_BY_POSTGRESQL: Final = ("21", "22")
+_SAID_BY_POSTGRESQL: Final = ("0A", "21", "22")
 """Classes of errors of the statement itself: the message is PostgreSQL's and says it all."""
 
 
