@@ -140,6 +140,8 @@ class CaptureReceipt:
     """Version number the rows got, 0 when not captured."""
     unresolved: tuple[tuple[Any, ...], ...] = ()
     """Keys (transfer forms, key order) that some segment may already contain."""
+    tail_outdated: bool = False
+    """True when the segments may hold newer versions of these rows than the tail."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ def receipt(answer: bytes) -> CaptureReceipt:
         captured=document["captured"],
         version=document["version"],
         unresolved=tuple(tuple(key) for key in document.get("unresolved") or ()),
+        tail_outdated=document.get("tail_outdated", False),
     )
 
 

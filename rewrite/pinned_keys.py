@@ -13,7 +13,7 @@ from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
 from rewrite.query.predicates import conjuncts
-from rewrite.query.row_bounds import column_of, is_equality
+from rewrite.query.row_bounds import column_of
 from rewrite.tree import Node, walk
 
 _RELATION = 0
@@ -25,6 +25,8 @@ _COMPARED: Final = {
     **dict.fromkeys((oids.TEXT, oids.VARCHAR), str),
 }
 """Types whose values are equal where their Python values are."""
+_EQUALITIES = frozenset({15, 94, 96, 98, 410, 416, 532, 533, 1862, 1868})
+"""Their operators "=" (pg_operator). Those of other types compare converted columns."""
 
 
 def pinned_keys(
@@ -68,7 +70,7 @@ def _fixed_columns(
     """Return the columns WHERE compares with a constant, by (varno, attnum), with its value."""
     found: dict[tuple[int, int], object] = {}
     for qual in conjuncts(query.node("jointree")["quals"]):
-        if not is_equality(qual):
+        if qual.tag != "OPEXPR" or qual["opno"] not in _EQUALITIES:
             continue
         left, right = qual.nodes("args")
         for one, other in ((left, right), (right, left)):

@@ -67,8 +67,31 @@ BEGIN
     RETURN coalesce(places, '{}');
 END $$;
 
--- Check the keys of rows in the catalog table against the tail; the answer is the keys that only the
--- segments can decide, as a JSON array of arrays, or NULL.
+-- The newest version number in the segments of a table. Row versions of the tail may be older: a large
+-- write becomes a segment although there is a tail.
+CREATE FUNCTION pgwire.newest_stored(wanted oid) RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+    SELECT coalesce(max(s.max_version), '-infinity') FROM segments s
+     WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive'
+$$;
+
+-- Tell whether segments may hold newer versions of rows that are in the tail.
+CREATE FUNCTION pgwire.tail_outdated(j pgwire.journals) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    outdated boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE version_number <= $1)', j.tail_relid::regclass)
+       INTO outdated USING newest_stored(j.relid);
+    RETURN outdated;
+END $$;
+
+-- Check the keys of rows in the catalog table against the tail; the answer is the keys that the tail alone
+-- cannot decide, as a JSON array of arrays, or NULL.
 CREATE FUNCTION pgwire.check_keys(j pgwire.journals, places tid[], tail_filled boolean)
 RETURNS json
 LANGUAGE plpgsql
@@ -79,28 +102,29 @@ DECLARE
     duplicate text;
     unresolved json;
     range_condition text := '';
+    stored timestamptz;
 BEGIN
     IF j.key = '{}' THEN RETURN NULL; END IF;
+    stored := newest_stored(j.relid);
     SELECT string_agg(format('v.c%s = t.%I', u.attnum, k.name), ' AND ' ORDER BY u.o) INTO same_key
       FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
       JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum;
     IF tail_filled THEN
         EXECUTE (SELECT format(
             'SELECT concat_ws('', '', %s) FROM ONLY %s t CROSS JOIN LATERAL ('
-            'SELECT v.subsequent_version_number AS gone FROM %s v WHERE %s '
+            'SELECT v.subsequent_version_number AS gone FROM %s v WHERE %s AND v.version_number > $2 '
             'ORDER BY v.version_number DESC LIMIT 1) x '
             'WHERE x.gone IS NULL AND t.ctid = ANY ($1) LIMIT 1',
             string_agg(format('t.%I', k.name), ', ' ORDER BY u.o), j.relid::regclass, j.tail_relid::regclass,
             same_key)
             FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
             JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum)
-           INTO duplicate USING places;
+           INTO duplicate USING places, stored;
         IF duplicate IS NOT NULL THEN
             PERFORM raise_duplicate(j, duplicate);
         END IF;
     END IF;
-    IF EXISTS (SELECT FROM segments s WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.row_count > 0
-                  AND s.kind <> 'archive') THEN
+    IF stored > '-infinity' THEN
         IF cardinality(j.key) = 1 AND EXISTS (
                SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1]
                   AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)) THEN
@@ -111,14 +135,27 @@ BEGIN
         END IF;
         EXECUTE (SELECT format(
             'SELECT json_agg(json_build_array(%s)) FROM ONLY %s t WHERE t.ctid = ANY ($1) AND NOT EXISTS ('
-            'SELECT FROM %s v WHERE %s)%s',
+            'SELECT FROM %s v WHERE %s AND v.version_number > $2)%s',
             string_agg(transfer_expression(format('t.%I', k.name), k.type_oid), ', ' ORDER BY u.o),
             j.relid::regclass, j.tail_relid::regclass, same_key, range_condition)
             FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
             JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum)
-           INTO unresolved USING places;
+           INTO unresolved USING places, stored;
     END IF;
     RETURN unresolved;
+END $$;
+
+-- The answer to a write: rows that are in the tail now, and keys still to be looked for.
+CREATE FUNCTION pgwire.receipt(j pgwire.journals, added bigint, new_version timestamptz, unresolved json)
+RETURNS bytea
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    RETURN convert_to(format(
+        '{"count": %s, "captured": true, "version": %s, "unresolved": %s, "tail_outdated": %s}',
+        added, micros(new_version), coalesce(unresolved::text, '[]'),
+        to_json(unresolved IS NOT NULL AND tail_outdated(j))), 'UTF8');
 END $$;
 
 -- Account for a write: `added` row versions in the tail, and the table's new version number.
@@ -173,8 +210,7 @@ BEGIN
         FROM columns k WHERE k.relid = wanted AND k.name <> '')
       USING new_version, places;
     PERFORM note_write(j, new_version, moved);
-    RETURN convert_to(format('{"count": %s, "captured": true, "version": %s, "unresolved": %s}',
-                             moved, micros(new_version), coalesce(unresolved::text, '[]')), 'UTF8');
+    RETURN receipt(j, moved, new_version, unresolved);
 END $$;
 
 -- Write row versions and tombstones that come as PostgreSQL's text. New row versions take the way through
@@ -265,8 +301,7 @@ BEGIN
         GET DIAGNOSTICS added = ROW_COUNT;
     END IF;
     PERFORM note_write(j, new_version, gone - replaced + added);
-    RETURN convert_to(format('{"count": %s, "captured": true, "version": %s, "unresolved": %s}',
-                             added, version_micros, coalesce(unresolved::text, '[]')), 'UTF8');
+    RETURN receipt(j, added, new_version, unresolved);
 END $$;
 
 -- Text of one value as a field of a CSV line.

@@ -74,4 +74,4 @@ def _append(
     receipt = session.catalog.append(
         compiled.relid, version, new, old, check_keys=compiled.changes_key
     )
-    writer.require_new_keys(receipt.unresolved)
+    writer.require_new_keys(receipt)

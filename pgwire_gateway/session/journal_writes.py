@@ -41,18 +41,24 @@ class JournalWriter:
             GatewayError: 23505 when a key exists already.
         """
         if receipt.captured:
-            self.require_new_keys(receipt.unresolved)
+            self.require_new_keys(receipt)
             return None
         return self._store_drained()
 
-    def require_new_keys(self, unresolved: Sequence[tuple[Any, ...]]) -> None:
-        """Refuse keys that segments already hold (23505).
+    def require_new_keys(self, receipt: CaptureReceipt) -> None:
+        """Refuse keys the table already held (23505) where the catalog could not tell.
 
-        The rows being written are in the tail already, so only segments are asked.
+        The rows being written are in the tail already. So only segments are asked, or, where they
+        hold newer versions of rows than the tail, everything older than these rows.
         """
+        unresolved = receipt.unresolved
         if not unresolved:
             return
-        observation = self._observer.observe_segments(self._relid)
+        if receipt.tail_outdated:
+            now = self._observer.observe([self._relid])
+            observation = now.older_than(self._relid, receipt.version)
+        else:
+            observation = self._observer.observe_segments(self._relid)
         snapshot = observation.result.snapshots[self._relid]
         types = _key_types(snapshot.table)
         wanted = [tuple(map(ParameterValue, types, key_values(types, key))) for key in unresolved]

@@ -13,7 +13,13 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.wire_types.tails import StaleTailError, only_key, only_version
+from pgwire_gateway.wire_types.tails import (
+    StaleTailError,
+    newest_version,
+    older_than,
+    only_key,
+    only_version,
+)
 from rewrite import sources
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
 from rewrite.pinned_keys import pinned_keys
@@ -73,8 +79,9 @@ class Observation:
     def of_keys(self, keys: Mapping[int, tuple[object, ...]]) -> "Observation":
         """Return the same moment with what can matter of tables of which one row is read.
 
-        The tail is newer than the segments: a row with a version there needs nothing else, and
-        any other row needs no tail.
+        A row with a version in the tail that is newer than the segments needs nothing else, and
+        a row without one there needs no tail. The tail may hold older ones: large writes become
+        segments although there is a tail.
         """
         snapshots, tails = dict(self.result.snapshots), dict(self.tails)
         for relid, key in keys.items():
@@ -82,15 +89,28 @@ class Observation:
             if tail is None or not snapshot.tail_rows:
                 continue
             found = only_key(tail, snapshot.table.key, key)
-            if found.num_rows:
+            if not found.num_rows:
+                snapshots[relid] = _without_tail(snapshot)
+            elif newest_version(found) > max(
+                (segment.max_version for segment in snapshot.segments), default=0
+            ):
                 state = f"{snapshot.state}_{next(_OWN_STATES)}"
                 snapshots[relid] = replace(
                     snapshot, segments=(), tail_rows=found.num_rows, state=state
                 )
                 tails[relid] = found
-            else:
-                snapshots[relid] = _without_tail(snapshot)
         return Observation(replace(self.result, snapshots=snapshots), tails, self.added)
+
+    def older_than(self, relid: int, version: int) -> "Observation":
+        """Return the same moment without the row versions of a table from one version on.
+
+        Only those of the tail are looked at.
+        """
+        snapshot, tail = self.result.snapshots[relid], older_than(self.tails[relid], version)
+        state = f"{snapshot.state}_{next(_OWN_STATES)}"
+        before = replace(snapshot, tail_rows=tail.num_rows, state=state)
+        snapshots = self.result.snapshots | {relid: before}
+        return Observation(replace(self.result, snapshots=snapshots), {relid: tail})
 
     def with_segment(self, relid: int, segment: Segment) -> "Observation":
         """Return the same moment with a segment that is not part of the table beside it."""

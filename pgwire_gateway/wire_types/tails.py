@@ -74,8 +74,21 @@ class TailCache:
 
 def only_version(tail: pa.Table, version: int) -> pa.Table:
     """Return the rows of a tail with one version number (microseconds since 1970 UTC)."""
-    versions = tail.column("version_number").cast(pa.int64())
-    return tail.filter(pc.equal(versions, version)).combine_chunks()
+    return tail.filter(pc.equal(_versions(tail), version)).combine_chunks()
+
+
+def older_than(tail: pa.Table, version: int) -> pa.Table:
+    """Return the rows of a tail with smaller version numbers."""
+    return tail.filter(pc.less(_versions(tail), version)).combine_chunks()
+
+
+def newest_version(tail: pa.Table) -> int:
+    """Return the largest version number in a tail that has rows."""
+    return int(pc.max(_versions(tail)).as_py())
+
+
+def _versions(tail: pa.Table) -> pa.ChunkedArray:
+    return tail.column("version_number").cast(pa.int64())
 
 
 def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> pa.Table:

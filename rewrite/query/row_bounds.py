@@ -7,6 +7,7 @@ must equal columns of other relations at most one row per combination of theirs.
 from dataclasses import dataclass
 
 from rewrite.context import RewriteContext
+from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
 from rewrite.query.constant_values import is_constant
 from rewrite.tree import Node
@@ -147,8 +148,11 @@ def is_equality(qual: Node) -> bool:
 
 
 def column_of(node: Node) -> tuple[int, int] | None:
-    """Return range table index and attribute number of a column of this query, or None."""
-    while node.tag == "RELABELTYPE":
+    """Return range table index and attribute number of a column of this query, or None.
+
+    Not of one taken as character(n), where different values of the column become equal.
+    """
+    while node.tag == "RELABELTYPE" and node["resulttype"] != oids.BPCHAR:
         node = node.node("arg")
     if node.tag == "VAR" and node["varlevelsup"] == 0:
         return node.integer("varno"), node.integer("varattno")
