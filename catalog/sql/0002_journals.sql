@@ -50,6 +50,19 @@ BEGIN
     END IF;
 END $$;
 
+-- True for types whose values data files can be told apart by, so that keys may consist of them.
+-- `tests/catalog/test_altered_types.py` holds the list to what the gateway's compiler can compare.
+CREATE FUNCTION pgwire.is_key_type(type_oid oid) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN type_oid IN (
+    'bool'::regtype, 'bytea'::regtype, '"char"'::regtype, 'name'::regtype, 'int2'::regtype, 'int4'::regtype,
+    'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'float4'::regtype,
+    'float8'::regtype, 'numeric'::regtype, 'date'::regtype, 'time'::regtype, 'timestamp'::regtype,
+    'timestamptz'::regtype, 'interval'::regtype, 'uuid'::regtype, 'oid'::regtype,
+    'bool[]'::regtype, 'bytea[]'::regtype, '"char"[]'::regtype, 'name[]'::regtype, 'int2[]'::regtype,
+    'int4[]'::regtype, 'int8[]'::regtype, 'text[]'::regtype, 'varchar[]'::regtype, 'date[]'::regtype,
+    'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype);
+
 -- Refuse what a journal cannot keep to.
 CREATE FUNCTION pgwire.check_features(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -90,6 +103,12 @@ BEGIN
                 PERFORM check_expression(c.conbin, t.relowner, format('check constraint "%s"', c.conname));
             ELSE NULL;
         END CASE;
+    END LOOP;
+    FOR c IN SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS spelled
+               FROM pg_constraint x JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey)
+              WHERE x.conrelid = relid AND x.contype = 'p' AND NOT is_key_type(a.atttypid) LOOP
+        PERFORM refuse(format('a PRIMARY KEY with column "%s" of type %s is', c.attname, c.spelled),
+                       'Use a key of numbers, text, dates or uuid.');
     END LOOP;
     FOR c IN SELECT d.adbin, a.attname FROM pg_attrdef d
               JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum

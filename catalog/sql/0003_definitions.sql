@@ -1,6 +1,35 @@
 -- Journals follow DDL inside the client's own transaction: event triggers compare each touched table
 -- with its bookkeeping and bring the bookkeeping, the tail and the journal table into line, or refuse.
 
+-- True when a column can change its type and the values in data files stay what they are.
+CREATE FUNCTION pgwire.keeps_values(old_type oid, old_typmod int4, new_type oid, new_typmod int4)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN old_type = 'varchar'::regtype AND new_type IN ('varchar'::regtype, 'text'::regtype)
+   AND (new_typmod = -1 OR (old_typmod <> -1 AND new_typmod >= old_typmod));
+
+-- Make sure that NULL is what a new column has in rows that exist, or raise what PostgreSQL would.
+CREATE FUNCTION pgwire.check_domain_default(column_name text, type_oid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    t record;
+    base oid := type_oid;
+BEGIN
+    LOOP
+        SELECT typtype, typbasetype, typdefaultbin IS NOT NULL AS has_default INTO t
+          FROM pg_type WHERE oid = base;
+        EXIT WHEN t.typtype <> 'd';
+        IF t.has_default THEN
+            PERFORM refuse(format('ADD COLUMN "%s" with the default of a domain is', column_name),
+                           'Name the default with the column.');
+        END IF;
+        base := t.typbasetype;
+    END LOOP;
+    IF base <> type_oid THEN EXECUTE format('SELECT NULL::%s', type_oid::regtype); END IF;
+END $$;
+
 -- Bring columns into line with the table.
 CREATE FUNCTION pgwire.reconcile_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -40,9 +69,7 @@ BEGIN
         END IF;
         IF (c.type_oid, c.typmod) <> (c.atttypid, c.atttypmod) THEN
             spelled := plain_type(c.atttypid, c.atttypmod);
-            IF filled AND NOT (c.type_oid = 'varchar'::regtype
-                               AND (c.atttypmod = -1 OR (c.typmod <> -1 AND c.atttypmod >= c.typmod))
-                               AND c.atttypid IN ('varchar'::regtype, 'text'::regtype)) THEN
+            IF filled AND NOT keeps_values(c.type_oid, c.typmod, c.atttypid, c.atttypmod) THEN
                 PERFORM refuse(format('ALTER COLUMN "%s" TYPE %s of a table with rows is', c.attname, spelled),
                                'Add a column of the new type and update it from the old one.');
             ELSIF filled THEN
@@ -83,6 +110,8 @@ BEGIN
             ELSIF c.attnotnull THEN
                 RAISE EXCEPTION 'column "%" of relation "%" contains null values', c.attname, j.table_name
                     USING ERRCODE = '23502', SCHEMA = j.schema_name, TABLE = j.table_name, COLUMN = c.attname;
+            ELSE
+                PERFORM check_domain_default(c.attname, c.atttypid);
             END IF;
         END IF;
         INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value,
@@ -187,6 +216,93 @@ BEGIN
      WHERE jj.relid = j.relid;
 END $$;
 
+-- True when a table with a column that consists of values of this type has or had rows. Until the
+-- transaction ends nobody writes to such tables.
+CREATE FUNCTION pgwire.is_type_stored(type_oid oid) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    using_it oid;
+BEGIN
+    FOR using_it IN
+        WITH RECURSIVE made_of(oid) AS (
+            SELECT type_oid
+            UNION
+            SELECT y.oid FROM made_of m
+              JOIN (SELECT oid, typbasetype AS part FROM pg_type WHERE typtype = 'd'
+                     UNION ALL SELECT oid, typelem FROM pg_type WHERE typcategory = 'A'
+                     UNION ALL SELECT rngtypid, rngsubtype FROM pg_range
+                     UNION ALL SELECT rngmultitypid, rngsubtype FROM pg_range) y ON y.part = m.oid)
+        SELECT DISTINCT k.relid FROM columns k JOIN made_of m ON m.oid = k.type_oid
+         WHERE k.name <> '' ORDER BY k.relid
+    LOOP
+        EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', using_it::regclass);
+        IF has_rows(using_it) THEN RETURN true; END IF;
+    END LOOP;
+    RETURN false;
+END $$;
+
+-- What a type is about to lose: its labels, and which constraints its values are known to satisfy.
+CREATE FUNCTION pgwire.on_alter_type_start() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM set_config('pgwire.types_before', jsonb_build_object(
+        'labels', (SELECT jsonb_object_agg(oid, enumlabel) FROM pg_enum),
+        'constraints', (SELECT jsonb_agg(oid) FROM pg_constraint WHERE contypid <> 0 AND convalidated))::text,
+        true);
+END $$;
+
+-- Refuse changes of types that rows in data files would have to follow, or be checked for.
+CREATE FUNCTION pgwire.check_altered_types() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    before jsonb := nullif(current_setting('pgwire.types_before', true), '');
+    c record;
+BEGIN
+    FOR c IN SELECT y.oid, y.oid::regtype::text AS spelled
+               FROM pg_enum n JOIN pg_type y ON y.oid = n.enumtypid
+              WHERE before->'labels'->>n.oid::text <> n.enumlabel LOOP
+        CONTINUE WHEN NOT is_type_stored(c.oid);
+        PERFORM refuse(format('ALTER TYPE %s RENAME VALUE with rows that may hold the value is', c.spelled),
+                       'Add a value of the new name and update the rows.');
+    END LOOP;
+    FOR c IN SELECT x.conname, y.oid, y.oid::regtype::text AS spelled
+               FROM pg_event_trigger_ddl_commands() e
+               JOIN pg_constraint x ON e.classid = 'pg_type'::regclass AND x.contypid = e.objid
+               JOIN pg_type y ON y.oid = x.contypid
+              WHERE e.command_tag = 'ALTER DOMAIN'
+                AND NOT coalesce(before->'constraints' @> to_jsonb(x.oid), false) LOOP
+        CONTINUE WHEN NOT is_type_stored(c.oid);
+        PERFORM refuse(format('adding the constraint "%s" to the domain %s of a column with rows is',
+                              c.conname, c.spelled));
+    END LOOP;
+END $$;
+
+CREATE FUNCTION pgwire.on_table_rewrite() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+DECLARE
+    rewritten oid := pg_event_trigger_table_rewrite_oid();
+    c record;
+BEGIN
+    -- AT_REWRITE_COLUMN_REWRITE: the values of a column change. Others are found out when all is done.
+    IF pg_event_trigger_table_rewrite_reason() & 4 = 0 OR NOT has_rows(rewritten) THEN RETURN; END IF;
+    FOR c IN SELECT a.attname, plain_type(a.atttypid, a.atttypmod) AS spelled
+               FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
+              WHERE k.relid = rewritten AND (k.type_oid, k.typmod) <> (a.atttypid, a.atttypmod)
+                AND NOT keeps_values(k.type_oid, k.typmod, a.atttypid, a.atttypmod) LOOP
+        PERFORM refuse(format('ALTER COLUMN "%s" TYPE %s of a table with rows is', c.attname, c.spelled),
+                       'Add a column of the new type and update it from the old one.');
+    END LOOP;
+    PERFORM refuse('ALTER COLUMN ... TYPE ... USING of a table with rows is', 'Change the values by UPDATE.');
+END $$;
+
 CREATE FUNCTION pgwire.on_ddl_command_end() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pgwire, pg_temp
@@ -236,6 +352,7 @@ BEGIN
         -- GRANT and REVOKE do not say on what.
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
+    IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;
     -- Domains' checks are evaluated with the bookkeeping's rights too.
     PERFORM check_expression(x.conbin, y.typowner, format('domain constraint "%s"', x.conname))
        FROM pg_event_trigger_ddl_commands() e
@@ -291,6 +408,11 @@ CREATE EVENT TRIGGER pgwire_ddl_command_end ON ddl_command_end
     EXECUTE FUNCTION pgwire.on_ddl_command_end();
 CREATE EVENT TRIGGER pgwire_sql_drop ON sql_drop
     EXECUTE FUNCTION pgwire.on_sql_drop();
+CREATE EVENT TRIGGER pgwire_table_rewrite ON table_rewrite
+    EXECUTE FUNCTION pgwire.on_table_rewrite();
+CREATE EVENT TRIGGER pgwire_alter_type_start ON ddl_command_start
+    WHEN TAG IN ('ALTER TYPE', 'ALTER DOMAIN')
+    EXECUTE FUNCTION pgwire.on_alter_type_start();
 CREATE EVENT TRIGGER pgwire_ddl_command_start ON ddl_command_start
     WHEN TAG IN (
         'CREATE FUNCTION', 'CREATE PROCEDURE', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE MATERIALIZED VIEW',
