@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from postgast.native import lib
 
@@ -221,30 +221,49 @@ def _into(fields: dict[str, Any]) -> dict[str, Any] | None:
 def _look_into(node: dict[str, Any]) -> tuple[tuple[RelationName, ...], int]:
     """Return the relations a statement names and its largest parameter number."""
     relations: dict[RelationName, None] = {}
-    expressions: set[str] = set()
     largest = 0
-    for tag, fields in _nodes(node):
+    for tag, fields, expressions in _nodes(node):
         if "relpersistence" in fields and "relname" in fields:
-            relations[RelationName(fields.get("schemaname"), fields["relname"])] = None
-        elif tag == "CommonTableExpr":
-            expressions.add(fields["ctename"])
+            schema, name = fields.get("schemaname"), fields["relname"]
+            # Only FROM looks for them; what is written is never one.
+            if tag != "RangeVar" or schema is not None or name not in expressions:
+                relations[RelationName(schema, name)] = None
         elif tag == "ParamRef":
             largest = max(largest, fields.get("number", 0))
-    named = (r for r in relations if r.schema is not None or r.name not in expressions)
-    return tuple(named), largest
+    return tuple(relations), largest
 
 
-def _nodes(root: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return every node of a tree with the name of its tag or field."""
-    stack: list[tuple[str, Any]] = [("", root)]
+_Names: TypeAlias = frozenset[str]
+
+
+def _nodes(root: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], _Names]]:
+    """Return every node with the name of its tag or field, and the CTEs that can be named there."""
+    stack: list[tuple[str, Any, _Names]] = [("", root, frozenset())]
     while stack:
-        tag, value = stack.pop()
+        tag, value, visible = stack.pop()
         if isinstance(value, dict):
-            yield tag, value
+            yield tag, value, visible
+            if "withClause" in value:
+                visible = _push_expressions(stack, value["withClause"], visible)
             # FOR UPDATE OF names what FROM has named.
-            stack.extend((k, v) for k, v in value.items() if k != "lockedRels")
+            stack.extend(
+                (k, v, visible) for k, v in value.items() if k not in {"lockedRels", "withClause"}
+            )
         elif isinstance(value, list):
-            stack.extend((tag, item) for item in value)
+            stack.extend((tag, item, visible) for item in value)
+
+
+def _push_expressions(
+    stack: list[tuple[str, Any, _Names]], clause: dict[str, Any], visible: _Names
+) -> _Names:
+    """Visit the CTEs of a WITH clause; return what can be named beside it."""
+    expressions = [entry["CommonTableExpr"] for entry in clause.get("ctes", ())]
+    after = visible | {expression["ctename"] for expression in expressions}
+    for expression in expressions:
+        stack.append(("CommonTableExpr", expression, after if "recursive" in clause else visible))
+        # A name before this one; without RECURSIVE its own means a relation.
+        visible |= {expression["ctename"]}
+    return after
 
 
 def _split_deep(query_string: str, encoded: bytes) -> tuple[Statement, ...]:

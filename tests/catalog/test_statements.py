@@ -79,6 +79,26 @@ def test_relations_are_those_named_and_no_common_table_expressions():
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", {"t"}),
+        ("WITH RECURSIVE t AS (SELECT 1 UNION SELECT * FROM t) SELECT * FROM t", set()),
+        ("WITH a AS (SELECT * FROM b), b AS (SELECT * FROM a) SELECT * FROM a, b", {"b"}),
+        ("WITH RECURSIVE a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a", set()),
+        ("SELECT * FROM t, (WITH t AS (SELECT 1) SELECT * FROM t) x", {"t"}),
+        ("WITH t AS (SELECT 1) SELECT (SELECT * FROM t), x FROM (SELECT * FROM t) x", set()),
+        ("WITH t AS (SELECT 1) (SELECT * FROM t UNION SELECT * FROM t) ORDER BY 1", set()),
+        ("WITH t AS (SELECT 1) INSERT INTO t SELECT * FROM t", {"t"}),
+        ("WITH t AS (SELECT 1) UPDATE t SET a = x.a FROM t x", {"t"}),
+        ("WITH t AS (SELECT 1) DELETE FROM u USING t", {"u"}),
+        ("WITH t AS (SELECT 1) SELECT * INTO t FROM t", {"t"}),
+    ],
+)
+def test_a_common_table_expression_hides_a_relation_only_where_it_can_be_named(sql, expected):
+    assert {relation.name for relation in only(sql).relations} == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
         ("SELECT * FROM pg_catalog.pg_class c JOIN information_schema.tables t ON true", True),
         ("SELECT now()", True),
         ("SELECT * FROM pg_class", False),
