@@ -9,7 +9,7 @@ from catalog.statements import StatementKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import copy_mode, maintenance
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
 from pgwire_gateway.session.results import LocalRows, field_descriptions
 from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
 
@@ -49,6 +49,16 @@ def transaction(call: Invocation) -> StatementResult:
     if begins and session.transaction.begin_explicit() and not details["options"]:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
     result = pass_on(session, call.statement.text)
+    match details["action"]:
+        case "savepoint":
+            session.transaction.savepoints.add(details["name"], next(PORTAL_NUMBERS))
+        case "release":
+            session.transaction.savepoints.release(details["name"])
+        case "rollback_to":
+            session.drop_portals(session.transaction.savepoints.roll_back(details["name"]))
+        case "commit" | "rollback" if details["chain"]:
+            session.transaction.savepoints.clear()
+            session.drop_portals()
     session.transaction.settle()
     return result
 

@@ -28,6 +28,7 @@ from pgwire_gateway.messages.extended_query import (
 from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
 from pgwire_gateway.messages.row_data import NoData, ParameterDescription, RowDescription
 from pgwire_gateway.session import execution, router
+from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.portals import (
     Portal,
     PortalState,
@@ -111,10 +112,21 @@ def on_execute(session: ClientSession, message: Execute) -> None:
     if portal.statement.plan is None:
         session.send(EmptyQueryResponse())
         return
+    if portal.result is not None:
+        session.transaction.require_not_failed()
+    try:
+        _run(session, portal, portal.statement.plan, message.maximum_rows)
+    except GatewayError:
+        session.forget_portal(message.portal_name)
+        raise
+    session.note_settings()
+
+
+def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) -> None:
     if portal.result is None:
         portal.result = execution.execute(
             session,
-            portal.statement.plan,
+            plan,
             portal.parameters,
             portal.parameter_formats,
             portal.result_formats,
@@ -123,16 +135,15 @@ def on_execute(session: ClientSession, message: Execute) -> None:
     result = portal.result
     taken = 0
     if portal.state is not PortalState.DONE:
-        for data, rows in result.stream.take(max(message.maximum_rows, 0)):
+        for data, rows in result.stream.take(max(maximum_rows, 0)):
             session.frontend.send_encoded(data)
             taken += rows
-    suspended = 0 < message.maximum_rows <= taken and result.columns is not None
+    suspended = 0 < maximum_rows <= taken and result.columns is not None
     portal.state = PortalState.SUSPENDED if suspended else PortalState.DONE
     if suspended:
         session.send(PortalSuspended())
     else:
         session.send(CommandComplete(result.tag(taken)))
-    session.note_settings()
 
 
 def on_close(session: ClientSession, message: Close) -> None:

@@ -6,6 +6,7 @@ Rows come from a :class:`RowStream`, already encoded; a portal takes some of the
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import Protocol
 
 from buenavista.core import BVType, QueryResult
@@ -79,6 +80,10 @@ class PreparedStatement:
     plan: Plan | None
 
 
+PORTAL_NUMBERS = count(1)
+"""Tell what came first, portals and savepoints of a session."""
+
+
 class PortalState(Enum):
     """Where the execution of a portal stands."""
 
@@ -102,6 +107,7 @@ class Portal:
     """One code for each column, or none for text, or one for all."""
     state: PortalState = PortalState.READY
     result: StatementResult | None = field(default=None)
+    number: int = field(default_factory=PORTAL_NUMBERS.__next__)
 
     def close(self) -> None:
         """Release the rows not taken."""

@@ -88,6 +88,9 @@ def plan(
         return Plan(statement, Route.CATALOG)
     tree = statement.kind not in WITHOUT_TREE
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
+    if statement.kind is StatementKind.SELECT and analysis.columns is None:
+        # libpq does not tell rows without columns from no rows.
+        analysis = replace(analysis, columns=())
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     if analysis.tree is None or statement.kind not in QUERIES:

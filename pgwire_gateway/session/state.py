@@ -146,7 +146,8 @@ class ClientSession(Session):  # type: ignore[misc]
             raise error
         self.skip_until_sync = True
         self.transaction.fail()
-        self.drop_portals()
+        # Those that were there before the latest savepoint can be used when it is rolled back to.
+        self.drop_portals(self.transaction.savepoints.latest)
         self.send(errors.error_response(error))
 
     def warn(self, message: str) -> None:
@@ -186,10 +187,11 @@ class ClientSession(Session):  # type: ignore[misc]
         """The reported settings and their current values."""
         return self._settings
 
-    def drop_portals(self) -> None:
-        """Close all portals."""
-        for name in list(self.portals):
-            self.forget_portal(name)
+    def drop_portals(self, since: int = 0) -> None:
+        """Close all portals, or those of larger numbers."""
+        for name, portal in list(self.portals.items()):
+            if portal.number > since:
+                self.forget_portal(name)
 
     def forget_portal(self, name: str) -> None:
         """Close a portal, if there is one of this name."""

@@ -18,6 +18,39 @@ IN_TRANSACTION = "T"
 FAILED = "E"
 
 
+class Savepoints:
+    """Names of the savepoints of a transaction, each with the number of its place among portals."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._stack: list[tuple[str, int]] = []
+
+    @property
+    def latest(self) -> int:
+        """Number of the latest one; 0 while there is none."""
+        return self._stack[-1][1] if self._stack else 0
+
+    def add(self, name: str, number: int) -> None:
+        """Add one."""
+        self._stack.append((name, number))
+
+    def release(self, name: str) -> None:
+        """Forget the latest of this name and all after it."""
+        del self._stack[self._place(name) :]
+
+    def roll_back(self, name: str) -> int:
+        """Forget all after the latest of this name; return its number."""
+        del self._stack[self._place(name) + 1 :]
+        return self.latest
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._stack.clear()
+
+    def _place(self, name: str) -> int:
+        return max(place for place, (found, _) in enumerate(self._stack) if found == name)
+
+
 class Transaction:
     """The one transaction of a session."""
 
@@ -33,6 +66,8 @@ class Transaction:
         self._implicit = False
         self.written: set[int] = set()
         """Journaled tables with uncommitted changes of this transaction."""
+        self.savepoints = Savepoints()
+        """What the client can roll back to."""
 
     @property
     def status(self) -> str:
@@ -97,6 +132,7 @@ class Transaction:
         if self._implicit:
             self._implicit = False
             self.written.clear()
+            self.savepoints.clear()
             if self.open:
                 self._catalog.rollback()
         elif self._catalog.transaction_status == IN_TRANSACTION:
@@ -111,5 +147,6 @@ class Transaction:
     def _ended(self) -> None:
         written = bool(self.written)
         self.written.clear()
+        self.savepoints.clear()
         if written:
             self._on_written()
