@@ -67,6 +67,12 @@ def collect(driver: Driver, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]
     return [pa.ipc.read_record_batch(pa.py_buffer(data), schema) for part in parts for data in part]
 
 
+def begin(rdd: Any, schema: pa.Schema, count: int) -> list[pa.RecordBatch]:
+    """Run the job of an RDD of Arrow batches only as far as its first batches."""
+    found = rdd.toJavaRDD().take(count)
+    return [pa.ipc.read_record_batch(pa.py_buffer(data), schema) for data in found]
+
+
 class PartStream:
     """Reads an RDD of Arrow batches one part after another, while the JVM computes the next."""
 

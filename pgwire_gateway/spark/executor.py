@@ -7,12 +7,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
-from pgwire_gateway.spark.batches import Batches, PartStream, collect
+from pgwire_gateway.spark.batches import Batches, PartStream, begin, collect
 from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine
 from pgwire_gateway.spark.errors import SparkLostError, translate
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
-from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
+from pgwire_gateway.spark.result_plans import plan_result
 from pgwire_gateway.spark.scans import FileScan, file_scan
 from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.results import Scan, SparkQuery
@@ -20,6 +20,8 @@ from rewrite.results import Scan, SparkQuery
 __all__ = ["Batches", "Executor", "RunningStatement", "failures"]
 
 _POSITION: Final = "__position"
+_PEEKED: Final = 9
+"""A result of fewer batches is small, whatever could be proven about it."""
 
 
 class Executor:
@@ -63,8 +65,12 @@ class Executor:
                 batches = collect(driver, rdd, schema)
                 statement.end(group)
                 return Batches(schema, iter(batches))
-            if plan.parts > 1 and int(rdd.getNumPartitions()) == 1:
-                rdd = _arrow_rdd(_divide(driver, frame, plan), plan.batch_rows)
+            if plan.may_exceed_part and int(rdd.getNumPartitions()) == 1:
+                found = begin(rdd, schema, _PEEKED)
+                if len(found) < _PEEKED:
+                    statement.end(group)
+                    return Batches(schema, iter(found))
+                rdd = _arrow_rdd(_divide(driver, frame, plan.part_rows), plan.batch_rows)
             stream = PartStream(driver, rdd, schema)
         running = _Streaming(engine, driver, statement, group, stream)
         rows = _within(iter(running), plan.offset, plan.limit)
@@ -96,17 +102,21 @@ def _arrow_rdd(frame: Frame, batch_rows: int) -> Any:
     return frame.toArrowBatchRdd(batch_rows, "UTC", False, False)
 
 
-def _divide(driver: Driver, frame: Frame, plan: ResultPlan) -> Frame:
+def _divide(driver: Driver, frame: Frame, part_rows: int) -> Frame:
     """Divide a result of one part, in its order, into parts that fit in memory.
 
-    Spark's shuffle files hold what the memory of a task would not.
+    Spark's shuffle files hold what the memory of a task would not. The rows are counted first, as a
+    proven bound of their number may be far off and each part takes a job; what is before the last
+    shuffle is not computed again for that.
     """
+    rows = int(frame.queryExecution().toRdd().count())
+    parts = max(-(-rows // part_rows), 1)
+    if parts == 1:
+        return frame
     functions = driver.jvm.org.apache.spark.sql.functions
-    number = functions.expr(
-        f"CAST(LEAST({_POSITION} DIV {plan.part_rows}, {plan.parts - 1}) AS INT)"
-    )
+    number = functions.expr(f"CAST({_POSITION} DIV {part_rows} AS INT)")
     numbered = frame.withColumn(_POSITION, functions.monotonically_increasing_id())
-    divided = numbered.repartitionById(plan.parts, number)
+    divided = numbered.repartitionById(parts, number)
     return divided.sortWithinPartitions(_POSITION, driver.strings([])).drop(_POSITION)
 
 

@@ -16,7 +16,6 @@ COLLECTED_BYTES: Final = 16 << 20
 """Results up to this size are collected in one job; larger ones are streamed."""
 BATCH_BYTES: Final = 2 << 20
 MAX_BATCH_ROWS: Final = 50_000
-MAX_PARTS: Final = 10_000
 
 # Work over all rows, whatever the number of rows in the result. Finding the latest row versions
 # takes an anti join and a window, which leave a key lookup what it is.
@@ -43,8 +42,8 @@ class ResultPlan:
     batch_rows: int
     part_rows: int
     """Rows of the result a task may hold in memory."""
-    parts: int
-    """Parts of that size the largest possible result has."""
+    may_exceed_part: bool
+    """Whether the largest possible result has more than one part of that size."""
     limit: int | None = None
     """LIMIT that was taken out of ``sql``, for the reader to stop after it."""
     offset: int = 0
@@ -70,7 +69,7 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
         collected=collected,
         batch_rows=min(max(BATCH_BYTES // width, 16), MAX_BATCH_ROWS),
         part_rows=part_rows,
-        parts=min(-(-rows // part_rows), MAX_PARTS),
+        may_exceed_part=rows > part_rows,
         limit=limit,
         offset=offset,
     )

@@ -107,6 +107,19 @@ def test_a_result_of_one_part_is_divided_in_its_order(many: Journal) -> None:
     assert found.column(0).to_pylist() == list(range(1, 300_001))
 
 
+def test_a_bound_far_off_takes_no_more_jobs(many: Journal) -> None:
+    scheduler = many.engine.driver.context.dagScheduler()
+    before = scheduler.numTotalJobs()
+    found = many.run(
+        "SELECT t.c2 AS o1, COUNT(1) AS o2 FROM $ AS t GROUP BY t.c2 ORDER BY t.c2",
+        SourcePart.BASE,
+        row_bound=10**10,
+        input_rows=10_000_000,
+    ).read_all()
+    assert found.column(1).to_pylist() == [300] * 1000
+    assert scheduler.numTotalJobs() - before < 10
+
+
 def test_a_stream_may_be_left_early(many: Journal) -> None:
     batches = many.run("SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, **LARGE)
     next(batches)
