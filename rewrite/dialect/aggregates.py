@@ -15,6 +15,7 @@ from rewrite.dialect.floats import OVERFLOW, is_infinite
 from rewrite.dialect.intervals import interval
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numeric_functions import INTEGER_DIGITS
+from rewrite.dialect.numeric_quotients import plan, quotient
 from rewrite.dialect.numerics import (
     WHOLE,
     as_fixed,
@@ -104,6 +105,15 @@ def _sum_integers(call: Aggregation) -> Value:
     return call.result(call.spark("sum", value.sql))
 
 
+_COUNT: Final = DecimalShape(15, 0)
+"""What rows are counted in: nothing has 10**15, and a short divisor makes for a short division."""
+_SHORT_CALL: Final = 30
+"""Nodes of an argument up to which writing it twice is cheaper to plan than binding it."""
+_ARITHMETIC: Final = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Cast, exp.DataType, exp.DataTypeParam),
+    *(exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Predicate, exp.Connector, exp.Not),
+    *(exp.Null, exp.Boolean),
+)
 _SUMMANDS: Final = DecimalShape(38, 20)
 """What numerics of differing scale are summed as: 18 digits before the point, 20 behind it."""
 
@@ -140,17 +150,40 @@ def _shortened(total: Value, scale: Value) -> Value:
 
 
 def _average(call: Aggregation) -> Value:
+    total, whole = _averaged_total(call)
+    counted = call.spark("count", equality_key(call.args[0]))
+    way = plan(shape_of(total), _COUNT, whole) if is_fixed(total) else None
+    if way is not None:
+        count = fixed(counted, *_COUNT)
+        if call.window is None and _is_arithmetic(call):
+            total, count = (replace(part, sql=b.repeatable(part.sql)) for part in (total, count))
+        return quotient(total, count, way, nonzero=True)
+    # No rows give NULL.
+    decimal = b.decimal_type(*_COUNT)
+    present = b.call("nullif", b.cast(counted, decimal), b.cast(b.integer(0), decimal))
+    return divide(total, fixed(present, *_COUNT))
+
+
+def _averaged_total(call: Aggregation) -> tuple[Value, int]:
+    """Return the sum that is divided, and how many digits the average has before the point."""
     value = call.args[0]
     if value.type_oid == oids.NUMERIC:
-        total = _sum_numeric(call)
-    else:
-        digits = INTEGER_DIGITS[value.type_oid]
-        number = b.cast(value.sql, b.decimal_type(digits, 0))
-        total = fixed(call.spark("sum", number), digits + 10, 0)
-    # Nothing has 10**15 rows, and a short divisor makes for a short division; no rows give NULL.
-    counted = b.cast(call.spark("count", equality_key(value)), "DECIMAL(15, 0)")
-    count = fixed(b.call("nullif", counted, b.cast(b.integer(0), "DECIMAL(15, 0)")), 15, 0)
-    return divide(total, count)
+        shape = shape_of(value) if is_fixed(value) else DecimalShape(0, 0)
+        return _sum_numeric(call), shape.precision - shape.scale
+    digits = INTEGER_DIGITS[value.type_oid]
+    if value.type_oid == oids.INT8:
+        return _sum_integers(call), digits
+    # As in PostgreSQL, a BIGINT; it takes 2**32 of the largest values to fail.
+    return fixed(call.spark("sum", value.sql), INTEGER_DIGITS[oids.INT8], 0), digits
+
+
+def _is_arithmetic(call: Aggregation) -> bool:
+    """Tell whether Spark recognises the call as the same where it is written again."""
+    trees = [value.sql for value in call.args]
+    if call.condition is not None:
+        trees.append(call.condition)
+    nodes = [node for tree in trees for node in tree.walk()]
+    return len(nodes) <= _SHORT_CALL and all(isinstance(node, _ARITHMETIC) for node in nodes)
 
 
 def _float_total(function: str) -> Handler:

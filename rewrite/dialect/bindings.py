@@ -59,3 +59,38 @@ def bind(values: Sequence[Value], body: Callable[..., Value]) -> Value:
     if isinstance(outcome.scale, exp.Expression):
         return outcome.with_parts([b.field(tree, "value"), b.field(tree, "scale")])
     return replace(outcome, sql=tree)
+
+
+def consume(value: Value, body: Callable[[Value], b.Tree]) -> b.Tree:
+    """Return ``body(value)`` of a body that has its operand's digits once and binds nothing.
+
+    A floating numeric that is the result of a ``let`` is consumed inside it: no struct is made.
+    """
+    pair = _pair(value)
+    if pair is None:
+        return _consumed(value, body)
+
+    def change(result: b.Tree) -> b.Tree | None:
+        parts = _parts(result)
+        if parts is None or not b.is_simple(parts[1]):
+            return None
+        return body(value.with_parts(parts))
+
+    return b.in_let(pair, change) or _consumed(value, body)
+
+
+def _consumed(value: Value, body: Callable[[Value], b.Tree]) -> b.Tree:
+    *digits, scale = value.parts
+    if digits and b.is_simple(scale):
+        return body(value)
+    return bind([value], lambda bound: Value(body(bound), bound.type_oid)).sql
+
+
+def _parts(tree: b.Tree) -> tuple[b.Tree, b.Tree] | None:
+    """Return value and scale of a struct of them."""
+    if not (isinstance(tree, exp.Anonymous) and tree.name == "named_struct"):
+        return None
+    names, parts = tree.expressions[::2], tree.expressions[1::2]
+    if [name.name for name in names] != ["value", "scale"]:
+        return None
+    return parts[0], parts[1]

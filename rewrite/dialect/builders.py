@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from typing import cast as cast_type
 
 from sqlglot import exp
@@ -112,6 +112,16 @@ def bigint(value: int) -> Tree:
     return cast(exp.Literal.number(value), "BIGINT")
 
 
+def double(value: float) -> Tree:
+    """Return a DOUBLE literal of a finite number.
+
+    >>> double(-0.5).sql("spark")
+    '(-0.5D)'
+    """
+    number = exp.Literal.number(f"{abs(value)!r}D")
+    return number if value >= 0 else exp.Paren(this=exp.Neg(this=number))
+
+
 def group(value: Tree) -> Tree:
     """Return the tree in parentheses unless it needs none."""
     return value if isinstance(value, _ATOMS) else exp.Paren(this=value)
@@ -201,10 +211,22 @@ def variable(name: str) -> Tree:
 _depth: ContextVar[int] = ContextVar("let_depth", default=0)
 
 
+_REPEATABLE: Final = "repeatable"
+
+
+def repeatable(value: Tree) -> Tree:
+    """Return a tree marked as one that Spark evaluates once, however often it is written."""
+    marked = value.copy()
+    marked.meta[_REPEATABLE] = True
+    return marked
+
+
 def is_simple(value: Tree) -> bool:
     """Tell whether a tree is cheap enough to be written twice."""
     while isinstance(value, exp.Cast | exp.Paren | exp.Neg):
         value = value.this
+    if value.meta.get(_REPEATABLE):
+        return True
     if isinstance(value, exp.Dot):
         return is_simple(value.this)
     return isinstance(value, exp.Column | exp.Literal | exp.Null | exp.Boolean)
@@ -230,23 +252,48 @@ def let(values: Sequence[Tree], body: Callable[..., Tree]) -> Tree:
     if all(is_simple(value) for value in values):
         return body(*values)
 
+    costly = [value for value in values if not is_simple(value)]
+
     def build(name: str) -> Tree:
-        bound: list[Tree] = []
-        fields: dict[str, Tree] = {}
-        for value in values:
-            if is_simple(value):
-                bound.append(value)
-            else:
-                label = f"f{len(fields) + 1}"
-                fields[label] = value
-                bound.append(field(variable(name), label))
-        argument = array(struct(**fields))
-        body_tree = body(*bound)
-        return call(
-            "element_at", call("transform", argument, lambda_function(body_tree, name)), integer(1)
-        )
+        if len(costly) == 1:
+            argument, bound = costly[0], [variable(name)]
+        else:
+            fields = {f"f{number}": value for number, value in enumerate(costly, 1)}
+            argument, bound = struct(**fields), [field(variable(name), label) for label in fields]
+        rest = iter(bound)
+        result = body(*(value if is_simple(value) else next(rest) for value in values))
+        return _let(argument, name, result)
 
     return fresh_variable(build)
+
+
+def _let(value: Tree, name: str, body: Tree) -> Tree:
+    found = call("transform", array(value), lambda_function(body, name))
+    return call("element_at", found, integer(1))
+
+
+def in_let(tree: Tree, change: Callable[[Tree], Tree | None]) -> Tree | None:
+    """Return a tree of :func:`let` with its body changed, the innermost one if lets are nested.
+
+    Args:
+        tree: Any tree.
+        change: Returns what takes the place of the body, or None. It must not bind variables.
+
+    Returns:
+        None if the tree is no ``let`` or its body is not changed.
+    """
+    if not (isinstance(tree, exp.Anonymous) and tree.name == "element_at"):
+        return None
+    found = tree.expressions[0]
+    if not (isinstance(found, exp.Anonymous) and found.name == "transform"):
+        return None
+    values, function = found.expressions
+    if not (isinstance(values, exp.Anonymous) and values.name == "array"):
+        return None
+    changed = in_let(function.this, change) or change(function.this)
+    if changed is None:
+        return None
+    return _let(values.expressions[0], function.expressions[0].name, changed)
 
 
 def raise_error(sqlstate: str, message: str | Tree, detail: str | None = None) -> Tree:

@@ -8,6 +8,12 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import known_decimal
+from rewrite.dialect.numeric_quotients import (
+    MIN_SIGNIFICANT_DIGITS,
+    WORD,
+    plan,
+    quotient,
+)
 from rewrite.dialect.numerics import (
     WHOLE,
     as_floating,
@@ -20,30 +26,18 @@ from rewrite.dialect.numerics import (
 from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.values import Value
 
-_MIN_SIGNIFICANT_DIGITS: Final = 16
-"""NUMERIC_MIN_SIG_DIGITS of numeric.h."""
-_WORD: Final = 4
-"""Decimal digits of one digit of PostgreSQL's numeric (DEC_DIGITS)."""
-_SHORT: Final = 15
-"""Digits of a divisor, and of both scales, with which 38 digits hold every intermediate result."""
-_EXACT_DIVISOR: Final = 6
-"""Digits of a divisor with which Spark's quotient, rounded to 7 places, is never a false tie."""
-
 _ZERO: Final = b.integer(0)
 _ONE: Final = b.cast(b.integer(1), "DECIMAL(1, 0)")
 
 
 def divide(left: Value, right: Value) -> Value:
     """Return the quotient of two numerics; fails for a zero divisor."""
-    dividend, divisor = as_floating(left), as_floating(right)
-    short = all(is_fixed(value) and shape_of(value).scale <= _SHORT for value in (left, right))
-    if short and shape_of(right).precision <= _SHORT:
-        exact = shape_of(right).precision <= _EXACT_DIVISOR
-        return bind(
-            [dividend, divisor],
-            lambda one, other: _short_division(one, other, left, right, exact=exact),
-        )
-    return bind([dividend, divisor], lambda one, other: _long_division(one, other, left, right))
+    if is_fixed(left) and is_fixed(right):
+        way = plan(shape_of(left), shape_of(right))
+        if way is not None:
+            return quotient(left, right, way)
+    operands = [as_floating(left), as_floating(right)]
+    return bind(operands, lambda one, other: _long_division(one, other, left, right))
 
 
 # -- the scale -----------------------------------------------------------------------------------
@@ -57,10 +51,10 @@ def _lead(text: b.Tree, scale: b.Tree) -> b.Tree:
         scale: How many of them stand behind the decimal point.
     """
     place = b.infix(exp.Sub, b.infix(exp.Sub, b.call("length", text), scale), b.integer(1))
-    within = b.call("pmod", place, b.integer(_WORD))
+    within = b.call("pmod", place, b.integer(WORD))
     size = b.infix(exp.Add, within, b.integer(1))
     digit = b.cast(b.call("rpad", b.call("left", text, size), size, b.string("0")), "INT")
-    weight = b.infix(exp.Mul, b.infix(exp.Sub, place, within), b.integer(10_000 // _WORD))
+    weight = b.infix(exp.Mul, b.infix(exp.Sub, place, within), b.integer(10_000 // WORD))
     zero = b.infix(exp.EQ, text, b.string("0"))
     return b.case((zero, _ZERO), otherwise=b.infix(exp.Add, weight, digit))
 
@@ -79,9 +73,9 @@ def _known_lead(value: Value) -> b.Tree | None:
     if not number:
         return _ZERO
     place = number.adjusted()
-    size = place % _WORD + 1
+    size = place % WORD + 1
     digits = "".join(map(str, number.as_tuple().digits)).lstrip("0")
-    return b.integer(place // _WORD * 10_000 + int(digits[:size].ljust(size, "0")))
+    return b.integer(place // WORD * 10_000 + int(digits[:size].ljust(size, "0")))
 
 
 def _result_scale(left: Value, right: Value, originals: tuple[Value, Value]) -> b.Tree:
@@ -102,8 +96,8 @@ def _result_scale(left: Value, right: Value, originals: tuple[Value, Value]) -> 
         weight = b.cast(b.call("ceil", ratio), "INT")
         significant = b.infix(
             exp.Sub,
-            b.integer(_MIN_SIGNIFICANT_DIGITS + _WORD),
-            b.infix(exp.Mul, weight, b.integer(_WORD)),
+            b.integer(MIN_SIGNIFICANT_DIGITS + WORD),
+            b.infix(exp.Mul, weight, b.integer(WORD)),
         )
         return b.call("greatest", significant, scale_of(left), scale_of(right), _ZERO)
 
@@ -117,39 +111,6 @@ def _shift(left: Value, right: Value, scale: Value) -> b.Tree:
 
 
 # -- the digits ----------------------------------------------------------------------------------
-
-
-def _short_division(left: Value, right: Value, *originals: Value, exact: bool) -> Value:
-    """Divide by a divisor of few digits: one quotient of Spark's, which is wrong at most by one."""
-    one, other = originals
-
-    def digits(scale: Value) -> Value:
-        dividend = b.cast(scaled_up(left.sql, _shift(left, right, scale)), WHOLE)
-        narrow = b.cast(right.sql, b.decimal_type(_SHORT, 0))
-
-        def quotient(number: b.Tree) -> b.Tree:
-            return b.cast(b.divide(number, narrow), WHOLE)
-
-        if exact:
-            return floating(quotient(dividend), scale.sql)
-
-        def corrected(number: b.Tree, rounded: b.Tree) -> b.Tree:
-            product = b.call("abs", b.infix(exp.Mul, rounded, right.sql))
-            surplus = b.infix(exp.Sub, product, b.call("abs", number))
-            too_large = b.infix(
-                exp.GT, b.infix(exp.Add, surplus, surplus), b.call("abs", right.sql)
-            )
-            unit = b.cast(b.call("sign", rounded), "DECIMAL(1, 0)")
-            return b.case(
-                (too_large, b.cast(b.infix(exp.Sub, rounded, unit), WHOLE)), otherwise=rounded
-            )
-
-        def with_dividend(number: b.Tree) -> b.Tree:
-            return b.let([quotient(number)], lambda rounded: corrected(number, rounded))
-
-        return floating(b.let([dividend], with_dividend), scale.sql)
-
-    return bind([Value(_result_scale(left, right, (one, other)), oids.INT4)], digits)
 
 
 def _whole_quotient(dividend: b.Tree, divisor: b.Tree) -> b.Tree:

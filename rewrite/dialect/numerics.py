@@ -20,7 +20,7 @@ from sqlglot import exp
 from catalog import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.bindings import bind
+from rewrite.dialect.bindings import bind, consume
 from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.errors import UnsupportedError
 from rewrite.values import DecimalShape, Value
@@ -116,24 +116,20 @@ def as_text(value: Value) -> b.Tree:
         return value.sql
     if isinstance(value.scale, int):
         return b.cast(value.sql, "STRING")
-    return bind([value], lambda bound: textual(_printed(bound))).sql
+    return consume(value, _printed)
+
+
+_BEFORE_DIGITS: Final = "(?<![0-9])(?=[0-9])"
 
 
 def _printed(value: Value) -> b.Tree:
-    magnitude = b.cast(b.call("abs", value.sql), "STRING")
-    scale = scale_of(value)
-    length = b.call("greatest", b.call("length", magnitude), b.infix(exp.Add, scale, b.integer(1)))
-    padded = b.call("lpad", magnitude, length, b.string("0"))
-    negative = b.infix(exp.LT, value.sql, _ZERO)
-    with_point = b.call(
-        "concat",
-        b.case((negative, b.string("-")), otherwise=b.string("")),
-        b.call("left", padded, b.infix(exp.Sub, length, scale)),
-        b.string("."),
-        b.call("right", padded, scale),
-    )
-    whole = b.cast(value.sql, "STRING")
-    return b.case((b.infix(exp.EQ, scale, _ZERO), whole), otherwise=with_point)
+    """Put zeros before the digits, then drop those that no place needs and set the point."""
+    digits, scale = b.cast(value.sql, "STRING"), scale_of(value)
+    zeros = b.call("repeat", b.string("0"), scale)
+    padded = b.call("regexp_replace", digits, b.string(_BEFORE_DIGITS), zeros)
+    pattern = b.call("concat", b.string("^(-?)0*([0-9]+)([0-9]{"), scale, b.string("})$"))
+    pointed = b.call("regexp_replace", padded, pattern, b.string("$1$2.$3"))
+    return b.call("rtrim", b.string("."), pointed)
 
 
 def settled(value: Value) -> Value:
