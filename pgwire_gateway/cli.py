@@ -19,8 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
     # Libraries that narrate each of their steps would drown the gateway's own lines.
-    for name in ("py4j", "buenavista", "psycopg", "sqlglot"):
+    for name in ("buenavista", "psycopg", "sqlglot"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # Py4J logs with a traceback what it raises as well, such as that the JVM has been stopped.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         if options.command == "demo":
             return demo.run()

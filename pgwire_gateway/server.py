@@ -226,9 +226,6 @@ class Gateway:
         compactor = Compactor(self._engine, relations)
         self._flusher = Flusher(self._catalog, compactor, config.flush_rows)
         executor = Executor(relations)
-        threading.Thread(
-            target=_warm_up, args=(self._engine, executor), name="warm-up", daemon=True
-        ).start()
         services = Services(
             config,
             self._catalog,
@@ -255,6 +252,9 @@ class Gateway:
             daemon=True,
         )
         self._thread.start()
+        threading.Thread(
+            target=_warm_up, args=(self._engine, executor), name="warm-up", daemon=True
+        ).start()
 
     def _end_sessions(self, state: ServerState) -> None:
         deadline = time.monotonic() + self.config.shutdown_timeout_s
