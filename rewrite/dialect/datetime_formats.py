@@ -47,6 +47,12 @@ def _clock(divisor: int, modulus: int) -> Piece:
     return number
 
 
+def _fraction(divisor: int, digits: int) -> tuple[Piece, Piece]:
+    """Return digits of the fraction of a second, of which FM takes none away."""
+    padded, _ = _padded(_clock(divisor, 10**digits), digits)
+    return padded, padded
+
+
 _HOUR: Final = _clock(3_600_000_000, 24)
 
 
@@ -136,8 +142,8 @@ _ELEMENTS: Final[dict[str, tuple[Piece, Piece]]] = {
             "HH": _padded(_hour_of_half_day, 2),
             "MI": _padded(_clock(60_000_000, 60), 2),
             "SS": _padded(_clock(1_000_000, 60), 2),
-            "MS": _padded(_clock(1_000, 1_000), 3),
-            "US": _padded(_clock(1, 1_000_000), 6),
+            "MS": _fraction(1_000, 3),
+            "US": _fraction(1, 6),
         }
     ),
     "AM": _half_day("AM", "PM"),

@@ -18,6 +18,7 @@ SPARK_TYPES: Final[dict[int, str]] = {oids.FLOAT4: "FLOAT", oids.FLOAT8: "DOUBLE
 INFINITY: Final = float_literal(math.inf)
 ZERO: Final = float_literal(0.0)
 NAN: Final = float_literal(math.nan)
+RADIANS_PER_DEGREE: Final = float_literal(0.0174532925199432957692)
 
 OVERFLOW: Final = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow")
 UNDERFLOW: Final = b.raise_error(
@@ -98,13 +99,14 @@ def _unary(function: Callable[[b.Tree], b.Tree]) -> Handler:
 
 
 def _checked(
-    function: str, *, domain: tuple[Callable[[b.Tree], b.Tree], str, str] | None = None
+    function: Callable[[b.Tree], b.Tree],
+    domain: tuple[Callable[[b.Tree], b.Tree], str, str] | None = None,
 ) -> Handler:
     """Map a function of one double with an error outside its domain and on overflow."""
 
     def handle(call: Call) -> Value:
         def compute(value: b.Tree) -> b.Tree:
-            result = b.call(function, value)
+            result = function(value)
             failures = []
             if domain is not None:
                 outside, state, message = domain
@@ -283,7 +285,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "dfloor": _unary(floor_double),
     "dceil": _unary(_ceiling),
     "dsign": _unary(_sign),
-    "dsqrt": _checked("sqrt", domain=_NO_ROOT),
+    "dsqrt": _checked(lambda value: b.call("sqrt", value), _NO_ROOT),
     "dpow": _power,
     "dexp": _exponential,
     "dlog1": _logarithm("ln"),
@@ -296,7 +298,8 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "dacos": _inverse("acos"),
     "datan": _unary(lambda value: b.call("atan", value)),
     "datan2": spark_function("atan2"),
-    "degrees": _checked("degrees"),
+    # Java's degrees() multiplies, which differs in the last digit.
+    "degrees": _checked(lambda value: b.infix(exp.Div, value, RADIANS_PER_DEGREE)),
     "radians": _unary(lambda value: b.call("radians", value)),
     "dpi": lambda call: call.result(float_literal(math.pi)),
 }

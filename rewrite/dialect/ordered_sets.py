@@ -1,5 +1,6 @@
 """Ordered-set aggregates: percentiles of the sorted values of a group."""
 
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -23,7 +24,16 @@ def _fraction(call: Aggregation) -> float | None:
 
 
 def _outside(fraction: float) -> b.Tree:
-    return b.raise_error("22003", f"percentile value {fraction:g} is not between 0 and 1")
+    """Return what fails once for each group."""
+    error = b.raise_error("22003", f"percentile value {fraction:g} is not between 0 and 1")
+    never = b.infix(exp.LT, b.call("count", b.integer(1)), b.integer(0))
+    return b.case((never, b.null_of("DOUBLE")), otherwise=b.cast(error, "DOUBLE"))
+
+
+def _null(call: Aggregation) -> Value:
+    """Return NULL for each group."""
+    value = typed_null(call.result_oid)
+    return replace(value, sql=b.call("max", value.sql))
 
 
 def _sorted(call: Aggregation, value: Value) -> b.Tree:
@@ -38,9 +48,9 @@ def _continuous(call: Aggregation) -> Value:
     """Map ``percentile_cont``, which interpolates between neighbours as orderedsetaggs.c does."""
     fraction = _fraction(call)
     if fraction is None:
-        return typed_null(call.result_oid)
+        return _null(call)
     if not 0 <= fraction <= 1:
-        return call.result(b.cast(_outside(fraction), "DOUBLE"))
+        return call.result(_outside(fraction))
 
     def place(values: b.Tree) -> b.Tree:
         count = b.cast(b.call("size", values), "DOUBLE")
@@ -68,7 +78,7 @@ def _discrete(call: Aggregation) -> Value:
     fraction = _fraction(call)
     value = settled(call.args[0])
     if fraction is None:
-        return typed_null(call.result_oid)
+        return _null(call)
     if not 0 <= fraction <= 1:
         raise call.refuse("of a fraction that is not between 0 and 1")
 

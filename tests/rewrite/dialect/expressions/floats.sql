@@ -31,7 +31,7 @@ power(f8, 2) ;; f8 = f8
 1::float8 ^ f8
 (-1)::float8 ^ 'inf'::float8
 power(abs(f8), 0.5::float8)
-pi() + f8, radians(f8), degrees(f8)
+pi() + f8, radians(f8), degrees(f8), degrees(0.1::float8 * i4)
 f8 = 0, f8 <> 0, f8 < 0, f8 <= 0, f8 > 0, f8 >= 0
 f8 = f8, f8 = 'NaN', f8 < 'NaN', f8 > 'Infinity', f8 = '-0', f8 in (2.5, 0)
 f4 = 0::real, f4 <> 0::real, f4 < 0::real, f4 <= 0::real, f4 > 0::real, f4 >= 0::real
