@@ -52,16 +52,21 @@ END $$;
 
 -- True for types whose values data files can be told apart by, so that keys may consist of them.
 -- `tests/catalog/test_altered_types.py` holds the list to what the gateway's compiler can compare.
-CREATE FUNCTION pgwire.is_key_type(type_oid oid) RETURNS boolean
+-- Numbers without fixed scale, or of more than 38 digits, are compared as long as they are short enough: one
+-- that is not would make its table unreadable.
+CREATE FUNCTION pgwire.is_key_type(type_oid oid, typmod int4) RETURNS boolean
 LANGUAGE sql IMMUTABLE
-RETURN type_oid IN (
+RETURN CASE WHEN type_oid = 'numeric'::regtype
+            THEN typmod >= 4 AND ((typmod - 4) >> 16) & 65535 <= 38
+                 AND ((typmod - 4) & 2047) <= (((typmod - 4) >> 16) & 65535)
+            ELSE type_oid IN (
     'bool'::regtype, 'bytea'::regtype, '"char"'::regtype, 'name'::regtype, 'int2'::regtype, 'int4'::regtype,
     'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype, 'float4'::regtype,
-    'float8'::regtype, 'numeric'::regtype, 'date'::regtype, 'time'::regtype, 'timestamp'::regtype,
+    'float8'::regtype, 'date'::regtype, 'time'::regtype, 'timestamp'::regtype,
     'timestamptz'::regtype, 'interval'::regtype, 'uuid'::regtype, 'oid'::regtype,
     'bool[]'::regtype, 'bytea[]'::regtype, '"char"[]'::regtype, 'name[]'::regtype, 'int2[]'::regtype,
     'int4[]'::regtype, 'int8[]'::regtype, 'text[]'::regtype, 'varchar[]'::regtype, 'date[]'::regtype,
-    'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype);
+    'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype) END;
 
 -- Refuse what a journal cannot keep to.
 CREATE FUNCTION pgwire.check_features(relid oid) RETURNS void
@@ -106,9 +111,9 @@ BEGIN
     END LOOP;
     FOR c IN SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS spelled
                FROM pg_constraint x JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey)
-              WHERE x.conrelid = relid AND x.contype = 'p' AND NOT is_key_type(a.atttypid) LOOP
+              WHERE x.conrelid = relid AND x.contype = 'p' AND NOT is_key_type(a.atttypid, a.atttypmod) LOOP
         PERFORM refuse(format('a PRIMARY KEY with column "%s" of type %s is', c.attname, c.spelled),
-                       'Use a key of numbers, text, dates or uuid.');
+                       'Use a key of integers, numeric(p,s), text, dates or uuid.');
     END LOOP;
     FOR c IN SELECT d.adbin, a.attname FROM pg_attrdef d
               JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum

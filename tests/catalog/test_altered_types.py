@@ -3,6 +3,7 @@
 import pytest
 from sqlglot import exp
 
+from rewrite.dialect.type_mapping import numeric_shape
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, read_stored
 
@@ -98,7 +99,19 @@ def test_using_the_column_itself_changes_nothing(client):
 
 @pytest.mark.parametrize(
     "spelled",
-    ["colour", "jsonb", "inet", "timetz", "small", "numeric[]", "float8[]", "int4range", "bit(3)"],
+    [
+        "colour",
+        "jsonb",
+        "inet",
+        "timetz",
+        "small",
+        "numeric",
+        "numeric(39,2)",
+        "numeric[]",
+        "float8[]",
+        "int4range",
+        "bit(3)",
+    ],
 )
 def test_keys_that_could_not_be_compared_are_refused(client, spelled):
     client.run("CREATE TYPE colour AS ENUM ('red')")
@@ -118,13 +131,35 @@ def _is_compared(type_oid):
     return True
 
 
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "numeric",
+        "numeric(38,38)",
+        "numeric(38,0)",
+        "numeric(39,0)",
+        "numeric(4,-1)",
+        "numeric(2,3)",
+    ],
+)
+def test_numbers_are_keys_where_their_digits_are_bounded(client, catalog, database, spelled):
+    client.run(f"CREATE TABLE t (a {spelled})")
+    administrator = catalog.admin(database)
+    (row,) = administrator.execute(
+        "SELECT atttypmod, pgwire.is_key_type(atttypid, atttypmod) FROM pg_attribute"
+        " WHERE attrelid = 'public.t'::regclass AND attname = 'a'"
+    ).rows
+    administrator.close()
+    assert (row[1] == b"t") == (numeric_shape(int(row[0])) is not None)
+
+
 def test_key_types_are_those_the_compiler_compares(catalog, database):
     administrator = catalog.admin(database)
     found = administrator.execute(
-        "SELECT oid::int8, typname, pgwire.is_key_type(oid) FROM pg_type"
+        "SELECT oid::int8, typname, pgwire.is_key_type(oid, -1) FROM pg_type"
         " WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype IN ('b', 'r', 'm', 'd')"
-        # refused in any column
-        " AND typname !~ '^_?reg'"
+        # refused in any column, or not compared in full
+        " AND typname !~ '^_?reg' AND typname <> 'numeric'"
     )
     wrong = [
         name
