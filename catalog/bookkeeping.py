@@ -15,6 +15,7 @@ from catalog.backend import Backend
 from catalog.steps import Execute, Prepare, Step
 
 _TEXT: Final = 25
+_TEXT_ARRAY: Final = 1009
 _OID_ARRAY: Final = 1028
 _OID: Final = 26
 _INT8: Final = 20
@@ -54,6 +55,13 @@ PENDING_KEYS: Final = Function("pending_keys", (_TEXT,))
 SET_KEY: Final = Function("set_key", (_TEXT, _OID))
 
 
+_BASIS: Final = (
+    "SELECT pgwire.definitions($1), pg_catalog.convert_to(pg_catalog.concat_ws(' ',"
+    " pg_catalog.current_schemas(true), (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid"
+    " ORDER BY o) FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o))), 'UTF8')"
+)
+
+
 def session_secret(secret_key: str, process_id: int) -> bytes:
     """Return the secret of the connection with this backend process id."""
     return hashlib.sha256(f"{secret_key}:{process_id}".encode()).hexdigest().encode()
@@ -62,6 +70,12 @@ def session_secret(secret_key: str, process_id: int) -> bytes:
 def array(numbers: Sequence[int]) -> bytes:
     """Return PostgreSQL's text of an array of integers."""
     return ("{" + ",".join(map(str, numbers)) + "}").encode()
+
+
+def text_array(texts: Sequence[str]) -> str:
+    """Return PostgreSQL's text of an array of texts."""
+    escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
 
 
 class Bookkeeping:
@@ -83,6 +97,15 @@ class Bookkeeping:
             function.sql,
             function.parameter_oids,
             (self._secret, *values),
+        )
+
+    def basis_steps(self, names: bytes) -> list[Step]:
+        """Return the steps that tell the definitions, and what names stand for on the search path.
+
+        The names are resolved with the client's own rights, not by a bookkeeping function.
+        """
+        return self.prepared_steps(
+            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, names)
         )
 
     def prepared_steps(

@@ -11,12 +11,13 @@ from psycopg.pq.abc import PGresult
 
 from catalog import bookkeeping, describe, sqlstate, tail
 from catalog.backend import Backend
-from catalog.bookkeeping import Bookkeeping, array, value_of
+from catalog.bookkeeping import Bookkeeping, array, text_array, value_of
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import CatalogError, CatalogUnavailableError
 from catalog.model import Segment
 from catalog.results import (
     Analysis,
+    Basis,
     CaptureReceipt,
     DrainedRows,
     LocalResult,
@@ -206,6 +207,17 @@ class CatalogSession:
     def definitions(self) -> int:
         """Return the fingerprint of all definitions this transaction sees."""
         return int(self._calls.call(bookkeeping.DEFINITIONS))
+
+    def basis(self, names: Iterable[str] = ()) -> Basis:
+        """Return what the analysis of a statement rests on that names these relations, as SQL.
+
+        The fingerprint of definitions alone would not do: search paths change by SET, temporary
+        tables go at the end of transactions.
+        """
+        steps = self._calls.basis_steps(text_array(tuple(names)).encode(self.codec))
+        result = self._calls.run_all(steps)[-1]
+        resolution = (result.get_value(0, 1) or b"").decode()
+        return Basis(int(result.get_value(0, 0) or b"0"), resolution)
 
     def snapshot(
         self,

@@ -36,6 +36,15 @@ class Analysis:
     """Rewritten parse tree in PostgreSQL's node format; None for utility statements."""
 
 
+class Basis(NamedTuple):
+    """What the analysis of a statement rests on; while it is the same, so is the analysis."""
+
+    definitions: int
+    """Fingerprint of all definitions."""
+    resolution: str
+    """Schemas of the search path, and the relations that names stand for."""
+
+
 @dataclass(slots=True)
 class LocalResult:
     """Answer of a statement PostgreSQL evaluated; rows are fetched while they are iterated.

@@ -7,7 +7,7 @@ from catalog import names
 from catalog.results import RelationKind
 from catalog.statements import StatementKind
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import copy_mode, maintenance
+from pgwire_gateway.session import copy_mode, hidden_queries, maintenance
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
 from pgwire_gateway.session.results import LocalRows, field_descriptions
@@ -108,8 +108,24 @@ def deallocate(call: Invocation) -> StatementResult:
     return result
 
 
+def prepare(call: Invocation) -> StatementResult:
+    """Let PostgreSQL prepare a statement by SQL, unless it is one for Spark.
+
+    Raises:
+        UnsupportedError: 0A000 for a statement on journaled tables.
+    """
+    catalog = call.session.catalog
+    result = pass_on(call.session, call.statement.text)
+    try:
+        hidden_queries.refuse_journaled(catalog, call.statement)
+    except UnsupportedError:
+        catalog.deallocate(call.statement.details["name"])
+        raise
+    return result
+
+
 def execute_prepared(call: Invocation) -> StatementResult:
-    """Run EXECUTE in PostgreSQL, unless the statement it names was prepared for Spark.
+    """Run EXECUTE in PostgreSQL, unless the statement it names is one for Spark now.
 
     Raises:
         UnsupportedError: 0A000 for a statement on journaled tables.
@@ -119,6 +135,7 @@ def execute_prepared(call: Invocation) -> StatementResult:
     on_spark = known is not None and known.plan is not None and known.plan.tables
     if on_spark or name.startswith(UNNAMED_PREFIX):
         raise UnsupportedError("EXECUTE of a statement on journaled tables is not supported")
+    hidden_queries.refuse_journaled(call.session.catalog, call.statement)
     return pass_on(call.session, call.statement.text)
 
 
@@ -130,6 +147,7 @@ COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {
     StatementKind.COPY: copy_mode.copy,
     StatementKind.DEALLOCATE: deallocate,
     StatementKind.DISCARD: deallocate,
+    StatementKind.PREPARE: prepare,
     StatementKind.EXECUTE: execute_prepared,
 }
 """The function of each kind."""

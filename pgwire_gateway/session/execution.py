@@ -6,9 +6,10 @@ from dataclasses import replace
 from catalog import names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.results import Basis
 from catalog.statements import StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import changes, commands, inserts, reads, router
+from pgwire_gateway.session import changes, commands, hidden_queries, inserts, reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
@@ -49,9 +50,9 @@ def _dispatch(call: Invocation) -> StatementResult:
         return commands.run(call)
     if not call.alone:
         call.session.transaction.begin_implicit()
+    call = refreshed(call)
     if call.plan.route is Route.CATALOG:
         return local(call)
-    call = refreshed(call)
     session = call.session
     _require_utf8(session)
     session.watch(call.running, names.statement_timeout_s(session.catalog))
@@ -62,6 +63,8 @@ def create_table_as(call: Invocation) -> StatementResult:
     """Create the table without rows, then insert what the query yields."""
     details = call.statement.details
     session = call.session
+    if details.get("executes") and details["with_data"]:
+        return _table_of_prepared(call)
     session.transaction.begin_implicit()
     with session.notices() as notices:
         created = commands.pass_on(session, details["create_sql"])
@@ -77,16 +80,55 @@ def create_table_as(call: Invocation) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
 
 
+def _table_of_prepared(call: Invocation) -> StatementResult:
+    """Run CREATE TABLE AS EXECUTE where both the rows and the table are PostgreSQL's."""
+    if not call.statement.details["temporary"]:
+        raise UnsupportedError(
+            "CREATE TABLE AS EXECUTE is not supported on journaled tables",
+            hint="Name the query itself instead of the prepared statement.",
+        )
+    hidden_queries.refuse_journaled(call.session.catalog, call.statement)
+    call.session.transaction.begin_implicit()
+    result = call.session.catalog.execute(call.statement.text)
+    for _ in result.rows:
+        pass
+    tag = result.command_tag or "SELECT 0"
+    return StatementResult(None, NoRows(), lambda _: tag)
+
+
 def refreshed(call: Invocation) -> Invocation:
-    """Plan again when a definition changed since the statement was prepared."""
-    if call.plan.definitions == call.session.catalog.definitions():
+    """Plan again what was prepared, when names or definitions mean something else now.
+
+    Raises:
+        GatewayError: 0A000 when the columns of the result are not those announced any more.
+    """
+    catalog, plan = call.session.catalog, call.plan
+    if plan.prepared and plan.statement.kind in hidden_queries.HOLDERS:
+        hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
+    local_at_once = plan.route is Route.CATALOG and not plan.prepared
+    if plan.basis is None or local_at_once or plan.basis == router.basis(catalog, plan.statement):
         return call
-    name = call.plan.prepared
-    if name:
-        call.session.catalog.deallocate(name)
-    plan = router.plan(call.session.catalog, call.statement, call.parameter_oids, name)
-    call.session.replace_plan(call.plan, plan)
-    return replace(call, plan=plan)
+    # What the catalog keeps under the name is lost, even if the definitions come back by ROLLBACK.
+    outdated = replace(plan, basis=NEVER)
+    call.session.replace_plan(plan, outdated)
+    if plan.prepared:
+        catalog.deallocate(plan.prepared)
+    new = router.plan(catalog, plan.statement, call.parameter_oids, plan.prepared)
+    if _row_type(new) != _row_type(plan):
+        raise UnsupportedError("cached plan must not change result type")
+    call.session.replace_plan(outdated, new)
+    return replace(call, plan=new)
+
+
+NEVER = Basis(0, "never")
+"""What no analysis rests on."""
+
+
+def _row_type(plan: Plan) -> list[tuple[str, int, int]] | None:
+    columns = plan.analysis.columns if plan.analysis else None
+    if columns is None:
+        return None
+    return [(column.name, column.type_oid, column.typmod) for column in columns]
 
 
 def local(call: Invocation) -> StatementResult:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from catalog.results import Analysis
+from catalog.results import Analysis, Basis
 from catalog.statements import Statement
 from rewrite.context import CheckConstraint
 from rewrite.tree import Node
@@ -56,7 +56,7 @@ class Plan:
     """Journaled table written."""
     filled: str = ""
     """Temporary table written, as SQL."""
-    definitions: int = 0
-    """Definition counter of the catalog the plan was made with."""
+    basis: Basis | None = None
+    """What the analysis rests on; None when it holds whatever changes."""
     prepared: str = ""
     """Name of the catalog's prepared statement."""

@@ -11,13 +11,14 @@ from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.names import quoted
-from catalog.results import Analysis, Relation, RelationKind
+from catalog.results import Basis, Relation, RelationKind
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import hidden_queries
 from pgwire_gateway.session.plans import Plan, Route
 from rewrite import pipeline
 from rewrite.command import Command, command, source_relations, target_relation
-from rewrite.tree import Node
+from rewrite.tree import Node, walk
 
 QUERIES = {
     StatementKind.SELECT,
@@ -38,17 +39,10 @@ COMMANDS = {
     StatementKind.DEFINITION,
     StatementKind.DISCARD,
     StatementKind.DEALLOCATE,
+    StatementKind.PREPARE,
     StatementKind.EXECUTE,
 }
 """Statements with a function of their own in ``commands``."""
-
-WRAPPERS = {
-    StatementKind.DECLARE: "DECLARE CURSOR over a journaled table",
-    StatementKind.PREPARE: "PREPARE of a statement on a journaled table",
-    StatementKind.EXPLAIN: "EXPLAIN of a statement on a journaled table",
-}
-"""Statements that hold a query which PostgreSQL itself would run."""
-
 
 WITHOUT_TREE = {
     StatementKind.SET,
@@ -78,8 +72,6 @@ def plan(
         raise GatewayError(
             details["message"], sqlstate=details["sqlstate"], hint=details.get("hint")
         )
-    if statement.kind in WRAPPERS:
-        _refuse_journaled(catalog, statement, WRAPPERS[statement.kind])
     if statement.kind in COMMANDS:
         executes = statement.kind is StatementKind.EXECUTE
         return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
@@ -87,23 +79,35 @@ def plan(
     if not prepared and (plain or statement.kind in WITHOUT_TREE):
         return Plan(statement, Route.CATALOG)
     tree = statement.kind not in WITHOUT_TREE
+    # Before the analysis: what changes meanwhile makes the plan an outdated one.
+    rests_on = basis(catalog, statement)
+    if statement.kind in hidden_queries.HOLDERS:
+        hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
     if statement.kind is StatementKind.SELECT and analysis.columns is None:
         # libpq does not tell rows without columns from no rows.
         analysis = replace(analysis, columns=())
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
-    if analysis.tree is None or statement.kind not in QUERIES:
-        return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
-    return _plan_query(catalog, statement, analysis, prepared)
+    local = Plan(statement, Route.CATALOG, analysis, basis=rests_on, prepared=prepared)
+    if analysis.tree is None or rests_on is None:
+        return local
+    return _plan_query(catalog, local, rests_on)
 
 
-def _plan_query(
-    catalog: CatalogSession, statement: Statement, analysis: Analysis, prepared: str
-) -> Plan:
-    queries = pipeline.parse_tree(analysis.tree or "")
-    definitions = catalog.definitions()
-    relations = catalog.relations(pipeline.relations(queries), definitions=definitions)
+def basis(catalog: CatalogSession, statement: Statement) -> Basis | None:
+    """Return what the analysis of a statement rests on, None when nothing can change it."""
+    if statement.kind not in QUERIES or statement.all_qualified_system:
+        return None
+    named = (quoted(*filter(None, (name.schema, name.name))) for name in statement.relations)
+    return catalog.basis(named)
+
+
+def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
+    """Return the plan for PostgreSQL alone, or another one when it touches journaled tables."""
+    analysis = local.analysis
+    queries = pipeline.parse_tree((analysis and analysis.tree) or "")
+    relations = catalog.relations(pipeline.relations(queries), definitions=rests_on.definitions)
     journaled = {
         relid for relid, relation in relations.items() if relation.kind is RelationKind.JOURNALED
     }
@@ -113,18 +117,15 @@ def _plan_query(
         if relation.kind is RelationKind.JOURNAL and relation.journal_of is not None
     }
     if not journaled and not journals:
-        return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
+        return local
     if len(queries) != 1:
         raise UnsupportedError("a statement that rules turn into several is not supported")
-    plan = Plan(
-        statement,
-        Route.READ,
-        analysis,
-        queries[0],
-        frozenset(journaled | set(journals.values())),
-        journals,
-        definitions=definitions,
-        prepared=prepared,
+    plan = replace(
+        local,
+        route=Route.READ,
+        query=queries[0],
+        tables=frozenset(journaled | set(journals.values())),
+        journals=journals,
     )
     return plan if command(queries[0]) is Command.SELECT else _writing(plan, journaled, relations)
 
@@ -151,6 +152,11 @@ def _writing(plan: Plan, journaled: set[int], relations: dict[int, Relation]) ->
         raise UnsupportedError("MERGE is not supported")
     if query.get("onConflict") is not None:
         raise UnsupportedError("INSERT ... ON CONFLICT is not supported")
+    if _returns_row_place(query):
+        raise UnsupportedError(
+            "system columns other than tableoid are not supported in RETURNING",
+            hint="They would be those of a row that is in the catalog for a moment.",
+        )
     reads = source_relations(query) & (journaled | set(journals))
     return replace(plan, route=Route.INSERT_QUERY if reads else Route.INSERT, target=target)
 
@@ -169,17 +175,18 @@ def _filling(plan: Plan, query: Node, target: Relation) -> Plan:
     return replace(plan, route=Route.FILL, filled=quoted(target.schema, target.name))
 
 
-def _refuse_journaled(catalog: CatalogSession, statement: Statement, construct: str) -> None:
-    """Refuse a statement that hides a query on journaled tables from the gateway."""
-    if statement.all_qualified_system:
-        return
-    analysis = catalog.analyse(statement.details["query"].text)
-    if analysis.tree is None:
-        return
-    touched = catalog.relations(pipeline.relations(pipeline.parse_tree(analysis.tree)))
-    if any(_is_journaled(relation) for relation in touched.values()):
-        raise UnsupportedError(f"{construct} is not supported")
+def _returns_row_place(query: Node) -> bool:
+    """Return whether RETURNING asks where and by whom the catalog's row was written."""
+    target = query.integer("resultRelation")
+    return any(
+        node.tag == "VAR"
+        and node["varno"] == target
+        and node["varlevelsup"] == level
+        and TABLE_OID < node.integer("varattno") < 0
+        for entry in query.items("returningList")
+        for node, level in walk(entry)
+    )
 
 
-def _is_journaled(relation: Relation) -> bool:
-    return relation.kind in {RelationKind.JOURNALED, RelationKind.JOURNAL}
+TABLE_OID = -6
+"""TableOidAttributeNumber of PostgreSQL's access/sysattr.h, the one system column that is right."""

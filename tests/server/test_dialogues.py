@@ -295,6 +295,31 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [Query("SELECT id FROM t; SELECT nothing FROM t")],
         [Query("SELECT 'ä', nothing FROM t")],
     ],
+    "temporary_table_hides_a_journaled_one_and_goes": [
+        [Query("CREATE TEMP TABLE t AS SELECT 7 AS id")],
+        [Parse("s", "SELECT id FROM t ORDER BY id"), bind(statement="s"), Execute(), Sync()],
+        [Query("DROP TABLE pg_temp.t")],
+        [bind(statement="s"), Execute(), Sync()],
+        [Query("BEGIN; CREATE TEMP TABLE t ON COMMIT DROP AS SELECT 8 AS id")],
+        [Parse("u", "SELECT id FROM t ORDER BY id"), bind(statement="u"), Execute(), Sync()],
+        [Query("COMMIT")],
+        [bind(statement="u"), Execute(), Sync()],
+    ],
+    "view_is_replaced_by_one_of_a_journaled_table": [
+        [Query("CREATE VIEW w AS SELECT 9 AS id")],
+        [Parse("s", "SELECT id FROM w ORDER BY id"), bind(statement="s"), Execute(), Sync()],
+        [Query("CREATE OR REPLACE VIEW w AS SELECT id FROM t")],
+        [bind(statement="s"), Execute(), Sync()],
+    ],
+    "search_path_decides_what_a_prepared_statement_reads": [
+        [Query("CREATE SCHEMA dialogues_2 CREATE TABLE t (id integer)")],
+        [Query("INSERT INTO dialogues_2.t VALUES (12)")],
+        [Parse("s", "SELECT id FROM t ORDER BY id"), bind(statement="s"), Execute(), Sync()],
+        [Query("SET search_path = dialogues_2")],
+        [bind(statement="s"), Execute(), Sync()],
+        [Query("SET search_path = dialogues; DROP SCHEMA dialogues_2 CASCADE")],
+        [bind(statement="s"), Execute(), Sync()],
+    ],
     "settings_are_reported": [
         [Query("SET TimeZone = 'Europe/Berlin'"), Query("SET DateStyle = 'German'")],
         [Query("SET application_name = 'me'; SET client_min_messages = notice")],
@@ -309,7 +334,6 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
 
 
 DIVERGENCES = {
-    "parameters_that_do_not_fit": "values are looked at by Execute, not by Bind",
     "unknown_parameter_format": "the error does not say which parameter",
 }
 
@@ -354,6 +378,25 @@ def _play(client: WireClient, messages: list[FrontendMessage | bytes]) -> str:
             text.append(trace([*others[:-1], *sorted(reported, key=str), others[-1]]))
     assert not held
     return "\n".join(text)
+
+
+def test_a_prepared_statement_keeps_the_columns_it_announced(
+    clients: tuple[WireClient, WireClient],
+) -> None:
+    for client in clients:
+        client.send(Parse("s", "SELECT * FROM t"), Describe(STATEMENT, "s"), Sync())
+        client.receive_until_ready()
+        client.query("ALTER TABLE t ADD COLUMN more integer")
+        for _ in range(2):
+            client.send(bind(statement="s"), Execute(), Sync())
+            assert "cached plan must not change result type" in trace(client.receive_until_ready())
+        client.query("ALTER TABLE t DROP COLUMN more")
+        client.query("BEGIN; DROP TABLE t")
+        client.send(bind(statement="s"), Execute(), Sync())
+        assert 'C "42P01"' in trace(client.receive_until_ready())
+        client.query("ROLLBACK")
+        client.send(bind(statement="s"), Execute(), Sync())
+        assert "SELECT 5" in trace(client.receive_until_ready())
 
 
 def test_flush_sends_what_is_held(clients: tuple[WireClient, WireClient]) -> None:
