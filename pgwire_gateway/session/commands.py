@@ -90,12 +90,23 @@ def truncate(call: Invocation) -> StatementResult:
 
 
 def vacuum(call: Invocation) -> StatementResult:
-    """Compact the journals named, or all the role may vacuum; ANALYZE has nothing to gather."""
-    if not call.statement.details["is_vacuum"]:
-        return StatementResult(None, NoRows(), lambda _: "ANALYZE")
-    call.session.transaction.require_no_block("VACUUM")
-    maintenance.vacuum(call.session, call.statement.relations, call.running)
-    return StatementResult(None, NoRows(), lambda _: "VACUUM")
+    """Let PostgreSQL vacuum the catalog tables, then compact their journals.
+
+    VACUUM of all tables compacts the journals and leaves the catalog's own tables to PostgreSQL's
+    autovacuum. ANALYZE has nothing to gather of journals.
+
+    Raises:
+        CatalogError: PostgreSQL's errors for options, names and columns; 25001 in a transaction.
+    """
+    session, details = call.session, call.statement.details
+    if call.statement.relations or not details["is_vacuum"]:
+        result = pass_on(session, call.statement.text)
+    else:
+        maintenance.check_options(session, call.statement.text)
+        result = StatementResult(None, NoRows(), lambda _: "VACUUM")
+    if details["is_vacuum"]:
+        maintenance.vacuum(session, call.statement.relations, call.running)
+    return result
 
 
 def deallocate(call: Invocation) -> StatementResult:

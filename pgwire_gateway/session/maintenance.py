@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catalog import names, upkeep
+from catalog import names, sqlstate, upkeep
 from catalog import vacuum as catalog_vacuum
+from catalog.errors import CatalogError
 from catalog.model import SegmentKind, TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
@@ -19,6 +20,21 @@ RETIRED_GRACE_S = 3600.0
 
 ORPHAN_AGE_S = 24 * 3600.0
 """Age at which files of writes that never committed are taken for abandoned."""
+
+
+def check_options(session: ClientSession, text: str) -> None:
+    """Let PostgreSQL check the options of a VACUUM that names no table.
+
+    Raises:
+        CatalogError: What is wrong with them; 25001 in a transaction block.
+    """
+    try:
+        # The options come first, then no such table is found. A comment may end the text.
+        for _ in session.catalog.execute(f"{text}\npgwire.no_table").rows:
+            pass
+    except CatalogError as error:
+        if error.sqlstate != sqlstate.UNDEFINED_TABLE:
+            raise
 
 
 def vacuum(
@@ -38,8 +54,7 @@ def vacuum(
         if relation is None or relation.kind is not RelationKind.JOURNALED:
             continue
         if not upkeep.may_maintain(catalog, relid):
-            warning = f'permission denied to vacuum "{relation.name}", skipping it'
-            session.warn(warning)
+            # PostgreSQL has said so.
             continue
         session.transaction.begin_implicit()
         compact(session, relid, running)
