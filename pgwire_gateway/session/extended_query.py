@@ -77,15 +77,36 @@ def on_bind(session: ClientSession, message: Bind) -> None:
     _check_parameters(statement, message)
     if statement.plan is not None and not ends_transaction(statement.plan.statement):
         session.transaction.require_not_failed()
+    values, formats = _read(session, statement, message)
     session.forget_portal(name)
     session.portals[name] = Portal(
-        name,
-        statement,
-        tuple(message.parameter_values),
-        tuple(format_codes(message.parameter_format_codes, len(message.parameter_values))),
-        tuple(message.result_format_codes),
+        name, statement, values, formats, tuple(message.result_format_codes)
     )
     session.send(BindComplete())
+
+
+def _read(
+    session: ClientSession, statement: PreparedStatement, message: Bind
+) -> tuple[tuple[bytes | None, ...], tuple[int, ...]]:
+    """Return parameter values with their formats, in binary once PostgreSQL has read them.
+
+    Raises:
+        GatewayError: 22P02, 22P03 and the like for a value that is none of its type.
+    """
+    values = tuple(message.parameter_values)
+    formats = tuple(format_codes(message.parameter_format_codes, len(values)))
+    plan = statement.plan
+    oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
+    if not values or session.transaction.failed or not READ_AT_BIND.issuperset(oids):
+        return values, formats
+    return tuple(session.catalog.canonical_parameters(oids, values, formats)), (1,) * len(values)
+
+
+READ_AT_BIND = frozenset(
+    {16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1700}
+    | {2950, 3802}
+)
+"""Types whose values have a binary form that says the same."""
 
 
 def on_describe(session: ClientSession, message: Describe) -> None:
