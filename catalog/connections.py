@@ -311,9 +311,12 @@ class CatalogSession:
         """Read the rows capture left in the catalog table; then call `clear_drained`."""
         return tail.drain(self._backend, self._calls, relid)
 
-    def clear_drained(self, relid: int) -> None:
-        """Empty the catalog table after its rows have been written to a segment."""
-        self._calls.call(bookkeeping.CLEAR_DRAINED, _number(relid))
+    def clear_drained(self, relid: int, *, ending: bool) -> None:
+        """Empty the catalog table after its rows have been written to a segment.
+
+        With `ending` the transaction is about to end: readers wait until it has.
+        """
+        self._calls.call(bookkeeping.CLEAR_DRAINED, _number(relid), b"t" if ending else b"f")
 
     def append(
         self,

@@ -352,14 +352,18 @@ BEGIN
     RETURN convert_to(array_to_json(drained)::text, 'UTF8');
 END $$;
 
--- Empty the catalog table after its rows have been written elsewhere.
-CREATE FUNCTION pgwire.clear_drained(secret text, wanted oid) RETURNS bytea
+-- Empty the catalog table after its rows have been written elsewhere. TRUNCATE is the faster way and keeps
+-- readers waiting until the transaction ends, so it is for transactions that are about to.
+CREATE FUNCTION pgwire.clear_drained(secret text, wanted oid, ending boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
     BEGIN
+        IF NOT ending THEN
+            RAISE lock_not_available;
+        END IF;
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE NOWAIT', wanted::regclass);
         EXECUTE format('TRUNCATE TABLE ONLY %s', wanted::regclass);
     EXCEPTION WHEN lock_not_available THEN

@@ -128,9 +128,10 @@ class JournalWriter:
             table,
             SegmentKind.DELTA if recent else SegmentKind.BASE,
         )
-        self._session.catalog.clear_drained(self._relid)
         if segment is not None and table.key and (snapshot.segments or snapshot.tail_rows):
             self.require_disjoint(before, segment)
+        ending = self._session.transaction.implicit
+        self._session.catalog.clear_drained(self._relid, ending=ending)
         return segment
 
     def require_disjoint(self, before: Observation, segment: Segment) -> None:

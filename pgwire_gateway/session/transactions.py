@@ -99,6 +99,11 @@ class Transaction:
                 f"{command} cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
             )
 
+    @property
+    def implicit(self) -> bool:
+        """Return whether the open transaction is one the client did not begin."""
+        return self._implicit
+
     def begin_implicit(self) -> None:
         """Open a transaction the client does not see, unless one is open."""
         if not self.open:
