@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return server.serve(Config.load(vars(options)))
     except GatewayError as error:
         sys.stderr.write(f"pgwire-gateway: {error.message}\n")
+        if error.detail:
+            sys.stderr.write(f"DETAIL:  {error.detail}\n")
         if error.hint:
             sys.stderr.write(f"HINT:  {error.hint}\n")
         return 1

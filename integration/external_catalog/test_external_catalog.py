@@ -1,0 +1,74 @@
+"""A gateway whose catalog is a PostgreSQL server of its own, named by ``--catalog``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from catalog.embedded import SUPERUSER
+from tests.support.servers import GatewayProcess, PlainPostgres
+
+pytestmark = [pytest.mark.integration]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PlainPostgres]:
+    """Yield a PostgreSQL server that runs before and after the gateway."""
+    with PlainPostgres(tmp_path / "server") as server:
+        yield server
+
+
+def url(server: PlainPostgres) -> str:
+    address = server.address
+    return f"postgresql://{SUPERUSER}@/postgres?host={address.host}&port={address.port}"
+
+
+def rows(gateway: GatewayProcess, sql: str) -> list[tuple]:
+    with psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_rows_written_through_one_gateway_are_there_for_the_next(
+    server: PlainPostgres, tmp_path: Path
+) -> None:
+    data_dir = tmp_path / "gateway"
+    with (
+        GatewayProcess(data_dir, "--catalog", url(server)) as gateway,
+        psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection,
+    ):
+        connection.execute("CREATE SCHEMA hr")
+        connection.execute("CREATE TABLE hr.depts (deptno int PRIMARY KEY, department_name text)")
+        connection.execute("INSERT INTO hr.depts VALUES (666, 'Pivotal'), (1, 'One')")
+        connection.execute("UPDATE hr.depts SET department_name = 'New' WHERE deptno = 666")
+        connection.execute("DELETE FROM hr.depts WHERE deptno = 1")
+        connection.execute(
+            "INSERT INTO hr.depts SELECT i, 'bulk' FROM generate_series(1000, 3999) i"
+        )
+        assert connection.execute("SELECT current_user").fetchone() == ("postgres",)
+    with GatewayProcess(data_dir, "--catalog", url(server)) as gateway:
+        assert rows(gateway, "SELECT * FROM hr.depts WHERE deptno < 1000") == [(666, "New")]
+        assert rows(gateway, "SELECT count(*), max(deptno) FROM hr.depts") == [(3001, 3999)]
+        versions = "SELECT department_name FROM hr.depts_journal WHERE deptno = 666"
+        assert rows(gateway, f"{versions} ORDER BY version_number") == [("Pivotal",), ("New",)]
+    with psycopg.connect(server.address.conninfo()) as connection:
+        assert connection.execute("SELECT count(*) FROM hr.depts").fetchone() == (0,)
+
+
+def test_a_second_gateway_on_the_same_directory_is_refused(
+    server: PlainPostgres, tmp_path: Path
+) -> None:
+    with GatewayProcess(tmp_path / "gateway", "--catalog", url(server)):
+        second = GatewayProcess(tmp_path / "gateway", "--catalog", url(server))
+        second.launch()
+        assert second.wait() == 1
+        assert "in use" in second.log_text()
+
+
+def test_a_server_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
+    nowhere = f"postgresql://{SUPERUSER}@/postgres?host={tmp_path}&port=5999"
+    gateway = GatewayProcess(tmp_path / "gateway", "--catalog", nowhere)
+    gateway.launch()
+    assert gateway.wait() == 1
+    assert "Traceback" not in gateway.log_text()
+    assert str(tmp_path) in gateway.log_text()
