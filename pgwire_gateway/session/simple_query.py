@@ -9,6 +9,8 @@ from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryRespons
 from pgwire_gateway.messages.row_data import RowDescription
 from pgwire_gateway.messages.simple_query import Query
 from pgwire_gateway.session import execution, router
+from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.results import SparkRows
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 
 
@@ -39,12 +41,28 @@ def _run(session: ClientSession, query_string: str) -> None:
         result = execution.execute(session, plan, alone=len(statements) == 1)
         if result.columns is not None:
             session.send(RowDescription(result.columns))
-        taken = 0
-        for data, rows in result.stream.take(0):
-            session.frontend.send_encoded(data)
-            taken += rows
+        taken = _send_rows(session, result)
         if number == len(statements):
             # PostgreSQL commits before it acknowledges the last statement.
             session.transaction.end_implicit()
         session.send(CommandComplete(result.tag(taken)))
         session.note_settings()
+
+
+def _send_rows(session: ClientSession, result: StatementResult) -> int:
+    """Send all rows and return their number.
+
+    Raises:
+        OSError: The client hung up; nothing computes rows for it any more.
+    """
+    taken = 0
+    try:
+        for data, rows in result.stream.take(0):
+            session.frontend.send_encoded(data)
+            taken += rows
+    except OSError:
+        if session.running is not None and isinstance(result.stream, SparkRows):
+            session.running.cancel()
+            result.stream.close()
+        raise
+    return taken
