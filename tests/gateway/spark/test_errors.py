@@ -68,7 +68,7 @@ def test_a_broken_connection_is_a_lost_jvm(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "sqlstate"), [(errno.ENOSPC, "53100"), (errno.EIO, "58030"), (errno.ENOENT, "58030")]
+    ("number", "sqlstate"), [(errno.ENOSPC, "53100"), (errno.EIO, "58030"), (errno.ENOENT, "58P01")]
 )
 def test_failures_of_storage(number: int, sqlstate: str) -> None:
     assert translate(OSError(number, "failed")).sqlstate == sqlstate
