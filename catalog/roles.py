@@ -36,6 +36,8 @@ def bootstrap(administrator: "psycopg.Connection[tuple[object, ...]]") -> None:
         if row is not None:
             return
         administrator.execute(f"CREATE ROLE {INITIAL_ROLE} LOGIN CREATEDB CREATEROLE")
+        # As of one who is no superuser, DROP DATABASE … WITH (FORCE) would fail by autovacuum.
+        administrator.execute(f"GRANT pg_signal_backend TO {INITIAL_ROLE} WITH ADMIN OPTION")
         administrator.execute(f"ALTER DATABASE postgres OWNER TO {INITIAL_ROLE}")
 
 

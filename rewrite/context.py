@@ -54,5 +54,7 @@ class RewriteContext:
     parameters: tuple[ParameterValue, ...] = ()
     checks: Mapping[int, tuple[CheckConstraint, ...]] = field(default_factory=dict)
     """CHECK constraints by OID of the journaled table."""
+    latest_only: frozenset[int] = frozenset()
+    """Tables whose deltas and tail hold one version of each row at most."""
     generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     """Stored generated columns: OID of the table → attribute number → ``pg_attrdef.adbin``."""

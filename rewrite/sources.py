@@ -150,6 +150,12 @@ class CurrentRows:
     def _latest(self, recent: Source) -> exp.Select:
         """Return the latest version of each row of the recent part, tombstones left out."""
         versions = self._compilation.name("j")
+        if self.relid in self._compilation.context.latest_only:
+            only = self._compilation.read(recent, self.recent_rows, versions)
+            query = select(self._selected(versions), only, is_null(column(SUCCESSOR, versions)))
+            self._selects.append((query, versions))
+            self._added.update(self._key_columns())
+            return query
         numbered = self._compilation.name("j")
         rows = select(
             [

@@ -7,7 +7,7 @@ not known here.
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, NamedTuple, Self
 
 from typing_extensions import override
 
@@ -20,8 +20,7 @@ _LENGTH: Final = struct.Struct("!i")
 _NULL: Final = _LENGTH.pack(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDescription:
+class FieldDescription(NamedTuple):
     """One column of a RowDescription."""
 
     name: str

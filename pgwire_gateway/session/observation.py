@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from catalog.model import JournalTable, Segment, TableSnapshot
+from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
 from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
@@ -65,6 +65,8 @@ class Observation:
     """Arrow tables of inlined row versions by OID of the table."""
     added: dict[int, TableSnapshot] = field(default_factory=dict)
     """Segments not yet part of a table, each as a table of its own."""
+    latest_only: frozenset[int] = frozenset()
+    """Tables of whose tails only the newest version of each row is left."""
 
     def relations(self, query: SparkQuery) -> list[Relation]:
         """Return what must be registered before a compiled query runs."""
@@ -99,7 +101,23 @@ class Observation:
                     snapshot, segments=(), tail_rows=found.num_rows, state=state
                 )
                 tails[relid] = found
-        return Observation(replace(self.result, snapshots=snapshots), tails, self.added)
+        return replace(self, result=replace(self.result, snapshots=snapshots), tails=tails)
+
+    def of_latest(self, tails: Mapping[int, Any]) -> "Observation":
+        """Return the same moment with tails that hold the newest version of each row only."""
+        snapshots = dict(self.result.snapshots)
+        for relid, tail in tails.items():
+            snapshot = snapshots[relid]
+            snapshots[relid] = replace(
+                snapshot, tail_rows=tail.num_rows, state=f"{snapshot.state}_latest"
+            )
+        result = replace(self.result, snapshots=snapshots)
+        return replace(
+            self,
+            result=result,
+            tails=self.tails | dict(tails),
+            latest_only=self.latest_only | tails.keys(),
+        )
 
     def older_than(self, relid: int, version: int) -> "Observation":
         """Return the same moment without the row versions of a table from one version on.
@@ -271,12 +289,17 @@ class Observer:
             parameters=parameters,
             checks=checks,
             generated=generated,
+            latest_only=observation.latest_only,
         )
 
     def narrowed(
         self, plan: Plan, observation: Observation, parameters: tuple[ParameterValue, ...]
     ) -> Observation:
-        """Leave out what cannot matter to a plan that reads single rows by their keys."""
+        """Leave out what cannot matter to a plan.
+
+        That is what concerns other rows, when it reads single rows by their keys, and superseded
+        row versions in tails, where these are all that is newer than the base.
+        """
         tables = {
             relid: snapshot.table
             for relid, snapshot in observation.result.snapshots.items()
@@ -284,7 +307,17 @@ class Observer:
         }
         if not tables or plan.query is None:
             return observation
-        return observation.of_keys(pinned_keys(plan.query, tables, parameters))
+        observation = observation.of_keys(pinned_keys(plan.query, tables, parameters))
+        latest = {}
+        for relid in tables:
+            snapshot = observation.result.snapshots[relid]
+            if snapshot.tail_rows and not snapshot.of_kind(SegmentKind.DELTA):
+                tail = self._services.tails.latest(
+                    self._session.database, snapshot, observation.tails[relid]
+                )
+                if tail is not None:
+                    latest[relid] = tail
+        return observation.of_latest(latest) if latest else observation
 
     def run(
         self, query: SparkQuery, observation: Observation, statement: RunningStatement

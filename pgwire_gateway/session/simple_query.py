@@ -42,11 +42,13 @@ def _run(session: ClientSession, query_string: str) -> None:
         if result.columns is not None:
             session.send(RowDescription(result.columns))
         taken = _send_rows(session, result)
-        if number == len(statements):
+        last = number == len(statements)
+        if last:
             # PostgreSQL commits before it acknowledges the last statement.
             session.transaction.end_implicit()
         session.send(CommandComplete(result.tag(taken)))
-        session.note_settings()
+        if not last:  # ReadyForQuery looks at them, too
+            session.note_settings()
 
 
 def _send_rows(session: ClientSession, result: StatementResult) -> int:

@@ -4,12 +4,30 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.model import TableSnapshot
 from catalog.results import TailRows
+from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.catalog_rows import tail_table
+
+_PLAIN_KEYS = frozenset(
+    {
+        type_oids.BOOL,
+        type_oids.INT2,
+        type_oids.INT4,
+        type_oids.INT8,
+        type_oids.TEXT,
+        type_oids.VARCHAR,
+        type_oids.UUID,
+        type_oids.DATE,
+        type_oids.TIMESTAMP,
+        type_oids.TIMESTAMPTZ,
+    }
+)
+"""Types of keys that are equal where their stored forms are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,7 @@ class TailCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, int], _Entry] = {}
+        self._latest: dict[tuple[str, int], tuple[str, pa.Table]] = {}
 
     def known_state(self, database: str, relid: int) -> str | None:
         """Return the state whose rows are held, None when there are none."""
@@ -71,6 +90,28 @@ class TailCache:
                 self._entries[key] = _Entry(snapshot.state, snapshot.version, rows)
         return rows
 
+    def latest(self, database: str, snapshot: TableSnapshot, tail: pa.Table) -> pa.Table | None:
+        """Return the newest version of each row in a tail; None where keys are not that simple.
+
+        Args:
+            database: Name of the database of the table.
+            snapshot: What the statement sees.
+            tail: The whole tail of that snapshot.
+        """
+        table = snapshot.table
+        if any(table.column(attnum).type_oid not in _PLAIN_KEYS for attnum in table.key):
+            return None
+        key = (database, table.relid)
+        with self._lock:
+            known = self._latest.get(key)
+        if known is not None and known[0] == snapshot.state:
+            return known[1]
+        names = [f"c{attnum}" for attnum in table.key] or ["row_identity"]
+        latest = latest_per_key(tail, names)
+        with self._lock:
+            self._latest[key] = (snapshot.state, latest)
+        return latest
+
 
 def only_version(tail: pa.Table, version: int) -> pa.Table:
     """Return the rows of a tail with one version number (microseconds since 1970 UTC)."""
@@ -101,6 +142,22 @@ def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> p
         equal = pc.equal(column, pa.scalar(value, column.type))
         chosen = equal if chosen is None else pc.and_(chosen, equal)
     return tail.filter(chosen).combine_chunks()
+
+
+def latest_per_key(tail: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return the newest version of each row, tombstones included, told apart by the named columns.
+
+    Their values have to be equal where their stored forms are.
+    """
+    groups = np.zeros(tail.num_rows, np.int64)
+    for name in names:
+        column = tail.column(name).combine_chunks().dictionary_encode()
+        codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        _, groups = np.unique(groups * len(column.dictionary) + codes, return_inverse=True)
+    versions = _versions(tail).to_numpy()
+    order = np.lexsort((versions, groups))
+    last = np.flatnonzero(np.diff(groups[order], append=-1))
+    return tail.take(pa.array(np.sort(order[last]))).combine_chunks()
 
 
 class StaleTailError(Exception):

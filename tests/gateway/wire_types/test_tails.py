@@ -1,0 +1,77 @@
+"""What is left of a tail: rows of one key, of one write, or the newest version of each row."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from catalog.model import Column, JournalTable, TableSnapshot
+from pgwire_gateway.wire_types.tails import (
+    TailCache,
+    latest_per_key,
+    newest_version,
+    older_than,
+    only_key,
+    only_version,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def tail(*rows: Sequence[object]) -> pa.Table:
+    """Return rows of (c1, c2, version number in microseconds)."""
+    instants = [EPOCH + timedelta(microseconds=int(str(row[2]))) for row in rows]
+    return pa.table(
+        {
+            "c1": pa.array([row[0] for row in rows], pa.int32()),
+            "c2": pa.array([row[1] for row in rows], pa.string()),
+            "version_number": pa.array(instants, pa.timestamp("us", tz="UTC")),
+        }
+    )
+
+
+def shown(table: pa.Table) -> list[tuple]:
+    return [
+        (row["c1"], row["c2"], (row["version_number"] - EPOCH).microseconds)
+        for row in table.to_pylist()
+    ]
+
+
+ROWS = tail((1, "a", 1), (2, "b", 2), (1, "c", 3), (3, "b", 3), (2, "d", 5), (1, "a", 4))
+
+
+def test_the_newest_version_of_each_key_is_left() -> None:
+    assert shown(latest_per_key(ROWS, ["c1"])) == [(3, "b", 3), (2, "d", 5), (1, "a", 4)]
+
+
+def test_keys_of_several_columns_are_compared_as_a_whole() -> None:
+    found = shown(latest_per_key(ROWS, ["c2", "c1"]))
+    assert found == [(2, "b", 2), (1, "c", 3), (3, "b", 3), (2, "d", 5), (1, "a", 4)]
+
+
+def test_of_several_chunks_as_of_one() -> None:
+    chunked = pa.concat_tables([ROWS.slice(0, 2), ROWS.slice(2)])
+    assert shown(latest_per_key(chunked, ["c1"])) == shown(latest_per_key(ROWS, ["c1"]))
+
+
+def test_rows_of_one_key_one_write_or_before_one() -> None:
+    assert shown(only_key(ROWS, [1], [2])) == [(2, "b", 2), (2, "d", 5)]
+    assert shown(only_key(ROWS, [1, 2], [2, "b"])) == [(2, "b", 2)]
+    assert shown(only_key(ROWS, [1], [2**40])) == []
+    assert shown(only_version(ROWS, 3)) == [(1, "c", 3), (3, "b", 3)]
+    assert shown(older_than(ROWS, 3)) == [(1, "a", 1), (2, "b", 2)]
+    assert newest_version(ROWS) == 5
+
+
+@pytest.mark.parametrize(("type_oid", "simple"), [(23, True), (1700, False), (1042, False)])
+def test_keys_that_are_equal_in_several_forms_are_left_to_spark(
+    type_oid: int, simple: bool
+) -> None:
+    columns = (Column(1, "k", type_oid, -1, True, "k"), Column(2, "v", 25, -1, False, "v"))
+    table = JournalTable(1, "public", "t", columns, (1,), "t_pkey", 1, "1")
+    snapshot = TableSnapshot(table, "1_1", 5, (), ROWS.num_rows)
+    cache = TailCache()
+    found = cache.latest("postgres", snapshot, ROWS)
+    assert (found is not None) is simple
+    assert cache.latest("postgres", snapshot, ROWS) is found
