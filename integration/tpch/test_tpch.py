@@ -1,6 +1,6 @@
 """TPC-H: loaded by COPY through psql on both sides, all 22 queries equal PostgreSQL's answers.
 
-The scale is 0.01, or what the environment variable TPCH_SCALE says.
+The scale is 0.1, or what the environment variable TPCH_SCALE says.
 """
 
 import os
@@ -21,7 +21,7 @@ DIRECTORY = Path(__file__).parent
 
 QUERIES = sorted((DIRECTORY / "queries").glob("q*.sql"))
 
-SCALE = os.environ.get("TPCH_SCALE", "0.01")
+SCALE = os.environ.get("TPCH_SCALE", "0.1")
 
 DATABASE = "tpch"
 
