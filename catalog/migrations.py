@@ -1,9 +1,12 @@
 """Bring the bookkeeping schema of a database up to date.
 
 The numbered files of ``catalog/sql`` are applied in order, each once per database, all in one
-transaction under an advisory lock, so that gateways starting together do not meet.
+transaction under an advisory lock, so that gateways starting together do not meet. A file that has
+been applied must stay as it was: its digest is kept, and a database made by another text of it is
+refused, as the functions in it would not be those this program calls.
 """
 
+import hashlib
 from importlib import resources
 from typing import Final
 
@@ -29,7 +32,8 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     """Apply what is missing in the connection's database.
 
     Raises:
-        GatewayError: 55000 when the database was migrated by a newer program.
+        GatewayError: 55000 when the database was migrated by a newer program, or by one with
+            other migrations.
     """
     known = scripts()
     with connection.transaction():
@@ -41,21 +45,28 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:
             " number int PRIMARY KEY, name text NOT NULL,"
             " applied_at timestamptz NOT NULL DEFAULT now())"
         )
-        applied = {
-            int(str(row[0]))
-            for row in connection.execute("SELECT number FROM pgwire.migrations").fetchall()
-        }
-        if newer := applied - {number for number, _, _ in known}:
+        connection.execute("ALTER TABLE pgwire.migrations ADD COLUMN IF NOT EXISTS digest text")
+        rows = connection.execute("SELECT number, digest FROM pgwire.migrations").fetchall()
+        applied = {int(str(number)): digest for number, digest in rows}
+        if newer := applied.keys() - {number for number, _, _ in known}:
             raise GatewayError(
                 f"the bookkeeping of this database is of a newer version (migration {max(newer)})",
                 sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
                 hint="Use the gateway that wrote it, or a newer one.",
             )
         for number, name, text in known:
+            digest = hashlib.sha256(text.encode()).hexdigest()
             if number not in applied:
                 connection.execute(text.encode())
                 connection.execute(
-                    "INSERT INTO pgwire.migrations (number, name) VALUES (%s, %s)", [number, name]
+                    "INSERT INTO pgwire.migrations (number, name, digest) VALUES (%s, %s, %s)",
+                    [number, name, digest],
+                )
+            elif applied[number] != digest:
+                raise GatewayError(
+                    f"the bookkeeping of this database has another form of migration {number}",
+                    sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    hint="Use the gateway that wrote it, or copy its tables to a new directory.",
                 )
 
 

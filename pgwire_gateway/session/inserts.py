@@ -1,19 +1,15 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
-from collections.abc import Iterable
-from typing import Any
-
 from catalog import names
 from pgwire_gateway.session import reads
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
-from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
-from rewrite.results import SparkQuery
+from rewrite.context import ParameterValue
 from rewrite.returning import returning_query
 
 
@@ -57,11 +53,8 @@ def insert_query(call: Invocation) -> StatementResult:
     observer = Observer(session)
     _, observation = observer.observe_for_write(call.plan)
     writer = JournalWriter(session, call.target, call.running)
-    context = observer.context(call.plan, observation, bound)
-    query = pipeline.compile_insert_source(call.query, context)
     table = observation.result.snapshots[call.target].table
-    with observer.run(query, observation, call.running) as batches:
-        _load(session, names.quoted(table.schema, table.name), query, batches)
+    _load(call, observation, bound, names.quoted(table.schema, table.name))
     receipt = session.catalog.capture(call.target, call.services.config.inline_rows)
     segment = writer.settle(receipt)
     if call.columns is None:
@@ -86,18 +79,19 @@ def fill(call: Invocation) -> StatementResult:
     """
     session = call.session
     bound = reads.bind(call)
-    observer = Observer(session)
     session.transaction.begin_implicit()
-    observation = observer.observe(call.plan.tables, call.plan)
-    context = observer.context(call.plan, observation, bound)
-    query = pipeline.compile_insert_source(call.query, context)
-    with observer.run(query, observation, call.running) as batches:
-        rows = _load(session, call.plan.filled, query, batches)
+    observation = Observer(session).observe(call.plan.tables, call.plan)
+    rows = _load(call, observation, bound, call.plan.filled)
     return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")
 
 
-def _load(session: ClientSession, table: str, query: SparkQuery, batches: Iterable[Any]) -> int:
-    """Copy what a query yields into the columns it names of a catalog table; count the rows."""
+def _load(
+    call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...], table: str
+) -> int:
+    """Copy the rows an INSERT reads into the columns it names of a catalog table; count them."""
+    observer = Observer(call.session)
+    context = observer.context(call.plan, observation, bound)
+    query = pipeline.compile_insert_source(call.query, context)
     columns = [column.name for column in query.columns]
     encoder = CopyEncoder(
         reads.wire_columns(query.columns, [0] * len(columns)),
@@ -105,6 +99,7 @@ def _load(session: ClientSession, table: str, query: SparkQuery, batches: Iterab
         CopyOptions(),
         reads.ISO_SETTINGS,
     )
-    lines = (data for batch in batches for data in encoder.lines(batch))
-    tag = names.load(session.catalog, table, columns, lines)
+    with observer.run(query, observation, call.running) as batches:
+        lines = (data for batch in batches for data in encoder.lines(batch))
+        tag = names.load(call.session.catalog, table, columns, lines)
     return int(tag.rpartition(" ")[2])

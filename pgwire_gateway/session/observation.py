@@ -307,9 +307,10 @@ class Observer:
         }
         if not tables or plan.query is None:
             return observation
-        observation = observation.of_keys(pinned_keys(plan.query, tables, parameters))
+        keys = pinned_keys(plan.query, tables, parameters)
+        observation = observation.of_keys(keys)
         latest = {}
-        for relid in tables:
+        for relid in tables.keys() - keys.keys():
             snapshot = observation.result.snapshots[relid]
             if snapshot.tail_rows and not snapshot.of_kind(SegmentKind.DELTA):
                 tail = self._services.tails.latest(

@@ -64,13 +64,16 @@ def collect(driver: Driver, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]
     if not count:
         return []
     parts = rdd.toJavaRDD().collectPartitions(driver.indices(count))
-    return [pa.ipc.read_record_batch(pa.py_buffer(data), schema) for part in parts for data in part]
+    return [_decoded(data, schema) for part in parts for data in part]
 
 
 def begin(rdd: Any, schema: pa.Schema, count: int) -> list[pa.RecordBatch]:
     """Run the job of an RDD of Arrow batches only as far as its first batches."""
-    found = rdd.toJavaRDD().take(count)
-    return [pa.ipc.read_record_batch(pa.py_buffer(data), schema) for data in found]
+    return [_decoded(data, schema) for data in rdd.toJavaRDD().take(count)]
+
+
+def _decoded(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
 
 
 class PartStream:

@@ -66,17 +66,17 @@ def file_scan(
     if scan.source.part is not SourcePart.BASE:
         return None
     stored = {f"c{column.attnum}": column for column in relation.snapshot.table.columns}
+    segments = relation.segments()
     columns = {}
     for output, name in scan.columns.items():
         column = stored.get(name)
-        segments = relation.segments()
         if column is None or any(column.attnum not in segment.attnums for segment in segments):
             return None
         columns[output] = column.storage_name
     try:
         files = [
             file
-            for segment in relation.segments()
+            for segment in segments
             for file in warehouse.files(warehouse.absolute(segment.path))
         ]
         return FileScan(files, columns, batch_rows)
