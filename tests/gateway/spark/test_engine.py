@@ -74,8 +74,8 @@ from tests.support.fix_spark import settings
 
 engine = SparkEngine(settings(Path(sys.argv[1])))
 engine.start()
-print(engine.driver.process.process.pid, flush=True)
 try:
+    print(engine.driver.process.process.pid, flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print(engine.sessions().small.sql("SELECT 1").count(), flush=True)
