@@ -196,7 +196,11 @@ class Backend:
         Rows not fetched before the next request are dropped.
         """
         self._settle()
-        self._send(step)
+        if isinstance(step, Query) and step.is_plain:
+            # The simple query protocol spares PostgreSQL the messages of the extended one.
+            self._guard(self._connection.send_query, self.encode(step.sql))
+        else:
+            self._send(step)
         self._connection.set_chunked_rows_mode(CHUNK_ROWS)
         first = self._fetch()
         if first is None:
@@ -209,6 +213,7 @@ class Backend:
         answer = LocalResult(
             columns=self.columns(first) if has_rows else None,
             rows=iter(()),
+            format_code=first.fformat(0) if has_rows and first.nfields else 0,
         )
         if first.status != pq.ExecStatus.TUPLES_CHUNK:
             self._drain()

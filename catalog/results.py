@@ -56,6 +56,8 @@ class LocalResult:
     columns: tuple[ResultColumn, ...] | None
     rows: Iterator[Row]
     command_tag: str | None = None
+    format_code: int = 0
+    """Format of all columns. Binary unasked where a text fetches from a binary cursor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,11 @@ class Query:
     internal: bool = False
     """True for our own calls, whose error context is not for clients."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing in it but the text: one statement, rows in text format."""
+        return not self.values and not self.parameter_oids and self.result_format == 0
+
     def value_formats(self) -> list[int] | None:
         """Return the format code of each value; None when all are text."""
         return _each(self.formats, len(self.values))

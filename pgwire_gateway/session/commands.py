@@ -7,11 +7,10 @@ from catalog import names
 from catalog.results import RelationKind
 from catalog.statements import StatementKind
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import copy_mode, hidden_queries, maintenance
+from pgwire_gateway.session import copy_mode, hidden_queries, local_queries, maintenance
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
-from pgwire_gateway.session.results import LocalRows, field_descriptions
-from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
+from pgwire_gateway.session.state import UNNAMED_PREFIX
 
 OUTSIDE_TRANSACTIONS = re.compile(
     r"(CREATE|DROP|ALTER)\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b|CLUSTER\b|REINDEX\b"
@@ -30,17 +29,6 @@ def run(call: Invocation) -> StatementResult:
     return COMMANDS[call.statement.kind](call)
 
 
-def pass_on(session: ClientSession, text: str) -> StatementResult:
-    """Let PostgreSQL run a statement as it is."""
-    result = session.catalog.execute(text)
-    rows = LocalRows(result)
-    if result.columns is not None:
-        return StatementResult(field_descriptions(result.columns, ()), rows, rows.tag)
-    for _ in rows.take(0):
-        pass
-    return StatementResult(None, NoRows(), rows.tag)
-
-
 def transaction(call: Invocation) -> StatementResult:
     """Begin and end transactions and savepoints in the catalog."""
     session, details = call.session, call.statement.details
@@ -48,7 +36,7 @@ def transaction(call: Invocation) -> StatementResult:
     # Inside a query string the transaction of the string becomes the client's own.
     if begins and session.transaction.begin_explicit() and not details["options"]:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
-    result = pass_on(session, call.statement.text)
+    result = local_queries.pass_on(session, call.statement.text)
     match details["action"]:
         case "savepoint":
             session.transaction.savepoints.add(details["name"], next(PORTAL_NUMBERS))
@@ -69,9 +57,9 @@ def definition(call: Invocation) -> StatementResult:
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
-            return pass_on(session, call.statement.text)
+            return local_queries.pass_on(session, call.statement.text)
     session.transaction.begin_implicit()
-    result = pass_on(session, call.statement.text)
+    result = local_queries.pass_on(session, call.statement.text)
     maintenance.complete_pending_keys(session, call.running)
     return result
 
@@ -80,7 +68,7 @@ def truncate(call: Invocation) -> StatementResult:
     """Empty the catalog tables (privileges, sequences) and their journals."""
     session = call.session
     session.transaction.begin_implicit()
-    result = pass_on(session, call.statement.text)
+    result = local_queries.pass_on(session, call.statement.text)
     for name in call.statement.relations:
         relid = names.relation_oid(session.catalog, name)
         if session.catalog.relations([relid])[relid].kind is RelationKind.JOURNALED:
@@ -100,7 +88,7 @@ def vacuum(call: Invocation) -> StatementResult:
     """
     session, details = call.session, call.statement.details
     if call.statement.relations or not details["is_vacuum"]:
-        result = pass_on(session, call.statement.text)
+        result = local_queries.pass_on(session, call.statement.text)
     else:
         maintenance.check_options(session, call.statement.text)
         result = StatementResult(None, NoRows(), lambda _: "VACUUM")
@@ -112,7 +100,7 @@ def vacuum(call: Invocation) -> StatementResult:
 def deallocate(call: Invocation) -> StatementResult:
     """Forget prepared statements here as PostgreSQL forgets them there."""
     session = call.session
-    result = pass_on(session, call.statement.text)
+    result = local_queries.pass_on(session, call.statement.text)
     name = call.statement.details.get("name")
     for known in [name] if name else [known for known in session.statements if known]:
         session.statements.pop(known, None)
@@ -126,7 +114,7 @@ def prepare(call: Invocation) -> StatementResult:
         UnsupportedError: 0A000 for a statement on journaled tables.
     """
     catalog = call.session.catalog
-    result = pass_on(call.session, call.statement.text)
+    result = local_queries.pass_on(call.session, call.statement.text)
     try:
         hidden_queries.refuse_journaled(catalog, call.statement)
     except UnsupportedError:
@@ -147,7 +135,7 @@ def execute_prepared(call: Invocation) -> StatementResult:
     if on_spark or name.startswith(UNNAMED_PREFIX):
         raise UnsupportedError("EXECUTE of a statement on journaled tables is not supported")
     hidden_queries.refuse_journaled(call.session.catalog, call.statement)
-    return pass_on(call.session, call.statement.text)
+    return local_queries.run(call)
 
 
 COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {

@@ -9,11 +9,18 @@ from catalog.errors import GatewayError
 from catalog.results import Basis
 from catalog.statements import StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import changes, commands, hidden_queries, inserts, reads, router
+from pgwire_gateway.session import (
+    changes,
+    commands,
+    hidden_queries,
+    inserts,
+    local_queries,
+    reads,
+    router,
+)
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
-from pgwire_gateway.session.results import LocalRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
 
@@ -52,7 +59,7 @@ def _dispatch(call: Invocation) -> StatementResult:
         call.session.transaction.begin_implicit()
     call = refreshed(call)
     if call.plan.route is Route.CATALOG:
-        return local(call)
+        return local_queries.run(call)
     session = call.session
     _require_utf8(session)
     session.watch(call.running, names.statement_timeout_s(session.catalog))
@@ -67,7 +74,7 @@ def create_table_as(call: Invocation) -> StatementResult:
         return _table_of_prepared(call)
     session.transaction.begin_implicit()
     with session.notices() as notices:
-        created = commands.pass_on(session, details["create_sql"])
+        created = local_queries.pass_on(session, details["create_sql"])
     exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
     if exists or not details["with_data"]:
         return created
@@ -131,30 +138,6 @@ def _row_type(plan: Plan) -> list[tuple[str, int, int]] | None:
     return [(column.name, column.type_oid, column.typmod) for column in columns]
 
 
-def local(call: Invocation) -> StatementResult:
-    """Let PostgreSQL evaluate a statement and pass its rows on."""
-    catalog = call.session.catalog
-    code = call.catalog_format
-    if call.plan.prepared:
-        result = catalog.execute_prepared(call.plan.prepared, call.values, call.formats, code)
-    elif call.values:
-        result = catalog.execute_parameters(
-            call.statement.text,
-            call.values,
-            parameter_oids=call.parameter_oids,
-            formats=call.formats,
-            result_format=code,
-        )
-    else:
-        result = catalog.execute(call.statement.text, result_format=code)
-    rows = LocalRows(result, call.result_formats)
-    if result.columns is None:
-        for _ in rows.take(0):
-            pass
-        return StatementResult(None, rows, rows.tag)
-    return StatementResult(field_descriptions(result.columns, call.result_formats), rows, rows.tag)
-
-
 def _require_utf8(session: ClientSession) -> None:
     """Refuse client encodings that rows of Spark are not converted to (0A000)."""
     encoding = session.settings.get("client_encoding", "UTF8")
@@ -169,7 +152,7 @@ UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 """Client encodings in which text arrives as the server holds it."""
 
 ROUTES = {
-    Route.CATALOG: local,
+    Route.CATALOG: local_queries.run,
     Route.READ: reads.read,
     Route.INSERT: inserts.insert,
     Route.INSERT_QUERY: inserts.insert_query,

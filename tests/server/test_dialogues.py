@@ -253,6 +253,17 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [Bind("", "s", (1, 0), (b"\x00\x00\x00\x02", b"x"), (0, 1, 0)), Execute(), Sync()],
         [Bind("", "s", (0, 1), (b"2", b"x"), (1, 1, 1)), Describe(PORTAL), Execute(), Sync()],
     ],
+    "binary_cursor": [
+        [Query("BEGIN; DECLARE c BINARY CURSOR FOR SELECT i FROM generate_series(1, 3) i")],
+        [Query("FETCH 2 FROM c")],
+        [Parse("", "FETCH 1 FROM c"), bind(), Describe(PORTAL), Execute(), Sync()],
+        [Query("FETCH 1 FROM c; ROLLBACK")],
+    ],
+    "sql_execute_in_binary": [
+        [Query("PREPARE p AS SELECT 7 AS seven")],
+        [Parse("", "EXECUTE p"), Bind("", "", (), (), (1,)), Describe(PORTAL), Execute(), Sync()],
+        [Query("EXECUTE p")],
+    ],
     "several_statements_are_not_prepared": [
         [Parse("", "SELECT 1; SELECT 2"), Sync()],
         [Parse("", "SELECT id FROM t; SELECT 2"), Sync()],

@@ -1,0 +1,43 @@
+"""Statements PostgreSQL evaluates alone: what it answers goes to the client as it comes."""
+
+from catalog.results import LocalResult
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.results import LocalRows, field_descriptions
+from pgwire_gateway.session.state import ClientSession
+
+
+def run(call: Invocation) -> StatementResult:
+    """Let PostgreSQL evaluate a statement and pass its rows on."""
+    result = _execute(call)
+    formats = call.result_formats or (result.format_code,)
+    rows = LocalRows(result, formats)
+    if result.columns is None:
+        for _ in rows.take(0):
+            pass
+        return StatementResult(None, rows, rows.tag)
+    return StatementResult(field_descriptions(result.columns, formats), rows, rows.tag)
+
+
+def pass_on(session: ClientSession, text: str) -> StatementResult:
+    """Let PostgreSQL run a statement that returns no rows as it is."""
+    rows = LocalRows(session.catalog.execute(text))
+    for _ in rows.take(0):
+        pass
+    return StatementResult(None, NoRows(), rows.tag)
+
+
+def _execute(call: Invocation) -> LocalResult:
+    catalog = call.session.catalog
+    code = call.catalog_format
+    if call.plan.prepared:
+        return catalog.execute_prepared(call.plan.prepared, call.values, call.formats, code)
+    if call.values:
+        return catalog.execute_parameters(
+            call.statement.text,
+            call.values,
+            parameter_oids=call.parameter_oids,
+            formats=call.formats,
+            result_format=code,
+        )
+    return catalog.execute(call.statement.text, result_format=code)
