@@ -11,7 +11,8 @@ TITLE = "Aggregates over 5 million compacted rows, against bare Spark on plain P
 
 COMPACTED_AIM = 1.1
 CHANGED_AIM = 1.4
-ROUNDS = 7
+ROUNDS = 15
+WARM_UP_ROUNDS = 3
 UPDATES = 1000
 
 VIEW = "events_plain"
@@ -65,9 +66,9 @@ def _measure(
         theirs = text.format(table=VIEW)
         require_equal(gateway, postgres, ours)
         taken: tuple[list[float], list[float]] = ([], [])
-        for number in range(-1, laboratory.repetitions(ROUNDS)):
+        for number in range(-WARM_UP_ROUNDS, laboratory.repetitions(ROUNDS)):
             pair = gateway.time(ours), laboratory.bare_spark.time(theirs)
-            if number >= 0:  # the first round warms both up
+            if number >= 0:  # the rounds before warm both up
                 for values, seconds in zip(taken, pair, strict=True):
                     values.append(seconds)
         results[name] = (

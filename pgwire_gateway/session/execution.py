@@ -19,7 +19,7 @@ from pgwire_gateway.session import (
     router,
 )
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.plans import Plan, Route
+from pgwire_gateway.session.plans import OutdatedPlanError, Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
@@ -58,12 +58,18 @@ def _dispatch(call: Invocation) -> StatementResult:
     if not call.alone:
         call.session.transaction.begin_implicit()
     call = refreshed(call)
-    if call.plan.route is Route.CATALOG:
-        return local_queries.run(call)
-    session = call.session
-    _require_utf8(session)
-    session.watch(call.running, names.statement_timeout_s(session.catalog))
-    return ROUTES[call.plan.route](call)
+    if call.plan.route is not Route.CATALOG:
+        session = call.session
+        _require_utf8(session)
+        session.watch(call.running, names.statement_timeout_s(session.catalog))
+    for _ in range(ATTEMPTS):
+        try:
+            return ROUTES[call.plan.route](call)
+        except OutdatedPlanError:
+            call = planned_again(call)
+    raise GatewayError(
+        "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE
+    )
 
 
 def create_table_as(call: Invocation) -> StatementResult:
@@ -106,26 +112,41 @@ def _table_of_prepared(call: Invocation) -> StatementResult:
 def refreshed(call: Invocation) -> Invocation:
     """Plan again what was prepared, when names or definitions mean something else now.
 
+    What was planned for this call alone is compared with what it sees when it has seen that.
+
     Raises:
         GatewayError: 0A000 when the columns of the result are not those announced any more.
     """
     catalog, plan = call.session.catalog, call.plan
     if plan.prepared and plan.statement.kind in hidden_queries.HOLDERS:
         hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
-    local_at_once = plan.route is Route.CATALOG and not plan.prepared
-    if plan.basis is None or local_at_once or plan.basis == router.basis(catalog, plan.statement):
+    compares = plan.prepared or plan.route is Route.INSERT
+    if plan.basis is None or not compares or plan.basis == router.basis(catalog, plan.statement):
         return call
+    return planned_again(call)
+
+
+def planned_again(call: Invocation) -> Invocation:
+    """Plan a statement again by the definitions there are now.
+
+    Raises:
+        GatewayError: 0A000 when the columns of the result are not those announced any more.
+    """
+    catalog, plan = call.session.catalog, call.plan
     # What the catalog keeps under the name is lost, even if the definitions come back by ROLLBACK.
     outdated = replace(plan, basis=NEVER)
     call.session.replace_plan(plan, outdated)
     if plan.prepared:
         catalog.deallocate(plan.prepared)
     new = router.plan(catalog, plan.statement, call.parameter_oids, plan.prepared)
-    if _row_type(new) != _row_type(plan):
+    if plan.prepared and _row_type(new) != _row_type(plan):
         raise UnsupportedError("cached plan must not change result type")
     call.session.replace_plan(outdated, new)
     return replace(call, plan=new)
 
+
+ATTEMPTS = 100
+"""How often a statement is planned while others change definitions."""
 
 NEVER = Basis(0, "never")
 """What no analysis rests on."""

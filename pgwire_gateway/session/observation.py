@@ -8,7 +8,7 @@ from typing import Any
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
-from pgwire_gateway.session.plans import Plan, Route, RowRules
+from pgwire_gateway.session.plans import OutdatedPlanError, Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.relations import Relation
@@ -179,12 +179,14 @@ class Observer:
 
         Raises:
             CatalogError: 42501 when the role may not run the planned statement.
+            OutdatedPlanError: What is seen has other definitions than the plan.
         """
         requests = self.requests(relids)
         check, check_prepared = _check(plan)
         result = self._session.catalog.snapshot(
             requests, check=check, check_prepared=check_prepared
         )
+        _require_same_definitions(plan, result)
         return self.complete(requests, result)
 
     def observe_segments(self, relid: int) -> Observation:
@@ -201,6 +203,7 @@ class Observer:
         Raises:
             CatalogError: 42501 when the role may not run the statement, 25006 in a read-only
                 transaction, 40001 when the table changed since a REPEATABLE READ snapshot.
+            OutdatedPlanError: What is seen has other definitions than the plan.
         """
         if plan.target is None:
             raise TypeError(plan.route)
@@ -215,6 +218,7 @@ class Observer:
             check=check,
             check_prepared=check_prepared,
         )
+        _require_same_definitions(plan, result)
         return versions[plan.target], self.complete(requests, result)
 
     def requests(self, relids: Iterable[int], *, full: bool = False) -> list[SnapshotRequest]:
@@ -382,6 +386,11 @@ class Observer:
             sql, texts, parameter_oids=[26] * len(texts)
         )
         return list(result.rows)
+
+
+def _require_same_definitions(plan: Plan | None, result: SnapshotResult) -> None:
+    if plan is not None and plan.basis and plan.basis.definitions != result.definitions:
+        raise OutdatedPlanError
 
 
 def _check(plan: Plan | None) -> tuple[str | None, str | None]:

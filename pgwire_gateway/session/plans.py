@@ -38,6 +38,10 @@ class RowRules:
     """Trees of the stored generated columns by attribute number."""
 
 
+class OutdatedPlanError(Exception):
+    """Definitions have changed since a statement was planned: what it reads now is not that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A classified and analysed statement."""
