@@ -11,7 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from catalog import sqlstate
-from catalog.backend import Backend
+from catalog.backend import Backend, finish
 from catalog.bookkeeping import session_secret
 from catalog.connections import CatalogSession
 from catalog.embedded import SUPERUSER, EmbeddedServer
@@ -243,12 +243,15 @@ class Catalog:
 
     def _adopt(self, name: str) -> _Database:
         """Bring a database's bookkeeping up to date and read its key."""
-        with self._administrator(name) as administrator:
+        administrator = self._administrator(name)
+        try:
             require_bytewise_order(administrator)
             migrate(administrator)
             ((secret_key,),) = administrator.execute(
                 "SELECT secret_key FROM pgwire.instance"
             ).fetchall()
+        finally:
+            finish(administrator.pgconn)
         return _Database(secret_key=str(secret_key))
 
     def _close_maintenance(self) -> None:

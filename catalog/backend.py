@@ -4,8 +4,11 @@ Knows PostgreSQL's protocol flow and nothing of journals. libpq itself never blo
 module waits on the socket, so that other threads run meanwhile.
 """
 
+import os
 import select
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 from psycopg import OperationalError, pq
@@ -65,6 +68,11 @@ CHUNK_ROWS: Final = 1000
 """Rows libpq collects before it hands them over."""
 
 _COPY_FLUSH_BYTES: Final = 1 << 20
+
+_DISCARDED_BYTES: Final = 1 << 16
+
+_END_TIMEOUT_S: Final = 5.0
+"""As long as DROP DATABASE waits for others to go."""
 
 _STATUS_LETTERS: Final = {
     pq.TransactionStatus.IDLE: "I",
@@ -349,8 +357,8 @@ class Backend:
         self._cancel.cancel()
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.finish()
+        """Close the connection; returns when the server's process has ended."""
+        finish(self._connection)
 
     # flow -----------------------------------------------------------------------------------------
 
@@ -473,6 +481,35 @@ class Backend:
                 )
             fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
         raise error_of(fields)
+
+
+def finish(connection: PGconn) -> None:
+    """Close a connection and wait until the server's process has ended.
+
+    Until then PostgreSQL counts the session, and if it is a superuser's, DROP DATABASE … WITH
+    (FORCE) by another role fails because of it.
+    """
+    try:
+        # The server closes its end with the end of its process, which libpq does not wait for.
+        descriptor = os.dup(connection.socket)
+    except (OperationalError, OSError):
+        connection.finish()
+        return
+    try:
+        connection.finish()
+        _wait_closed(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _wait_closed(descriptor: int) -> None:
+    deadline = time.monotonic() + _END_TIMEOUT_S
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    with suppress(OSError):
+        while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
+            if not os.read(descriptor, _DISCARDED_BYTES):
+                return
 
 
 def error_of(fields: Mapping[str, str]) -> CatalogError:

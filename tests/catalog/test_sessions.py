@@ -236,6 +236,17 @@ def test_a_recreated_database_is_adopted_anew(catalog):
     owner.close()
 
 
+def test_a_closed_session_keeps_nobody_from_dropping_the_database(catalog):
+    owner = catalog.connect("postgres", "postgres")
+    # A session that still ends would not be in the way each time.
+    for _ in range(5):
+        list(owner.execute("CREATE DATABASE brief").rows)
+        catalog.connect("postgres", "brief").close()
+        catalog.admin("brief").close()
+        list(owner.execute("DROP DATABASE brief WITH (FORCE)").rows)
+    owner.close()
+
+
 def test_a_database_with_another_order_of_text_is_refused(catalog):
     owner = catalog.connect("postgres", "postgres")
     list(
