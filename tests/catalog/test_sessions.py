@@ -1,11 +1,10 @@
 """A client's session: analysis, streaming, COPY, notices, transactions and failures."""
 
-import threading
-
 import pytest
 
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
 from catalog.results import SnapshotRequest
+from tests.support.fix_catalog import cancel_when_waiting
 
 pytestmark = pytest.mark.catalog
 
@@ -217,8 +216,8 @@ def test_a_lost_connection_is_told_apart_from_a_failed_statement(client, catalog
     assert caught.value.sqlstate in {"57P01", "40003"}
 
 
-def test_a_session_can_be_cancelled_from_another_thread(client):
-    threading.Timer(0.2, client.session.cancel).start()
+def test_a_session_can_be_cancelled_from_another_thread(client, other):
+    cancel_when_waiting(client, other, "Timeout")
     assert client.sqlstate("SELECT pg_sleep(30)") == "57014"
 
 

@@ -7,6 +7,7 @@ import pytest
 from catalog.errors import GatewayError
 from catalog.model import Segment, SegmentKind
 from catalog.results import SnapshotRequest
+from tests.support.fix_catalog import PATIENCE_S, cancel_when_waiting, wait_until_waiting
 
 pytestmark = pytest.mark.catalog
 
@@ -115,7 +116,9 @@ def test_serializable_detects_write_skew(client, other):
     assert caught.value.sqlstate == "40001"
 
 
-def test_a_writer_waits_for_the_writer_before_and_reads_what_it_wrote(client, other, table):
+def test_a_writer_waits_for_the_writer_before_and_reads_what_it_wrote(
+    client, other, connect, table
+):
     client.insert("t", "INSERT INTO t VALUES (1)", commit=False)
     seen = []
 
@@ -126,10 +129,10 @@ def test_a_writer_waits_for_the_writer_before_and_reads_what_it_wrote(client, ot
 
     thread = threading.Thread(target=write)
     thread.start()
-    thread.join(0.3)
+    wait_until_waiting(other, connect(), "Lock")
     assert thread.is_alive()
     client.session.commit()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     ((version, result),) = seen
     assert [row[0] for row in result.tails[table].rows] == [1]
     assert version > result.snapshots[table].version
@@ -152,10 +155,9 @@ def test_lock_timeout_ends_the_wait(client, other, table):
     client.session.rollback()
 
 
-def test_a_cancelled_wait_leaves_the_session_usable(client, other, table):
+def test_a_cancelled_wait_leaves_the_session_usable(client, other, connect, table):
     client.session.begin_write([table])
-    timer = threading.Timer(0.2, other.session.cancel)
-    timer.start()
+    cancel_when_waiting(other, connect(), "Lock")
     with pytest.raises(GatewayError) as caught:
         other.session.begin_write([table])
     assert caught.value.sqlstate == "57014"

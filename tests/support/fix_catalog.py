@@ -2,6 +2,8 @@
 
 import itertools
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,9 @@ from catalog.errors import GatewayError
 from catalog.results import CaptureReceipt, LocalResult, SnapshotRequest, SnapshotResult
 
 _numbers = itertools.count(1)
+
+PATIENCE_S = 60.0
+"""How long something may take that is sure to happen."""
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +79,25 @@ class Client:
         with pytest.raises(GatewayError) as caught:
             self.run(sql)
         return caught.value.sqlstate
+
+
+def wait_until_waiting(client: Client, observer: Client, event_type: str) -> None:
+    """Wait until PostgreSQL says that a client's statement waits for an event of a type."""
+    pid = client.session.backend_pid
+    query = f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {pid} AND state = 'active'"
+    deadline = time.monotonic() + PATIENCE_S
+    while observer.run(query) != [(event_type,)] and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def cancel_when_waiting(client: Client, observer: Client, event_type: str) -> None:
+    """Cancel, from another thread, a statement of a client that is to come, when it waits."""
+
+    def cancel() -> None:
+        wait_until_waiting(client, observer, event_type)
+        client.session.cancel()
+
+    threading.Thread(target=cancel, daemon=True).start()
 
 
 def _administer(catalog: Catalog, sql: str) -> None:
