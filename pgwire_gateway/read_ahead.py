@@ -17,7 +17,7 @@ class ReadAhead(Generic[T]):
     """Takes items from a source before they are asked for, at most ``ITEMS`` of them.
 
     What the source raises is raised again where the item would have been taken. The source is only
-    touched by the thread, which ends with the source or soon after :meth:`close`.
+    touched by the thread, which has ended when the last item was taken, or by :meth:`close`.
     """
 
     def __init__(self, source: Iterable[T], name: str) -> None:
@@ -31,8 +31,10 @@ class ReadAhead(Generic[T]):
         """Yield the items of the source, once."""
         while (item := self._ahead.get()) is not None:
             if isinstance(item, BaseException):
+                self._thread.join()
                 raise item
             yield item[0]
+        self._thread.join()
 
     def close(self) -> None:
         """Stop, and wait for an item that is being made."""
