@@ -62,7 +62,7 @@ bodies = st.lists(
 
 
 @pytest.mark.parametrize("message_class", DECODABLE, ids=lambda c: c.__name__)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(body=bodies)
 def test_decoding_anything_gives_a_message_or_the_protocol_error(message_class, body):
     try:
@@ -123,7 +123,7 @@ def session_reader():
     ],
     ids=["startup", "session", "backend"],
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_pieces_of_a_stream_mean_what_the_whole_means(reader, wires, data):
     stream, pieces = data.draw(chunked(wires))

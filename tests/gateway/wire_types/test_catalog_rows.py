@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.errors import GatewayError
@@ -163,7 +163,6 @@ def test_no_rows_are_no_batches():
     st.integers(1, 20),
     st.integers(1, 64),
 )
-@settings(deadline=None)
 def test_chunks_may_end_anywhere(values: list[str | None], chunk: int, block: int):
     lines = "".join(
         f"{number}," + ("" if value is None else '"' + value.replace('"', '""') + '"') + "\n"

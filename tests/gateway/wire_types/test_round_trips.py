@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pgwire_gateway.wire_types.input_text import text_values
@@ -11,9 +11,6 @@ from pgwire_gateway.wire_types.parameters import decode
 from pgwire_gateway.wire_types.registry import arrow_type
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
 from tests.gateway.wire_types.oracle import data_rows, encoded
-
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""Hypothesis builds its table of characters during the first example."""
 
 YEAR = 31_556_952_000_000
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -83,7 +80,6 @@ def columns(draw: st.DrawFn) -> tuple[int, pa.Array]:
     return type_oid, _array(values, arrow_type(type_oid))
 
 
-@patient
 @given(columns())
 def test_text_reads_back_as_the_same_values(column):
     type_oid, stored = column
@@ -92,7 +88,6 @@ def test_text_reads_back_as_the_same_values(column):
     assert text_values(texts, type_oid).equals(stored)
 
 
-@patient
 @given(columns())
 def test_binary_of_many_is_binary_of_each(column):
     type_oid, stored = column
@@ -104,7 +99,6 @@ def test_binary_of_many_is_binary_of_each(column):
     ]
 
 
-@patient
 @given(columns())
 def test_text_of_many_is_text_of_each(column):
     type_oid, stored = column
@@ -116,7 +110,6 @@ def test_text_of_many_is_text_of_each(column):
 NUMBERS = st.integers(-(10**26), 10**26).map(lambda unscaled: Decimal(unscaled).scaleb(-6))
 
 
-@patient
 @given(st.lists(st.none() | NUMBERS, max_size=10), st.integers(27, 30))
 def test_binary_numeric_is_the_same_decimal(values: list[Decimal | None], wider: int):
     stored = pa.array(values, pa.decimal128(38, 6))
@@ -126,7 +119,6 @@ def test_binary_numeric_is_the_same_decimal(values: list[Decimal | None], wider:
         assert [repr(value) for value in decoded] == [repr(value) for value in values]
 
 
-@patient
 @given(st.lists(columns(), min_size=1, max_size=6), st.lists(st.sampled_from([0, 1]), min_size=6))
 def test_columns_do_not_disturb_each_other(several, formats):
     rows = min(len(stored) for _, stored in several)
