@@ -354,7 +354,9 @@ class Backend:
 
     def cancel(self) -> None:
         """Ask the server to cancel what runs; callable from any thread."""
-        self._cancel.cancel()
+        # A server that does not take the request, as it ends, runs nothing for long.
+        with suppress(OperationalError):
+            self._cancel.cancel()
 
     def close(self) -> None:
         """Close the connection; returns when the server's process has ended."""

@@ -104,14 +104,14 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
 
     def cancel_abandoned(self) -> None:
         """Cancel running statements whose clients hung up."""
-        busy = {
-            connection.socket.fileno(): session
-            for session, connection in self.sessions.items()
-            if session.running is not None and connection.socket.fileno() >= 0
-        }
+        busy: dict[int, ClientSession] = {}
         poll = select.poll()
-        for descriptor in busy:
-            poll.register(descriptor, select.POLLRDHUP)
+        for session, connection in self.sessions.items():
+            # The connection's own thread may close it at any moment.
+            descriptor = connection.socket.fileno()
+            if session.running is not None and descriptor >= 0:
+                busy[descriptor] = session
+                poll.register(descriptor, select.POLLRDHUP)
         for descriptor, _ in poll.poll(0):
             if descriptor in busy:
                 busy[descriptor].cancel()

@@ -11,8 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from catalog.api import Catalog, CatalogConfig
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.errors import GatewayError
+from tests.support.fix_catalog import PATIENCE_S
 
 pytestmark = pytest.mark.catalog
 
@@ -98,9 +100,8 @@ def test_a_long_directory_name_gets_a_short_socket(directory):
 
 def test_a_lost_server_is_started_again(server):
     os.kill(server.process_id, signal.SIGKILL)
-    for _ in range(100):
-        if not server.is_running():
-            break
+    deadline = time.monotonic() + PATIENCE_S
+    while server.is_running() and time.monotonic() < deadline:
         time.sleep(0.05)
     server.start()
     with _connect(server) as connection:
@@ -131,3 +132,11 @@ def test_the_server_of_a_killed_gateway_is_stopped_with_its_sessions(directory):
             assert connection.execute("SELECT 1").fetchone() == (1,)
     finally:
         server.stop()
+
+
+def test_a_server_that_is_gone_has_nothing_to_cancel(directory):
+    catalog = Catalog.open(CatalogConfig(data_dir=directory))
+    session = catalog.connect("postgres", "postgres")
+    catalog.close()
+    session.cancel()
+    session.close()
