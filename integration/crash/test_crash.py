@@ -52,11 +52,13 @@ class Writer:
     loads: list[int] = field(default_factory=list)
     load_under_way: int | None = None
     failure: Exception | None = None
+    connected: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
         connection: psycopg.Connection | None = None
         try:
             with psycopg.connect(self.address.conninfo(), autocommit=True) as connection:
+                self.connected.set()
                 while True:
                     self._transfer(connection)
                     if self.next_transfer % 4 == self.number:
@@ -118,12 +120,16 @@ def check(address: Address, writers: list[Writer]) -> None:
 
 
 def wait_for_progress(writers: list[Writer], transfers: int) -> None:
-    """Wait until so many more transfers, and a load at least, have been acknowledged."""
+    """Wait until so many more transfers, and a load at least, have been acknowledged.
+
+    All writers have connected then: to be turned away is no answer to what they write.
+    """
     before = progress(writers)
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and not any(writer.failure for writer in writers):
         now = progress(writers)
-        if now[0] >= before[0] + transfers and now[1] > 0:
+        connected = all(writer.connected.is_set() for writer in writers)
+        if connected and now[0] >= before[0] + transfers and now[1] > 0:
             break
         time.sleep(0.01)
 
@@ -148,6 +154,7 @@ def test_acknowledged_commits_survive_and_nothing_else(tmp_path: Path) -> None:
             threads = [threading.Thread(target=writer.run, daemon=True) for writer in writers]
             for writer, thread in zip(writers, threads, strict=True):
                 writer.address = process.address
+                writer.connected.clear()
                 thread.start()
             wait_for_progress(writers, moments.randint(2, 12))
             if round_number == 1:
