@@ -12,7 +12,7 @@ import pytest
 from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.processes import descendants, processes_naming, still_running
 from tests.support.programs import run
-from tests.support.servers import GatewayProcess, command
+from tests.support.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, GatewayProcess, command
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_second_gateway_on_the_same_directory_is_refused(gateway_process: Gatewa
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=START_TIMEOUT_S,
         check=False,
     )
     assert second.returncode == 1
@@ -42,7 +42,9 @@ def test_second_gateway_on_the_same_directory_is_refused(gateway_process: Gatewa
 def test_port_that_is_taken_is_refused(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         arguments = command(tmp_path / "data", ["--port", str(taken.getsockname()[1])])
-        second = subprocess.run(arguments, capture_output=True, text=True, timeout=90, check=False)
+        second = subprocess.run(
+            arguments, capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False
+        )
     assert second.returncode == 1
     assert "Address already in use" in second.stderr
     assert "Traceback" not in second.stderr
@@ -56,7 +58,7 @@ def test_signal_ends_every_process(process: GatewayProcess, number: int):
     below = descendants(process.process_id)
     assert len(below) > 3, "catalog and Spark are processes below the gateway"
     assert process.terminate(number) == 0
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + STOP_TIMEOUT_S
     while still_running(below) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert still_running(below) == []

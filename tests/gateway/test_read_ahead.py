@@ -33,7 +33,7 @@ def test_no_more_items_are_made_than_may_wait() -> None:
 
     ahead = ReadAhead(source(), "ahead")
     for _ in range(ITEMS + 1):
-        assert made.acquire(timeout=10)
+        assert made.acquire(timeout=60)
     assert not made.acquire(timeout=0.5)
     assert count == ITEMS + 1
     ahead.close()

@@ -24,7 +24,7 @@ from pgwire_gateway.messages import (
 )
 
 _CHUNK_BYTES = 65_536
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 60.0
 
 
 class ScriptError(AssertionError):

@@ -22,7 +22,7 @@ from tests.support.repository import ROOT
 READY = re.compile(r"ready: listening on (\S+) port (\d+)")
 
 START_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,8 @@ class GatewayProcess:
         assert self._process is not None
         assert self._reader is not None
         status = self._process.wait(timeout_s)
-        self._reader.join(5.0)
+        # What it wrote last may not have been read yet.
+        self._reader.join(timeout_s)
         return status
 
     def log_text(self) -> str:

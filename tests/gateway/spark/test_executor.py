@@ -19,6 +19,10 @@ pytestmark = pytest.mark.spark
 
 LARGE = {"input_rows": 10_000_000}
 SLOW = "SELECT SUM(a.id * b.id) AS o1 FROM range(1000000) AS a CROSS JOIN range(1000000) AS b"
+"""Takes hours."""
+
+PATIENCE_S = 60.0
+"""How long something may take that is sure to happen."""
 
 
 @pytest.fixture
@@ -135,7 +139,7 @@ def test_a_running_statement_is_cancelled(journal: Journal) -> None:
     start = time.monotonic()
     with pytest.raises(QueryCanceledError) as caught:
         journal.run(SLOW, statement=statement, row_bound=1, input_rows=10_000_000)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < PATIENCE_S
     assert caught.value.sqlstate == "57014"
     assert caught.value.message == "canceling statement due to user request"
     assert _wait_until(lambda: not _active_jobs(journal))
@@ -223,7 +227,7 @@ def _active_jobs(journal: Journal) -> list[int]:
     return list(journal.engine.driver.context.statusTracker().getActiveJobIds())
 
 
-def _wait_until(condition, timeout_s: float = 10) -> bool:
+def _wait_until(condition, timeout_s: float = PATIENCE_S) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if condition():

@@ -61,7 +61,7 @@ def test_closing_ends_the_thread_that_reads_ahead(journal: Journal) -> None:
     assert next(iter(scan)).num_rows == 10
     (thread,) = readers()
     scan.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
