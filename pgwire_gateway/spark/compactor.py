@@ -63,8 +63,8 @@ class Compactor:
         Raises:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
-        driver = self._engine.driver
         session = self._engine.sessions().large
+        driver = session.driver
         added: tuple[Segment, ...] = ()
         staged = self._warehouse.stage(snapshot.table)
         try:
@@ -106,8 +106,8 @@ class Compactor:
         volume: Volume,
     ) -> tuple[Segment, ...]:
         """Write the rows of each query as a segment; all or none are moved into place."""
-        driver = self._engine.driver
         session = self._engine.sessions().large
+        driver = session.driver
         staged: dict[SegmentKind, StagedSegment] = {}
         try:
             with failures(self._engine, driver, statement):

@@ -232,13 +232,20 @@ class SparkEngine:
         """Return the sessions statements run in (restarts a dead JVM).
 
         They keep to UTC: compiled statements name the time zone where they depend on it.
+
+        Raises:
+            SparkLostError: 57P02 when the JVM ends just now; the next call starts another.
         """
         driver = self.driver
         with self._lock:
             found = self._sessions
             if found is None or found.small.driver is not driver:
-                found = Sessions(
-                    driver.session(SessionKind.SMALL), driver.session(SessionKind.LARGE)
-                )
+                try:
+                    found = Sessions(
+                        driver.session(SessionKind.SMALL), driver.session(SessionKind.LARGE)
+                    )
+                except (Py4JError, OSError) as error:
+                    driver.process.kill()
+                    raise translate(error) from error
                 self._sessions = found
             return found

@@ -68,8 +68,8 @@ class SegmentWriter:
         staged, volume = self._staged, Volume(self._rows, self._value_bytes)
         self._sink.close()
         self._sink = None
-        driver = self._engine.driver
         session = self._engine.sessions().large
+        driver = session.driver
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)
             session.enter(group)
