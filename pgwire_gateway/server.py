@@ -29,6 +29,7 @@ from pgwire_gateway.channel import ClientConnection
 from pgwire_gateway.config import Config, ConfigError
 from pgwire_gateway.connection import ClientHandler
 from pgwire_gateway.errors import FatalError
+from pgwire_gateway.messages.base import ProtocolVersion
 from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
 from pgwire_gateway.session.flusher import Flusher
 from pgwire_gateway.session.services import Services
@@ -81,18 +82,13 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
         self._require_room()
         version = startup.negotiate(connection, message)
         catalog, database = startup.open_catalog_session(self.services.catalog, message)
-        startup.welcome(connection)
         session = ClientSession(connection, self.services, catalog, database)
-        for name, value in catalog.parameter_statuses().items():
-            connection.send(ParameterStatus(name, value))
-        long_key = version >= startup.LONG_KEY_VERSION
-        secret_key = self.cancels.add(
-            catalog.backend_pid, session, LONG_KEY_BYTES if long_key else SHORT_KEY_BYTES
-        )
-        connection.send(BackendKeyData(catalog.backend_pid, secret_key))
-        with self._lock:
-            self._open[session] = connection
-        session.ready_for_query()
+        try:
+            self._greet(session, connection, version)
+        except BaseException:
+            # The client hung up; whoever serves it does not know of the session yet.
+            self.close_session(session)
+            raise
         return session
 
     def close_session(self, session: ClientSession) -> None:
@@ -115,6 +111,22 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
         for descriptor, _ in poll.poll(0):
             if descriptor in busy:
                 busy[descriptor].cancel()
+
+    def _greet(
+        self, session: ClientSession, connection: ClientConnection, version: ProtocolVersion
+    ) -> None:
+        startup.welcome(connection)
+        for name, value in session.catalog.parameter_statuses().items():
+            connection.send(ParameterStatus(name, value))
+        process_id = session.catalog.backend_pid
+        long_key = version >= startup.LONG_KEY_VERSION
+        secret_key = self.cancels.add(
+            process_id, session, LONG_KEY_BYTES if long_key else SHORT_KEY_BYTES
+        )
+        connection.send(BackendKeyData(process_id, secret_key))
+        with self._lock:
+            self._open[session] = connection
+        session.ready_for_query()
 
     def _require_room(self) -> None:
         if self.closing:

@@ -5,6 +5,9 @@ Both answers are written as traces in regress mode and compared as text.
 
 import io
 import re
+import socket
+import struct
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -25,7 +28,9 @@ from pgwire_gateway.messages import (
     ObjectKind,
     ParameterStatus,
     Parse,
+    ProtocolVersion,
     Query,
+    StartupMessage,
     Sync,
 )
 from tests.support.fix_server import Pair
@@ -33,6 +38,9 @@ from tests.support.servers import Address
 from tests.support.wire_client import ConnectionClosedError, WireClient
 
 pytestmark = pytest.mark.server
+
+PATIENCE_S = 30.0
+"""How long something may take that is sure to happen."""
 
 STATEMENT, PORTAL = ObjectKind.STATEMENT, ObjectKind.PORTAL
 
@@ -449,6 +457,26 @@ def test_garbage_has_the_same_effect_as_on_postgresql(garbage: bytes, shared_pai
     assert effects[1] == effects[0]
     with wire(shared_pair.gateway, shared_pair.database) as client:
         assert "SELECT 1" in trace(client.query("SELECT 1"))
+
+
+def test_a_client_that_leaves_while_it_is_greeted_leaves_no_session(
+    gateway: Address, database: str
+) -> None:
+    parameters = (("user", "postgres"), ("database", database))
+    hang_up_at_once = struct.pack("ii", 1, 0)
+    for _ in range(5):
+        with socket.create_connection((gateway.host, gateway.port)) as transport:
+            transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, hang_up_at_once)
+            transport.sendall(StartupMessage(ProtocolVersion(3, 0), parameters).encode())
+    others = (
+        "SELECT 'gone' FROM pg_stat_activity "
+        f"WHERE datname = '{database}' AND pid <> pg_backend_pid() HAVING count(*) = 0"
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    with wire(gateway, "postgres") as client:
+        while "gone" not in trace(client.query(others)):
+            assert time.monotonic() < deadline, "a session is left"
+            time.sleep(0.1)
 
 
 def test_notices_come_before_the_end_of_the_statement(
