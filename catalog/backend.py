@@ -477,8 +477,9 @@ class Backend:
         if internal:
             if fields.get("n", "").startswith(_FINITE):
                 raise CatalogError(
-                    "infinite dates, NaN in numeric(p,s) and arrays that are not of one dimension "
-                    "counted from 1 are not supported on journaled tables",
+                    "infinite dates, timestamps after 294247-01-10, NaN in numeric(p,s) and arrays "
+                    "that are not of one dimension counted from 1 are not supported on journaled "
+                    "tables",
                     sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
                 )
             fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}

@@ -12,6 +12,7 @@ from typing import Final
 from psycopg.pq.abc import PGresult
 
 from catalog.backend import Backend
+from catalog.results import Basis
 from catalog.steps import Execute, Prepare, Step
 
 _TEXT: Final = 25
@@ -41,7 +42,6 @@ class Function:
 SNAPSHOT: Final = Function("snapshot", (_TEXT, _JSON))
 DEFINITIONS: Final = Function("definitions", (_TEXT,))
 RELATIONS: Final = Function("relations", (_TEXT, _OID_ARRAY))
-TABLE_HAS_ROWS: Final = Function("table_has_rows", (_TEXT, _OID))
 BEGIN_WRITE: Final = Function("begin_write", (_TEXT, _OID_ARRAY, _TEXT))
 CAPTURE: Final = Function("capture", (_TEXT, _OID, _INT8))
 APPEND: Final = Function("append", (_TEXT, _OID, _INT8, _TEXT, _TEXT, _BOOL))
@@ -50,7 +50,6 @@ CLEAR_DRAINED: Final = Function("clear_drained", (_TEXT, _OID, _BOOL))
 PUBLISH: Final = Function("publish", (_TEXT, _OID, _INT8, _JSON))
 REPLACE: Final = Function("replace", (_TEXT, _OID, _INT8, _JSON, _INT8_ARRAY, _INT8))
 TRUNCATE: Final = Function("truncate", (_TEXT, _OID))
-IDENTITY_BLOCK: Final = Function("identity_block", (_TEXT,))
 PENDING_KEYS: Final = Function("pending_keys", (_TEXT,))
 SET_KEY: Final = Function("set_key", (_TEXT, _OID))
 
@@ -72,10 +71,9 @@ def array(numbers: Sequence[int]) -> bytes:
     return ("{" + ",".join(map(str, numbers)) + "}").encode()
 
 
-def text_array(texts: Sequence[str]) -> str:
-    """Return PostgreSQL's text of an array of texts."""
-    escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
-    return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
+def _text_array(texts: Sequence[bytes]) -> bytes:
+    escaped = (text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for text in texts)
+    return b"{" + b",".join(b'"%b"' % text for text in escaped) + b"}"
 
 
 class Bookkeeping:
@@ -99,13 +97,13 @@ class Bookkeeping:
             (self._secret, *values),
         )
 
-    def basis_steps(self, names: bytes) -> list[Step]:
+    def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for on the search path.
 
         The names are resolved with the client's own rights, not by a bookkeeping function.
         """
         return self.prepared_steps(
-            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, names)
+            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, _text_array(names))
         )
 
     def prepared_steps(
@@ -129,6 +127,12 @@ class Bookkeeping:
     def call(self, function: Function, *values: bytes | None) -> bytes:
         """Call a function and return its answer."""
         return value_of(self.run_all(self.steps(function, *values))[-1])
+
+
+def basis_of(result: PGresult) -> Basis:
+    """Return the answer of the basis steps."""
+    resolution = (result.get_value(0, 1) or b"").decode()
+    return Basis(int(result.get_value(0, 0) or b"0"), resolution)
 
 
 def value_of(result: PGresult) -> bytes:

@@ -5,15 +5,21 @@ module that knows its subject. A session belongs to one thread, except for its `
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from psycopg.pq.abc import PGresult
 
 from catalog import bookkeeping, describe, sqlstate, tail
 from catalog.backend import Backend
-from catalog.bookkeeping import Bookkeeping, array, text_array, value_of
+from catalog.bookkeeping import Bookkeeping, array, basis_of, value_of
 from catalog.copying import CopyIn, CopyOut
-from catalog.errors import CatalogError, CatalogUnavailableError
+from catalog.errors import (
+    CatalogError,
+    CatalogUnavailableError,
+    GatewayError,
+    OutdatedPlanError,
+)
 from catalog.model import Segment
 from catalog.results import (
     Analysis,
@@ -28,7 +34,7 @@ from catalog.results import (
     SnapshotResult,
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
-from catalog.steps import Close, Execute, Prepare, Query, Step
+from catalog.steps import Close, Execute, Query, Step
 
 _FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 
@@ -96,11 +102,6 @@ class CatalogSession:
         self._parameter_counts[name] = len(analysis.parameter_oids)
         return analysis
 
-    def prepare(self, name: str, sql: str, parameter_oids: Sequence[int] = ()) -> None:
-        """Prepare under `name` without describing."""
-        self._backend.run(Prepare(name, sql, parameter_oids))
-        self._parameter_counts.pop(name, None)
-
     def describe(self, name: str) -> Analysis:
         """Describe a prepared statement; `tree` is None."""
         analysis = describe.describe(self._backend, name)
@@ -150,10 +151,6 @@ class CatalogSession:
         marks = ", ".join(f"${i + 1}" for i in range(len(values)))
         result = self._backend.run(Query(f"SELECT {marks}", values, parameter_oids, formats, 1))
         return [result.get_value(0, i) for i in range(len(values))]
-
-    def check_privileges(self, sql: str | None = None, *, prepared: str | None = None) -> None:
-        """Raise 42501 (or what else PostgreSQL finds) unless the role may run the statement."""
-        self._backend.run_all(self._check_steps(sql, prepared))
 
     def copy_in(self, sql: str) -> CopyIn:
         """Start a COPY FROM STDIN."""
@@ -214,10 +211,7 @@ class CatalogSession:
         The fingerprint of definitions alone would not do: search paths change by SET, temporary
         tables go at the end of transactions.
         """
-        steps = self._calls.basis_steps(text_array(tuple(names)).encode(self.codec))
-        result = self._calls.run_all(steps)[-1]
-        resolution = (result.get_value(0, 1) or b"").decode()
-        return Basis(int(result.get_value(0, 0) or b"0"), resolution)
+        return basis_of(self._calls.run_all(self._basis_steps(names))[-1])
 
     def snapshot(
         self,
@@ -231,11 +225,6 @@ class CatalogSession:
         `check` is the statement's text, `check_prepared` the name it was prepared under.
         """
         return self._snapshot(self._check_steps(check, check_prepared), requests)[1]
-
-    def has_rows(self, relid: int) -> bool:
-        """Return True when the journal holds any row version at all."""
-        answer: bool = json.loads(self._calls.call(bookkeeping.TABLE_HAS_ROWS, _number(relid)))
-        return answer
 
     # writes ---------------------------------------------------------------------------------------
 
@@ -257,11 +246,8 @@ class CatalogSession:
         before: list[Step] = [Query("BEGIN")] if began else []
         before += self._check_steps(check, check_prepared)
         before += self._lock_steps(relids, command)
-        try:
+        with self._undoing(began=began):
             results, snapshot = self._snapshot(before, requests)
-        except (CatalogError, StaleDefinitionError):
-            self._undo(began=began)
-            raise
         versions = json.loads(value_of(results[len(before) - 1]))
         return {int(relid): version for relid, version in versions.items()}, snapshot
 
@@ -276,12 +262,19 @@ class CatalogSession:
         result_format: int = 0,
         inline_rows: int,
         prepared: bool = False,
+        named: Iterable[str] = (),
+        basis: Basis | None = None,
     ) -> tuple[list[Row], LocalResult, CaptureReceipt]:
         """Lock, run the client's INSERT and capture its rows, in one round trip.
 
         `sql` is the name of a prepared statement when `prepared` is set. The rows of RETURNING
         come fully fetched. Begins a transaction when idle, which the caller commits; after an
         error it is rolled back here.
+
+        Raises:
+            OutdatedPlanError: The INSERT was planned on another `basis` than this one, and has
+                been rolled back.
+            CatalogError: 40001 when so, but the transaction was there before.
         """
         insert: Step = (
             Execute(sql, values, formats, result_format)
@@ -291,13 +284,13 @@ class CatalogSession:
         began = self._backend.transaction_status == "I"
         before: list[Step] = [Query("BEGIN")] if began else []
         before += self._lock_steps([relid], "INSERT")
-        try:
-            results = self._calls.run_all(
-                [*before, insert, *tail.insert_steps(self._calls, relid, inline_rows)]
-            )
-        except CatalogError:
-            self._undo(began=began)
-            raise
+        # After the INSERT, which locks what it names.
+        compare = self._basis_steps(named) if basis else []
+        capture = tail.insert_steps(self._calls, relid, inline_rows)
+        with self._undoing(began=began):
+            results = self._calls.run_all([*before, insert, *compare, *capture])
+            if basis and basis_of(results[len(before) + len(compare)]) != basis:
+                raise _outdated(undone=began)
         rows, answer = tail.inserted(self._backend, results[len(before)])
         return rows, answer, tail.receipt(value_of(results[-1]))
 
@@ -342,10 +335,6 @@ class CatalogSession:
             b"t" if check_keys else b"f",
         )
         return tail.receipt(answer)
-
-    def identity_block(self) -> int:
-        """Return the first of 2^32 row identities reserved for one bulk write."""
-        return int(self._calls.call(bookkeeping.IDENTITY_BLOCK))
 
     def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> dict[str, int]:
         """Add the segments of a bulk write; return their numbers by path."""
@@ -438,6 +427,9 @@ class CatalogSession:
             return [Query(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {sql}")]
         return []
 
+    def _basis_steps(self, names: Iterable[str]) -> list[Step]:
+        return self._calls.basis_steps([self._backend.encode(name) for name in names])
+
     def _lock_steps(self, relids: Sequence[int], command: str) -> list[Step]:
         return self._calls.steps(bookkeeping.BEGIN_WRITE, array(relids), command.encode())
 
@@ -454,12 +446,36 @@ class CatalogSession:
                 results[-1:] = self._calls.run_all(
                     self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
                 )
-        raise CatalogError("definitions change faster than they can be read", sqlstate="40001")
+        raise CatalogError(
+            "definitions change faster than they can be read",
+            sqlstate=sqlstate.SERIALIZATION_FAILURE,
+        )
 
-    def _undo(self, *, began: bool) -> None:
-        """Leave the session as it was before a transaction begun on the client's behalf."""
-        if began and self._backend.transaction_status != "I":
-            self._backend.run(Query("ROLLBACK"))
+    @contextmanager
+    def _undoing(self, *, began: bool) -> Iterator[None]:
+        """Roll back a transaction begun on the client's behalf when what is in it fails.
+
+        A table that is gone is then a reason to plan again: its name may be that of another one.
+        """
+        try:
+            yield
+        except (CatalogError, OutdatedPlanError, StaleDefinitionError) as error:
+            if began and self._backend.transaction_status != "I":
+                self._backend.run(Query("ROLLBACK"))
+            if (
+                began
+                and isinstance(error, CatalogError)
+                and error.sqlstate == sqlstate.UNDEFINED_TABLE
+            ):
+                raise OutdatedPlanError(error.message) from error
+            raise
+
+
+def _outdated(*, undone: bool) -> GatewayError:
+    message = "could not serialize access due to a concurrent change of definitions"
+    if undone:
+        return OutdatedPlanError(message)
+    return CatalogError(message, sqlstate=sqlstate.SERIALIZATION_FAILURE)
 
 
 def _number(value: int) -> bytes:

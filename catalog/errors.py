@@ -40,6 +40,15 @@ class CatalogError(GatewayError):
     """An error PostgreSQL reported, with all its fields."""
 
 
+class OutdatedPlanError(GatewayError):
+    """Definitions have changed since a statement was planned (SQLSTATE 40001).
+
+    Nothing was written: whoever planned it can plan it again.
+    """
+
+    sqlstate = codes.SERIALIZATION_FAILURE
+
+
 class CatalogUnavailableError(GatewayError):
     """The catalog's PostgreSQL cannot be reached or went away (SQLSTATE 57P03 or 08006)."""
 

@@ -1,6 +1,6 @@
 """Names of relations to what the catalog knows of them, as the session's role sees it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from catalog.connections import CatalogSession
@@ -30,6 +30,41 @@ def relation_oid(session: CatalogSession, name: RelationName) -> int:
     )
     (row,) = result.rows
     return int(row[0] or b"0")
+
+
+def identifiers(session: CatalogSession, names: Sequence[str]) -> str:
+    """Return names parted by commas, each quoted where it must be, as PostgreSQL's messages do."""
+    listed = ", ".join(f"${number + 1}" for number in range(len(names)))
+    result = session.execute_parameters(
+        f"SELECT string_agg(quote_ident(n), ', ' ORDER BY o)"  # noqa: S608 - parameters only
+        f" FROM unnest(ARRAY[{listed}]) WITH ORDINALITY u(n, o)",
+        [name.encode() for name in names],
+        parameter_oids=[_TEXT] * len(names),
+    )
+    (row,) = result.rows
+    return (row[0] or b"").decode()
+
+
+def copied_columns(session: CatalogSession, name: RelationName) -> list[str]:
+    """Return the columns COPY TO writes when none are named: all that are not generated."""
+    relid = relation_oid(session, name)
+    result = session.execute_parameters(
+        "SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum > 0"
+        " AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+        [str(relid).encode()],
+        parameter_oids=[_OID],
+    )
+    return [(row[0] or b"").decode() for row in result.rows]
+
+
+def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
+    """Return whether columns of any of these relations have a default."""
+    listed = "{" + ",".join(map(str, relids)) + "}"
+    result = session.execute_parameters(
+        "SELECT EXISTS (SELECT FROM pg_attrdef WHERE adrelid = ANY ($1::oid[]))", [listed.encode()]
+    )
+    (row,) = result.rows
+    return row[0] == b"t"
 
 
 def primary_key(session: CatalogSession, relid: int) -> str:

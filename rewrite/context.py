@@ -14,7 +14,8 @@ class ParameterValue:
     type_oid: int
     value: object
     """None for NULL; otherwise bool, int, float, Decimal, str, bytes, date, datetime, time, UUID, a
-    tuple (months, days, microseconds) for interval, or a list for an array."""
+    tuple (months, days, microseconds) for interval, or a list for an array. Dates and times may be
+    integers, too: days since 1970, microseconds since then or since midnight."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,7 @@ INSERT INTO pgwire.instance
 SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), oid
   FROM pg_catalog.pg_database WHERE datname = current_database();
 
-CREATE SEQUENCE pgwire.definition_numbers;
-CREATE SEQUENCE pgwire.row_identities;
-CREATE SEQUENCE pgwire.identity_blocks;
+-- Nothing here takes numbers from a sequence: lastval() is the client's.
 
 CREATE TABLE pgwire.journals (
     relid oid PRIMARY KEY,
@@ -32,8 +30,10 @@ CREATE TABLE pgwire.journals (
     -- Primary key added while rows exist: the rows are still to be checked and re-keyed.
     pending_key int2[],
     checks oid[] NOT NULL DEFAULT '{}',
-    -- From a sequence: never the same again, not even after ROLLBACK.
+    -- Random: never the same again, not even after ROLLBACK.
     definition bigint NOT NULL,
+    -- Blocks of 2^32 row identities that bulk writes have used up.
+    identity_blocks bigint NOT NULL DEFAULT 0,
     -- Grows whenever row versions leave the tail or segments are swapped.
     epoch bigint NOT NULL DEFAULT 1,
     -- Grows with every update of this row.
@@ -73,7 +73,7 @@ CREATE TABLE pgwire.columns (
 CREATE UNIQUE INDEX ON pgwire.columns (relid, lower(storage_name));
 
 CREATE TABLE pgwire.segments (
-    segment_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    segment_id bigint PRIMARY KEY,
     relid oid NOT NULL,
     kind text NOT NULL CHECK (kind IN ('base', 'delta', 'archive')),
     path text NOT NULL,
@@ -98,7 +98,7 @@ CREATE TABLE pgwire.dropped_locations (
 -- The exclusive or of all marks is the fingerprint of all definitions. Several rows, so that concurrent
 -- definitions do not wait for each other; random marks, so that a fingerprint never comes back.
 CREATE TABLE pgwire.definition_marks (
-    slot bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    slot bigint PRIMARY KEY,
     mark bigint NOT NULL
 );
 
@@ -179,29 +179,48 @@ RETURN EXISTS (SELECT FROM pgwire.journals j WHERE j.relid = $1 AND j.tail_rows 
     OR EXISTS (SELECT FROM pgwire.segments s
                 WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0);
 
+-- 62 random bits; gen_random_uuid() is the only strong source without extensions.
+CREATE FUNCTION pgwire.random_mark() RETURNS bigint
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+RETURN ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint
+       # (('x' || right(gen_random_uuid()::text, 12))::bit(48)::bigint << 14);
+
 CREATE FUNCTION pgwire.note_definition() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
 DECLARE
     chosen bigint;
-    -- 62 random bits; gen_random_uuid() is the only strong source without extensions.
-    news bigint := ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint
-                   # (('x' || right(gen_random_uuid()::text, 12))::bit(48)::bigint << 14);
 BEGIN
     IF current_setting('transaction_isolation') = 'read committed' THEN
         SELECT slot INTO chosen FROM definition_marks ORDER BY slot LIMIT 1 FOR UPDATE SKIP LOCKED;
     END IF;
     IF chosen IS NULL THEN
-        INSERT INTO definition_marks (mark) VALUES (news);
+        INSERT INTO definition_marks (slot, mark) VALUES (random_mark(), random_mark());
     ELSE
-        UPDATE definition_marks SET mark = mark # news WHERE slot = chosen;
+        UPDATE definition_marks SET mark = mark # random_mark() WHERE slot = chosen;
     END IF;
 END $$;
 
 CREATE FUNCTION pgwire.fingerprint() RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (SELECT coalesce(bit_xor(mark), 0) FROM pgwire.definition_marks);
+
+-- The last timestamp data files can hold, in microseconds since 1970 of 64 bits. There is one more, which
+-- extract() rounds.
+CREATE FUNCTION pgwire.latest_moment() RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN '294247-01-10 04:00:54.775806+00';
+
+-- Refuse a timestamp data files cannot hold.
+CREATE FUNCTION pgwire.too_late() RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'timestamps after 294247-01-10 are not supported on journaled tables'
+        USING ERRCODE = '0A000';
+END $$;
 
 -- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.
 CREATE FUNCTION pgwire.transfer_expression(reference text, type_oid oid) RETURNS text
@@ -226,8 +245,11 @@ BEGIN
             RETURN format('encode(%s, ''hex'')', reference);
         WHEN 'date'::regtype THEN
             RETURN format('(%s - date ''1970-01-01'')', reference);
-        WHEN 'timestamp'::regtype, 'timestamptz'::regtype, 'time'::regtype THEN
+        WHEN 'time'::regtype THEN
             RETURN format('(extract(epoch FROM %s) * 1000000)::bigint', reference);
+        WHEN 'timestamp'::regtype, 'timestamptz'::regtype THEN
+            RETURN format('CASE WHEN %1$s > %2$L THEN pgwire.too_late() '
+                          'ELSE (extract(epoch FROM %1$s) * 1000000)::bigint END', reference, latest_moment());
         WHEN 'interval'::regtype THEN
             RETURN format(
                 '(extract(year FROM %1$s) * 12 + extract(month FROM %1$s))::int || '' '' '

@@ -167,14 +167,14 @@ DECLARE
 BEGIN
     LOOP
         SELECT typtype, typbasetype, typtypmod INTO t FROM pg_type WHERE oid = type_oid;
-        IF t.typtype <> 'd' THEN RETURN format_type(type_oid, typmod); END IF;
+        IF NOT FOUND OR t.typtype <> 'd' THEN RETURN format_type(type_oid, typmod); END IF;
         type_oid := t.typbasetype;
         typmod := t.typtypmod;
     END LOOP;
 END $$;
 
--- Definition of a column of the tail. Refused is what segments cannot hold: infinite dates, NaN in a
--- numeric of fixed scale, arrays of several dimensions or not counted from 1.
+-- Definition of a column of the tail. Refused is what segments cannot hold: infinite dates, timestamps too
+-- late for them, NaN in a numeric of fixed scale, arrays of several dimensions or not counted from 1.
 CREATE FUNCTION pgwire.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pgwire, pg_temp
@@ -186,12 +186,15 @@ DECLARE
     finite text := CASE
         WHEN spelled ~ '^(date|timestamp.*|interval.*)\[\]$' THEN
             format('(''infinity'' = ANY (c%1$s)) IS NOT TRUE AND (''-infinity'' = ANY (c%1$s)) IS NOT TRUE AND '
+                   || CASE WHEN spelled ~ '^timestamp'
+                           THEN format('(%L < ANY (c%%1$s)) IS NOT TRUE AND ', latest_moment()) ELSE '' END
                    || simple_array, attnum)
         WHEN spelled ~ '^numeric\(.*\[\]$' THEN
             format('(''NaN'' = ANY (c%1$s)) IS NOT TRUE AND ' || simple_array, attnum)
         WHEN spelled ~ '\[\]$' THEN format(simple_array, attnum)
         WHEN spelled ~ '^numeric\(' THEN format('c%s <> ''NaN''', attnum)
-        WHEN spelled ~ '^(date$|timestamp|interval)' THEN format('isfinite(c%s)', attnum)
+        WHEN spelled ~ '^timestamp' THEN format('isfinite(c%1$s) AND c%1$s <= %2$L', attnum, latest_moment())
+        WHEN spelled ~ '^(date$|interval)' THEN format('isfinite(c%s)', attnum)
     END;
 BEGIN
     RETURN format('c%s %s', attnum, spelled)
@@ -299,7 +302,7 @@ BEGIN
     SELECT t.oid, 0, 0, t.nspname, t.relname, d.oid || '/' || t.oid,
            coalesce(primary_key.conkey, '{}'), primary_key.conname,
            ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype = 'c' ORDER BY 1),
-           nextval('definition_numbers')
+           random_mark()
       FROM pg_database d WHERE d.datname = current_database();
     FOR a IN SELECT attnum, attname, atttypid, atttypmod, attnotnull FROM pg_attribute
               WHERE attrelid = relid AND attnum > 0 AND NOT attisdropped ORDER BY attnum LOOP

@@ -211,7 +211,7 @@ BEGIN
     PERFORM reconcile_constraints(relid);
     PERFORM mirror_readers(relid);
     UPDATE journals jj
-       SET schema_name = t.nspname, table_name = t.relname, definition = nextval('definition_numbers'),
+       SET schema_name = t.nspname, table_name = t.relname, definition = random_mark(),
            epoch = epoch + 1, changes = changes + 1
      WHERE jj.relid = j.relid;
 END $$;
@@ -295,7 +295,7 @@ BEGIN
     IF pg_event_trigger_table_rewrite_reason() & 4 = 0 OR NOT has_rows(rewritten) THEN RETURN; END IF;
     FOR c IN SELECT a.attname, plain_type(a.atttypid, a.atttypmod) AS spelled
                FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
-              WHERE k.relid = rewritten AND (k.type_oid, k.typmod) <> (a.atttypid, a.atttypmod)
+              WHERE k.relid = rewritten AND NOT a.attisdropped AND (k.type_oid, k.typmod) <> (a.atttypid, a.atttypmod)
                 AND NOT keeps_values(k.type_oid, k.typmod, a.atttypid, a.atttypmod) LOOP
         PERFORM refuse(format('ALTER COLUMN "%s" TYPE %s of a table with rows is', c.attname, c.spelled),
                        'Add a column of the new type and update it from the old one.');
@@ -330,6 +330,9 @@ BEGIN
         UNION
         -- indexes, triggers, rules and policies come without their table
         SELECT i.indrelid FROM e JOIN pg_index i ON e.classid = 'pg_class'::regclass AND i.indexrelid = e.objid
+        UNION
+        SELECT x.conrelid FROM e JOIN pg_constraint x
+            ON e.classid = 'pg_constraint'::regclass AND x.oid = e.objid AND x.conrelid <> 0
         UNION
         SELECT g.tgrelid FROM e JOIN pg_trigger g ON e.classid = 'pg_trigger'::regclass AND g.oid = e.objid
         UNION

@@ -121,12 +121,3 @@ BEGIN
       LEFT JOIN journals j ON c.oid IN (j.relid, j.journal_relid);
     RETURN convert_to(json_build_array(fingerprint(), found_relations)::text, 'UTF8');
 END $$;
-
-CREATE FUNCTION pgwire.table_has_rows(secret text, relid oid) RETURNS bytea
-LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
-AS $$
-BEGIN
-    PERFORM authorize(secret);
-    RETURN convert_to(to_json(has_rows(relid))::text, 'UTF8');
-END $$;

@@ -15,6 +15,12 @@ BEGIN
         RAISE EXCEPTION 'cannot execute % in a read-only transaction', command USING ERRCODE = '25006';
     END IF;
     FOR wanted IN SELECT DISTINCT r FROM unnest(relids) u(r) ORDER BY r LOOP
+        -- The relation's lock before that of its journal, as DDL takes them: the other way round each could
+        -- wait for the other. LOCK TABLE takes a name, which another table may bear when the wait is over;
+        -- the writer finds out when it compares definitions.
+        IF EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted) THEN
+            EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', wanted::regclass);
+        END IF;
         j := locked(wanted);
         versions := versions || jsonb_build_object(wanted::text, micros(
             greatest(clock_timestamp(), j.version + interval '1 microsecond')));
@@ -128,9 +134,12 @@ BEGIN
         IF cardinality(j.key) = 1 AND EXISTS (
                SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1]
                   AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)) THEN
-            SELECT format(' AND EXISTS (SELECT FROM pgwire.segments s WHERE s.relid = %s '
+            -- A key no segment can have is still to be looked for when an older part of the tail has it.
+            SELECT format(' AND (EXISTS (SELECT FROM pgwire.segments s WHERE s.relid = %s '
                           'AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> ''archive'' '
-                          'AND (s.key_min IS NULL OR t.%I BETWEEN s.key_min AND s.key_max))', j.relid, k.name)
+                          'AND (s.key_min IS NULL OR t.%I BETWEEN s.key_min AND s.key_max)) '
+                          'OR EXISTS (SELECT FROM %s v WHERE %s))',
+                          j.relid, k.name, j.tail_relid::regclass, same_key)
               INTO range_condition FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1];
         END IF;
         EXECUTE (SELECT format(
@@ -187,6 +196,7 @@ DECLARE
     places tid[];
     moved bigint;
     new_version timestamptz;
+    first_identity bigint;
     unresolved json;
 BEGIN
     PERFORM authorize(secret);
@@ -201,14 +211,17 @@ BEGIN
     END IF;
     unresolved := check_keys(j, places, j.tail_rows > 0);
     new_version := greatest(clock_timestamp(), j.version + interval '1 microsecond');
+    -- Each microsecond of version numbers stands for 1024 row identities; those of bulk writes are positive.
+    first_identity := micros(new_version) << 10;
+    new_version := new_version + (moved - 1 >> 10) * interval '1 microsecond';
     EXECUTE (SELECT format(
         'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING *) '
         'INSERT INTO %s (%s, version_number, row_identity) SELECT %s, $1, %s FROM gone',
         wanted::regclass, j.tail_relid::regclass, string_agg('c' || k.attnum, ', ' ORDER BY k.attnum),
         string_agg(quote_ident(k.name), ', ' ORDER BY k.attnum),
-        CASE WHEN j.key = '{}' THEN '-nextval(''pgwire.row_identities'')' ELSE 'NULL' END)
+        CASE WHEN j.key = '{}' THEN '1 - $3 - row_number() OVER ()' ELSE 'NULL' END)
         FROM columns k WHERE k.relid = wanted AND k.name <> '')
-      USING new_version, places;
+      USING new_version, places, first_identity;
     PERFORM note_write(j, new_version, moved);
     RETURN receipt(j, moved, new_version, unresolved);
 END $$;
@@ -240,8 +253,8 @@ BEGIN
     END IF;
     SELECT count(*) AS column_count,
            string_agg('c' || attnum, ', ' ORDER BY attnum) AS tail_columns,
-           string_agg(parsed, ', ' ORDER BY attnum) AS tail_values,
-           string_agg(quote_ident(name), ', ' ORDER BY attnum) AS columns,
+           string_agg(stored, ', ' ORDER BY attnum) AS tail_values,
+           string_agg(format('n.%I', name), ', ' ORDER BY attnum) AS columns,
            string_agg(quote_ident(name), ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_columns,
            string_agg(parsed, ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_values,
            string_agg(format('v.c%s = t.%I', attnum, name), ' AND ') FILTER (WHERE attnum = ANY (j.key))
@@ -250,7 +263,10 @@ BEGIN
       FROM (SELECT k.attnum, k.name, a.attgenerated = '' AS settable,
                    -- without modifier: the column's own raises what is too long, a cast would cut it off
                    format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
-                          format_type(k.type_oid, -1)) AS parsed
+                          format_type(k.type_oid, -1)) AS parsed,
+                   -- a tombstone has no value but its key, whatever a domain asks for
+                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
+                          plain_type(k.type_oid, -1)) AS stored
               FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
              WHERE k.relid = wanted AND k.name <> '') y;
     IF tombstones IS NOT NULL THEN
@@ -269,7 +285,7 @@ BEGIN
             'RETURNING *, ctid AS pgwire_place), '
             'numbered AS (SELECT *, row_number() OVER () AS pgwire_position FROM written), '
             'moved AS (INSERT INTO %4$s (%5$s, version_number, row_identity) '
-            'SELECT %6$s, $2, coalesce((e->>%7$s)::bigint, -nextval(''pgwire.row_identities'')) '
+            'SELECT %6$s, $2, (u.e->>%7$s)::bigint '
             'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.pgwire_position) '
             'SELECT array_agg(pgwire_place) FROM written',
             wanted::regclass, x.settable_columns, x.settable_values, j.tail_relid::regclass, x.tail_columns,
@@ -295,7 +311,7 @@ BEGIN
         END IF;
         EXECUTE format(
             'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING *) '
-            'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone',
+            'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone n',
             wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns)
           USING new_version, places;
         GET DIAGNOSTICS added = ROW_COUNT;
@@ -335,19 +351,18 @@ DECLARE
     lines refcursor := 'pgwire_drain';
     line text;
     drained int2[];
+    block bigint;
 BEGIN
     PERFORM authorize(secret);
+    UPDATE journals j SET identity_blocks = j.identity_blocks + 1 WHERE j.relid = wanted AND j.key = '{}'
+    RETURNING j.identity_blocks INTO block;
     SELECT string_agg(csv_expression('t.' || quote_ident(k.name), k.type_oid), $f$ || ',' || $f$
                       ORDER BY k.attnum),
            array_agg(k.attnum ORDER BY k.attnum)
       INTO line, drained FROM columns k WHERE k.relid = wanted AND k.name <> '';
     OPEN lines NO SCROLL FOR EXECUTE format(
         $f$SELECT convert_to(%s || ',' || %s || E'\n', 'UTF8') FROM ONLY %s t$f$, line,
-        -- The cursor is read with the client's rights, so the identities are reserved here.
-        (SELECT CASE WHEN j.key = '{}'
-                     THEN format('(%s + row_number() OVER ())', nextval('pgwire.identity_blocks') << 32)
-                     ELSE $f$''$f$ END
-           FROM journals j WHERE j.relid = wanted),
+        coalesce(format('(%s + row_number() OVER ())', block << 32), $f$''$f$),
         wanted::regclass);
     RETURN convert_to(array_to_json(drained)::text, 'UTF8');
 END $$;
@@ -377,9 +392,11 @@ LANGUAGE sql
 SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
     WITH added AS (
-        INSERT INTO pgwire.segments (relid, kind, path, row_count, size_bytes, attnums, min_version,
+        INSERT INTO pgwire.segments (segment_id, relid, kind, path, row_count, size_bytes, attnums, min_version,
                                      max_version, key_min, key_max)
-        SELECT wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, pgwire.moment(s.min_version),
+        -- In the order of time; the primary key finds out the two that ever got the same number.
+        SELECT (pgwire.micros(clock_timestamp()) << 11) + (pgwire.random_mark() & 1023) + row_number() OVER (),
+               wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, pgwire.moment(s.min_version),
                pgwire.moment(s.max_version), s.key_min, s.key_max
           FROM json_to_recordset(segment_list) AS s(kind text, path text, row_count bigint, size_bytes bigint,
                attnums int2[], min_version bigint, max_version bigint, key_min bigint, key_max bigint)
@@ -461,16 +478,6 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
--- The first of 2^32 row identities no other write gets.
-CREATE FUNCTION pgwire.identity_block(secret text) RETURNS bytea
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
-AS $$
-BEGIN
-    PERFORM authorize(secret);
-    RETURN convert_to((nextval('pgwire.identity_blocks') << 32)::text, 'UTF8');
-END $$;
-
 CREATE FUNCTION pgwire.pending_keys(secret text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pgwire, pg_temp
@@ -496,7 +503,7 @@ BEGIN
         RAISE EXCEPTION 'table % has no key to complete', wanted::regclass USING ERRCODE = '55000';
     END IF;
     PERFORM apply_key(wanted, j.pending_key);
-    UPDATE journals s SET definition = nextval('pgwire.definition_numbers'), epoch = epoch + 1,
+    UPDATE journals s SET definition = random_mark(), epoch = epoch + 1,
                           changes = changes + 1
      WHERE s.relid = wanted;
     PERFORM note_definition();

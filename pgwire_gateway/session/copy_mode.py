@@ -48,20 +48,27 @@ def copy(call: Invocation) -> StatementResult:
 
 def _copy_from(call: Invocation) -> StatementResult:
     session = call.session
-    relid = names.relation_oid(session.catalog, RelationName(*call.statement.details["relation"]))
-    journaled = session.catalog.relations([relid])[relid].kind is RelationKind.JOURNALED
     session.transaction.begin_implicit()
-    writer = None
-    if journaled:
-        writer = JournalWriter(session, relid, call.running)
-        session.catalog.begin_write([relid])
+    relid = _lock_target(session, RelationName(*call.statement.details["relation"]))
     incoming = session.catalog.copy_in(call.statement.text)
     session.send(CopyInResponse(incoming.overall_format, incoming.formats))
     session.frontend.flush()
     tag = _receive(session, incoming, call.running)
-    if writer is not None:
-        writer.settle(session.catalog.capture(relid, call.services.config.inline_rows))
+    if relid is not None:
+        receipt = session.catalog.capture(relid, call.services.config.inline_rows)
+        JournalWriter(session, relid, call.running).settle(receipt)
     return StatementResult(None, NoRows(), lambda _: tag)
+
+
+def _lock_target(session: ClientSession, name: RelationName) -> int | None:
+    """Lock a journaled table for writing and return its OID; None for a table of PostgreSQL."""
+    relid = names.relation_oid(session.catalog, name)
+    while session.catalog.relations([relid])[relid].kind is RelationKind.JOURNALED:
+        session.catalog.begin_write([relid], command="COPY FROM")
+        locked, relid = relid, names.relation_oid(session.catalog, name)
+        if relid == locked:  # from now on nobody else can give the name to another table
+            return relid
+    return None
 
 
 def _receive(session: ClientSession, incoming: CopyIn, running: RunningStatement) -> str:
@@ -139,7 +146,7 @@ def _plan(session: ClientSession, statement: Statement) -> Plan:
     """Plan the query whose rows a COPY TO writes; its errors are those of the COPY."""
     query = statement.details["query"]
     try:
-        return router.plan(session.catalog, _copied_query(statement), (), "")
+        return router.plan(session.catalog, _copied_query(session, statement), (), "")
     except GatewayError as error:
         if query is not None:
             error.position = error.position and error.position + query.offset
@@ -152,12 +159,15 @@ def _plan(session: ClientSession, statement: Statement) -> Plan:
         raise
 
 
-def _copied_query(statement: Statement) -> Statement:
+def _copied_query(session: ClientSession, statement: Statement) -> Statement:
     """Return the query whose rows a COPY TO writes."""
     details = statement.details
     if details["query"] is not None:
         return split(details["query"].text)[0]
-    columns = ", ".join(names.quoted(column) for column in details["columns"]) or "*"
+    copied = details["columns"] or names.copied_columns(
+        session.catalog, RelationName(*details["relation"])
+    )
+    columns = ", ".join(map(names.quoted, copied))
     relation = names.quoted(*(part for part in details["relation"] if part))
     return split(f"SELECT {columns} FROM {relation}")[0]  # noqa: S608 - names are quoted
 

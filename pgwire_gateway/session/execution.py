@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from catalog import names
 from catalog import sqlstate as codes
-from catalog.errors import GatewayError
+from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.results import Basis
 from catalog.statements import StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
@@ -19,7 +19,7 @@ from pgwire_gateway.session import (
     router,
 )
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.plans import OutdatedPlanError, Plan, Route
+from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
@@ -58,18 +58,26 @@ def _dispatch(call: Invocation) -> StatementResult:
     if not call.alone:
         call.session.transaction.begin_implicit()
     call = refreshed(call)
-    if call.plan.route is not Route.CATALOG:
-        session = call.session
-        _require_utf8(session)
-        session.watch(call.running, names.statement_timeout_s(session.catalog))
     for _ in range(ATTEMPTS):
+        if call.plan.route is Route.CATALOG and call.plan.replaceable:
+            call = locked(call)
         try:
-            return ROUTES[call.plan.route](call)
+            return _run(call)
         except OutdatedPlanError:
+            call.session.finish_watch()
+            call.session.transaction.settle()
             call = planned_again(call)
     raise GatewayError(
         "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE
     )
+
+
+def _run(call: Invocation) -> StatementResult:
+    session = call.session
+    if call.plan.route is not Route.CATALOG:
+        _require_utf8(session)
+        session.watch(call.running, names.statement_timeout_s(session.catalog))
+    return ROUTES[call.plan.route](call)
 
 
 def create_table_as(call: Invocation) -> StatementResult:
@@ -120,10 +128,24 @@ def refreshed(call: Invocation) -> Invocation:
     catalog, plan = call.session.catalog, call.plan
     if plan.prepared and plan.statement.kind in hidden_queries.HOLDERS:
         hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
-    compares = plan.prepared or plan.route is Route.INSERT
-    if plan.basis is None or not compares or plan.basis == router.basis(catalog, plan.statement):
-        return call
-    return planned_again(call)
+    same = not plan.prepared or plan.basis == router.basis(catalog, plan.statement)
+    return call if plan.basis is None or same else planned_again(call)
+
+
+def locked(call: Invocation) -> Invocation:
+    """Analyse a statement in the transaction that runs it, which locks the relations it names.
+
+    Others could replace them by journaled ones, in which PostgreSQL would find no rows.
+
+    Raises:
+        GatewayError: 0A000 when the columns of the result are not those announced any more.
+    """
+    catalog, plan = call.session.catalog, call.plan
+    call.session.transaction.begin_implicit()
+    catalog.deallocate(LOCKED)
+    new = router.plan(catalog, plan.statement, call.parameter_oids, LOCKED)
+    _require_same_row_type(plan, new)
+    return replace(call, plan=new)
 
 
 def planned_again(call: Invocation) -> Invocation:
@@ -139,8 +161,7 @@ def planned_again(call: Invocation) -> Invocation:
     if plan.prepared:
         catalog.deallocate(plan.prepared)
     new = router.plan(catalog, plan.statement, call.parameter_oids, plan.prepared)
-    if plan.prepared and _row_type(new) != _row_type(plan):
-        raise UnsupportedError("cached plan must not change result type")
+    _require_same_row_type(plan, new)
     call.session.replace_plan(outdated, new)
     return replace(call, plan=new)
 
@@ -148,8 +169,17 @@ def planned_again(call: Invocation) -> Invocation:
 ATTEMPTS = 100
 """How often a statement is planned while others change definitions."""
 
+LOCKED = "pgwire_locked"
+"""Name the catalog has for the statement whose relations are locked."""
+
 NEVER = Basis(0, "never")
 """What no analysis rests on."""
+
+
+def _require_same_row_type(announced: Plan, new: Plan) -> None:
+    """Refuse other columns than those of a prepared statement, as PostgreSQL does."""
+    if announced.prepared and _row_type(new) != _row_type(announced):
+        raise UnsupportedError("cached plan must not change result type")
 
 
 def _row_type(plan: Plan) -> list[tuple[str, int, int]] | None:

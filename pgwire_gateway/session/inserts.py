@@ -1,7 +1,7 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
 from catalog import names
-from pgwire_gateway.session import reads
+from pgwire_gateway.session import reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation, Observer
@@ -31,6 +31,8 @@ def insert(call: Invocation) -> StatementResult:
         result_format=call.catalog_format,
         inline_rows=call.services.config.inline_rows,
         prepared=bool(call.plan.prepared),
+        named=router.named(call.statement),
+        basis=call.plan.basis,
     )
     writer.settle(receipt)
     tag = result.command_tag or f"INSERT 0 {receipt.count}"

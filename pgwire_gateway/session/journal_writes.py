@@ -159,7 +159,8 @@ class JournalWriter:
         types = [snapshot.table.column(attnum).type_oid for attnum in key]
         shared = self._found(keys.compile_shared_keys(snapshot, key), observation)
         if shared is not None:
-            columns = ", ".join(snapshot.table.column(attnum).name for attnum in key)
+            named = [snapshot.table.column(attnum).name for attnum in key]
+            columns = names.identifiers(self._session.catalog, named)
             constraint = names.primary_key(self._session.catalog, self._relid)
             raise GatewayError(
                 f'could not create unique index "{constraint}"',
@@ -177,7 +178,18 @@ class JournalWriter:
         table = observation.result.snapshots[self._relid].table
         batch = self._found(query, observation)
         if batch is not None:
-            raise duplicate_key(table, key_texts(batch, _key_types(table))[0])
+            raise self._duplicate_key(table, key_texts(batch, _key_types(table))[0])
+
+    def _duplicate_key(self, table: JournalTable, values: Sequence[str]) -> GatewayError:
+        """Return PostgreSQL's unique-violation error for a key."""
+        columns = [table.column(attnum).name for attnum in table.key]
+        listed = names.identifiers(self._session.catalog, columns)
+        return GatewayError(
+            f'duplicate key value violates unique constraint "{table.key_name}"',
+            sqlstate=codes.UNIQUE_VIOLATION,
+            detail=f"Key ({listed})=({', '.join(values)}) already exists.",
+            fields={"s": table.schema, "t": table.name, "n": table.key_name or ""},
+        )
 
 
 def _added(rows: ChangedRows, batches: Iterable[Any]) -> Iterator[Any]:
@@ -188,14 +200,3 @@ def _added(rows: ChangedRows, batches: Iterable[Any]) -> Iterator[Any]:
 
 def _key_types(table: JournalTable) -> list[int]:
     return [table.column(attnum).type_oid for attnum in table.key]
-
-
-def duplicate_key(table: JournalTable, values: Sequence[str]) -> GatewayError:
-    """Return PostgreSQL's unique-violation error for a key."""
-    columns = ", ".join(table.column(attnum).name for attnum in table.key)
-    return GatewayError(
-        f'duplicate key value violates unique constraint "{table.key_name}"',
-        sqlstate=codes.UNIQUE_VIOLATION,
-        detail=f"Key ({columns})=({', '.join(values)}) already exists.",
-        fields={"s": table.schema, "t": table.name, "n": table.key_name or ""},
-    )

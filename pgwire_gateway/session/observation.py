@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+from catalog.errors import OutdatedPlanError
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
-from pgwire_gateway.session.plans import OutdatedPlanError, Plan, Route, RowRules
+from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.relations import Relation
@@ -44,9 +45,11 @@ _NAMING_CALLS = (
 """What a tree holds that asks for one of them: also current_user(), session_user(),
 current_database() and current_schema() written as functions."""
 
+# PostgreSQL 17 has no constraints that are not enforced.
 _CHECKS = """
-SELECT conname, conbin::text FROM pg_catalog.pg_constraint
-WHERE contype = 'c' AND conrelid = $1 AND convalidated ORDER BY conname
+SELECT c.conname, c.conbin::text FROM pg_catalog.pg_constraint c
+WHERE c.contype = 'c' AND c.conrelid = $1
+AND pg_catalog.to_jsonb(c) ->> 'conenforced' IS DISTINCT FROM 'false' ORDER BY c.conname
 """
 _GENERATED = """
 SELECT d.adnum::text, d.adbin::text
@@ -390,7 +393,7 @@ class Observer:
 
 def _require_same_definitions(plan: Plan | None, result: SnapshotResult) -> None:
     if plan is not None and plan.basis and plan.basis.definitions != result.definitions:
-        raise OutdatedPlanError
+        raise OutdatedPlanError("definitions have changed")
 
 
 def _check(plan: Plan | None) -> tuple[str | None, str | None]:

@@ -38,10 +38,6 @@ class RowRules:
     """Trees of the stored generated columns by attribute number."""
 
 
-class OutdatedPlanError(Exception):
-    """Definitions have changed since a statement was planned: what it reads now is not that."""
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A classified and analysed statement."""
@@ -62,5 +58,7 @@ class Plan:
     """Temporary table written, as SQL."""
     basis: Basis | None = None
     """What the analysis rests on; None when it holds whatever changes."""
+    replaceable: bool = False
+    """Whether others can replace relations PostgreSQL alone reads for it."""
     prepared: str = ""
     """Name of the catalog's prepared statement."""

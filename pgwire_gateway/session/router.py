@@ -10,9 +10,9 @@ from dataclasses import replace
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.names import quoted
+from catalog.names import have_defaults, quoted
 from catalog.results import Basis, Relation, RelationKind
-from catalog.statements import Statement, StatementKind
+from catalog.statements import SYSTEM_SCHEMAS, Statement, StatementKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import hidden_queries
 from pgwire_gateway.session.plans import Plan, Route
@@ -99,8 +99,12 @@ def basis(catalog: CatalogSession, statement: Statement) -> Basis | None:
     """Return what the analysis of a statement rests on, None when nothing can change it."""
     if statement.kind not in QUERIES or statement.all_qualified_system:
         return None
-    named = (quoted(*filter(None, (name.schema, name.name))) for name in statement.relations)
-    return catalog.basis(named)
+    return catalog.basis(named(statement))
+
+
+def named(statement: Statement) -> list[str]:
+    """Return the relations a statement names, as SQL."""
+    return [quoted(*filter(None, (name.schema, name.name))) for name in statement.relations]
 
 
 def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
@@ -117,7 +121,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         if relation.kind is RelationKind.JOURNAL and relation.journal_of is not None
     }
     if not journaled and not journals:
-        return local
+        return replace(local, replaceable=not all(map(_is_lasting, relations.values())))
     if len(queries) != 1:
         raise UnsupportedError("a statement that rules turn into several is not supported")
     plan = replace(
@@ -127,10 +131,19 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         tables=frozenset(journaled | set(journals.values())),
         journals=journals,
     )
-    return plan if command(queries[0]) is Command.SELECT else _writing(plan, journaled, relations)
+    if command(queries[0]) is Command.SELECT:
+        return plan
+    return _writing(catalog, plan, journaled, relations)
 
 
-def _writing(plan: Plan, journaled: set[int], relations: dict[int, Relation]) -> Plan:
+def _is_lasting(relation: Relation) -> bool:
+    """Return whether nobody else can drop or replace a relation."""
+    return relation.schema in SYSTEM_SCHEMAS or relation.schema.startswith("pg_temp_")
+
+
+def _writing(
+    catalog: CatalogSession, plan: Plan, journaled: set[int], relations: dict[int, Relation]
+) -> Plan:
     """Decide who executes a statement that writes."""
     query, journals = plan.query, plan.journals
     if query is None:
@@ -158,6 +171,12 @@ def _writing(plan: Plan, journaled: set[int], relations: dict[int, Relation]) ->
             hint="They would be those of a row that is in the catalog for a moment.",
         )
     reads = source_relations(query) & (journaled | set(journals))
+    views = [relid for relid in relations if relations[relid].kind is RelationKind.VIEW]
+    if reads and views and have_defaults(catalog, views):
+        raise UnsupportedError(
+            "INSERT ... SELECT with views whose columns have defaults is not supported",
+            hint="Name the table instead of the view.",
+        )
     return replace(plan, route=Route.INSERT_QUERY if reads else Route.INSERT, target=target)
 
 

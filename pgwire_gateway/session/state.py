@@ -119,6 +119,10 @@ class ClientSession(Session):  # type: ignore[misc]
     def finish(self) -> None:
         """Note that no statement is running any more."""
         self.running = None
+        self.finish_watch()
+
+    def finish_watch(self) -> None:
+        """Let the statement run as long as it takes."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

@@ -2,17 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
-from uuid import UUID
 
 import pyarrow as pa
 
-from catalog import sqlstate as codes
-from catalog.errors import GatewayError
 from catalog.model import JournalTable
-from pgwire_gateway.wire_types import type_oids
+from pgwire_gateway.wire_types import input_text, type_oids
 from pgwire_gateway.wire_types.buffers import as_binary, as_text
 from pgwire_gateway.wire_types.catalog_csv import csv_batches
 from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn
@@ -38,7 +34,6 @@ __all__ = [
 
 _INPUT_STYLE: Final = EncodingSettings()
 """Styles every session of PostgreSQL reads alike."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def tail_table(table: JournalTable, rows: Sequence[Sequence[Any]]) -> pa.Table:
@@ -119,38 +114,16 @@ def key_texts(batch: pa.RecordBatch, types: Sequence[int]) -> list[list[str]]:
 
 
 def key_values(types: Sequence[int], key: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a key given in transfer forms as the Python values of statement parameters.
-
-    Raises:
-        GatewayError: 0A000 for a date or time without Python form.
-    """
-    try:
-        return tuple(
-            None if value is None else _PYTHON_FORMS.get(type_oid, _as_it_is)(value)
-            for type_oid, value in zip(types, key, strict=True)
-        )
-    except OverflowError as error:
-        raise GatewayError(
-            "keys with dates outside the years 1 to 9999 are not supported",
-            sqlstate=codes.FEATURE_NOT_SUPPORTED,
-        ) from error
+    """Return a key given in transfer forms as values of statement parameters, dates as numbers."""
+    return tuple(
+        _KEY_FORMS.get(type_oid, input_text.parser(type_oid))(value)
+        if isinstance(value, str)
+        else value
+        for type_oid, value in zip(types, key, strict=True)
+    )
 
 
-def _as_it_is(value: object) -> object:
-    return value
-
-
-_PYTHON_FORMS: dict[int, Callable[[Any], Any]] = {
+_KEY_FORMS: Final[dict[int, Callable[[str], Any]]] = {
     type_oids.NUMERIC: Decimal,
-    type_oids.UUID: UUID,
-    type_oids.DATE: lambda days: (_EPOCH + timedelta(days=days)).date(),
-    type_oids.TIME: lambda microseconds: (_EPOCH + timedelta(microseconds=microseconds)).time(),
-    type_oids.TIMESTAMP: lambda microseconds: (
-        _EPOCH.replace(tzinfo=None) + timedelta(microseconds=microseconds)
-    ),
-    type_oids.TIMESTAMPTZ: lambda microseconds: _EPOCH + timedelta(microseconds=microseconds),
-    type_oids.FLOAT4: float,
-    type_oids.FLOAT8: float,
     type_oids.INTERVAL: lambda text: tuple(map(int, text.split())),
-    type_oids.BYTEA: bytes.fromhex,
 }

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.catalog
         "SELECT * FROM pgwire.segments",
         "UPDATE pgwire.journals SET version = now()",
         "DELETE FROM pgwire.definition_marks",
-        "SELECT nextval('pgwire.row_identities')",
         "CREATE TABLE pgwire.mine (a int)",
         "DROP SCHEMA pgwire CASCADE",
         "ALTER SCHEMA pgwire OWNER TO postgres",

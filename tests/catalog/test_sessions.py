@@ -119,7 +119,7 @@ def test_canonical_parameters_are_validated_by_postgresql(client):
 
 
 def test_prepared_statements_survive_and_are_forgotten(client):
-    client.session.prepare("p", "SELECT $1::int * 2", [23])
+    client.session.analyse("SELECT $1::int * 2", [23], name="p", tree=False)
     assert client.session.describe("p").parameter_oids == (23,)
     assert list(client.session.execute_prepared("p", [b"4"]).rows) == [[b"8"]]
     client.session.deallocate("p")
