@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from catalog import names
+from catalog.errors import GatewayError
 from catalog.results import RelationKind
+from catalog.sqlstate import NO_ACTIVE_SQL_TRANSACTION
 from catalog.statements import StatementKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import copy_mode, hidden_queries, local_queries, maintenance
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
-from pgwire_gateway.session.state import UNNAMED_PREFIX
+from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
 
 OUTSIDE_TRANSACTIONS = re.compile(
     r"(CREATE|DROP|ALTER)\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b|CLUSTER\b|REINDEX\b"
@@ -36,6 +39,8 @@ def transaction(call: Invocation) -> StatementResult:
     # Inside a query string the transaction of the string becomes the client's own.
     if begins and session.transaction.begin_explicit() and not details["options"]:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
+    if session.transaction.implicit and details["action"] in {"commit", "rollback"}:
+        _warn_of_no_transaction(session, details)
     result = local_queries.pass_on(session, call.statement.text)
     match details["action"]:
         case "savepoint":
@@ -49,6 +54,17 @@ def transaction(call: Invocation) -> StatementResult:
             session.drop_portals()
     session.transaction.settle()
     return result
+
+
+def _warn_of_no_transaction(session: ClientSession, details: Mapping[str, Any]) -> None:
+    """Tell that there is no transaction the client began; refuse to chain one to it (25P01)."""
+    if details["chain"]:
+        verb = details["action"].upper()
+        raise GatewayError(
+            f"{verb} AND CHAIN can only be used in transaction blocks",
+            sqlstate=NO_ACTIVE_SQL_TRANSACTION,
+        )
+    session.warn("there is no transaction in progress", NO_ACTIVE_SQL_TRANSACTION)
 
 
 def definition(call: Invocation) -> StatementResult:

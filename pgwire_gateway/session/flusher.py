@@ -34,6 +34,7 @@ class Flusher:
         self._connected = threading.Lock()
         self._stopping = False
         self._running = RunningStatement()
+        self._session: CatalogSession | None = None
         self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
         self._thread.start()
 
@@ -50,12 +51,16 @@ class Flusher:
             yield
 
     def stop(self) -> None:
-        """End the thread, giving up what it is doing."""
+        """End the thread, giving up what it is doing, also when it waits for others' locks."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
-        self._running.cancel()
-        self._thread.join()
+        while self._thread.is_alive():
+            self._running.cancel()
+            session = self._session
+            if session is not None:
+                session.cancel()
+            self._thread.join(1.0)
 
     def _run(self) -> None:
         while (database := self._next()) is not None:
@@ -77,12 +82,13 @@ class Flusher:
             return None if self._stopping else self._written.pop()
 
     def _flush_database(self, database: str) -> None:
-        session = self._catalog.admin(database)
+        session = self._session = self._catalog.admin(database)
         try:
             for relid in upkeep.large_tails(session, self._flush_rows):
                 if not self._stopping:
                     self._flush(session, relid)
         finally:
+            self._session = None
             session.close()
 
     def _flush(self, session: CatalogSession, relid: int) -> None:

@@ -154,9 +154,9 @@ class ClientSession(Session):  # type: ignore[misc]
         self.drop_portals(self.transaction.savepoints.latest)
         self.send(errors.error_response(error))
 
-    def warn(self, message: str) -> None:
-        """Send a warning (01000)."""
-        fields = {"S": "WARNING", "V": "WARNING", "C": WARNING, "M": message}
+    def warn(self, message: str, sqlstate: str = WARNING) -> None:
+        """Send a warning, 01000 where it has no code of its own."""
+        fields = {"S": "WARNING", "V": "WARNING", "C": sqlstate, "M": message}
         self.send(NoticeResponse.of(fields))
 
     def ready_for_query(self) -> None:
