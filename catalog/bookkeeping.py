@@ -39,6 +39,9 @@ class Function:
         return f"SELECT pgwire.{self.name}({marks})"
 
 
+OUTDATED: Final = "GW001"
+"""SQLSTATE of the bookkeeping for a plan that does not hold any more."""
+
 SNAPSHOT: Final = Function("snapshot", (_TEXT, _JSON))
 DEFINITIONS: Final = Function("definitions", (_TEXT,))
 RELATIONS: Final = Function("relations", (_TEXT, _OID_ARRAY))
@@ -54,11 +57,14 @@ PENDING_KEYS: Final = Function("pending_keys", (_TEXT,))
 SET_KEY: Final = Function("set_key", (_TEXT, _OID))
 
 
-_BASIS: Final = (
-    "SELECT pgwire.definitions($1), pg_catalog.convert_to(pg_catalog.concat_ws(' ',"
-    " pg_catalog.current_schemas(true), (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid"
-    " ORDER BY o) FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o))), 'UTF8')"
+# What names stand for is found with the client's own rights and search path.
+_RESOLUTION: Final = (
+    "pg_catalog.concat_ws(' ', pg_catalog.current_schemas(true),"
+    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
+    " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
 )
+_BASIS: Final = f"SELECT pgwire.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8')"
+_EXPECT: Final = f"SELECT pgwire.expect($1, $3, $4, {_RESOLUTION})"
 
 
 def session_secret(secret_key: str, process_id: int) -> bytes:
@@ -98,12 +104,21 @@ class Bookkeeping:
         )
 
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
-        """Return the steps that tell the definitions, and what names stand for on the search path.
-
-        The names are resolved with the client's own rights, not by a bookkeeping function.
-        """
+        """Return the steps that tell the definitions, and what names stand for."""
         return self.prepared_steps(
             "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, _text_array(names))
+        )
+
+    def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
+        """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
+        values = (
+            self._secret,
+            _text_array(names),
+            str(basis.definitions).encode(),
+            basis.resolution.encode(),
+        )
+        return self.prepared_steps(
+            "pgwire_expect", _EXPECT, (_TEXT, _TEXT_ARRAY, _INT8, _TEXT), values
         )
 
     def prepared_steps(

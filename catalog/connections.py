@@ -14,12 +14,7 @@ from catalog import bookkeeping, describe, sqlstate, tail
 from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping, array, basis_of, value_of
 from catalog.copying import CopyIn, CopyOut
-from catalog.errors import (
-    CatalogError,
-    CatalogUnavailableError,
-    GatewayError,
-    OutdatedPlanError,
-)
+from catalog.errors import CatalogError, CatalogUnavailableError, OutdatedPlanError
 from catalog.model import Segment
 from catalog.results import (
     Analysis,
@@ -211,7 +206,7 @@ class CatalogSession:
         The fingerprint of definitions alone would not do: search paths change by SET, temporary
         tables go at the end of transactions.
         """
-        return basis_of(self._calls.run_all(self._basis_steps(names))[-1])
+        return basis_of(self._calls.run_all(self._calls.basis_steps(self._encoded(names)))[-1])
 
     def snapshot(
         self,
@@ -283,14 +278,14 @@ class CatalogSession:
         )
         began = self._backend.transaction_status == "I"
         before: list[Step] = [Query("BEGIN")] if began else []
+        # Before anything is locked, and again when the INSERT has locked what it names.
+        expect = self._expect_steps(basis, named)
+        before += expect
         before += self._lock_steps([relid], "INSERT")
-        # After the INSERT, which locks what it names.
-        compare = self._basis_steps(named) if basis else []
-        capture = tail.insert_steps(self._calls, relid, inline_rows)
+        after = expect[-1:]
+        after += tail.insert_steps(self._calls, relid, inline_rows)
         with self._undoing(began=began):
-            results = self._calls.run_all([*before, insert, *compare, *capture])
-            if basis and basis_of(results[len(before) + len(compare)]) != basis:
-                raise _outdated(undone=began)
+            results = self._calls.run_all([*before, insert, *after])
         rows, answer = tail.inserted(self._backend, results[len(before)])
         return rows, answer, tail.receipt(value_of(results[-1]))
 
@@ -427,8 +422,11 @@ class CatalogSession:
             return [Query(f"EXPLAIN (GENERIC_PLAN, COSTS OFF) {sql}")]
         return []
 
-    def _basis_steps(self, names: Iterable[str]) -> list[Step]:
-        return self._calls.basis_steps([self._backend.encode(name) for name in names])
+    def _encoded(self, names: Iterable[str]) -> list[bytes]:
+        return [self._backend.encode(name) for name in names]
+
+    def _expect_steps(self, basis: Basis | None, names: Iterable[str]) -> list[Step]:
+        return self._calls.expect_steps(basis, self._encoded(names)) if basis else []
 
     def _lock_steps(self, relids: Sequence[int], command: str) -> list[Step]:
         return self._calls.steps(bookkeeping.BEGIN_WRITE, array(relids), command.encode())
@@ -459,23 +457,20 @@ class CatalogSession:
         """
         try:
             yield
-        except (CatalogError, OutdatedPlanError, StaleDefinitionError) as error:
-            if began and self._backend.transaction_status != "I":
-                self._backend.run(Query("ROLLBACK"))
-            if (
-                began
-                and isinstance(error, CatalogError)
-                and error.sqlstate == sqlstate.UNDEFINED_TABLE
-            ):
+        except StaleDefinitionError:
+            self._undo(began=began)
+            raise
+        except CatalogError as error:
+            self._undo(began=began)
+            if began and error.sqlstate in {bookkeeping.OUTDATED, sqlstate.UNDEFINED_TABLE}:
                 raise OutdatedPlanError(error.message) from error
+            if error.sqlstate == bookkeeping.OUTDATED:
+                error.sqlstate = sqlstate.SERIALIZATION_FAILURE
             raise
 
-
-def _outdated(*, undone: bool) -> GatewayError:
-    message = "could not serialize access due to a concurrent change of definitions"
-    if undone:
-        return OutdatedPlanError(message)
-    return CatalogError(message, sqlstate=sqlstate.SERIALIZATION_FAILURE)
+    def _undo(self, *, began: bool) -> None:
+        if began and self._backend.transaction_status != "I":
+            self._backend.run(Query("ROLLBACK"))
 
 
 def _number(value: int) -> bytes:

@@ -1,5 +1,25 @@
 -- Writes: locks, version numbers, the tail, and the list of segments; all in the client's transaction.
 
+-- Tell the gateway to plan the statement again. The code is not for clients.
+CREATE FUNCTION pgwire.outdated() RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'could not serialize access due to a concurrent change of definitions'
+        USING ERRCODE = 'GW001';
+END $$;
+
+-- Go on only if definitions are what a plan rests on, and names stand for what they stood for.
+CREATE FUNCTION pgwire.expect(secret text, planned bigint, planned_resolution text, resolution text)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pgwire, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    IF fingerprint() <> planned OR resolution <> planned_resolution THEN PERFORM outdated(); END IF;
+END $$;
+
 -- Lock tables for writing, in the order of their OIDs; the answer is the version number each gets.
 CREATE FUNCTION pgwire.begin_write(secret text, relids oid[], command text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
@@ -7,6 +27,7 @@ SET search_path = pg_catalog, pgwire, pg_temp
 AS $$
 DECLARE
     wanted oid;
+    spelled text;
     j journals;
     versions jsonb := '{}';
 BEGIN
@@ -16,10 +37,11 @@ BEGIN
     END IF;
     FOR wanted IN SELECT DISTINCT r FROM unnest(relids) u(r) ORDER BY r LOOP
         -- The relation's lock before that of its journal, as DDL takes them: the other way round each could
-        -- wait for the other. LOCK TABLE takes a name, which another table may bear when the wait is over;
-        -- the writer finds out when it compares definitions.
+        -- wait for the other. LOCK TABLE takes a name, which another table may bear when the wait is over.
         IF EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted) THEN
-            EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', wanted::regclass);
+            spelled := wanted::regclass;
+            EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', spelled);
+            IF to_regclass(spelled) IS DISTINCT FROM wanted THEN PERFORM outdated(); END IF;
         END IF;
         j := locked(wanted);
         versions := versions || jsonb_build_object(wanted::text, micros(

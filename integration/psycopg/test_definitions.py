@@ -1,7 +1,8 @@
 """Definitions that change between a statement's analysis and what it sees."""
 
-import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -21,6 +22,21 @@ def sessions(gateway, database):
         yield one, other
 
 
+@pytest.fixture
+def beside() -> Iterator[Callable[..., Future]]:
+    """What runs a function beside the test; its failure is that of the test."""
+    with ThreadPoolExecutor() as pool:
+        futures = []
+
+        def submit(function: Callable[..., object], *arguments: object) -> Future:
+            futures.append(pool.submit(function, *arguments))
+            return futures[-1]
+
+        yield submit
+        for future in futures:
+            future.result(60)
+
+
 def wait_until_somebody_waits(connection: psycopg.Connection) -> None:
     deadline = time.monotonic() + 60
     while connection.execute(WAITING).fetchone() == (0,):
@@ -29,129 +45,103 @@ def wait_until_somebody_waits(connection: psycopg.Connection) -> None:
 
 
 @pytest.mark.parametrize("prepare", [False, True], ids=["simple", "prepared"])
-def test_writer_that_waited_for_a_transaction_with_ddl(sessions, prepare):
+def test_writer_that_waited_for_a_transaction_with_ddl(sessions, beside, prepare):
     one, other = sessions
-    tags: list[str | None] = []
 
-    def update() -> None:
+    def update() -> str | None:
         statement = "UPDATE t SET v = v * 10 WHERE id = 1"
-        tags.append(other.execute(statement, prepare=prepare).statusmessage)
+        return other.execute(statement, prepare=prepare).statusmessage
 
-    waiting = threading.Thread(target=update)
     with one.transaction():
         one.execute("UPDATE t SET v = v + 1 WHERE id = 1")
         one.execute("CREATE TABLE extra (id integer)")
-        waiting.start()
+        waiting = beside(update)
         wait_until_somebody_waits(one)
-    waiting.join(60)
-    assert tags == ["UPDATE 1"]
+    assert waiting.result(60) == "UPDATE 1"
     assert one.execute("SELECT v FROM t WHERE id = 1").fetchone() == (110,)
 
 
-def test_reader_of_a_view_that_others_replace(sessions):
+def test_reader_of_a_view_that_others_replace(sessions, beside):
     one, other = sessions
     one.execute("CREATE TABLE u (id integer PRIMARY KEY, v integer)")
     one.execute("INSERT INTO u VALUES (1, 7)")
     one.execute("CREATE VIEW s AS SELECT sum(v) AS sum FROM t")
-    replaced = threading.Event()
 
     def replace() -> None:
-        try:
-            for number in range(ROUNDS):
-                table = "tu"[number % 2]
-                other.execute(f"CREATE OR REPLACE VIEW s AS SELECT sum(v) AS sum FROM {table}")
-                other.execute(f"ALTER TABLE {table} ADD COLUMN c{number} integer")
-        finally:
-            replaced.set()
+        for number in range(ROUNDS):
+            table = "tu"[number % 2]
+            other.execute(f"CREATE OR REPLACE VIEW s AS SELECT sum(v) AS sum FROM {table}")
+            other.execute(f"ALTER TABLE {table} ADD COLUMN c{number} integer")
 
-    replacing = threading.Thread(target=replace)
-    replacing.start()
+    replacing = beside(replace)
     found = set()
-    while not replaced.is_set():
+    while not replacing.done():
         found.add(one.execute("SELECT * FROM s").fetchone())
         found.add(one.execute("SELECT * FROM s", prepare=True).fetchone())
-    replacing.join(60)
+    replacing.result()
     assert found <= {(30,), (7,)}
     assert one.execute("SELECT * FROM s").fetchone() == (7,)
     columns = "SELECT count(*) FROM information_schema.columns WHERE table_name IN ('t', 'u')"
     assert one.execute(columns).fetchone() == (4 + ROUNDS,)
 
 
-def test_statement_of_postgresql_alone_when_others_make_it_read_a_journal(sessions):
+def test_statement_of_postgresql_alone_when_others_make_it_read_a_journal(sessions, beside):
     one, other = sessions
     one.execute("CREATE VIEW s AS SELECT 30 AS sum")
-    replaced = threading.Event()
 
     def replace() -> None:
-        try:
-            for number in range(ROUNDS):
-                query = "SELECT 30 AS sum" if number % 2 else "SELECT sum(v)::integer FROM t"
-                with other.transaction():
-                    other.execute("DROP VIEW s")
-                    other.execute(f"CREATE VIEW s (sum) AS {query}")
-        finally:
-            replaced.set()
+        for number in range(ROUNDS):
+            query = "SELECT 30 AS sum" if number % 2 else "SELECT sum(v)::integer FROM t"
+            with other.transaction():
+                other.execute("DROP VIEW s")
+                other.execute(f"CREATE VIEW s (sum) AS {query}")
 
-    replacing = threading.Thread(target=replace)
-    replacing.start()
-    found = set()
-    while not replaced.is_set():
+    replacing = beside(replace)
+    found = {(30,)}
+    while not replacing.done():
         found.add(one.execute("SELECT sum FROM s").fetchone())
         found.add(one.execute("SELECT sum FROM s", prepare=True).fetchone())
-    replacing.join(60)
     assert found == {(30,)}
 
 
-def test_inserted_rows_go_to_the_table_of_the_name(sessions):
+def test_inserted_rows_go_to_the_table_of_the_name(sessions, beside):
     one, other = sessions
     one.execute("CREATE TABLE other (id integer PRIMARY KEY, v integer)")
-    swapped = threading.Event()
 
     def swap() -> None:
-        try:
-            for _ in range(ROUNDS):
-                with other.transaction():
-                    other.execute("ALTER TABLE t RENAME TO spare")
-                    other.execute("ALTER TABLE other RENAME TO t")
-                    other.execute("ALTER TABLE spare RENAME TO other")
-        finally:
-            swapped.set()
+        for _ in range(ROUNDS):
+            with other.transaction():
+                other.execute("ALTER TABLE t RENAME TO spare")
+                other.execute("ALTER TABLE other RENAME TO t")
+                other.execute("ALTER TABLE spare RENAME TO other")
 
-    swapping = threading.Thread(target=swap)
-    swapping.start()
+    swapping = beside(swap)
     inserted = 2
-    while not swapped.is_set():
+    while not swapping.done():
         inserted += 1
         one.execute(f"INSERT INTO t VALUES ({inserted}, 0)")
         inserted += 1
         with one.cursor().copy("COPY t FROM STDIN") as copy:
             copy.write_row((inserted, 0))
-    swapping.join(60)
     counted = "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM other)"
     assert one.execute(counted).fetchone() == (inserted,)
 
 
-def test_table_that_is_dropped_and_created_again_under_writers(sessions):
+def test_table_that_is_dropped_and_created_again_under_writers(sessions, beside):
     one, other = sessions
     one.execute("TRUNCATE t")
-    created = threading.Event()
 
     def create() -> None:
-        try:
-            for _ in range(ROUNDS):
-                with other.transaction():
-                    other.execute("DROP TABLE t")
-                    other.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
-        finally:
-            created.set()
+        for _ in range(ROUNDS):
+            with other.transaction():
+                other.execute("DROP TABLE t")
+                other.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
 
-    creating = threading.Thread(target=create)
-    creating.start()
+    creating = beside(create)
     inserted = 0
-    while not created.is_set():
+    while not creating.done():
         inserted += 1
         assert one.execute(f"INSERT INTO t VALUES ({inserted}, 0)").statusmessage == "INSERT 0 1"
         assert one.execute("UPDATE t SET v = 1").statusmessage.startswith("UPDATE ")
-    creating.join(60)
     count, first, last = one.execute("SELECT count(*), min(id), max(id) FROM t").fetchone()
     assert (count, last) in {(0, None), (inserted - first + 1 if first else 0, inserted)}

@@ -12,7 +12,7 @@ from typing import Any
 from catalog import names
 from catalog import sqlstate as codes
 from catalog.copying import CopyIn
-from catalog.errors import CatalogError, GatewayError
+from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
 from catalog.results import RelationKind
 from catalog.statements import RelationName, Statement, split
 from pgwire_gateway.errors import UnsupportedError
@@ -48,8 +48,8 @@ def copy(call: Invocation) -> StatementResult:
 
 def _copy_from(call: Invocation) -> StatementResult:
     session = call.session
-    session.transaction.begin_implicit()
     relid = _lock_target(session, RelationName(*call.statement.details["relation"]))
+    session.transaction.begin_implicit()
     incoming = session.catalog.copy_in(call.statement.text)
     session.send(CopyInResponse(incoming.overall_format, incoming.formats))
     session.frontend.flush()
@@ -62,13 +62,20 @@ def _copy_from(call: Invocation) -> StatementResult:
 
 def _lock_target(session: ClientSession, name: RelationName) -> int | None:
     """Lock a journaled table for writing and return its OID; None for a table of PostgreSQL."""
-    relid = names.relation_oid(session.catalog, name)
-    while session.catalog.relations([relid])[relid].kind is RelationKind.JOURNALED:
-        session.catalog.begin_write([relid], command="COPY FROM")
-        locked, relid = relid, names.relation_oid(session.catalog, name)
-        if relid == locked:  # from now on nobody else can give the name to another table
-            return relid
-    return None
+    catalog, transaction = session.catalog, session.transaction
+    was_open = transaction.open
+    while True:
+        relid = names.relation_oid(catalog, name)
+        if catalog.relations([relid])[relid].kind is not RelationKind.JOURNALED:
+            return None
+        transaction.expect_implicit()
+        with suppress(OutdatedPlanError):
+            catalog.begin_write([relid], command="COPY FROM")
+            if names.relation_oid(catalog, name) == relid:
+                return relid  # from now on nobody else can give the name to another table
+        if not was_open:  # let go of the lock of what bears another name now
+            catalog.rollback()
+        transaction.settle()
 
 
 def _receive(session: ClientSession, incoming: CopyIn, running: RunningStatement) -> str:

@@ -1,12 +1,10 @@
 """Run a planned statement: the one place that leads it to PostgreSQL, to Spark or to a command."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from catalog import names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
-from catalog.results import Basis
 from catalog.statements import StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
@@ -16,6 +14,7 @@ from pgwire_gateway.session import (
     inserts,
     local_queries,
     reads,
+    replanning,
     router,
 )
 from pgwire_gateway.session.invocation import Invocation
@@ -57,16 +56,16 @@ def _dispatch(call: Invocation) -> StatementResult:
         return commands.run(call)
     if not call.alone:
         call.session.transaction.begin_implicit()
-    call = refreshed(call)
+    call = replanning.refreshed(call)
     for _ in range(ATTEMPTS):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
-            call = locked(call)
+            call = replanning.locked(call)
         try:
             return _run(call)
         except OutdatedPlanError:
             call.session.finish_watch()
             call.session.transaction.settle()
-            call = planned_again(call)
+            call = replanning.planned_again(call)
     raise GatewayError(
         "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE
     )
@@ -117,78 +116,6 @@ def _table_of_prepared(call: Invocation) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: tag)
 
 
-def refreshed(call: Invocation) -> Invocation:
-    """Plan again what was prepared, when names or definitions mean something else now.
-
-    What was planned for this call alone is compared with what it sees when it has seen that.
-
-    Raises:
-        GatewayError: 0A000 when the columns of the result are not those announced any more.
-    """
-    catalog, plan = call.session.catalog, call.plan
-    if plan.prepared and plan.statement.kind in hidden_queries.HOLDERS:
-        hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
-    same = not plan.prepared or plan.basis == router.basis(catalog, plan.statement)
-    return call if plan.basis is None or same else planned_again(call)
-
-
-def locked(call: Invocation) -> Invocation:
-    """Analyse a statement in the transaction that runs it, which locks the relations it names.
-
-    Others could replace them by journaled ones, in which PostgreSQL would find no rows.
-
-    Raises:
-        GatewayError: 0A000 when the columns of the result are not those announced any more.
-    """
-    catalog, plan = call.session.catalog, call.plan
-    call.session.transaction.begin_implicit()
-    catalog.deallocate(LOCKED)
-    new = router.plan(catalog, plan.statement, call.parameter_oids, LOCKED)
-    _require_same_row_type(plan, new)
-    return replace(call, plan=new)
-
-
-def planned_again(call: Invocation) -> Invocation:
-    """Plan a statement again by the definitions there are now.
-
-    Raises:
-        GatewayError: 0A000 when the columns of the result are not those announced any more.
-    """
-    catalog, plan = call.session.catalog, call.plan
-    # What the catalog keeps under the name is lost, even if the definitions come back by ROLLBACK.
-    outdated = replace(plan, basis=NEVER)
-    call.session.replace_plan(plan, outdated)
-    if plan.prepared:
-        catalog.deallocate(plan.prepared)
-    new = router.plan(catalog, plan.statement, call.parameter_oids, plan.prepared)
-    _require_same_row_type(plan, new)
-    call.session.replace_plan(outdated, new)
-    return replace(call, plan=new)
-
-
-ATTEMPTS = 100
-"""How often a statement is planned while others change definitions."""
-
-LOCKED = "pgwire_locked"
-"""Name the catalog has for the statement whose relations are locked."""
-
-NEVER = Basis(0, "never")
-"""What no analysis rests on."""
-
-
-def _require_same_row_type(announced: Plan, new: Plan) -> None:
-    """Refuse other columns than those of a prepared statement, as PostgreSQL does."""
-    if announced.prepared and _row_type(new) != _row_type(announced):
-        raise UnsupportedError("cached plan must not change result type")
-
-
-def _row_type(plan: Plan) -> list[tuple[str, int, int]] | None:
-    columns = plan.analysis.columns if plan.analysis else None
-    if columns is None:
-        return None
-    return [(column.name, column.type_oid, column.typmod) for column in columns]
-
-
 def _require_utf8(session: ClientSession) -> None:
     """Refuse client encodings that rows of Spark are not converted to (0A000)."""
     encoding = session.settings.get("client_encoding", "UTF8")
@@ -198,6 +125,9 @@ def _require_utf8(session: ClientSession) -> None:
             hint="SET client_encoding TO 'UTF8' first.",
         )
 
+
+ATTEMPTS = 100
+"""How often a statement is planned while others change definitions."""
 
 UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 """Client encodings in which text arrives as the server holds it."""

@@ -1,0 +1,81 @@
+"""Plans whose time may be over: definitions have changed since, or could before they are run."""
+
+from dataclasses import replace
+
+from catalog.results import Basis
+from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import hidden_queries, router
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.plans import Plan, Route
+
+
+def refreshed(call: Invocation) -> Invocation:
+    """Plan again what was prepared, when names or definitions mean something else now.
+
+    What was planned for this call alone is compared with what it sees when it has seen that.
+
+    Raises:
+        GatewayError: 0A000 when the columns of the result are not those announced any more.
+    """
+    catalog, plan = call.session.catalog, call.plan
+    if plan.prepared and plan.statement.kind in hidden_queries.HOLDERS:
+        hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
+    same = not plan.prepared or plan.basis == router.basis(catalog, plan.statement)
+    return call if plan.basis is None or same else planned_again(call)
+
+
+def locked(call: Invocation) -> Invocation:
+    """Analyse a statement in the transaction that runs it, which locks the relations it names.
+
+    Others could replace them by journaled ones, in which PostgreSQL would find no rows.
+
+    Raises:
+        GatewayError: 0A000 when the columns of the result are not those announced any more.
+    """
+    catalog, plan, transaction = call.session.catalog, call.plan, call.session.transaction
+    was_open = transaction.open
+    transaction.begin_implicit()
+    catalog.deallocate(LOCKED)
+    new = router.plan(catalog, plan.statement, call.parameter_oids, LOCKED)
+    _require_same_row_type(plan, new)
+    if new.route is not Route.CATALOG and not was_open:
+        transaction.end_implicit()  # what touches journals begins its own
+    return replace(call, plan=new)
+
+
+def planned_again(call: Invocation) -> Invocation:
+    """Plan a statement again by the definitions there are now.
+
+    Raises:
+        GatewayError: 0A000 when the columns of the result are not those announced any more.
+    """
+    catalog, plan = call.session.catalog, call.plan
+    # What the catalog keeps under the name is lost, even if the definitions come back by ROLLBACK.
+    outdated = replace(plan, basis=NEVER)
+    call.session.replace_plan(plan, outdated)
+    if plan.prepared:
+        catalog.deallocate(plan.prepared)
+    new = router.plan(catalog, plan.statement, call.parameter_oids, plan.prepared)
+    _require_same_row_type(plan, new)
+    call.session.replace_plan(outdated, new)
+    return replace(call, plan=new)
+
+
+LOCKED = "pgwire_locked"
+"""Name the catalog has for the statement whose relations are locked."""
+
+NEVER = Basis(0, "never")
+"""What no analysis rests on."""
+
+
+def _require_same_row_type(announced: Plan, new: Plan) -> None:
+    """Refuse other columns than those of a prepared statement, as PostgreSQL does."""
+    if announced.prepared and _row_type(new) != _row_type(announced):
+        raise UnsupportedError("cached plan must not change result type")
+
+
+def _row_type(plan: Plan) -> list[tuple[str, int, int]] | None:
+    columns = plan.analysis.columns if plan.analysis else None
+    if columns is None:
+        return None
+    return [(column.name, column.type_oid, column.typmod) for column in columns]
