@@ -25,9 +25,16 @@ def conjuncts(quals: Item) -> list[Node]:
 
 def compile_filter(quals: Item, scope: "QueryScope") -> exp.Expression | None:
     """Compile a filter; None when everything passes."""
-    return conjunction(
-        [_condition(scope.prepare(qual), scope, negated=False) for qual in conjuncts(quals)]
-    )
+    return conjunction([_whole(scope.prepare(qual), scope) for qual in conjuncts(quals)])
+
+
+def _whole(node: Node, scope: "QueryScope") -> exp.Expression:
+    """Compile one of the conditions of a filter."""
+    if node.tag == "BOOLEXPR" and _holds_sublink(node):
+        # Spark lifts conditions on columns from further out, and loses the sublinks in them.
+        with scope.fetching():
+            return _condition(node, scope, negated=False)
+    return _condition(node, scope, negated=False)
 
 
 def _condition(node: Node, scope: "QueryScope", *, negated: bool) -> exp.Expression:

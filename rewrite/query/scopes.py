@@ -5,7 +5,8 @@ rows, rows to be sorted. Each layer is a scope; it fetches columns from the one 
 asked for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -44,11 +45,11 @@ class QueryScope:
         self.parent = parent
         self.apart = apart
         """True for sublinks and LATERAL, from which Spark looks only one query up."""
-        self._sublink_columns: list[Sequence[Value]] = []
         self._rows: exp.Select | None = None
         self._outer: exp.Select | None = None
         self._outer_alias = ""
         self._imported: dict[tuple[int, int, int], Value] = {}
+        self._fetches = False
 
     @property
     def constants(self) -> "SessionConstants":
@@ -90,8 +91,15 @@ class QueryScope:
         Spark's subqueries see one query up. A column from further away is fetched by the query in
         between.
         """
+        return self._found(varno, attno, levelsup, self if self._fetches else None)
+
+    def column_below(self, varno: int, attno: int, levelsup: int) -> Value:
+        """Return the column a Var names where it stands one of Spark's subqueries further down."""
+        return self._found(varno, attno, levelsup, self)
+
+    def _found(self, varno: int, attno: int, levelsup: int, between: "QueryScope | None") -> Value:
+        """Return a column, fetched by the last scope passed from which Spark still sees it."""
         scope: QueryScope | None = self
-        between: QueryScope | None = None
         between_level = 0
         for level in range(levelsup):
             if scope is None:
@@ -106,6 +114,15 @@ class QueryScope:
                 "reference to a query that is not part of the statement is not supported"
             )
         return scope.local(varno, attno)
+
+    @contextmanager
+    def fetching(self) -> Iterator[None]:
+        """Have columns from further out fetched by this query as long as the context lasts."""
+        before, self._fetches = self._fetches, True
+        try:
+            yield
+        finally:
+            self._fetches = before
 
     @property
     def rows(self) -> exp.Select | None:
@@ -123,7 +140,7 @@ class QueryScope:
         """Return a column of a query further out as a column of this query's own FROM clause."""
         key = (varno, attno, levelsup)
         if key not in self._imported:
-            value = self.column(varno, attno, levelsup)
+            value = self._found(varno, attno, levelsup, None)
             if self._outer is None:
                 self._outer = select([])
                 self._outer_alias = self.compilation.name("y")
@@ -144,17 +161,17 @@ class QueryScope:
         """Return the value of a SubLink."""
         return sublinks.value(node, self, compile_node)
 
+    def sublink_of_test(self, node: Node, test: "QueryScope") -> Value:
+        """Return the value of a SubLink in the test of another one."""
+        return sublinks.value(node, test, test.compile)
+
     def sublink_column(self, paramid: int) -> Value:
         """Return a column of the sublink whose test expression is being compiled."""
-        return self._sublink_columns[-1][paramid - 1]
+        raise UnsupportedError(f"parameter {paramid} of a subquery in this place is not supported")
 
     def compile_test(self, node: Node, columns: Sequence[Value]) -> Value:
         """Compile a sublink's test expression over the sublink's columns."""
-        self._sublink_columns.append(columns)
-        try:
-            return compile_expression(node, self)
-        finally:
-            self._sublink_columns.pop()
+        return compile_expression(node, TestScope(self, columns))
 
     def grouping(self, node: Node) -> Value:
         """Return the value of a GroupingFunc."""
@@ -270,9 +287,68 @@ class SublinkScope(LayerScope):
         return fresh(self.carry(sublinks.value(node, self.inner, compile_node)))
 
     @override
+    def sublink_of_test(self, node: Node, test: QueryScope) -> Value:
+        """Compute it in the layer below too."""
+        return self.sublink(node, test.compile)
+
+    @override
     def local_grouping(self, node: Node) -> Value:
         """Return GROUPING() of the layer below."""
         return fresh(self.carry(self.inner.local_grouping(node)))
+
+
+class TestScope(QueryScope):
+    """A sublink's test expression: of its query, but in Spark a condition inside the sublink."""
+
+    def __init__(self, tested: QueryScope, columns: Sequence[Value]) -> None:
+        super().__init__(tested.compilation, tested.query, tested.parent, apart=True)
+        self._tested = tested
+        self._columns = columns
+
+    @override
+    def column(self, varno: int, attno: int, levelsup: int) -> Value:
+        """Return a column of the query, which fetches those from further out."""
+        return self._tested.column_below(varno, attno, levelsup)
+
+    @override
+    def local(self, varno: int, attno: int) -> Value:
+        """Refuse what a sublink inside the test asks for: it is two queries down in Spark."""
+        del varno, attno
+        raise _beyond_the_test()
+
+    @override
+    def imported(self, varno: int, attno: int, levelsup: int) -> Value:
+        """Refuse what a sublink inside the test asks for."""
+        del varno, attno, levelsup
+        raise _beyond_the_test()
+
+    @override
+    def sublink(self, node: Node, compile_node: Callable[[Node], Value]) -> Value:
+        """Return the value of a sublink inside the test."""
+        return self._tested.sublink_of_test(node, self)
+
+    @override
+    def sublink_column(self, paramid: int) -> Value:
+        """Return a column of the sublink that is tested."""
+        return self._columns[paramid - 1]
+
+    @override
+    def local_grouping(self, node: Node) -> Value:
+        """Return GROUPING() of the query."""
+        return self._tested.local_grouping(node)
+
+    @override
+    def window(self, winref: int) -> WindowDefinition:
+        """Refuse a window function: the rows inside the sublink are not those of the window."""
+        raise UnsupportedError(
+            "window function compared with the rows of a subquery is not supported"
+        )
+
+
+def _beyond_the_test() -> UnsupportedError:
+    return UnsupportedError(
+        "correlated subquery compared with the rows of another one in this place is not supported"
+    )
 
 
 def over_sublinks(scope: QueryScope, rows: exp.Select) -> tuple[SublinkScope, exp.Select]:
