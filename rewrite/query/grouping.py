@@ -46,8 +46,8 @@ class GroupedScope(LayerScope):
         super().__init__(inner, rows, alias, "d")
         self.item = aliased(rows, alias)
         self.keys: list[_Key] = []
-        self.has_total = False
-        """Whether one of several grouping sets is empty."""
+        self.totals = 0
+        """How many of several grouping sets are empty."""
         self._nodes: list[Node] = []
         self._aggregates: list[Value] = []
         self._group_entry = next(
@@ -112,11 +112,12 @@ class GroupedScope(LayerScope):
     def finish(self) -> None:
         """Complete the SELECT once all that is asked of the groups is known.
 
-        An empty input has a grand total in PostgreSQL and has none in Spark.
+        An empty input has a grand total in PostgreSQL, one for each empty grouping set, and has
+        none in Spark.
         """
         if not self.select.expressions:
             self.add(Value(call("count", exp.Literal.number(1)), _INT8), f"{self.alias}_rows")
-        if not self.has_total:
+        if not self.totals:
             return
         total = self.select.copy()
         for item in total.expressions:
@@ -132,7 +133,10 @@ class GroupedScope(LayerScope):
         )
         source = total.args["from_"].this
         source.set("this", source.this.limit(1, copy=False))
-        self.item.set("this", exp.Union(this=self.select, expression=total, distinct=False))
+        rows: exp.Expression = self.select
+        for _ in range(self.totals):
+            rows = exp.Union(this=rows, expression=total.copy(), distinct=False)
+        self.item.set("this", rows)
 
     @override
     def local_grouping(self, node: Node) -> Value:
@@ -301,7 +305,7 @@ def _set_groups(groups: GroupedScope, sets: list[list[int]], bound: int | None) 
         exp.Tuple(expressions=[keys[reference].copy() for reference in found]) for found in sets
     ]
     groups.select.set("group", exp.Group(expressions=[exp.GroupingSets(expressions=tuples)]))
-    groups.has_total = any(not found for found in sets)
+    groups.totals = sum(not found for found in sets)
     if bound is None:
         return None
     return sum(bound if found else 1 for found in sets)
