@@ -38,6 +38,8 @@ class WindowCall:
 
 Handler: TypeAlias = Callable[[WindowCall], Value]
 
+_MOST_ROWS: Final = 2**31 - 1
+
 
 def _rank(name: str, spark_type: str | None = "BIGINT") -> Handler:
     def handle(call: WindowCall) -> Value:
@@ -69,7 +71,8 @@ def _neighbour(*, after: bool) -> Handler:
                 raise call.refuse("with an offset that is not a constant")
             distance = known
         name = "lead" if after == (distance >= 0) else "lag"
-        arguments = [b.integer(abs(distance))]
+        # No partition is longer than the largest INT.
+        arguments = [b.integer(min(abs(distance), _MOST_ROWS))]
         if len(call.args) == 3:
             value, default = align([value, call.args[2]])
             arguments.append(default.sql)
