@@ -9,7 +9,7 @@ from sqlglot import exp
 from catalog import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.calls import Call, Handler, spark_function
+from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import float_literal
 from rewrite.values import Value
 
@@ -40,6 +40,12 @@ def is_nan(value: b.Tree) -> b.Tree:
 def is_zero(value: b.Tree) -> b.Tree:
     """Return whether a float is zero of either sign."""
     return b.infix(exp.EQ, value, ZERO)
+
+
+def is_minus_zero(value: b.Tree) -> b.Tree:
+    """Return whether a float is zero with a minus sign, which equals zero."""
+    inverse = b.call("power", value, float_literal(-1.0))
+    return b.both(is_zero(value), b.infix(exp.LT, inverse, ZERO))
 
 
 def _widened(call: Call) -> tuple[b.Tree, b.Tree]:
@@ -194,6 +200,23 @@ def _power(call: Call) -> Value:
     return call.result(b.let(call.trees, compute))
 
 
+def _arctangent(call: Call) -> Value:
+    """Map atan2; Spark's takes minus zero for zero, where it tells the half-planes apart."""
+
+    def compute(y: b.Tree, x: b.Tree) -> b.Tree:
+        behind = b.either(b.infix(exp.LT, x, ZERO), is_minus_zero(x))
+        above = b.case((behind, float_literal(math.pi)), otherwise=ZERO)
+        below = b.case((behind, float_literal(-math.pi)), otherwise=float_literal(-0.0))
+        flat = b.both(is_zero(y), b.is_not_null(x), b.negation(is_nan(x)))
+        return b.case(
+            (b.both(flat, is_minus_zero(y)), below),
+            (flat, above),
+            otherwise=b.call("atan2", y, x),
+        )
+
+    return call.result(b.let(call.trees, compute))
+
+
 def _negative(value: b.Tree) -> b.Tree:
     return b.infix(exp.LT, value, ZERO)
 
@@ -297,7 +320,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "dasin": _inverse("asin"),
     "dacos": _inverse("acos"),
     "datan": _unary(lambda value: b.call("atan", value)),
-    "datan2": spark_function("atan2"),
+    "datan2": _arctangent,
     # Java's degrees() multiplies, which differs in the last digit.
     "degrees": _checked(lambda value: b.infix(exp.Div, value, RADIANS_PER_DEGREE)),
     "radians": _unary(lambda value: b.call("radians", value)),
