@@ -11,7 +11,6 @@ from rewrite.dialect import oids
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import is_null_constant, known_text
 from rewrite.dialect.comparisons import equality_key, ordering_key
-from rewrite.dialect.floats import OVERFLOW, is_infinite
 from rewrite.dialect.intervals import interval
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numeric_functions import INTEGER_DIGITS
@@ -186,23 +185,6 @@ def _is_arithmetic(call: Aggregation) -> bool:
     return len(nodes) <= _SHORT_CALL and all(isinstance(node, _ARITHMETIC) for node in nodes)
 
 
-def _float_total(function: str) -> Handler:
-    def handle(call: Aggregation) -> Value:
-        value = call.args[0].sql
-        wide = b.cast(value, "DOUBLE")
-        total = call.spark(function, wide)
-        infinite_input = call.spark("bool_or", is_infinite(wide), distinct=False)
-        narrow = call.result_oid == oids.FLOAT4
-
-        def body(sum_: b.Tree, excused: b.Tree) -> b.Tree:
-            result = b.cast(sum_, "FLOAT") if narrow else sum_
-            return b.checked(result, (b.both(is_infinite(result), b.negation(excused)), OVERFLOW))
-
-        return call.result(b.let([total, infinite_input], body))
-
-    return handle
-
-
 def _extreme(function: str) -> Handler:
     def handle(call: Aggregation) -> Value:
         value = settled(call.args[0])
@@ -338,15 +320,11 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "sum(int4)": _sum_integers,
     "sum(int8)": _sum_integers,
     "sum(numeric)": _sum_numeric,
-    "sum(float4)": _float_total("sum"),
-    "sum(float8)": _float_total("sum"),
     "sum(interval)": _sum_intervals,
     "avg(int2)": _average,
     "avg(int4)": _average,
     "avg(int8)": _average,
     "avg(numeric)": _average,
-    "avg(float4)": _float_total("avg"),
-    "avg(float8)": _float_total("avg"),
     **{f"min({name})": _extreme("min") for name in _EXTREME_TYPES},
     **{f"max({name})": _extreme("max") for name in _EXTREME_TYPES},
     "bool_and(bool)": _same_name("bool_and"),

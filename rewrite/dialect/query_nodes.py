@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from rewrite.dialect import aggregates, oids, ordered_sets, window_functions
+from rewrite.dialect import aggregates, float_aggregates, oids, ordered_sets, window_functions
 from rewrite.dialect import builders as b
 from rewrite.dialect.arrays import array_of, subscript
 from rewrite.dialect.compiler import Compiler, NodeHandler
@@ -77,8 +77,15 @@ def _filter(compiler: Compiler, node: Node) -> b.Tree | None:
     return compiler.compile(condition).sql if condition is not None else None
 
 
+AGGREGATES: Final[dict[str, aggregates.Handler]] = {
+    **aggregates.FUNCTIONS,
+    **float_aggregates.FUNCTIONS,
+    **ordered_sets.FUNCTIONS,
+}
+
+
 def _aggregation(call: aggregates.Aggregation) -> Value:
-    handler = aggregates.FUNCTIONS.get(call.signature) or ordered_sets.FUNCTIONS.get(call.signature)
+    handler = AGGREGATES.get(call.signature)
     if handler is None:
         raise UnsupportedError(f"aggregate function {call.signature} is not supported")
     return replace(handler(call), type_oid=call.result_oid)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rewrite.dialect import aggregates, functions, window_functions
+from rewrite.dialect import functions, query_nodes, window_functions
 from rewrite.dialect.pg_procs import PROCEDURES
 from rewrite.errors import UnsupportedError
 from tests.rewrite.dialect.cases import TABLES, read
@@ -13,7 +13,7 @@ from tests.support.rewrite_oracle import Oracle
 
 MAPPINGS = {
     "functions": functions.FUNCTIONS,
-    "aggregates": aggregates.FUNCTIONS,
+    "aggregates": query_nodes.AGGREGATES,
     "windows": window_functions.FUNCTIONS,
 }
 

@@ -9,6 +9,7 @@ select avg(n), avg(i4) from edge where id = 2
 select sum(f8), avg(f8), sum(f4), avg(f4) from edge where id in (1, 2, 3, 7, 8)
 select sum(f8), avg(f8), sum(f4), avg(f4), min(f8), max(f8), min(f4), max(f4) from edge
 select sum(f8), avg(f8) from edge where id in (1, 4)
+select sum(f4), sum(f4) filter (where id < 3), sum(f4 order by id desc), sum(distinct f4), avg(distinct f4), avg(f8 order by id), sum(f8 order by f8) from edge
 select min(i2), max(i2), min(i4), max(i4), min(i8), max(i8), min(n), max(n), min(nn), max(nn), min(big), max(big) from edge
 select min(s), max(s), min(v), max(v), min(c), max(c), min(nam::text), min(by), max(by), min(o), max(o) from edge
 select min(d), max(d), min(ts), max(ts), min(tz), max(tz), min(ti), max(ti), min(iv), max(iv) from edge
