@@ -9,7 +9,7 @@ from rewrite.dialect.compiler import Compiler
 from rewrite.dialect.conditionals import align
 from rewrite.dialect.literals import literal
 from rewrite.dialect.nodes import NODES
-from rewrite.dialect.sort_keys import compile_sort_key, grouping_key
+from rewrite.dialect.sort_keys import compile_sort_key, distinct_key, grouping_key
 from rewrite.dialect.storage import read_stored, to_stored
 from rewrite.tree import Node
 from rewrite.values import Scope, Value
@@ -19,6 +19,7 @@ __all__ = [
     "compile_expression",
     "compile_parameter",
     "compile_sort_key",
+    "distinct_key",
     "grouping_key",
     "literal",
     "raise_error",

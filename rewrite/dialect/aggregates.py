@@ -230,15 +230,33 @@ def collected(call: Aggregation, element: b.Tree, condition: b.Tree | None = Non
     if condition is not None:
         entry = b.case((condition, entry))
     entries = call.spark("collect_list", entry, distinct=False)
-    if call.distinct:
+    signed_zeros = call.distinct and call.args[0].type_oid in oids.FLOATS
+    if call.distinct and not signed_zeros:
         entries = b.call("array_distinct", entries)
     if order:
         entries = b.call("array_sort", entries, b.lambda_function(_comparator(order), "l", "r"))
+    if signed_zeros:
+        # Spark's array_distinct turns minus zero into zero.
+        entries = b.let([entries], _without_repetitions)
     return b.fresh_variable(
         lambda name: b.call(
             "transform", entries, b.lambda_function(b.field(b.variable(name), "element"), name)
         )
     )
+
+
+def _without_repetitions(entries: b.Tree) -> b.Tree:
+    """Return sorted entries without those whose first key is that of the one before."""
+
+    def build(name: str) -> b.Tree:
+        place = f"{name}_place"
+        before = b.call("element_at", entries, b.variable(place))
+        keys = (b.field(b.variable(name), "k0"), b.field(before, "k0"))
+        first = b.infix(exp.EQ, b.variable(place), b.integer(0))
+        new = b.either(first, b.negation(b.infix(exp.NullSafeEQ, *keys)))
+        return b.call("filter", entries, b.lambda_function(new, name, place))
+
+    return b.fresh_variable(build)
 
 
 def _string_agg(call: Aggregation) -> Value:

@@ -2,7 +2,10 @@
 
 from sqlglot import exp
 
+from rewrite.dialect import builders as b
 from rewrite.dialect.comparisons import equality_key, ordering_key
+from rewrite.dialect.floats import SPARK_TYPES
+from rewrite.dialect.literals import float_literal
 from rewrite.dialect.pg_procs import SORT_OPERATORS
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -26,3 +29,11 @@ def compile_sort_key(
 def grouping_key(value: Value) -> exp.Expression:
     """Return an expression that is equal for two values exactly when PostgreSQL's ``=`` says so."""
     return equality_key(value)
+
+
+def distinct_key(value: Value) -> exp.Expression:
+    """Return a grouping key that is the value itself only where equal values look the same."""
+    if value.type_oid in SPARK_TYPES:
+        # Zero and minus zero are equal; Spark shows zero for both when it groups by them.
+        return b.infix(exp.Add, value.sql, float_literal(0.0, SPARK_TYPES[value.type_oid]))
+    return grouping_key(value)

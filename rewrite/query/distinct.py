@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewrite.expressions import grouping_key
+from rewrite.expressions import distinct_key
 from rewrite.query.sql import aliased, call, column, identifier, named, select
 from rewrite.values import Value
 
 
 def compares_as_it_looks(value: Value) -> bool:
     """Whether two values are equal exactly when their representations are."""
-    return len(value.parts) == 1 and grouping_key(value) == value.sql
+    return len(value.parts) == 1 and distinct_key(value) == value.sql
 
 
 def distinct_rows(
@@ -49,7 +49,7 @@ def representatives(
     items: list[exp.Expression] = []
     for value in columns:
         inside = value.with_parts([column(part.name, alias) for part in value.parts])
-        key = grouping_key(inside)
+        key = distinct_key(inside)
         keys.append(key)
         if len(value.parts) == 1 and (first_by is None or key == inside.sql):
             items.append(named(call("min", inside.sql.copy()), value.sql.name))

@@ -12,7 +12,7 @@ from sqlglot import exp
 from typing_extensions import override
 
 from rewrite.errors import UnsupportedError
-from rewrite.expressions import grouping_key
+from rewrite.expressions import distinct_key
 from rewrite.query.scopes import RTE_GROUP, LayerScope, QueryScope, fresh
 from rewrite.query.sql import aliased, call, select
 from rewrite.tree import Item, Node, same, transform, walk
@@ -233,7 +233,7 @@ def _key(
 ) -> _Key:
     row_scope = groups.inner if layer is None else layer.inner
     value = row_scope.compile(node)
-    sql = grouping_key(value)
+    sql = distinct_key(value)
     same_value = sql == value.sql
     if layer is not None:
         sql = layer.add(Value(sql, value.type_oid), f"{layer.alias}_k{number}").sql

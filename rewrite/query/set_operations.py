@@ -140,7 +140,8 @@ def _compared(
         return Block(query, columns, bound)
     if keeps_all:
         raise UnsupportedError(
-            "INTERSECT ALL and EXCEPT ALL over numeric or character columns are not supported"
+            "INTERSECT ALL and EXCEPT ALL over numeric, floating-point or character columns"
+            " are not supported"
         )
     side = f"{prefix}side"
     _number_sides(selects, side)
