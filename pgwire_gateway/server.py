@@ -41,6 +41,7 @@ from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.spark.warm_up import warm_up
+from pgwire_gateway.spark.zone_rules import ZoneRules
 from pgwire_gateway.wire_types.tails import TailCache
 
 logger = logging.getLogger("pgwire_gateway")
@@ -238,6 +239,7 @@ class Gateway:
         compactor = Compactor(self._engine, relations)
         self._flusher = Flusher(self._catalog, compactor, config.flush_rows)
         executor = Executor(relations)
+        time_zones = None if config.catalog else str(time_zone_directory())
         services = Services(
             config,
             self._catalog,
@@ -248,7 +250,8 @@ class Gateway:
             Warehouse(str(data_dir / "warehouse")),
             TailCache(),
             self._flusher,
-            None if config.catalog else str(time_zone_directory()),
+            ZoneRules(self._engine, time_zones),
+            time_zones,
         )
         try:
             self._listener = GatewayServer(config, ServerState(services))

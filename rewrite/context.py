@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final, Protocol
 
 from catalog.model import TableSnapshot
 
@@ -16,6 +17,34 @@ class ParameterValue:
     """None for NULL; otherwise bool, int, float, Decimal, str, bytes, date, datetime, time, UUID, a
     tuple (months, days, microseconds) for interval, or a list for an array. Dates and times may be
     integers, too: days since 1970, microseconds since then or since midnight."""
+
+
+ALWAYS: Final = (-(2**63), 2**63 - 1)
+"""Microseconds from 1970 from which on and up to which there are times."""
+
+
+class TimeZones(Protocol):
+    """What is known of PostgreSQL's time zones, and of Spark's rules for them."""
+
+    def is_missing(self, name: str) -> bool:
+        """Tell whether PostgreSQL surely knows no zone of this name."""
+
+    def difference(self, name: str) -> tuple[int, int] | None:
+        """Return the microseconds from 1970 from which on and up to which clocks may differ."""
+
+
+class SameTimeZones:
+    """Time zones of which PostgreSQL and Spark have the same rules."""
+
+    def is_missing(self, name: str) -> bool:
+        """Answer that any zone may exist."""
+        del name
+        return False
+
+    def difference(self, name: str) -> tuple[int, int] | None:
+        """Return None."""
+        del name
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +61,7 @@ class SessionConstants:
     date_style: str = "ISO, MDY"
     interval_style: str = "postgres"
     bytea_output: str = "hex"
+    time_zones: TimeZones = field(default_factory=SameTimeZones)
 
 
 @dataclass(frozen=True, slots=True)

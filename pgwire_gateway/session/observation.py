@@ -354,6 +354,7 @@ class Observer:
             self._session.settings.get("DateStyle", "ISO, MDY"),
             self._session.settings.get("IntervalStyle", "postgres"),
             self._bytea_output(plan),
+            self._services.zone_rules,
         )
 
     def _bytea_output(self, plan: Plan) -> str:

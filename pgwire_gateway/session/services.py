@@ -10,6 +10,7 @@ from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.spark.zone_rules import ZoneRules
 from pgwire_gateway.wire_types.tails import TailCache
 
 
@@ -26,5 +27,6 @@ class Services:
     warehouse: Warehouse
     tails: TailCache
     flusher: Flusher
+    zone_rules: ZoneRules
     time_zones: str | None = None
     """Time zone database of the catalog, where it is at hand; else the system's is used."""

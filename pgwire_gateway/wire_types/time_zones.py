@@ -5,6 +5,7 @@ specifications. Python's zoneinfo answers one instant at a time and hides its tr
 database's files are read here.
 """
 
+import re
 import struct
 import zoneinfo
 from dataclasses import dataclass
@@ -72,6 +73,30 @@ def load(name: str, directory: str | None = None) -> TimeZone:
             f'invalid value for parameter "TimeZone": "{name}"',
             sqlstate=codes.INVALID_PARAMETER_VALUE,
         ) from None
+
+
+def is_missing(name: str, directory: str) -> bool:
+    """Tell whether PostgreSQL with this directory of TZif files surely knows no such zone.
+
+    What might be a POSIX specification or an abbreviation is not sure to be missing.
+    """
+    if len(name) <= _ABBREVIATION or not _PLAIN_NAME.fullmatch(name):
+        return False
+    return name.lower() not in _names(directory)
+
+
+_ABBREVIATION = 6
+"""More letters than any abbreviation has."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_/ ]+")
+
+
+@lru_cache(maxsize=4)
+def _names(directory: str) -> frozenset[str]:
+    """Return the names of all zones, in lower case: PostgreSQL looks for them ignoring it."""
+    root = Path(directory)
+    return frozenset(
+        str(path.relative_to(root)).lower() for path in root.rglob("*") if path.is_file()
+    )
 
 
 def _zone_file(name: str, directory: str | None) -> bytes | None:

@@ -9,7 +9,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler, known_text
 from rewrite.dialect.numerics import comparison_key, is_fixed, shape_of
-from rewrite.dialect.time_zones import instant
+from rewrite.dialect.time_zones import instant, session_zone
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -123,7 +123,7 @@ def operands(
         return _bpchar_operands(left, right)
     if left.type_oid == right.type_oid == oids.NUMERIC:
         return _numeric_operands(left, right)
-    zone = constants.time_zone
+    zone = session_zone(constants)
     if left.type_oid == oids.TIMESTAMPTZ and right.type_oid in (oids.DATE, oids.TIMESTAMP):
         return left.sql, instant(_as_timestamp(right), zone)
     if right.type_oid == oids.TIMESTAMPTZ and left.type_oid in (oids.DATE, oids.TIMESTAMP):

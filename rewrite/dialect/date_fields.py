@@ -11,7 +11,7 @@ from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import DAY
 from rewrite.dialect.numerics import fixed
-from rewrite.dialect.time_zones import local_time, micros_of_timestamp
+from rewrite.dialect.time_zones import Zone, local_time, micros_of_timestamp, session_zone
 from rewrite.values import Value
 
 # Other spellings of units (datetktbl and deltatktbl of datetime.c).
@@ -195,7 +195,7 @@ def _field(call: Call) -> Field:
     elif value.type_oid == oids.TIMESTAMP:
         field = _timestamp(unit, value.sql)
     elif value.type_oid == oids.TIMESTAMPTZ:
-        field = _timestamptz(unit, value.sql, call.constants.time_zone)
+        field = _timestamptz(unit, value.sql, session_zone(call.constants))
     elif value.type_oid == oids.TIME:
         field = Field(value.sql, 6) if unit == "epoch" else _clock_fields(unit, value.sql)
     elif value.type_oid == oids.INTERVAL:
@@ -205,7 +205,7 @@ def _field(call: Call) -> Field:
     return field
 
 
-def _timestamptz(unit: str, moment: b.Tree, zone: str) -> Field | None:
+def _timestamptz(unit: str, moment: b.Tree, zone: Zone) -> Field | None:
     if unit == "epoch":
         return Field(b.call("unix_micros", moment), 6)
     return _timestamp(unit, local_time(moment, zone))

@@ -10,7 +10,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import DAY
-from rewrite.dialect.time_zones import local_time, micros_of_timestamp
+from rewrite.dialect.time_zones import local_time, micros_of_timestamp, session_zone
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -247,7 +247,7 @@ def _to_char(call: Call) -> Value:
 
     local = value.sql
     if value.type_oid == oids.TIMESTAMPTZ:
-        local = local_time(value.sql, call.constants.time_zone)
+        local = local_time(value.sql, session_zone(call.constants))
     return call.result(b.let([local], body))
 
 

@@ -12,7 +12,7 @@ from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.date_fields import unit_name
 from rewrite.dialect.intervals import add_microseconds, of_microseconds
 from rewrite.dialect.literals import DATE_END, DATE_MIN, DAY, float_literal, literal
-from rewrite.dialect.time_zones import instant, local_time, micros_of_timestamp
+from rewrite.dialect.time_zones import Zone, instant, local_time, micros_of_timestamp, session_zone
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -96,10 +96,12 @@ def _start_of_day_unit(unit: str, timestamp: b.Tree) -> b.Tree | None:
 def _truncate(call: Call) -> Value:
     unit = unit_name(call.text_constant(0))
     value = call.args[1]
-    zone = call.text_constant(2) if len(call.args) == 3 else call.constants.time_zone
+    zone = _zone(call, 2 if len(call.args) == 3 else None)
     aware = value.type_oid == oids.TIMESTAMPTZ
 
     def body(moment: b.Tree) -> b.Tree:
+        if zone.is_missing:
+            return _missing_zone(zone, value)
         local = local_time(moment, zone) if aware else moment
         if unit in _CLOCK_UNITS:
             surplus = b.call("pmod", micros_of_timestamp(local), b.bigint(_CLOCK_UNITS[unit]))
@@ -144,10 +146,24 @@ def _date_plus_time(call: Call) -> Value:
     return call.result(add_microseconds(b.cast(trees[0], "TIMESTAMP_NTZ"), trees[1]))
 
 
+def _zone(call: Call, index: int | None) -> Zone:
+    """Return the zone an argument names, or the session's."""
+    if index is None:
+        return session_zone(call.constants)
+    return Zone(call.text_constant(index), call.constants)
+
+
+def _missing_zone(zone: Zone, value: Value) -> b.Tree:
+    """Return the error for a zone that does not exist; a NULL in it is NULL."""
+    return b.case((b.is_not_null(value.sql), zone.missing()))
+
+
 def _at_time_zone(call: Call) -> Value:
     local = len(call.args) == 1
-    zone = call.constants.time_zone if local else call.text_constant(0)
+    zone = _zone(call, None if local else 0)
     value = call.args[-1]
+    if zone.is_missing:
+        return call.result(_missing_zone(zone, value))
     if value.type_oid == oids.TIMESTAMPTZ:
         return call.result(local_time(value.sql, zone))
     return call.result(instant(value.sql, zone))
@@ -202,21 +218,21 @@ def _time_scale(call: Call) -> Value:
 def to_date(value: Value, constants: SessionConstants) -> b.Tree:
     """Return the day of a timestamp, in the session's time zone if it has one."""
     if value.type_oid == oids.TIMESTAMPTZ:
-        return b.cast(local_time(value.sql, constants.time_zone), "DATE")
+        return b.cast(local_time(value.sql, session_zone(constants)), "DATE")
     return b.cast(value.sql, "DATE")
 
 
 def to_timestamp(value: Value, constants: SessionConstants) -> b.Tree:
     """Return a date or timestamp as timestamp without time zone."""
     if value.type_oid == oids.TIMESTAMPTZ:
-        return local_time(value.sql, constants.time_zone)
+        return local_time(value.sql, session_zone(constants))
     return b.cast(value.sql, "TIMESTAMP_NTZ")
 
 
 def to_timestamptz(value: Value, constants: SessionConstants) -> b.Tree:
     """Return a date or timestamp without time zone as the instant the session's clocks show it."""
     local = b.cast(value.sql, "TIMESTAMP_NTZ") if value.type_oid == oids.DATE else value.sql
-    return instant(local, constants.time_zone)
+    return instant(local, session_zone(constants))
 
 
 def to_time(value: Value, constants: SessionConstants) -> b.Tree:

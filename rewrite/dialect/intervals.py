@@ -11,7 +11,7 @@ from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.floats import is_infinite, is_nan
 from rewrite.dialect.literals import DAY
-from rewrite.dialect.time_zones import instant, is_utc, local_time
+from rewrite.dialect.time_zones import Zone, instant, local_time, session_zone
 from rewrite.dialect.type_mapping import INTERVAL_TYPE
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -110,7 +110,7 @@ def add_microseconds(timestamp: b.Tree, micros: b.Tree) -> b.Tree:
     return b.call("timestampadd", b.keyword("MICROSECOND"), micros, timestamp)
 
 
-def _in_zone(step: Step, zone: str) -> Step:
+def _in_zone(step: Step, zone: Zone) -> Step:
     """Make a step on local time one on instants: clocks are read before, and set after it."""
 
     def apply(moment: b.Tree, amount: b.Tree) -> b.Tree:
@@ -119,7 +119,7 @@ def _in_zone(step: Step, zone: str) -> Step:
     return apply
 
 
-def shift(moment: b.Tree, value: Value, sign: int, zone: str | None) -> b.Tree:
+def shift(moment: b.Tree, value: Value, sign: int, zone: Zone | None) -> b.Tree:
     """Return a timestamp moved by an interval: months, then days, then time, each only if not zero.
 
     Args:
@@ -144,7 +144,7 @@ def shift(moment: b.Tree, value: Value, sign: int, zone: str | None) -> b.Tree:
         result = start
         for step, amount in zip(steps, _fields(span), strict=True):
             signed = amount if sign > 0 else b.negate(amount)
-            result = _step_unless_zero(step, result, signed, always=zone is None or is_utc(zone))
+            result = _step_unless_zero(step, result, signed, always=zone is None or zone.is_utc)
         return b.case((b.is_not_null(span), result))
 
     return b.let([moment, value.sql], body)
@@ -166,7 +166,7 @@ def _shift(sign: int) -> Handler:
         if first.type_oid == oids.INTERVAL:
             first, second = second, first
         if first.type_oid == oids.TIMESTAMPTZ:
-            return call.result(shift(first.sql, second, sign, call.constants.time_zone))
+            return call.result(shift(first.sql, second, sign, session_zone(call.constants)))
         moment = b.cast(first.sql, "TIMESTAMP_NTZ") if first.type_oid == oids.DATE else first.sql
         return call.result(shift(moment, second, sign, None))
 

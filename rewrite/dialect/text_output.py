@@ -10,7 +10,7 @@ from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.numerics import as_text
-from rewrite.dialect.time_zones import is_utc, local_time, micros_of_timestamp
+from rewrite.dialect.time_zones import local_time, micros_of_timestamp, session_zone
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -80,8 +80,8 @@ def _timestamp(value: Value, constants: SessionConstants) -> b.Tree:
 
 def _timestamptz(value: Value, constants: SessionConstants) -> b.Tree:
     _require_iso(constants)
-    zone = constants.time_zone
-    if is_utc(zone):
+    zone = session_zone(constants)
+    if zone.is_utc:
         return b.call("concat", _timestamp_text(local_time(value.sql, zone)), b.string("+00"))
 
     def body(local: b.Tree, micros: b.Tree) -> b.Tree:

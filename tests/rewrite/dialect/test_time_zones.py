@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from rewrite.context import ALWAYS
 from rewrite.errors import UnsupportedError
 from rewrite.pipeline import compile_query, parse_tree
 from rewrite.results import SparkQuery
-from tests.rewrite.dialect.cases import answer, expect
+from tests.rewrite.dialect.cases import answer, expect, expect_error, spark_error
 from tests.support.rewrite_oracle import Oracle
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog]
@@ -94,3 +95,63 @@ def test_times_shown_twice_and_skipped(edge: Oracle, zone: str):
 def test_other_notations_of_time_zones_are_refused(edge: Oracle, zone: str):
     with pytest.raises(UnsupportedError, match="time zone"):
         compile_in(edge, "select tz::date from edge", zone)
+
+
+class Differing:
+    """Time zones of which Spark has other rules since 2024, or none."""
+
+    def is_missing(self, name: str) -> bool:
+        return name.startswith("Nowhere")
+
+    def difference(self, name: str) -> tuple[int, int] | None:
+        since_2024 = (1_704_067_200_000_000, ALWAYS[1])
+        return {"Asia/Tokyo": since_2024, "Asia/Seoul": ALWAYS}.get(name)
+
+
+def compile_differing(oracle: Oracle, expression: str) -> SparkQuery:
+    """Compile an expression over ``edge`` where Spark's rules of some zones are others."""
+    sql = f"select id, {expression} from edge"
+    text, _ = oracle.analyse(sql)
+    queries = parse_tree(text)
+    context = oracle.context(queries)
+    constants = replace(context.constants, time_zones=Differing())
+    return compile_query(queries[0], replace(context, constants=constants))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("tz at time zone 'Asia/Tokyo'", "ts at time zone 'Asia/Tokyo'"),
+        *("date_trunc('day', tz, 'Asia/Tokyo')", "date_trunc('day', tz + iv, 'Asia/Tokyo')"),
+    ],
+)
+def test_times_for_which_spark_has_other_rules_are_refused(edge: Oracle, expression: str):
+    assert spark_error(edge, compile_differing(edge, expression)) == "0A000"
+
+
+def test_times_for_which_spark_has_the_same_rules(edge: Oracle):
+    before = "from edge where tz < '2023-12-01' and ts < '2023-12-01' and id not in (5, 8)"
+    sql = f"select id, (tz at time zone 'Asia/Tokyo')::text, ts at time zone 'Asia/Tokyo' {before}"
+    text, _ = edge.analyse(sql)
+    queries = parse_tree(text)
+    context = edge.context(queries)
+    constants = replace(context.constants, time_zones=Differing())
+    query = compile_query(queries[0], replace(context, constants=constants))
+    assert sorted(answer(edge, query)) == sorted(expect(edge.connection, sql)[1])
+
+
+def test_a_zone_spark_does_not_know_is_refused(edge: Oracle):
+    with pytest.raises(UnsupportedError, match="Asia/Seoul"):
+        compile_differing(edge, "tz at time zone 'Asia/Seoul'")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("tz at time zone 'Nowhere/City'", "ts at time zone 'Nowhere'"),
+        "date_trunc('day', tz, 'Nowhere/City')",
+    ],
+)
+def test_a_zone_that_does_not_exist_is_an_error_where_it_is_used(edge: Oracle, expression: str):
+    assert expect_error(edge.connection, f"select {expression} from edge") == "22023"
+    assert spark_error(edge, compile_differing(edge, expression)) == "22023"
