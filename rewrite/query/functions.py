@@ -7,15 +7,18 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from catalog.sqlstate import FEATURE_NOT_SUPPORTED
+from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_value
+from rewrite.dialect.calls import known_integer
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import raise_error
 from rewrite.query.compilation import Block, projected
 from rewrite.query.relations import BlockRelation, Relation
 from rewrite.query.scopes import FromScope
-from rewrite.query.sql import call, cast, closed, column, conjunction, disjunction, literal, select
+from rewrite.query.sql import call, cast, column, literal, select
 from rewrite.tree import Node
 from rewrite.values import Value
 
@@ -23,6 +26,9 @@ from rewrite.values import Value
 _SERIES = {1066: oids.INT4, 1067: oids.INT4, 1068: oids.INT8, 1069: oids.INT8}
 _UNNEST = 2331
 _INVALID_PARAMETER_VALUE = "22023"
+_BIGINT = 2**63
+_LONGEST = 1_000_000
+"""Numbers of a series that is made as one array."""
 
 
 def function_relation(scope: FromScope, entry: Node) -> Relation:
@@ -37,6 +43,10 @@ def function_relation(scope: FromScope, entry: Node) -> Relation:
 
 def _block(scope: FromScope, function: Node, *, ordinality: bool) -> Block:
     if function.tag == "FUNCEXPR" and function["funcretset"]:
+        numbers = _known_series(scope, function)
+        if numbers is not None:
+            kind = _SERIES[function.integer("funcid")]
+            return _range(scope, numbers, kind, ordinality=ordinality)
         elements = _elements(function.integer("funcid"))(scope, function)
         return _exploded(scope, *elements, ordinality=ordinality)
     values = [scope.compile(function)]
@@ -78,28 +88,64 @@ def _unnest(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
     return array.sql, element_value(array.sql, oids.ELEMENTS[array.type_oid])
 
 
+def _known_series(scope: FromScope, function: Node) -> range | None:
+    """Return the numbers of a series whose bounds are known."""
+    if function.integer("funcid") not in _SERIES:
+        return None
+    known = [known_integer(scope.compile(argument)) for argument in function.nodes("args")]
+    start, stop, step = [*known, 1][:3]
+    if start is None or stop is None or not step:
+        return None
+    last = stop + (1 if step > 0 else -1)
+    return range(start, last, step) if abs(last) + abs(start) < _BIGINT else None
+
+
+def _range(scope: FromScope, numbers: range, kind: int, *, ordinality: bool) -> Block:
+    """Return numbers as rows, none of which is kept."""
+    name = scope.compilation.name("r")
+    bounds = [b.bigint(bound) for bound in (numbers.start, numbers.stop, numbers.step)]
+    rows = exp.Table(
+        this=exp.Anonymous(this="range", expressions=bounds),
+        alias=exp.TableAlias(this=exp.to_identifier(name)),
+    )
+    number = column("id", name)
+    values = [Value(cast(number, storage_type(kind, -1)), kind)]
+    if ordinality:
+        place = b.infix(
+            exp.IntDiv, b.infix(exp.Sub, number, b.bigint(numbers.start)), b.bigint(numbers.step)
+        )
+        values.append(Value(b.infix(exp.Add, place, b.bigint(1)), oids.INT8))
+    items, columns = projected(values, f"{name}_")
+    return Block(select(items, rows), columns, len(numbers))
+
+
 def _series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
     kind = _SERIES[function.integer("funcid")]
     arguments = [scope.compile(argument).sql for argument in function.nodes("args")]
     start, stop = arguments[0], arguments[1]
     step = arguments[2] if len(arguments) > 2 else literal(1)
+    zero = b.integer(0)
     # Spark's sequence counts down by itself and refuses a step in the wrong direction.
-    upwards = conjunction([_compare(exp.GT, step, literal(0)), _compare(exp.LTE, start, stop)])
-    downwards = conjunction([_compare(exp.LT, step, literal(0)), _compare(exp.GTE, start, stop)])
-    runs = disjunction([part for part in (upwards, downwards) if part is not None])
+    upwards = b.both(b.infix(exp.GT, step, zero), b.infix(exp.LTE, start, stop))
+    downwards = b.both(b.infix(exp.LT, step, zero), b.infix(exp.GTE, start, stop))
+    runs = b.either(upwards, downwards)
     spark_type = storage_type(kind, -1)
-    numbers = call("sequence", start.copy(), stop.copy(), cast(step.copy(), spark_type))
-    empty = cast(call("array"), f"ARRAY<{spark_type}>")
-    zero = _compare(exp.EQ, step, literal(0))
+    # All numbers are made at once, and never more than these, also where Spark folds constants.
+    wide = [b.cast(part, "DECIMAL(20, 0)") for part in (stop, start, step)]
+    steps = b.infix(exp.IntDiv, b.infix(exp.Sub, wide[0], wide[1]), wide[2])
+    long = b.infix(exp.GTE, steps, b.integer(_LONGEST))
+    end = b.case((long, start), otherwise=stop)
+    numbers = call("sequence", start, end, b.cast(step, spark_type))
     failure = raise_error(_INVALID_PARAMETER_VALUE, "step size cannot equal zero")
-    branches = [
-        exp.If(this=zero, true=cast(failure, f"ARRAY<{spark_type}>")),
-        exp.If(this=runs, true=numbers),
-    ]
-    return exp.Case(ifs=branches, default=empty), Value(column("item"), kind)
-
-
-def _compare(
-    operator: type[exp.Expression], left: exp.Expression, right: exp.Expression
-) -> exp.Expression:
-    return operator(this=closed(left.copy()), expression=closed(right.copy()))
+    too_long = raise_error(
+        FEATURE_NOT_SUPPORTED,
+        f"generate_series() of more than {_LONGEST} rows, with bounds that are not constants,"
+        " is not supported",
+    )
+    series = b.case(
+        (b.infix(exp.EQ, step, zero), failure),
+        (b.both(runs, long), too_long),
+        (runs, numbers),
+        otherwise=b.cast(b.array(), f"ARRAY<{spark_type}>"),
+    )
+    return series, Value(column("item"), kind)
