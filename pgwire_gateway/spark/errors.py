@@ -150,6 +150,7 @@ _TEXTS: Final = (
     ),
     ("No space left on device", DISK_FULL, "could not write: no space left on device"),
     ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
+    ("org.apache.arrow.memory.OutOfMemoryException", OUT_OF_MEMORY, "out of memory"),
     ("java.lang.OutOfMemoryError", OUT_OF_MEMORY, "out of memory"),
     ("spark.driver.maxResultSize", OUT_OF_MEMORY, "a part of the result exceeds the memory for it"),
     ("cancelled", sqlstate.QUERY_CANCELED, "canceling statement due to user request"),

@@ -5,8 +5,8 @@ from typing import Final
 from sqlglot import exp
 
 from rewrite.dialect import builders as b
-from rewrite.dialect import oids
-from rewrite.dialect.calls import Call, Handler, known_integer, spark_function
+from rewrite.dialect import oids, sizes
+from rewrite.dialect.calls import Call, Handler, known_integer, known_text, spark_function
 from rewrite.dialect.letter_case import is_ascii, lowered, uppered
 from rewrite.dialect.text_output import output_text
 from rewrite.errors import UnsupportedError
@@ -95,20 +95,69 @@ def _pad(name: str) -> Handler:
         text, length = call.trees[:2]
         fill = call.trees[2] if len(call.args) == 3 else _BLANK
 
+        known = known_integer(call.args[1])
+
         def body(value: b.Tree, width: b.Tree, padding: b.Tree) -> b.Tree:
             positive = b.case((b.is_not_null(width), b.call("greatest", width, b.integer(0))))
+            # Without anything to fill with, the text is only cut.
+            cut = (b.infix(exp.EQ, padding, _EMPTY), b.call("left", value, positive))
+            if known is not None and known <= sizes.MAX_CHARACTERS:
+                return b.case(cut, otherwise=b.call(name, value, positive, padding))
+            strict = b.both(b.is_not_null(value), b.is_not_null(padding))
+            # PostgreSQL reckons with four bytes for each character.
+            too_large = b.infix(exp.GT, width, b.integer(sizes.LARGEST // 4))
+            large = b.infix(exp.GT, width, b.integer(sizes.MAX_CHARACTERS))
+            bounded = sizes.at_most(positive, b.integer(sizes.MAX_CHARACTERS))
             return b.case(
-                # Without anything to fill with, the text is only cut.
-                (
-                    b.infix(exp.EQ, padding, _EMPTY),
-                    b.call("left", value, positive),
-                ),
-                otherwise=b.call(name, value, positive, padding),
+                cut,
+                (b.both(strict, too_large), sizes.TOO_LARGE),
+                (b.both(strict, large), sizes.unsupported(name)),
+                otherwise=b.call(name, value, bounded, padding),
             )
 
         return call.result(b.let([text, length, fill], body))
 
     return handle
+
+
+def _repeat(call: Call) -> Value:
+    def body(text: b.Tree, count: b.Tree) -> b.Tree:
+        bytes_ = b.call("octet_length", text)
+        length = b.infix(exp.Mul, b.cast(count, "BIGINT"), bytes_)
+        fitting = b.infix(
+            exp.IntDiv, b.integer(sizes.MAX_BYTES), b.call("greatest", bytes_, b.integer(1))
+        )
+        bounded = sizes.at_most(count, b.cast(fitting, "INT"))
+        return b.checked(
+            b.call("repeat", text, bounded),
+            (b.infix(exp.GT, length, b.bigint(sizes.LARGEST)), sizes.TOO_LARGE),
+            (b.infix(exp.GT, length, b.bigint(sizes.MAX_BYTES)), sizes.unsupported("repeat")),
+        )
+
+    return call.result(b.let(call.trees, body))
+
+
+def _replace(call: Call) -> Value:
+    """Map ``replace``; what is looked for is only counted where the result could be large."""
+    search, new = (known_text(value) for value in call.args[1:])
+    if new is not None and search and len(new.encode()) <= len(search.encode()):
+        return call.result(b.call("replace", *call.trees))
+
+    def body(text: b.Tree, old: b.Tree, new: b.Tree) -> b.Tree:
+        size, width = b.call("octet_length", text), b.call("octet_length", old)
+        added = b.cast(b.call("octet_length", new), "BIGINT")
+        most = b.infix(exp.Mul, size, added)
+        removed = b.infix(
+            exp.Sub, size, b.call("octet_length", b.call("replace", text, old, _EMPTY))
+        )
+        exact = b.infix(
+            exp.Mul, b.infix(exp.IntDiv, removed, b.call("greatest", width, b.integer(1))), added
+        )
+        limit = b.bigint(sizes.MAX_BYTES)
+        large = b.both(b.infix(exp.GT, most, limit), b.infix(exp.GT, exact, limit))
+        return b.checked(b.call("replace", text, old, new), (large, sizes.unsupported("replace")))
+
+    return call.result(b.let(call.trees, body))
 
 
 def _trim(position: str) -> Handler:
@@ -280,9 +329,9 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "ltrim1": _trim("LEADING"),
     "rtrim": _trim("TRAILING"),
     "rtrim1": _trim("TRAILING"),
-    "replace_text": spark_function("replace"),
+    "replace_text": _replace,
     "translate": spark_function("translate"),
-    "repeat": spark_function("repeat"),
+    "repeat": _repeat,
     "text_reverse": spark_function("reverse"),
     "text_concat": _concat,
     "text_concat_ws": _concat_ws,
