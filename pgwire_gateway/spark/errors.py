@@ -154,6 +154,11 @@ _TEXTS: Final = (
     ("java.lang.OutOfMemoryError", OUT_OF_MEMORY, "out of memory"),
     ("spark.driver.maxResultSize", OUT_OF_MEMORY, "a part of the result exceeds the memory for it"),
     ("cancelled", sqlstate.QUERY_CANCELED, "canceling statement due to user request"),
+    (
+        "java.lang.ArithmeticException: long overflow",
+        sqlstate.DATETIME_FIELD_OVERFLOW,
+        "timestamp out of range",
+    ),
 )
 """Failures Spark gives no class, found by their words."""
 
@@ -214,7 +219,8 @@ def _java_error(error: Py4JJavaError) -> GatewayError:
     for words, code, message in _TEXTS:
         if words in text:
             kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
-            return kind(message, sqlstate=code, detail=text[:_DETAIL])
+            said = code.startswith(_SAID_BY_POSTGRESQL)
+            return kind(message, sqlstate=code, detail=None if said else text[:_DETAIL])
     condition = next((failure.condition for failure in failures if failure.condition), "")
     return SparkError(
         "Spark could not run the statement",

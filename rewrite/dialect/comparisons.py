@@ -7,9 +7,11 @@ from sqlglot import exp
 from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.calls import Call, Handler, known_text
+from rewrite.dialect.calls import Call, Handler, known_integer, known_text
+from rewrite.dialect.literals import DAY, date_literal
 from rewrite.dialect.numerics import comparison_key, is_fixed, shape_of
 from rewrite.dialect.time_zones import instant, session_zone
+from rewrite.dialect.timestamp_range import midnight_to_compare
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -38,6 +40,15 @@ _PLAIN: Final = frozenset(
     }
 )
 
+_MOMENTS: Final = frozenset({oids.TIMESTAMP, oids.TIMESTAMPTZ})
+_FLIPPED: Final[dict[type[exp.Binary], type[exp.Binary]]] = {
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+}
 _ARRAY_ELEMENTS: Final = _PLAIN - {oids.FLOAT4, oids.FLOAT8}
 
 
@@ -128,18 +139,41 @@ def operands(
         return left.sql, instant(_as_timestamp(right), zone)
     if right.type_oid == oids.TIMESTAMPTZ and left.type_oid in (oids.DATE, oids.TIMESTAMP):
         return instant(_as_timestamp(left), zone), right.sql
+    if oids.DATE in (left.type_oid, right.type_oid) and left.type_oid != right.type_oid:
+        return _as_timestamp(left), _as_timestamp(right)
     key = equality_key if equality else ordering_key
     return key(left), key(right)
 
 
 def _as_timestamp(value: Value) -> b.Tree:
-    return value.sql if value.type_oid == oids.TIMESTAMP else b.cast(value.sql, "TIMESTAMP_NTZ")
+    return value.sql if value.type_oid == oids.TIMESTAMP else midnight_to_compare(value.sql)
+
+
+def _with_day(
+    operator: type[exp.Binary], left: Value, right: Value, constants: SessionConstants
+) -> b.Tree | None:
+    """Return a comparison of a date and a known timestamp as one of dates, which a scan can use."""
+    if right.type_oid == oids.DATE:
+        left, right, operator = right, left, _FLIPPED[operator]
+    zoned = right.type_oid == oids.TIMESTAMPTZ and not session_zone(constants).is_utc
+    known = known_integer(right)
+    if left.type_oid != oids.DATE or right.type_oid not in _MOMENTS or zoned or known is None:
+        return None
+    day, rest = divmod(known, DAY)
+    if rest and operator in (exp.EQ, exp.NEQ):
+        return b.case((b.is_not_null(left.sql), exp.Boolean(this=operator is exp.NEQ)))
+    if operator in (exp.LT, exp.GTE):
+        day += rest > 0
+    return b.infix(operator, left.sql, date_literal(day))
 
 
 def compare(
     operator: type[exp.Binary], left: Value, right: Value, constants: SessionConstants
 ) -> b.Tree:
     """Return ``left operator right`` with PostgreSQL's meaning, NULL when one of them is."""
+    days = _with_day(operator, left, right, constants)
+    if days is not None:
+        return days
     equality = operator in (exp.EQ, exp.NEQ)
     return b.infix(operator, *operands(left, right, constants, equality=equality))
 

@@ -13,6 +13,11 @@ from rewrite.dialect.date_fields import unit_name
 from rewrite.dialect.intervals import add_microseconds, of_microseconds
 from rewrite.dialect.literals import DATE_END, DATE_MIN, DAY, float_literal, literal
 from rewrite.dialect.time_zones import Zone, instant, local_time, micros_of_timestamp, session_zone
+from rewrite.dialect.timestamp_range import (
+    INTERVAL_OUT_OF_RANGE,
+    midnight,
+    start_not_before_all_time,
+)
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -43,13 +48,20 @@ def _date_difference(call: Call) -> Value:
 
 
 def _timestamp_difference(call: Call) -> Value:
-    later, earlier = (
+    micros = [
         b.call("unix_micros", value.sql)
         if value.type_oid == oids.TIMESTAMPTZ
         else micros_of_timestamp(value.sql)
         for value in call.args
-    )
-    return call.result(of_microseconds(b.infix(exp.Sub, later, earlier)))
+    ]
+
+    def body(later: b.Tree, earlier: b.Tree) -> b.Tree:
+        difference = b.call("try_subtract", later, earlier)
+        known = b.both(b.is_not_null(later), b.is_not_null(earlier))
+        overflow = b.both(known, b.is_null(difference))
+        return b.checked(of_microseconds(difference), (overflow, INTERVAL_OUT_OF_RANGE))
+
+    return call.result(b.let(micros, body))
 
 
 _CLOCK_UNITS: Final[dict[str, int]] = {
@@ -109,8 +121,8 @@ def _truncate(call: Call) -> Value:
         start = _start_of_day_unit(unit, local)
         if start is None:
             raise call.refuse(f'with unit "{unit}"')
-        midnight = b.cast(start, "TIMESTAMP_NTZ")
-        return instant(midnight, zone) if aware else midnight
+        first = b.cast(start_not_before_all_time(start), "TIMESTAMP_NTZ")
+        return instant(first, zone) if aware else first
 
     return call.result(b.let([value.sql], body))
 
@@ -143,7 +155,7 @@ def _known_unless_null(call: Call) -> Value:
 
 def _date_plus_time(call: Call) -> Value:
     trees = call.trees if call.args[0].type_oid == oids.DATE else call.trees[::-1]
-    return call.result(add_microseconds(b.cast(trees[0], "TIMESTAMP_NTZ"), trees[1]))
+    return call.result(add_microseconds(midnight(trees[0]), trees[1]))
 
 
 def _zone(call: Call, index: int | None) -> Zone:
@@ -226,12 +238,12 @@ def to_timestamp(value: Value, constants: SessionConstants) -> b.Tree:
     """Return a date or timestamp as timestamp without time zone."""
     if value.type_oid == oids.TIMESTAMPTZ:
         return local_time(value.sql, session_zone(constants))
-    return b.cast(value.sql, "TIMESTAMP_NTZ")
+    return midnight(value.sql) if value.type_oid == oids.DATE else value.sql
 
 
 def to_timestamptz(value: Value, constants: SessionConstants) -> b.Tree:
     """Return a date or timestamp without time zone as the instant the session's clocks show it."""
-    local = b.cast(value.sql, "TIMESTAMP_NTZ") if value.type_oid == oids.DATE else value.sql
+    local = midnight(value.sql) if value.type_oid == oids.DATE else value.sql
     return instant(local, session_zone(constants))
 
 

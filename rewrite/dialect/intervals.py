@@ -10,8 +10,13 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.floats import is_infinite, is_nan
-from rewrite.dialect.literals import DAY
+from rewrite.dialect.literals import DAY, float_literal
 from rewrite.dialect.time_zones import Zone, instant, local_time, session_zone
+from rewrite.dialect.timestamp_range import (
+    INTERVAL_OUT_OF_RANGE,
+    midnight,
+    not_before_all_time,
+)
 from rewrite.dialect.type_mapping import INTERVAL_TYPE
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -39,13 +44,23 @@ def _fields(value: b.Tree) -> tuple[b.Tree, b.Tree, b.Tree]:
     return b.field(value, "months"), b.field(value, "days"), b.field(value, "microseconds")
 
 
-def _combine(operator: type[exp.Binary]) -> Handler:
+def _within_range(months: b.Tree, days: b.Tree, micros: b.Tree) -> b.Tree:
+    """Return an interval of fields that are NULL where they overflow, which is an error."""
+
+    def body(value: b.Tree) -> b.Tree:
+        overflow = b.either(*(b.is_null(part) for part in _fields(value)))
+        return b.checked(value, (overflow, INTERVAL_OUT_OF_RANGE))
+
+    return b.let([interval(months, days, micros)], body)
+
+
+def _combine(function: str) -> Handler:
     def handle(call: Call) -> Value:
         def body(left: b.Tree, right: b.Tree) -> b.Tree:
             pairs = zip(_fields(left), _fields(right), strict=True)
-            months, days, micros = (b.infix(operator, one, other) for one, other in pairs)
+            months, days, micros = (b.call(function, one, other) for one, other in pairs)
             known = b.both(b.is_not_null(left), b.is_not_null(right))
-            return b.case((known, interval(months, days, micros)))
+            return b.case((known, _within_range(months, days, micros)))
 
         return call.result(b.let(call.trees, body))
 
@@ -54,19 +69,28 @@ def _combine(operator: type[exp.Binary]) -> Handler:
 
 def _minus(call: Call) -> Value:
     def body(value: b.Tree) -> b.Tree:
-        months, days, micros = (b.negate(part) for part in _fields(value))
-        return b.case((b.is_not_null(value), interval(months, days, micros)))
+        months, days, micros = _fields(value)
+        negated = (
+            b.call("try_subtract", b.integer(0), months),
+            b.call("try_subtract", b.integer(0), days),
+            b.call("try_subtract", b.bigint(0), micros),
+        )
+        return b.case((b.is_not_null(value), _within_range(*negated)))
 
     return call.result(b.let(call.trees, body))
 
 
 def _multiply(call: Call) -> Value:
-    """Map ``interval * n`` for whole n; of fractions, months spill into days in floating point."""
+    """Map ``interval * n`` for whole n; of fractions, months spill into days in floating point.
+
+    PostgreSQL multiplies in double precision, also whole numbers.
+    """
     trees = call.trees if call.args[0].type_oid == oids.INTERVAL else call.trees[::-1]
 
     def body(value: b.Tree, factor: b.Tree) -> b.Tree:
-        whole = b.cast(factor, "BIGINT")
-        months, days, micros = (b.infix(exp.Mul, part, whole) for part in _fields(value))
+        months, days, micros = (
+            b.infix(exp.Mul, b.cast(part, "DOUBLE"), factor) for part in _fields(value)
+        )
         fraction = b.either(
             is_nan(factor), is_infinite(factor), b.infix(exp.NEQ, b.call("rint", factor), factor)
         )
@@ -77,10 +101,26 @@ def _multiply(call: Call) -> Value:
         return b.case(
             (b.negation(known), _NULL),
             (fraction, unfit),
-            otherwise=interval(b.cast(months, "INT"), b.cast(days, "INT"), micros),
+            otherwise=_within_range(
+                _fitting(months, "INT"), _fitting(days, "INT"), _fitting(micros, "BIGINT")
+            ),
         )
 
     return call.result(b.let(trees, body))
+
+
+def _fitting(number: b.Tree, spark_type: str) -> b.Tree:
+    """Return a whole DOUBLE as an integer, NULL beyond the type."""
+    limit = 2.0**31 if spark_type == "INT" else 2.0**63
+
+    def body(bound: b.Tree) -> b.Tree:
+        inside = b.both(
+            b.infix(exp.GTE, bound, float_literal(-limit)),
+            b.infix(exp.LT, bound, float_literal(limit)),
+        )
+        return b.case((inside, b.cast(bound, spark_type)))
+
+    return b.let([number], body)
 
 
 def _known_parts(value: Value) -> tuple[int, int, int] | None:
@@ -138,14 +178,16 @@ def shift(moment: b.Tree, value: Value, sign: int, zone: Zone | None) -> b.Tree:
         for step, make, amount in zip(steps, makers, known, strict=True):
             if amount:
                 moment = step(moment, make(sign * amount))
-        return moment
+        backwards = any(sign * amount < 0 for amount in known)
+        return not_before_all_time(moment, aware=zone is not None) if backwards else moment
 
     def body(start: b.Tree, span: b.Tree) -> b.Tree:
         result = start
         for step, amount in zip(steps, _fields(span), strict=True):
             signed = amount if sign > 0 else b.negate(amount)
             result = _step_unless_zero(step, result, signed, always=zone is None or zone.is_utc)
-        return b.case((b.is_not_null(span), result))
+        moved = not_before_all_time(result, aware=zone is not None)
+        return b.case((b.is_not_null(span), moved))
 
     return b.let([moment, value.sql], body)
 
@@ -167,7 +209,7 @@ def _shift(sign: int) -> Handler:
             first, second = second, first
         if first.type_oid == oids.TIMESTAMPTZ:
             return call.result(shift(first.sql, second, sign, session_zone(call.constants)))
-        moment = b.cast(first.sql, "TIMESTAMP_NTZ") if first.type_oid == oids.DATE else first.sql
+        moment = midnight(first.sql) if first.type_oid == oids.DATE else first.sql
         return call.result(shift(moment, second, sign, None))
 
     return handle
@@ -216,8 +258,8 @@ def _scale(call: Call) -> Value:
 
 
 FUNCTIONS: Final[dict[str, Handler]] = {
-    "interval_pl": _combine(exp.Add),
-    "interval_mi": _combine(exp.Sub),
+    "interval_pl": _combine("try_add"),
+    "interval_mi": _combine("try_subtract"),
     "interval_um": _minus,
     "interval_mul": _multiply,
     "mul_d_interval": _multiply,

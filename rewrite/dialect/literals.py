@@ -29,6 +29,10 @@ POSTGRES_EPOCH_DAYS: Final = 10_957
 DATE_MIN: Final = -2_440_588
 DATE_END: Final = 2_145_042_906
 TIMESTAMP_MIN: Final = DATE_MIN * DAY
+LAST_TIMESTAMP_DAY: Final = 106_751_991
+"""Days from 1970-01-01 to 294247-01-10, in the midst of which Spark's timestamps end."""
+DATE_TIMESTAMP_END: Final = 106_762_940
+"""Days from 1970-01-01 to 294277-01-01, before which PostgreSQL's timestamps end."""
 # PostgreSQL goes 30 years further than microseconds from 1970 can.
 TIMESTAMP_END: Final = 2**63 - 1
 
