@@ -296,11 +296,17 @@ def in_let(tree: Tree, change: Callable[[Tree], Tree | None]) -> Tree | None:
     return _let(values.expressions[0], function.expressions[0].name, changed)
 
 
-def raise_error(sqlstate: str, message: str | Tree, detail: str | None = None) -> Tree:
+def raise_error(
+    sqlstate: str,
+    message: str | Tree,
+    detail: str | None = None,
+    *,
+    hint: Tree | None = None,
+) -> Tree:
     r"""Return an expression that fails with this SQLSTATE when evaluated.
 
-    The error's text is JSON with ``sqlstate``, ``message`` and maybe ``detail``, which the gateway
-    takes apart.
+    The error's text is JSON with ``sqlstate``, ``message`` and maybe ``detail`` or ``hint``, which
+    the gateway takes apart. A message that is computed may have a hint that is, or is NULL.
 
     >>> raise_error("22012", "division by zero").sql("spark")
     'RAISE_ERROR(\'{"sqlstate": "22012", "message": "division by zero"}\')'
@@ -310,7 +316,10 @@ def raise_error(sqlstate: str, message: str | Tree, detail: str | None = None) -
         if detail is not None:
             fields["detail"] = detail
         return call("raise_error", string(json.dumps(fields)))
-    return call("raise_error", call("to_json", struct(sqlstate=string(sqlstate), message=message)))
+    computed = {"sqlstate": string(sqlstate), "message": message}
+    if hint is not None:
+        computed["hint"] = hint
+    return call("raise_error", call("to_json", struct(**computed)))
 
 
 def checked(value: Tree, *failures: tuple[Tree, Tree]) -> Tree:

@@ -130,7 +130,12 @@ def _truncate(call: Call) -> Value:
 def _make_date(call: Call) -> Value:
     def body(year: b.Tree, month: b.Tree, day: b.Tree) -> b.Tree:
         known = b.both(*(b.is_not_null(part) for part in (year, month, day)))
-        invalid = b.raise_error(sqlstate.DATETIME_FIELD_OVERFLOW, "date field value out of range")
+        fields = b.call(
+            "format_string",
+            b.string("date field value out of range: %d-%02d-%02d"),
+            *(year, month, day),
+        )
+        invalid = b.raise_error(sqlstate.DATETIME_FIELD_OVERFLOW, fields)
         ancient = b.raise_error(
             sqlstate.FEATURE_NOT_SUPPORTED, "make_date() before year 1 is not supported"
         )

@@ -63,7 +63,7 @@ def _to_integer(value: Value, type_oid: int) -> Value:
         out_of_range = b.raise_error(sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, message)
         low = b.cast(b.string(str(-limit)), "DECIMAL(38, 0)")
         high = b.cast(b.string(str(limit - 1)), "DECIMAL(38, 0)")
-        decimal_form = _matches(text, rf"^{_SPACE}[+-]?[0-9]{{1,37}}{_SPACE}\z")
+        decimal_form = _matches(text, rf"^{_SPACE}[+-]?0*[0-9]{{1,37}}{_SPACE}\z")
         return b.case(
             (
                 decimal_form,
@@ -155,29 +155,50 @@ def _to_boolean(value: Value) -> Value:
     return Value(b.let([value.sql], body), oids.BOOL)
 
 
-def _to_date(value: Value) -> Value:
-    def body(text: b.Tree) -> b.Tree:
-        plain = _matches(text, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z")
-        return b.case(
-            (plain, b.cast(text, "DATE")),
-            (b.is_not_null(text), _unsupported_form(oids.DATE)),
-            otherwise=b.null_of("DATE"),
-        )
+_DAY: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
+_WORDS: Final = (
+    r"(?i)^(?!.*(now|today|tomorrow|yesterday|epoch|inf|current|invalid|undefined))[a-z ]*\z"
+)
+"""Words, none of which stands for a date."""
+_BEYOND_CALENDAR: Final = (
+    r"^(?!0000)[0-9]{4}-((?!0[1-9]|1[0-2])|[0-9]{2}-(?!0[1-9]|[12][0-9]|3[01]))"
+)
+"""Months, and days of the month, that no calendar has."""
+_DATE_STYLE_HINT: Final = 'Perhaps you need a different "DateStyle" setting.'
 
-    return Value(b.let([value.sql], body), oids.DATE)
 
+def _read_date(spark_type: str, type_oid: int, name: str, clock: str) -> Callable[[Value], Value]:
+    """Read ``YYYY-MM-DD`` and maybe a time of day; nothing else of what PostgreSQL understands."""
 
-def _to_timestamp(value: Value) -> Value:
-    def body(text: b.Tree) -> b.Tree:
-        clock = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
-        plain = _matches(text, rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}( {clock})?\z")
-        return b.case(
-            (plain, b.cast(text, "TIMESTAMP_NTZ")),
-            (b.is_not_null(text), _unsupported_form(oids.TIMESTAMP)),
-            otherwise=b.null_of("TIMESTAMP_NTZ"),
-        )
+    def read(value: Value) -> Value:
+        def body(text: b.Tree) -> b.Tree:
+            plain = _matches(text, rf"^{_DAY}{clock}\z")
+            day = b.call("left", text, b.integer(10))
+            # Spark takes the year 0, and has an error of its own for days there are not.
+            exists = b.both(
+                b.negation(_matches(text, "^0000")),
+                b.is_not_null(b.call("try_to_date", day)),
+            )
+            fields = (b.string('date/time field value out of range: "'), text, b.string('"'))
+            out_of_range = b.raise_error(
+                sqlstate.DATETIME_FIELD_OVERFLOW,
+                b.call("concat", *fields),
+                hint=b.case((_matches(text, _BEYOND_CALENDAR), b.string(_DATE_STYLE_HINT))),
+            )
+            quoted = (b.string(f'invalid input syntax for type {name}: "'), text, b.string('"'))
+            malformed = b.raise_error(sqlstate.INVALID_DATETIME_FORMAT, b.call("concat", *quoted))
+            return b.case(
+                (b.both(plain, exists), b.cast(text, spark_type)),
+                (plain, out_of_range),
+                (_matches(text, _WORDS), malformed),
+                (b.is_not_null(text), _unsupported_form(type_oid)),
+                otherwise=b.null_of(spark_type),
+            )
 
-    return Value(b.let([value.sql], body), oids.TIMESTAMP)
+        return Value(b.let([value.sql], body), type_oid)
+
+    return read
 
 
 def _to_uuid(value: Value) -> Value:
@@ -213,8 +234,8 @@ _INPUT: Final[dict[int, Callable[[Value], Value]]] = {
     oids.NUMERIC: _to_numeric,
     oids.FLOAT8: _to_double,
     oids.BOOL: _to_boolean,
-    oids.DATE: _to_date,
-    oids.TIMESTAMP: _to_timestamp,
+    oids.DATE: _read_date("DATE", oids.DATE, "date", ""),
+    oids.TIMESTAMP: _read_date("TIMESTAMP_NTZ", oids.TIMESTAMP, "timestamp", rf"( {_CLOCK})?"),
     oids.UUID: _to_uuid,
     oids.CHAR: read_char,
 }
