@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
+from rewrite.dialect.arrays import text_of
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import is_null_constant, known_text
 from rewrite.dialect.comparisons import equality_key, ordering_key
@@ -278,7 +279,12 @@ def _array_agg(call: Aggregation) -> Value:
         raise call.refuse(f"of DISTINCT {oids.type_name(value.type_oid)}")
     element = as_text(value) if value.type_oid == oids.NUMERIC else value.sql
     elements = collected(call, element)
-    return call.result(b.let([elements], lambda found: b.case((_not_empty(found), found))))
+
+    def array(found: b.Tree) -> b.Tree:
+        known = call.result_oid in oids.ELEMENTS
+        return b.case((_not_empty(found), found if known else text_of(found, value.type_oid)))
+
+    return call.result(b.let([elements], array))
 
 
 def _not_empty(elements: b.Tree) -> b.Tree:

@@ -33,6 +33,32 @@ def array_of(elements: list[Value], array_oid: int) -> Value:
     return Value(b.cast(sql, storage_type(array_oid, -1)), array_oid)
 
 
+_NEEDS_QUOTES: Final = r'^$|[{}",\\\s\x0b]|^(?i:null)$'
+"""What array_out puts in quotes."""
+_BOX: Final = 603
+"""The only type with another delimiter than a comma."""
+
+
+def text_of(elements: b.Tree, element_oid: int) -> b.Tree:
+    """Return PostgreSQL's text of an array of values that Spark holds as text.
+
+    Arrays of types that are carried as text are carried as text too.
+    """
+    if storage_type(element_oid, -1) != "STRING" or element_oid == _BOX:
+        raise UnsupportedError(f"arrays of {oids.type_name(element_oid)} are not supported")
+
+    def written(name: str) -> b.Tree:
+        item = b.variable(name)
+        escaped = b.call("regexp_replace", item, b.string(r'(["\\\\])'), b.string(r"\\$1"))
+        quoted = b.call("concat", b.string('"'), escaped, b.string('"'))
+        needed = b.call("rlike", item, b.string(_NEEDS_QUOTES))
+        text = b.case((b.is_null(item), b.string("NULL")), (needed, quoted), otherwise=item)
+        return b.call("transform", elements, b.lambda_function(text, name))
+
+    listed = b.call("array_join", b.fresh_variable(written), b.string(","))
+    return b.call("concat", b.string("{"), listed, b.string("}"))
+
+
 def subscript(array: Value, index: Value, element_oid: int) -> Value:
     """Return ``array[index]``, NULL outside the array."""
     position = b.infix(exp.Sub, index.sql, b.integer(1))
@@ -119,15 +145,28 @@ def _to_array(call: Call) -> Value:
     return call.result(b.let([call.trees[0]], body))
 
 
+def _of_elements(handler: Handler, index: int) -> Handler:
+    """Refuse arrays that are carried as text."""
+
+    def handle(call: Call) -> Value:
+        if call.args[index].type_oid not in oids.ELEMENTS:
+            raise call.refuse(f"over {oids.type_name(call.args[index].type_oid)}")
+        return handler(call)
+
+    return handle
+
+
 FUNCTIONS: Final[dict[str, Handler]] = {
     "array_to_text": _to_string,
     "array_to_text_null": _to_string,
     "text_to_array": _to_array,
-    "array_length": _length,
-    "array_upper": _length,
-    "array_lower": _lower,
-    "array_cardinality": lambda call: call.result(b.call("cardinality", call.trees[0])),
-    "array_append": _append,
-    "array_prepend": _prepend,
-    "array_cat": _concatenate,
+    "array_length": _of_elements(_length, 0),
+    "array_upper": _of_elements(_length, 0),
+    "array_lower": _of_elements(_lower, 0),
+    "array_cardinality": _of_elements(
+        lambda call: call.result(b.call("cardinality", call.trees[0])), 0
+    ),
+    "array_append": _of_elements(_append, 0),
+    "array_prepend": _of_elements(_prepend, 1),
+    "array_cat": _of_elements(_concatenate, 0),
 }

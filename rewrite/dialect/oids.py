@@ -93,6 +93,8 @@ NAMES: Final[dict[int, str]] = {
     REGCLASS: "regclass",
     UUID: "uuid",
     JSONB: "jsonb",
+    199: "json[]",
+    3807: "jsonb[]",
 }
 
 
