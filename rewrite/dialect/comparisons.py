@@ -22,7 +22,6 @@ _PLAIN: Final = frozenset(
     {
         oids.BOOL,
         oids.BYTEA,
-        oids.CHAR,
         oids.NAME,
         oids.INT2,
         oids.INT4,
@@ -49,7 +48,7 @@ _FLIPPED: Final[dict[type[exp.Binary], type[exp.Binary]]] = {
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
 }
-_ARRAY_ELEMENTS: Final = _PLAIN - {oids.FLOAT4, oids.FLOAT8}
+_ARRAY_ELEMENTS: Final = (_PLAIN | {oids.CHAR}) - {oids.FLOAT4, oids.FLOAT8}
 
 
 def interval_span(interval: b.Tree) -> b.Tree:
@@ -77,11 +76,28 @@ def ordering_key(value: Value) -> b.Tree:
         return trimmed(value.sql)
     if value.type_oid == oids.INTERVAL:
         return interval_span(value.sql)
+    if value.type_oid == oids.CHAR:
+        return _byte(value.sql)
     raise UnsupportedError(f"ordering values of {oids.type_name(value.type_oid)} is not supported")
+
+
+def _byte(char: b.Tree) -> b.Tree:
+    """Return the number of a ``"char"``, which is written in octal beyond ASCII."""
+
+    def body(text: b.Tree) -> b.Tree:
+        octal = b.infix(exp.EQ, b.call("length", text), b.integer(4))
+        number = b.call(
+            "conv", b.call("substring", text, b.integer(2)), b.integer(8), b.integer(10)
+        )
+        return b.case((octal, b.cast(number, "INT")), otherwise=b.call("ascii", text))
+
+    return b.let([char], body)
 
 
 def equality_key(value: Value) -> b.Tree:
     """Return an expression Spark finds equal exactly when PostgreSQL finds the values equal."""
+    if value.type_oid == oids.CHAR:
+        return value.sql
     if oids.ELEMENTS.get(value.type_oid) in _ARRAY_ELEMENTS:
         return value.sql
     try:
