@@ -88,6 +88,8 @@ def _invalid_input(failure: _Failure) -> str:
     return f'invalid input syntax for type {target}: "{text}"'
 
 
+_TOO_MANY_DIGITS: Final = "numeric values of more than 38 digits are not supported"
+
 _MESSAGES: Final[dict[str, tuple[str, str | Callable[[_Failure], str]]]] = {
     "DIVIDE_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
     "REMAINDER_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
@@ -96,20 +98,20 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[_Failure], str]]]] = {
     "BINARY_ARITHMETIC_OVERFLOW": (sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, _out_of_range),
     "CAST_OVERFLOW": (sqlstate.NUMERIC_VALUE_OUT_OF_RANGE, _out_of_range),
     "NUMERIC_VALUE_OUT_OF_RANGE": (
-        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
-        "value overflows numeric format",
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        _TOO_MANY_DIGITS,
     ),
     "NUMERIC_OUT_OF_SUPPORTED_RANGE": (
-        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
-        "value overflows numeric format",
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        _TOO_MANY_DIGITS,
     ),
     "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION": (
-        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
-        "value overflows numeric format",
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        _TOO_MANY_DIGITS,
     ),
     "SUM_OF_DECIMAL_OVERFLOW": (
-        sqlstate.NUMERIC_VALUE_OUT_OF_RANGE,
-        "value overflows numeric format",
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        _TOO_MANY_DIGITS,
     ),
     "INTERVAL_ARITHMETIC_OVERFLOW": (INTERVAL_OVERFLOW, "interval out of range"),
     "DATETIME_OVERFLOW": (sqlstate.DATETIME_FIELD_OVERFLOW, "timestamp out of range"),
@@ -152,13 +154,13 @@ _TEXTS: Final = (
     ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
     ("org.apache.arrow.memory.OutOfMemoryException", OUT_OF_MEMORY, "out of memory"),
     ("java.lang.OutOfMemoryError", OUT_OF_MEMORY, "out of memory"),
-    ("spark.driver.maxResultSize", OUT_OF_MEMORY, "a part of the result exceeds the memory for it"),
-    ("cancelled", sqlstate.QUERY_CANCELED, "canceling statement due to user request"),
     (
         "java.lang.ArithmeticException: long overflow",
         sqlstate.DATETIME_FIELD_OVERFLOW,
         "timestamp out of range",
     ),
+    ("spark.driver.maxResultSize", OUT_OF_MEMORY, "a part of the result exceeds the memory for it"),
+    ("cancelled", sqlstate.QUERY_CANCELED, "canceling statement due to user request"),
 )
 """Failures Spark gives no class, found by their words."""
 
@@ -245,6 +247,8 @@ def _known(failure: _Failure) -> GatewayError | None:
     kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
     if code.startswith(_SAID_BY_POSTGRESQL):
         logger.debug("%s: %s", condition, failure.message)
+    if "sum of decimals" in failure.message:
+        code, message = sqlstate.FEATURE_NOT_SUPPORTED, _TOO_MANY_DIGITS
         return kind(text, sqlstate=code)
     return kind(text, sqlstate=code, detail=f"{condition}: {failure.message}"[:_DETAIL])
 

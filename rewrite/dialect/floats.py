@@ -283,6 +283,15 @@ def _inverse(function: str) -> Handler:
 
 _NO_ROOT: Final = (_negative, "2201F", "cannot take square root of a negative number")
 
+
+def _radians(call: Call) -> Value:
+    def compute(value: b.Tree) -> b.Tree:
+        result = b.call("radians", value)
+        return b.checked(result, (b.both(is_zero(result), b.negation(is_zero(value))), UNDERFLOW))
+
+    return call.result(b.let(call.trees, compute))
+
+
 FUNCTIONS: Final[dict[str, Handler]] = {
     **{
         f"{family}{name}": handler
@@ -323,6 +332,6 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "datan2": _arctangent,
     # Java's degrees() multiplies, which differs in the last digit.
     "degrees": _checked(lambda value: b.infix(exp.Div, value, RADIANS_PER_DEGREE)),
-    "radians": _unary(lambda value: b.call("radians", value)),
+    "radians": _radians,
     "dpi": lambda call: call.result(float_literal(math.pi)),
 }

@@ -21,7 +21,11 @@ from tests.support.fix_spark import Journal
         ("SELECT CAST(1e10 AS INT)", "22003", "integer out of range"),
         ("SELECT CAST(2147483647L + 1 AS INT)", "22003", "integer out of range"),
         ("SELECT CAST(id AS BIGINT) + 9223372036854775807L FROM range(2)", "22003", None),
-        ("SELECT CAST(12345 AS DECIMAL(4, 2))", "22003", "value overflows numeric format"),
+        (
+            "SELECT CAST(12345 AS DECIMAL(4, 2))",
+            "0A000",
+            "numeric values of more than 38 digits are not supported",
+        ),
         (
             "SELECT (SELECT id FROM range(2))",
             "21000",
