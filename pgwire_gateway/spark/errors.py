@@ -124,6 +124,10 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[_Failure], str]]]] = {
         sqlstate.CARDINALITY_VIOLATION,
         "more than one row returned by a subquery used as an expression",
     ),
+    "INVALID_FORMAT.ESC_AT_THE_END": (
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        "LIKE patterns that end with the escape character are not supported",
+    ),
     "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": (
         sqlstate.FEATURE_NOT_SUPPORTED,
         "a correlated subquery in this place is not supported",
@@ -150,15 +154,15 @@ _TEXTS: Final = (
         sqlstate.ADMIN_SHUTDOWN,
         "terminating the statement because Spark was stopped",
     ),
-    ("No space left on device", DISK_FULL, "could not write: no space left on device"),
-    ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
-    ("org.apache.arrow.memory.OutOfMemoryException", OUT_OF_MEMORY, "out of memory"),
-    ("java.lang.OutOfMemoryError", OUT_OF_MEMORY, "out of memory"),
     (
         "java.lang.ArithmeticException: long overflow",
         sqlstate.DATETIME_FIELD_OVERFLOW,
         "timestamp out of range",
     ),
+    ("No space left on device", DISK_FULL, "could not write: no space left on device"),
+    ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
+    ("org.apache.arrow.memory.OutOfMemoryException", OUT_OF_MEMORY, "out of memory"),
+    ("java.lang.OutOfMemoryError", OUT_OF_MEMORY, "out of memory"),
     ("spark.driver.maxResultSize", OUT_OF_MEMORY, "a part of the result exceeds the memory for it"),
     ("cancelled", sqlstate.QUERY_CANCELED, "canceling statement due to user request"),
 )
@@ -243,12 +247,12 @@ def _known(failure: _Failure) -> GatewayError | None:
     if entry is None:
         return None
     code, message = entry
+    if "sum of decimals" in failure.message:
+        code, message = sqlstate.FEATURE_NOT_SUPPORTED, _TOO_MANY_DIGITS
     text = message if isinstance(message, str) else message(failure)
     kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
     if code.startswith(_SAID_BY_POSTGRESQL):
         logger.debug("%s: %s", condition, failure.message)
-    if "sum of decimals" in failure.message:
-        code, message = sqlstate.FEATURE_NOT_SUPPORTED, _TOO_MANY_DIGITS
         return kind(text, sqlstate=code)
     return kind(text, sqlstate=code, detail=f"{condition}: {failure.message}"[:_DETAIL])
 

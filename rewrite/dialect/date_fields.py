@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from catalog import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
@@ -75,6 +76,42 @@ def unit_name(text: str) -> str:
     """
     lowered = text.lower()
     return _ALIASES.get(lowered, lowered)
+
+
+_WORDS: Final = frozenset(
+    {
+        *("@", "ago", "c", "cent", "centuries", "century", "d", "day", "days", "dec", "decade"),
+        *("decades", "decs", "h", "hour", "hours", "hr", "hrs", "m", "microsecon", "mil"),
+        *("millennia", "millennium", "mils", "min", "mins", "minute", "minutes", "mon", "mons"),
+        *("month", "months", "ms", "msec", "millisecon", "mseconds", "msecs", "qtr", "quarter"),
+        *("s", "sec", "second", "seconds", "secs", "timezone", "timezone_h", "timezone_m", "us"),
+        *("usec", "useconds", "usecs", "w", "week", "weeks", "y", "year", "years", "yr", "yrs"),
+        *("-infinity", "ad", "allballs", "am", "apr", "april", "at", "aug", "august", "bc"),
+        *("december", "dow", "doy", "dst", "epoch", "feb", "february", "fri", "friday", "inf"),
+        *("infinity", "isodow", "isoyear", "j", "jan", "january", "jd", "jul", "julian", "july"),
+        *("jun", "june", "mar", "march", "may", "mm", "monday", "nov", "november", "now", "oct"),
+        *("october", "on", "pm", "sat", "saturday", "sep", "sept", "september", "sun", "sunday"),
+        *("t", "thu", "thur", "thurs", "thursday", "today", "tomorrow", "tue", "tues"),
+        *("tuesday", "undefined", "wed", "wednesday", "weds", "yesterday"),
+    }
+)
+"""Words of datetktbl and deltatktbl in datetime.c."""
+_WORD_LENGTH: Final = 10
+"""``TOKMAXLEN``: more letters are not compared."""
+_MAX_UNIT: Final = 62
+"""Longer units are cut."""
+
+
+def unknown_unit(call: Call, value: Value) -> b.Tree | None:
+    """Return the error for a unit that is none, where the value is not NULL; None if it is one."""
+    unit = call.text_constant(0).lower()
+    if unit[:_WORD_LENGTH] in _WORDS or not unit.isascii() or len(unit) > _MAX_UNIT:
+        return None
+    name = oids.type_name(value.type_oid)
+    error = b.raise_error(
+        sqlstate.INVALID_PARAMETER_VALUE, f'unit "{unit}" not recognized for type {name}'
+    )
+    return b.case((b.is_not_null(value.sql), error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +251,9 @@ def _timestamptz(unit: str, moment: b.Tree, zone: Zone) -> Field | None:
 def _extract(call: Call) -> Value:
     # An operand that occurs several times in a field's expression is evaluated once.
     value = call.args[1]
+    unknown = unknown_unit(call, value)
+    if unknown is not None:
+        return fixed(b.cast(unknown, "DECIMAL(20, 0)"), 20, 0)
     result: list[Field] = []
 
     def body(operand: b.Tree) -> b.Tree:
@@ -252,6 +292,9 @@ def _replaced(call: Call, argument: Value) -> Call:
 def _date_part(call: Call) -> Value:
     """Map ``date_part``, which computes in double precision as timestamp.c does."""
     value = call.args[1]
+    unknown = unknown_unit(call, value)
+    if unknown is not None:
+        return call.result(b.cast(unknown, "DOUBLE"))
 
     def body(operand: b.Tree) -> b.Tree:
         field = _field(_replaced(call, Value(operand, value.type_oid, value.typmod)))

@@ -9,7 +9,7 @@ from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
-from rewrite.dialect.date_fields import unit_name
+from rewrite.dialect.date_fields import unit_name, unknown_unit
 from rewrite.dialect.intervals import add_microseconds, of_microseconds
 from rewrite.dialect.literals import DATE_END, DATE_MIN, DAY, float_literal, literal
 from rewrite.dialect.time_zones import Zone, instant, local_time, micros_of_timestamp, session_zone
@@ -110,6 +110,9 @@ def _truncate(call: Call) -> Value:
     value = call.args[1]
     zone = _zone(call, 2 if len(call.args) == 3 else None)
     aware = value.type_oid == oids.TIMESTAMPTZ
+    unknown = unknown_unit(call, value)
+    if unknown is not None and not zone.is_missing:
+        return call.result(b.cast(unknown, "TIMESTAMP" if aware else "TIMESTAMP_NTZ"))
 
     def body(moment: b.Tree) -> b.Tree:
         if zone.is_missing:

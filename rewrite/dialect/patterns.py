@@ -1,6 +1,7 @@
 """LIKE patterns and the regular expressions that mean the same to PostgreSQL and to Java."""
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
@@ -36,6 +37,22 @@ def spark_like_pattern(pattern: str) -> str:
     return "".join(result)
 
 
+_ESCAPE_AT_END: Final = b.raise_error("22025", "LIKE pattern must not end with escape character")
+
+
+def _ends_with_escape(pattern: str) -> bool:
+    return (len(pattern) - len(pattern.rstrip("\\"))) % 2 == 1
+
+
+def _until_escape(value: Value) -> Value:
+    """Return what matches a text as far as the escape character at the end of a pattern."""
+    known = known_text(value)
+    if known is None or not _ends_with_escape(known):
+        return value
+    reached = known[:-1] + "_%"
+    return replace(value, sql=b.string(reached), constant=Constant(reached))
+
+
 def _pattern(value: Value) -> b.Tree:
     known = known_text(value)
     if known is not None:
@@ -47,7 +64,7 @@ def _pattern(value: Value) -> b.Tree:
 
 def _like(*, fold: bool, negate: bool) -> Handler:
     def handle(call: Call) -> Value:
-        text, pattern = call.args
+        text, pattern = call.args[0], _until_escape(call.args[1])
         subject = text.sql
         matched = _pattern(pattern)
         if fold:
@@ -59,6 +76,9 @@ def _like(*, fold: bool, negate: bool) -> Handler:
                 # Letters after a backslash must not turn into other escapes: lower case has none.
                 matched = lowered(matched, call.collation)
         like: b.Tree = exp.Like(this=b.group(subject), expression=b.group(matched))
+        if pattern is not call.args[1]:
+            # A text that does not match so far is not compared with the end.
+            like = b.case((like, _ESCAPE_AT_END), (b.is_not_null(subject), b.FALSE))
         return call.result(b.negation(like) if negate else like)
 
     return handle
@@ -154,12 +174,20 @@ def _plain_bracket(token: str) -> bool:
     )
 
 
+_REPETITION: Final = re.compile(r"(?<!\\)\{([0-9]+),([0-9]+)\}")
+_INVALID_REPETITION: Final = b.raise_error(
+    "2201B", "invalid regular expression: invalid repetition count(s)"
+)
+
+
 def _matches(*, fold: bool, negate: bool) -> Handler:
     def handle(call: Call) -> Value:
         known = known_text(call.args[1])
         if known is None:
             raise UnsupportedError("regular expressions that are not constants are not supported")
         pattern = java_pattern(known)
+        if any(int(least) > int(most) for least, most in _REPETITION.findall(known)):
+            return call.result(b.case((b.is_not_null(call.trees[0]), _INVALID_REPETITION)))
         if fold:
             if not known.isascii():
                 raise UnsupportedError(

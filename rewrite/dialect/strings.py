@@ -233,12 +233,16 @@ def _chr(call: Call) -> Value:
             ),
             (
                 b.infix(exp.GT, code, b.integer(0x10FFFF)),
-                b.raise_error(limit, "requested character too large for encoding"),
+                _character(limit, "requested character too large for encoding: ", code),
             ),
-            (surrogate, b.raise_error(limit, "requested character not valid for encoding")),
+            (surrogate, _character(limit, "requested character not valid for encoding: ", code)),
         )
 
     return call.result(b.let(call.trees, body))
+
+
+def _character(sqlstate: str, message: str, code: b.Tree) -> b.Tree:
+    return b.raise_error(sqlstate, b.call("concat", b.string(message), b.cast(code, "STRING")))
 
 
 def _initcap(call: Call) -> Value:
@@ -282,10 +286,11 @@ def _overlay(call: Call) -> Value:
             new,
             b.case((b.is_not_null(tail), b.call("substring", value, start_of_tail))),
         )
+        known = b.both(*(b.is_not_null(part) for part in (value, new, count)))
         return b.checked(
             joined,
             (
-                b.infix(exp.LTE, begin, b.integer(0)),
+                b.both(known, b.infix(exp.LTE, begin, b.integer(0))),
                 b.raise_error("22011", "negative substring length not allowed"),
             ),
         )

@@ -91,7 +91,10 @@ def _in_frame(name: str) -> Handler:
             if position is None:
                 raise call.refuse("with a position that is not a constant")
             if position <= 0:
-                raise call.refuse("with a position that is not positive")
+                error = b.raise_error("22016", "argument of nth_value must be greater than zero")
+                return replace(
+                    value, sql=b.case((b.TRUE, error), otherwise=value.sql), constant=None
+                )
             arguments.append(b.integer(position))
         found = over(b.call(name, value.sql, *arguments), call.window)
         return replace(value, sql=found, constant=None)

@@ -68,7 +68,9 @@ case s when 'hello' then 1 when '' then 2 else 3 end, case when s like 'h%' then
 ? to_char(n, '999')
 ? to_char(i4, '999')
 ? encode(by, 'base64')
-? s like 'abc\'
+s like 'abc\', s not like 'abc\'
+! 22025 s like '%\'
+! 22025 s not like 'hell\'
 string_to_array(s, ' '), string_to_array(s, 'l'), string_to_array(s, '.'), string_to_array(s, '%_'), string_to_array('', ','), string_to_array('a,b,,c,', ',')
 encode(by, 'hex'), encode(by, 'HEX')
 ? string_to_array(s, t)

@@ -29,4 +29,4 @@ select id from edge order by v, t desc
 select id, string_agg(s, ',') over (order by id) from edge
 ? select id from edge order by arr
 ? select id from edge order by s using ~<~
-? select nth_value(i4, 0) over (order by id) from edge
+! 22016 select nth_value(i4, 0) over (order by id) from edge
