@@ -16,3 +16,15 @@ class UnsupportedError(RewriteError):
     """
 
     sqlstate = sqlstate.FEATURE_NOT_SUPPORTED
+
+
+class UnsupportedCollationError(UnsupportedError):
+    """A collation by which Spark cannot compare; only the catalog knows its name."""
+
+    def __init__(self, oid: int) -> None:
+        super().__init__(f"collation {oid} is not supported")
+        self.oid = oid
+
+    def named(self, name: str) -> UnsupportedError:
+        """Return the same error with the collation's name."""
+        return UnsupportedError(f'collation "{name}" is not supported')

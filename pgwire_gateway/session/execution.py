@@ -22,6 +22,7 @@ from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
+from rewrite.errors import UnsupportedCollationError
 
 
 def execute(  # noqa: PLR0913 - a portal has this many parts
@@ -45,8 +46,19 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     call = Invocation(session, plan, running, values, formats, result_formats, alone)
     try:
         return _dispatch(call)
+    except UnsupportedCollationError as error:
+        raise _named(session, error) from error
     except GatewayError as error:
         raise position_error(error, plan.statement) from error
+
+
+def _named(session: ClientSession, error: UnsupportedCollationError) -> GatewayError:
+    result = session.catalog.execute(f"{_COLLATION} WHERE oid = {error.oid}")
+    names_ = [row[0].decode() for row in result.rows if row[0] is not None]
+    return error.named(names_[0]) if names_ else error
+
+
+_COLLATION = "SELECT collname FROM pg_catalog.pg_collation"
 
 
 def _dispatch(call: Invocation) -> StatementResult:

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from rewrite.dialect import oids
 from rewrite.dialect.numerics import settled
-from rewrite.errors import UnsupportedError
+from rewrite.errors import UnsupportedCollationError, UnsupportedError
 from rewrite.tree import Node
 from rewrite.values import Scope, Value
 
@@ -47,9 +47,9 @@ class Compiler:
         if handler is None:
             raise UnsupportedError(f"expressions of kind {node.tag} are not supported")
         for name in _COLLATIONS:
-            collation = node.get(name, 0)
+            collation = node.integer(name, 0)
             if collation and collation not in oids.BYTEWISE_COLLATIONS:
-                raise UnsupportedError(f"collation {collation!r} is not supported")
+                raise UnsupportedCollationError(collation)
         return handler(self, node)
 
     def compile_settled(self, node: Node) -> Value:
