@@ -58,7 +58,7 @@ def _tables(oracle: Oracle) -> None:
         ("select * from (select * from p where k = 1) q, f", 7),
         ("with w as (select * from p limit 2) select * from w, w w2", 4),
         ("select * from p where k = 1 and exists (select 1 from f)", 1),
-        ("select * from generate_series(1, 3)", None),
+        ("select * from generate_series(1, 3)", 3),
     ],
 )
 def test_bound(oracle: Oracle, sql: str, bound: int | None) -> None:
