@@ -67,6 +67,17 @@ def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
     return row[0] == b"t"
 
 
+def collation(session: CatalogSession, oid: int) -> str:
+    """Return the name of a collation, its OID when it is gone."""
+    result = session.execute_parameters(
+        "SELECT coalesce((SELECT collname FROM pg_collation WHERE oid = $1), $1::text)",
+        [str(oid).encode()],
+        parameter_oids=[_OID],
+    )
+    (row,) = result.rows
+    return (row[0] or b"").decode()
+
+
 def primary_key(session: CatalogSession, relid: int) -> str:
     """Return the name of a table's primary key constraint."""
     result = session.execute_parameters(

@@ -47,18 +47,9 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     try:
         return _dispatch(call)
     except UnsupportedCollationError as error:
-        raise _named(session, error) from error
+        raise error.named(names.collation(session.catalog, error.oid)) from error
     except GatewayError as error:
         raise position_error(error, plan.statement) from error
-
-
-def _named(session: ClientSession, error: UnsupportedCollationError) -> GatewayError:
-    result = session.catalog.execute(f"{_COLLATION} WHERE oid = {error.oid}")
-    names_ = [row[0].decode() for row in result.rows if row[0] is not None]
-    return error.named(names_[0]) if names_ else error
-
-
-_COLLATION = "SELECT collname FROM pg_catalog.pg_collation"
 
 
 def _dispatch(call: Invocation) -> StatementResult:
