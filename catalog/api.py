@@ -11,8 +11,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from catalog import sqlstate
-from catalog.backend import Backend, finish
+from catalog.backend import Backend
 from catalog.bookkeeping import session_secret
+from catalog.closing import finish
 from catalog.connections import CatalogSession
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError

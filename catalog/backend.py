@@ -4,9 +4,7 @@ Knows PostgreSQL's protocol flow and nothing of journals. libpq itself never blo
 module waits on the socket, so that other threads run meanwhile.
 """
 
-import os
 import select
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
@@ -15,7 +13,8 @@ from psycopg import OperationalError, pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from catalog import sqlstate
-from catalog.errors import CatalogError, CatalogUnavailableError
+from catalog.closing import finish
+from catalog.errors import CatalogError, CatalogUnavailableError, error_of
 from catalog.results import LocalResult, Notification, ResultColumn, Row
 from catalog.steps import Close, Describe, Execute, Prepare, Query, Step
 
@@ -68,11 +67,6 @@ CHUNK_ROWS: Final = 1000
 """Rows libpq collects before it hands them over."""
 
 _COPY_FLUSH_BYTES: Final = 1 << 20
-
-_DISCARDED_BYTES: Final = 1 << 16
-
-_END_TIMEOUT_S: Final = 5.0
-"""As long as DROP DATABASE waits for others to go."""
 
 _STATUS_LETTERS: Final = {
     pq.TransactionStatus.IDLE: "I",
@@ -484,49 +478,6 @@ class Backend:
                 )
             fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
         raise error_of(fields)
-
-
-def finish(connection: PGconn) -> None:
-    """Close a connection and wait until the server's process has ended.
-
-    Until then PostgreSQL counts the session, and if it is a superuser's, DROP DATABASE … WITH
-    (FORCE) by another role fails because of it.
-    """
-    try:
-        # The server closes its end with the end of its process, which libpq does not wait for.
-        descriptor = os.dup(connection.socket)
-    except (OperationalError, OSError):
-        connection.finish()
-        return
-    try:
-        connection.finish()
-        _wait_closed(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _wait_closed(descriptor: int) -> None:
-    deadline = time.monotonic() + _END_TIMEOUT_S
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    with suppress(OSError):
-        while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
-            if not os.read(descriptor, _DISCARDED_BYTES):
-                return
-
-
-def error_of(fields: Mapping[str, str]) -> CatalogError:
-    """Return the error an ErrorResponse with these fields stands for."""
-    rest = {code: text for code, text in fields.items() if code not in "CMDHP"}
-    position = fields.get("P")
-    return CatalogError(
-        fields.get("M", ""),
-        sqlstate=fields.get("C"),
-        detail=fields.get("D"),
-        hint=fields.get("H"),
-        position=int(position) if position is not None else None,
-        fields=rest,
-    )
 
 
 def rows_of(result: PGresult) -> Iterator[Row]:

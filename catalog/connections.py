@@ -451,10 +451,7 @@ class CatalogSession:
 
     @contextmanager
     def _undoing(self, *, began: bool) -> Iterator[None]:
-        """Roll back a transaction begun on the client's behalf when what is in it fails.
-
-        A table that is gone is then a reason to plan again: its name may be that of another one.
-        """
+        """Roll back a transaction begun on the client's behalf when what is in it fails."""
         try:
             yield
         except StaleDefinitionError:
@@ -462,10 +459,11 @@ class CatalogSession:
             raise
         except CatalogError as error:
             self._undo(began=began)
-            if began and error.sqlstate in {bookkeeping.OUTDATED, sqlstate.UNDEFINED_TABLE}:
+            if error.sqlstate != bookkeeping.OUTDATED:
+                raise
+            if began:
                 raise OutdatedPlanError(error.message) from error
-            if error.sqlstate == bookkeeping.OUTDATED:
-                error.sqlstate = sqlstate.SERIALIZATION_FAILURE
+            error.sqlstate = sqlstate.SERIALIZATION_FAILURE
             raise
 
     def _undo(self, *, began: bool) -> None:

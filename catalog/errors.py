@@ -53,3 +53,17 @@ class CatalogUnavailableError(GatewayError):
     """The catalog's PostgreSQL cannot be reached or went away (SQLSTATE 57P03 or 08006)."""
 
     sqlstate = codes.CANNOT_CONNECT_NOW
+
+
+def error_of(fields: Mapping[str, str]) -> CatalogError:
+    """Return the error an ErrorResponse with these fields stands for."""
+    rest = {code: text for code, text in fields.items() if code not in "CMDHP"}
+    position = fields.get("P")
+    return CatalogError(
+        fields.get("M", ""),
+        sqlstate=fields.get("C"),
+        detail=fields.get("D"),
+        hint=fields.get("H"),
+        position=int(position) if position is not None else None,
+        fields=rest,
+    )

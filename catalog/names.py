@@ -9,6 +9,7 @@ from catalog.statements import RelationName
 
 _TEXT = 25
 _OID = 26
+_OID_ARRAY = 1028
 
 _STATEMENT_TIMEOUT = "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)"
 
@@ -25,68 +26,56 @@ def relation_oid(session: CatalogSession, name: RelationName) -> int:
         CatalogError: 42P01 when there is none, 3F000 when its schema is missing.
     """
     parts = (name.schema, name.name) if name.schema else (name.name,)
-    result = session.execute_parameters(
-        "SELECT $1::regclass::oid", [quoted(*parts).encode()], parameter_oids=[_TEXT]
-    )
-    (row,) = result.rows
-    return int(row[0] or b"0")
+    (oid,) = _texts(session, "SELECT $1::regclass::oid", _TEXT, quoted(*parts))
+    return int(oid)
 
 
 def identifiers(session: CatalogSession, names: Sequence[str]) -> str:
     """Return names parted by commas, each quoted where it must be, as PostgreSQL's messages do."""
-    listed = ", ".join(f"${number + 1}" for number in range(len(names)))
-    result = session.execute_parameters(
-        f"SELECT string_agg(quote_ident(n), ', ' ORDER BY o)"  # noqa: S608 - parameters only
-        f" FROM unnest(ARRAY[{listed}]) WITH ORDINALITY u(n, o)",
-        [name.encode() for name in names],
-        parameter_oids=[_TEXT] * len(names),
-    )
-    (row,) = result.rows
-    return (row[0] or b"").decode()
+    marks = ", ".join(f"(${number + 1})" for number in range(len(names)))
+    sql = f"SELECT quote_ident(n) FROM (VALUES {marks}) v(n)"  # noqa: S608 - parameters only
+    return ", ".join(_texts(session, sql, _TEXT, *names))
 
 
 def copied_columns(session: CatalogSession, name: RelationName) -> list[str]:
     """Return the columns COPY TO writes when none are named: all that are not generated."""
-    relid = relation_oid(session, name)
-    result = session.execute_parameters(
+    return _texts(
+        session,
         "SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum > 0"
         " AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
-        [str(relid).encode()],
-        parameter_oids=[_OID],
+        _OID,
+        str(relation_oid(session, name)),
     )
-    return [(row[0] or b"").decode() for row in result.rows]
 
 
 def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
     """Return whether columns of any of these relations have a default."""
-    listed = "{" + ",".join(map(str, relids)) + "}"
-    result = session.execute_parameters(
-        "SELECT EXISTS (SELECT FROM pg_attrdef WHERE adrelid = ANY ($1::oid[]))", [listed.encode()]
-    )
-    (row,) = result.rows
-    return row[0] == b"t"
+    sql = "SELECT 1 FROM pg_attrdef WHERE adrelid = ANY ($1) LIMIT 1"
+    return bool(_texts(session, sql, _OID_ARRAY, "{" + ",".join(map(str, relids)) + "}"))
 
 
 def collation(session: CatalogSession, oid: int) -> str:
     """Return the name of a collation, its OID when it is gone."""
-    result = session.execute_parameters(
-        "SELECT coalesce((SELECT collname FROM pg_collation WHERE oid = $1), $1::text)",
-        [str(oid).encode()],
-        parameter_oids=[_OID],
-    )
-    (row,) = result.rows
-    return (row[0] or b"").decode()
+    found = _texts(session, "SELECT collname FROM pg_collation WHERE oid = $1", _OID, str(oid))
+    return found[0] if found else str(oid)
 
 
 def primary_key(session: CatalogSession, relid: int) -> str:
     """Return the name of a table's primary key constraint."""
+    sql = "SELECT conname FROM pg_constraint WHERE conrelid = $1 AND contype = 'p'"
+    (name,) = _texts(session, sql, _OID, str(relid))
+    return name
+
+
+def _texts(session: CatalogSession, sql: str, type_oid: int, *values: str) -> list[str]:
+    """Return the first column of a query with parameters of one type."""
+    codec = session.codec
     result = session.execute_parameters(
-        "SELECT conname FROM pg_constraint WHERE conrelid = $1 AND contype = 'p'",
-        [str(relid).encode()],
-        parameter_oids=[_OID],
+        sql,
+        [value.encode(codec, "surrogateescape") for value in values],
+        parameter_oids=[type_oid] * len(values),
     )
-    (row,) = result.rows
-    return (row[0] or b"").decode()
+    return [(row[0] or b"").decode(codec, "surrogateescape") for row in result.rows]
 
 
 def load(

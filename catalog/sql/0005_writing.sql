@@ -37,12 +37,16 @@ BEGIN
     END IF;
     FOR wanted IN SELECT DISTINCT r FROM unnest(relids) u(r) ORDER BY r LOOP
         -- The relation's lock before that of its journal, as DDL takes them: the other way round each could
-        -- wait for the other. LOCK TABLE takes a name, which another table may bear when the wait is over.
-        IF EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted) THEN
-            spelled := wanted::regclass;
+        -- wait for the other. LOCK TABLE takes a name, which another table may bear when the wait is over, or
+        -- none.
+        IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted) THEN PERFORM outdated(); END IF;
+        spelled := wanted::regclass;
+        BEGIN
             EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', spelled);
-            IF to_regclass(spelled) IS DISTINCT FROM wanted THEN PERFORM outdated(); END IF;
-        END IF;
+        EXCEPTION WHEN undefined_table OR invalid_schema_name THEN
+            PERFORM outdated();
+        END;
+        IF to_regclass(spelled) IS DISTINCT FROM wanted THEN PERFORM outdated(); END IF;
         j := locked(wanted);
         versions := versions || jsonb_build_object(wanted::text, micros(
             greatest(clock_timestamp(), j.version + interval '1 microsecond')));

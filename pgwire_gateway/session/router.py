@@ -67,6 +67,7 @@ def plan(
         CatalogError: What PostgreSQL finds wrong with the statement.
         GatewayError: 0A000 for what is not offered.
     """
+    _require_same_reading(catalog, statement)
     if statement.kind is StatementKind.REFUSED:
         details = statement.details
         raise GatewayError(
@@ -93,6 +94,20 @@ def plan(
     if analysis.tree is None or rests_on is None:
         return local
     return _plan_query(catalog, local, rests_on)
+
+
+def _require_same_reading(catalog: CatalogSession, statement: Statement) -> None:
+    """Refuse text the server reads differently from the grammar statements are split with (0A000).
+
+    What looks like one statement could be several there, and what looks like text another table.
+    """
+    if "\\" not in statement.text:
+        return
+    if catalog.parameter_statuses().get("standard_conforming_strings") == "off":
+        raise UnsupportedError(
+            "backslashes are not supported while standard_conforming_strings is off",
+            hint="SET standard_conforming_strings TO on first.",
+        )
 
 
 def basis(catalog: CatalogSession, statement: Statement) -> Basis | None:
