@@ -249,7 +249,7 @@ class Catalog:
             require_bytewise_order(administrator)
             migrate(administrator)
             ((secret_key,),) = administrator.execute(
-                "SELECT secret_key FROM pgwire.instance"
+                "SELECT secret_key FROM pg_journal.instance"
             ).fetchall()
         finally:
             finish(administrator.pgconn)

@@ -36,7 +36,7 @@ class Function:
     def sql(self) -> str:
         """The statement that calls it."""
         marks = ", ".join(f"${i + 1}" for i in range(len(self.parameter_oids)))
-        return f"SELECT pgwire.{self.name}({marks})"
+        return f"SELECT pg_journal.{self.name}({marks})"
 
 
 OUTDATED: Final = "GW001"
@@ -63,8 +63,8 @@ _RESOLUTION: Final = (
     " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
     " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
 )
-_BASIS: Final = f"SELECT pgwire.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8')"
-_EXPECT: Final = f"SELECT pgwire.expect($1, $3, $4, {_RESOLUTION})"
+_BASIS: Final = f"SELECT pg_journal.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8')"
+_EXPECT: Final = f"SELECT pg_journal.expect($1, $3, $4, {_RESOLUTION})"
 
 
 def session_secret(secret_key: str, process_id: int) -> bytes:

@@ -20,13 +20,13 @@ _UTILITY: Final = "QUERY :commandType 6"
 
 # Local to the transaction, and undone at once: a client's transaction must not see the difference.
 _LISTEN: Final = (
-    "SELECT set_config('pgwire.messages', current_setting('client_min_messages'), true),"
+    "SELECT set_config('pg_journal.messages', current_setting('client_min_messages'), true),"
     " set_config('client_min_messages', 'log', true),"
     " set_config('debug_print_rewritten', 'on', true)"
 )
 _UNLISTEN: Final = (
     "SELECT set_config('debug_print_rewritten', 'off', true),"
-    " set_config('client_min_messages', current_setting('pgwire.messages'), true)"
+    " set_config('client_min_messages', current_setting('pg_journal.messages'), true)"
 )
 
 

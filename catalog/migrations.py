@@ -39,14 +39,17 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     with connection.transaction():
         connection.execute("SET LOCAL client_min_messages = warning")
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        connection.execute("CREATE SCHEMA IF NOT EXISTS pgwire")
+        # Tools leave schemas of this prefix out: dumps, lists of schemas and tables.
+        connection.execute("SET LOCAL allow_system_table_mods = on")
+        connection.execute("CREATE SCHEMA IF NOT EXISTS pg_journal")
+        connection.execute("SET LOCAL search_path = pg_catalog, pg_journal, pg_temp")
         connection.execute(
-            "CREATE TABLE IF NOT EXISTS pgwire.migrations ("
+            "CREATE TABLE IF NOT EXISTS pg_journal.migrations ("
             " number int PRIMARY KEY, name text NOT NULL,"
             " applied_at timestamptz NOT NULL DEFAULT now())"
         )
-        connection.execute("ALTER TABLE pgwire.migrations ADD COLUMN IF NOT EXISTS digest text")
-        rows = connection.execute("SELECT number, digest FROM pgwire.migrations").fetchall()
+        connection.execute("ALTER TABLE pg_journal.migrations ADD COLUMN IF NOT EXISTS digest text")
+        rows = connection.execute("SELECT number, digest FROM pg_journal.migrations").fetchall()
         applied = {int(str(number)): digest for number, digest in rows}
         if newer := applied.keys() - {number for number, _, _ in known}:
             raise GatewayError(
@@ -59,7 +62,7 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:
             if number not in applied:
                 connection.execute(text.encode())
                 connection.execute(
-                    "INSERT INTO pgwire.migrations (number, name, digest) VALUES (%s, %s, %s)",
+                    "INSERT INTO pg_journal.migrations (number, name, digest) VALUES (%s, %s, %s)",
                     [number, name, digest],
                 )
             elif applied[number] != digest:

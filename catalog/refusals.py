@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from catalog import sqlstate
 
-_OWN_SETTINGS: Final = re.compile(r"pgwire\..*|debug_(print_.*|pretty_print)", re.IGNORECASE)
+_OWN_SETTINGS: Final = re.compile(r"pg_journal\..*|debug_(print_.*|pretty_print)", re.IGNORECASE)
 """Settings the gateway itself uses on a client's catalog connection."""
 
 _PLAIN_TEMPLATES: Final = frozenset({"template0", "template1"})

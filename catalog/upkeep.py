@@ -11,8 +11,8 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p'
 """
 
 _LARGE_TAILS = """
-SELECT j.relid FROM pgwire.journals j
-WHERE (pgwire.latest(j)).tail_rows > $1 ORDER BY j.relid
+SELECT j.relid FROM pg_journal.journals j
+WHERE (pg_journal.latest(j)).tail_rows > $1 ORDER BY j.relid
 """
 
 

@@ -10,13 +10,13 @@ from catalog.bookkeeping import array
 from catalog.connections import CatalogSession
 
 _RETIRED = """
-SELECT s.segment_id, s.path FROM pgwire.segments s
+SELECT s.segment_id, s.path FROM pg_journal.segments s
 WHERE s.retired_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
 ORDER BY s.segment_id
 """
 
 _DROPPED = """
-SELECT l.location FROM pgwire.dropped_locations l
+SELECT l.location FROM pg_journal.dropped_locations l
 WHERE l.dropped_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
 ORDER BY l.location
 """
@@ -35,7 +35,7 @@ def forget_segments(administrator: CatalogSession, segment_ids: list[int]) -> No
     """Drop the entries of retired segments whose files are gone."""
     _run(
         administrator,
-        "DELETE FROM pgwire.segments"
+        "DELETE FROM pg_journal.segments"
         " WHERE retired_at IS NOT NULL AND segment_id = ANY ($1::bigint[])",
         array(segment_ids),
     )
@@ -51,7 +51,7 @@ def forget_locations(administrator: CatalogSession, locations: list[str]) -> Non
     """Drop the entries of dropped tables whose directories are gone."""
     _run(
         administrator,
-        "DELETE FROM pgwire.dropped_locations WHERE location IN"
+        "DELETE FROM pg_journal.dropped_locations WHERE location IN"
         " (SELECT pg_catalog.json_array_elements_text($1::json))",
         json.dumps(locations).encode(),
     )
@@ -62,7 +62,7 @@ def known_paths(administrator: CatalogSession) -> set[str]:
 
     Files younger than a running write may belong to a transaction that has not committed yet.
     """
-    rows = administrator.execute("SELECT path FROM pgwire.segments").rows
+    rows = administrator.execute("SELECT path FROM pg_journal.segments").rows
     return {(row[0] or b"").decode() for row in rows}
 
 

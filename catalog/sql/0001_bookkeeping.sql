@@ -1,28 +1,42 @@
 -- Bookkeeping: what is a journal, which segments and row versions it consists of.
 -- Every function clients' sessions call is SECURITY DEFINER and demands the session's secret first.
 
-REVOKE ALL ON SCHEMA pgwire FROM PUBLIC;
-GRANT USAGE ON SCHEMA pgwire TO PUBLIC;
-COMMENT ON SCHEMA pgwire IS 'bookkeeping of journals; maintained by the gateway';
+REVOKE ALL ON SCHEMA pg_journal FROM PUBLIC;
+GRANT USAGE ON SCHEMA pg_journal TO PUBLIC;
+COMMENT ON SCHEMA pg_journal IS 'bookkeeping of journals; maintained by the gateway';
 
 -- The key session secrets are derived from.
-CREATE TABLE pgwire.instance (
+CREATE TABLE pg_journal.instance (
     secret_key text NOT NULL,
-    database_oid oid NOT NULL
+    database_oid oid NOT NULL,
+    -- Bounds of resident tables; 0 rows: tables are tiered from the beginning.
+    resident_rows bigint NOT NULL DEFAULT 0,
+    resident_bytes bigint NOT NULL DEFAULT 67108864,
+    resident_hard_rows bigint NOT NULL DEFAULT 1000000
 );
-INSERT INTO pgwire.instance
+INSERT INTO pg_journal.instance (secret_key, database_oid)
 SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), oid
   FROM pg_catalog.pg_database WHERE datname = current_database();
 
 -- Nothing here takes numbers from a sequence: lastval() is the client's.
 
-CREATE TABLE pgwire.journals (
+CREATE TABLE pg_journal.journals (
     relid oid PRIMARY KEY,
     journal_relid oid NOT NULL,
     tail_relid oid NOT NULL,
-    -- Names and privileges the journal table mirrors now.
+    -- Privileges the journal table mirrors now.
     schema_name text NOT NULL,
     table_name text NOT NULL,
+    -- Who answers for the table: the catalog table (resident), or the journal alone (tiered).
+    residency text NOT NULL CHECK (residency IN ('resident', 'tiered')),
+    -- What the owner asked for: auto, always, never.
+    wanted_residency text NOT NULL DEFAULT 'auto',
+    -- What keeps the table resident whatever its size; NULL for nothing.
+    pinned_by text,
+    -- File of a resident catalog table: another one means that PostgreSQL has rewritten its rows.
+    filenode oid,
+    -- What the triggers on the table were made for.
+    watched text,
     readers text NOT NULL DEFAULT '',
     location text NOT NULL,
     key int2[] NOT NULL DEFAULT '{}',
@@ -45,11 +59,11 @@ CREATE TABLE pgwire.journals (
     -- Transaction that made this row.
     writer xid8 NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-CREATE UNIQUE INDEX ON pgwire.journals (journal_relid) WHERE journal_relid <> 0;
+CREATE UNIQUE INDEX ON pg_journal.journals (journal_relid) WHERE journal_relid <> 0;
 
 -- What later writes of the same transaction changed, newest last. Updating the journal's row time and again
 -- would leave a trail of dead rows that each look-up had to pass.
-CREATE TABLE pgwire.states (
+CREATE TABLE pg_journal.states (
     relid oid NOT NULL,
     changes bigint NOT NULL,
     version timestamptz NOT NULL,
@@ -57,8 +71,8 @@ CREATE TABLE pgwire.states (
     PRIMARY KEY (relid, changes)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
-CREATE TABLE pgwire.columns (
-    relid oid NOT NULL REFERENCES pgwire.journals ON DELETE CASCADE,
+CREATE TABLE pg_journal.columns (
+    relid oid NOT NULL REFERENCES pg_journal.journals ON DELETE CASCADE,
     attnum int2 NOT NULL,
     name text NOT NULL,
     type_oid oid NOT NULL,
@@ -70,9 +84,9 @@ CREATE TABLE pgwire.columns (
     generation text,
     PRIMARY KEY (relid, attnum)
 );
-CREATE UNIQUE INDEX ON pgwire.columns (relid, lower(storage_name));
+CREATE UNIQUE INDEX ON pg_journal.columns (relid, lower(storage_name));
 
-CREATE TABLE pgwire.segments (
+CREATE TABLE pg_journal.segments (
     segment_id bigint PRIMARY KEY,
     relid oid NOT NULL,
     kind text NOT NULL CHECK (kind IN ('base', 'delta', 'archive')),
@@ -84,50 +98,52 @@ CREATE TABLE pgwire.segments (
     max_version timestamptz NOT NULL,
     key_min bigint,
     key_max bigint,
+    -- Transaction that published it.
+    writer xid8 NOT NULL DEFAULT pg_current_xact_id(),
     retired_at timestamptz
 );
-CREATE INDEX ON pgwire.segments (relid) WHERE retired_at IS NULL;
-CREATE INDEX ON pgwire.segments (retired_at) WHERE retired_at IS NOT NULL;
+CREATE INDEX ON pg_journal.segments (relid) WHERE retired_at IS NULL;
+CREATE INDEX ON pg_journal.segments (retired_at) WHERE retired_at IS NOT NULL;
 
 -- Locations of dropped tables, until vacuum has removed their files.
-CREATE TABLE pgwire.dropped_locations (
+CREATE TABLE pg_journal.dropped_locations (
     location text PRIMARY KEY,
     dropped_at timestamptz NOT NULL
 );
 
 -- The exclusive or of all marks is the fingerprint of all definitions. Several rows, so that concurrent
 -- definitions do not wait for each other; random marks, so that a fingerprint never comes back.
-CREATE TABLE pgwire.definition_marks (
+CREATE TABLE pg_journal.definition_marks (
     slot bigint PRIMARY KEY,
     mark bigint NOT NULL
 );
 
-CREATE FUNCTION pgwire.authorize(secret text) RETURNS void
+CREATE FUNCTION pg_journal.authorize(secret text) RETURNS void
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM FROM instance
       WHERE secret = encode(sha256(convert_to(secret_key || ':' || pg_backend_pid(), 'UTF8')), 'hex');
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'permission denied for schema pgwire' USING ERRCODE = '42501';
+        RAISE EXCEPTION 'permission denied for schema pg_journal' USING ERRCODE = '42501';
     END IF;
 END $$;
 
 -- STABLE as what they call is: so they are inlined.
-CREATE FUNCTION pgwire.micros(moment timestamptz) RETURNS bigint
+CREATE FUNCTION pg_journal.micros(moment timestamptz) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (extract(epoch FROM moment) * 1000000)::bigint;
 
-CREATE FUNCTION pgwire.moment(micros bigint) RETURNS timestamptz
+CREATE FUNCTION pg_journal.moment(micros bigint) RETURNS timestamptz
 LANGUAGE sql STABLE
 RETURN timestamptz 'epoch' + micros / 86400000000 * interval '24:00:00'
      + micros % 86400000000 * interval '0.000001 second';
 
 -- A journal's row with what later writes changed.
-CREATE FUNCTION pgwire.latest(j pgwire.journals) RETURNS pgwire.journals
+CREATE FUNCTION pg_journal.latest(j pg_journal.journals) RETURNS pg_journal.journals
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     s record;
@@ -143,9 +159,9 @@ BEGIN
 END $$;
 
 -- Lock a journal for writing until the transaction ends.
-CREATE FUNCTION pgwire.locked(wanted oid) RETURNS pgwire.journals
+CREATE FUNCTION pg_journal.locked(wanted oid) RETURNS pg_journal.journals
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
@@ -158,9 +174,9 @@ BEGIN
 END $$;
 
 -- Bring a journal's own row up to its latest state.
-CREATE FUNCTION pgwire.fold(wanted oid) RETURNS void
+CREATE FUNCTION pg_journal.fold(wanted oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals := locked(wanted);
@@ -172,23 +188,23 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION pgwire.has_rows(relid oid) RETURNS boolean
+CREATE FUNCTION pg_journal.has_rows(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pgwire.journals j WHERE j.relid = $1 AND j.tail_rows > 0)
-    OR EXISTS (SELECT FROM pgwire.states s WHERE s.relid = $1 AND s.tail_rows > 0)
-    OR EXISTS (SELECT FROM pgwire.segments s
+RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = $1 AND j.tail_rows > 0)
+    OR EXISTS (SELECT FROM pg_journal.states s WHERE s.relid = $1 AND s.tail_rows > 0)
+    OR EXISTS (SELECT FROM pg_journal.segments s
                 WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0);
 
 -- 62 random bits; gen_random_uuid() is the only strong source without extensions.
-CREATE FUNCTION pgwire.random_mark() RETURNS bigint
+CREATE FUNCTION pg_journal.random_mark() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 RETURN ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint
        # (('x' || right(gen_random_uuid()::text, 12))::bit(48)::bigint << 14);
 
-CREATE FUNCTION pgwire.note_definition() RETURNS void
+CREATE FUNCTION pg_journal.note_definition() RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     chosen bigint;
@@ -203,18 +219,18 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION pgwire.fingerprint() RETURNS bigint
+CREATE FUNCTION pg_journal.fingerprint() RETURNS bigint
 LANGUAGE sql STABLE
-RETURN (SELECT coalesce(bit_xor(mark), 0) FROM pgwire.definition_marks);
+RETURN (SELECT coalesce(bit_xor(mark), 0) FROM pg_journal.definition_marks);
 
 -- The last timestamp data files can hold, in microseconds since 1970 of 64 bits. There is one more, which
 -- extract() rounds.
-CREATE FUNCTION pgwire.latest_moment() RETURNS text
+CREATE FUNCTION pg_journal.latest_moment() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN '294247-01-10 04:00:54.775806+00';
 
 -- Refuse a timestamp data files cannot hold.
-CREATE FUNCTION pgwire.too_late() RETURNS bigint
+CREATE FUNCTION pg_journal.too_late() RETURNS bigint
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -223,9 +239,9 @@ BEGIN
 END $$;
 
 -- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.
-CREATE FUNCTION pgwire.transfer_expression(reference text, type_oid oid) RETURNS text
+CREATE FUNCTION pg_journal.transfer_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     base oid;
@@ -248,7 +264,7 @@ BEGIN
         WHEN 'time'::regtype THEN
             RETURN format('(extract(epoch FROM %s) * 1000000)::bigint', reference);
         WHEN 'timestamp'::regtype, 'timestamptz'::regtype THEN
-            RETURN format('CASE WHEN %1$s > %2$L THEN pgwire.too_late() '
+            RETURN format('CASE WHEN %1$s > %2$L THEN pg_journal.too_late() '
                           'ELSE (extract(epoch FROM %1$s) * 1000000)::bigint END', reference, latest_moment());
         WHEN 'interval'::regtype THEN
             RETURN format(
@@ -272,24 +288,24 @@ BEGIN
 END $$;
 
 -- Expression of a stored generated column, NULL for others.
-CREATE FUNCTION pgwire.generation_expression(relid oid, attnum int2) RETURNS text
+CREATE FUNCTION pg_journal.generation_expression(relid oid, attnum int2) RETURNS text
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT pg_get_expr(d.adbin, d.adrelid)
           FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
          WHERE a.attrelid = relid AND a.attnum = generation_expression.attnum AND a.attgenerated = 's');
 
-CREATE FUNCTION pgwire.generation_tree(relid oid, attnum int2) RETURNS text
+CREATE FUNCTION pg_journal.generation_tree(relid oid, attnum int2) RETURNS text
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT regexp_replace(d.adbin::text, ':location -?\d+', '', 'g')
           FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
          WHERE a.attrelid = relid AND a.attnum = generation_tree.attnum AND a.attgenerated = 's');
 
 -- Definition of a journaled table as the gateway keeps it.
-CREATE FUNCTION pgwire.definition(relid oid) RETURNS json
+CREATE FUNCTION pg_journal.definition(relid oid) RETURNS json
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 BEGIN ATOMIC
 SELECT json_build_object(
     'relid', j.relid::bigint, 'schema', n.nspname, 'name', c.relname,
@@ -298,15 +314,15 @@ SELECT json_build_object(
     'columns', (
         SELECT json_agg(json_build_array(
                    a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, k.storage_name,
-                   k.missing_value, pgwire.generation_expression(a.attrelid, a.attnum))
+                   k.missing_value, pg_journal.generation_expression(a.attrelid, a.attnum))
                    ORDER BY a.attnum)
           FROM pg_attribute a
-          JOIN pgwire.columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
+          JOIN pg_journal.columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
          WHERE a.attrelid = j.relid AND NOT a.attisdropped),
     'checks', (
         SELECT json_agg(json_build_array(x.conname, pg_get_expr(x.conbin, x.conrelid)) ORDER BY x.conname)
           FROM pg_constraint x WHERE x.conrelid = j.relid AND x.contype = 'c'))
-  FROM pgwire.journals j
+  FROM pg_journal.journals j
   JOIN pg_class c ON c.oid = j.relid
   JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE j.relid = $1;

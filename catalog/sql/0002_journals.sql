@@ -1,6 +1,6 @@
 -- What a journal consists of, and what it cannot keep to.
 
-CREATE FUNCTION pgwire.refuse(construct text, hint text DEFAULT NULL) RETURNS void
+CREATE FUNCTION pg_journal.refuse(construct text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -9,23 +9,12 @@ BEGIN
               HINT = coalesce(hint, 'Temporary tables keep all of PostgreSQL''s features.');
 END $$;
 
-CREATE FUNCTION pgwire.journal_name(table_name text) RETURNS text
-LANGUAGE plpgsql IMMUTABLE
-AS $$
-BEGIN
-    -- Identifiers have 63 bytes; shorten as PostgreSQL does for the names it makes.
-    WHILE octet_length(table_name) > 63 - octet_length('_journal') LOOP
-        table_name := left(table_name, -1);
-    END LOOP;
-    RETURN table_name || '_journal';
-END $$;
-
 -- Functions an expression calls, operators included. The expression is evaluated with the bookkeeping's
 -- rights when the gateway appends rows, so it may call nothing the owner could not, and nothing that is
 -- not a function of the row.
-CREATE FUNCTION pgwire.check_expression(expression pg_node_tree, owner oid, construct text) RETURNS void
+CREATE FUNCTION pg_journal.check_expression(expression pg_node_tree, owner oid, construct text) RETURNS void
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     called oid;
@@ -54,7 +43,7 @@ END $$;
 -- `tests/catalog/test_altered_types.py` holds the list to what the gateway's compiler can compare.
 -- Numbers without fixed scale, or of more than 38 digits, are compared as long as they are short enough: one
 -- that is not would make its table unreadable.
-CREATE FUNCTION pgwire.is_key_type(type_oid oid, typmod int4) RETURNS boolean
+CREATE FUNCTION pg_journal.is_key_type(type_oid oid, typmod int4) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN type_oid = 'numeric'::regtype
             THEN typmod >= 4 AND ((typmod - 4) >> 16) & 65535 <= 38
@@ -69,9 +58,9 @@ RETURN CASE WHEN type_oid = 'numeric'::regtype
     'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype) END;
 
 -- Refuse what a journal cannot keep to.
-CREATE FUNCTION pgwire.check_features(relid oid) RETURNS void
+CREATE FUNCTION pg_journal.check_features(relid oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     t record;
@@ -158,9 +147,9 @@ BEGIN
 END $$;
 
 -- The type a copy of a column has, spelled out: a domain's base, so that dropping the domain leaves the copy.
-CREATE FUNCTION pgwire.plain_type(type_oid oid, typmod int4) RETURNS text
+CREATE FUNCTION pg_journal.plain_type(type_oid oid, typmod int4) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     t record;
@@ -173,38 +162,97 @@ BEGIN
     END LOOP;
 END $$;
 
--- Definition of a column of the tail. Refused is what segments cannot hold: infinite dates, timestamps too
--- late for them, NaN in a numeric of fixed scale, arrays of several dimensions or not counted from 1.
-CREATE FUNCTION pgwire.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text
+-- True for types that no user can drop or redefine; tails hold no others.
+CREATE FUNCTION pg_journal.is_built_in(type_oid oid) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN type_oid < 16384;
+
+-- What a domain, or a domain over one, is made of.
+CREATE FUNCTION pg_journal.base_type(type_oid oid) RETURNS oid
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    spelled text := plain_type(type_oid, typmod);
-    simple_array constant text :=
-        'coalesce(array_ndims(c%1$s), 1) = 1 AND coalesce(array_lower(c%1$s, 1), 1) = 1';
-    finite text := CASE
-        WHEN spelled ~ '^(date|timestamp.*|interval.*)\[\]$' THEN
-            format('(''infinity'' = ANY (c%1$s)) IS NOT TRUE AND (''-infinity'' = ANY (c%1$s)) IS NOT TRUE AND '
-                   || CASE WHEN spelled ~ '^timestamp'
-                           THEN format('(%L < ANY (c%%1$s)) IS NOT TRUE AND ', latest_moment()) ELSE '' END
-                   || simple_array, attnum)
-        WHEN spelled ~ '^numeric\(.*\[\]$' THEN
-            format('(''NaN'' = ANY (c%1$s)) IS NOT TRUE AND ' || simple_array, attnum)
-        WHEN spelled ~ '\[\]$' THEN format(simple_array, attnum)
-        WHEN spelled ~ '^numeric\(' THEN format('c%s <> ''NaN''', attnum)
-        WHEN spelled ~ '^timestamp' THEN format('isfinite(c%1$s) AND c%1$s <= %2$L', attnum, latest_moment())
-        WHEN spelled ~ '^(date$|interval)' THEN format('isfinite(c%s)', attnum)
-    END;
+    t record;
 BEGIN
-    RETURN format('c%s %s', attnum, spelled)
-        || coalesce(format(' CONSTRAINT pgwire_finite_%s CHECK (', attnum) || finite || ')', '');
+    LOOP
+        SELECT typtype, typbasetype INTO t FROM pg_type WHERE oid = type_oid;
+        IF NOT FOUND OR t.typtype <> 'd' THEN RETURN type_oid; END IF;
+        type_oid := t.typbasetype;
+    END LOOP;
+END $$;
+
+-- The type a value has in the tail: its own, or text for one of users' making.
+CREATE FUNCTION pg_journal.tail_type(type_oid oid, typmod int4) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN plain_type(type_oid, typmod) ELSE 'text' END;
+
+-- A value as the tail holds it. concat() takes the type's output function: a cast could be a user's.
+CREATE FUNCTION pg_journal.tail_expression(reference text, type_oid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN reference
+            ELSE format('CASE WHEN num_nonnulls(%1$s) = 1 THEN concat(%1$s) END', reference) END;
+
+-- Definition of a column of the tail.
+CREATE FUNCTION pg_journal.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN format('c%s %s', attnum, tail_type(type_oid, typmod));
+
+-- Condition of what segments can hold: no infinite dates, timestamps too late for them, NaN in a numeric of
+-- fixed scale, arrays of several dimensions or not counted from 1. NULL when they hold every value.
+CREATE FUNCTION pg_journal.storable(reference text, type_oid oid, typmod int4) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    spelled text := tail_type(type_oid, typmod);
+    simple_array constant text :=
+        'coalesce(array_ndims(%1$s), 1) = 1 AND coalesce(array_lower(%1$s, 1), 1) = 1';
+BEGIN
+    RETURN CASE
+        WHEN spelled ~ '^(date|timestamp.*|interval.*)\[\]$' THEN
+            format('(''infinity'' = ANY (%1$s)) IS NOT TRUE AND (''-infinity'' = ANY (%1$s)) IS NOT TRUE AND '
+                   || CASE WHEN spelled ~ '^timestamp'
+                           THEN format('(%L < ANY (%%1$s)) IS NOT TRUE AND ', latest_moment()) ELSE '' END
+                   || simple_array, reference)
+        WHEN spelled ~ '^numeric\(.*\[\]$' THEN
+            format('(''NaN'' = ANY (%1$s)) IS NOT TRUE AND ' || simple_array, reference)
+        WHEN spelled ~ '\[\]$' THEN format(simple_array, reference)
+        WHEN spelled ~ '^numeric\(' THEN format('%s <> ''NaN''', reference)
+        WHEN spelled ~ '^timestamp' THEN
+            format('isfinite(%1$s) AND %1$s <= %2$L', reference, latest_moment())
+        WHEN spelled ~ '^(date$|interval)' THEN format('isfinite(%s)', reference)
+    END;
+END $$;
+
+-- Have the tail of a tiered table refuse what segments cannot hold, or that of a resident one take it.
+CREATE FUNCTION pg_journal.constrain_tail(relid oid, constrained boolean) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT j.tail_relid::regclass AS tail, k.attnum,
+                    storable('c' || k.attnum, k.type_oid, k.typmod) AS condition
+               FROM journals j JOIN columns k ON k.relid = j.relid AND k.name <> ''
+              WHERE j.relid = constrain_tail.relid LOOP
+        IF NOT constrained THEN
+            EXECUTE format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS pgwire_finite_%s', c.tail, c.attnum);
+        ELSIF c.condition IS NOT NULL THEN
+            EXECUTE format('ALTER TABLE %s ADD CONSTRAINT pgwire_finite_%s CHECK (%s)',
+                           c.tail, c.attnum, c.condition);
+        END IF;
+    END LOOP;
 END $$;
 
 -- A storage name no other column of the table ever had, whatever the case.
-CREATE FUNCTION pgwire.storage_name(relid oid, column_name text) RETURNS text
+CREATE FUNCTION pg_journal.storage_name(relid oid, column_name text) RETURNS text
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     candidate text := column_name;
@@ -219,26 +267,59 @@ BEGIN
     RETURN candidate;
 END $$;
 
-CREATE FUNCTION pgwire.is_journalable(relid oid) RETURNS boolean
+-- True when new tables are resident.
+CREATE FUNCTION pg_journal.has_resident_tables() RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (SELECT resident_rows > 0 FROM pg_journal.instance);
+
+CREATE FUNCTION pg_journal.is_journalable(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (
     SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.oid = relid AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-       AND n.nspname NOT IN ('pgwire', 'pg_catalog', 'information_schema')
+     WHERE c.oid = relid AND (c.relkind = 'r' OR c.relkind = 'p' AND NOT pg_journal.has_resident_tables())
+       AND c.relpersistence <> 't'
+       AND n.nspname NOT IN ('pg_journal', 'pg_catalog', 'information_schema')
        AND n.nspname !~ '^pg_(toast|temp)');
 
--- The tail disappears with its table, and so does the journal table.
-CREATE FUNCTION pgwire.tie(dependent oid, relid oid) RETURNS void
+-- What is ours disappears with its table.
+CREATE FUNCTION pg_journal.tie(dependent_class regclass, dependent oid, relid oid) RETURNS void
 LANGUAGE sql
 AS $$
     INSERT INTO pg_catalog.pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
-    VALUES ('pg_catalog.pg_class'::regclass, dependent, 0, 'pg_catalog.pg_class'::regclass, relid, 0, 'a')
+    VALUES (dependent_class, dependent, 0, 'pg_catalog.pg_class'::regclass, relid, 0, 'a')
 $$;
 
--- Let those read the journal who may read the table.
-CREATE FUNCTION pgwire.mirror_readers(relid oid) RETURNS void
+-- The columns a table's rows are told apart by; none where there may be equal rows, where data files cannot
+-- compare the keys, or where two transactions can hold the same key until they end.
+CREATE FUNCTION pg_journal.row_key(relid oid) RETURNS int2[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce((
+    SELECT x.conkey FROM pg_constraint x
+     WHERE x.conrelid = relid AND x.contype = 'p' AND NOT x.condeferrable
+       AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relid AND a.attnum = ANY (x.conkey)
+                          AND NOT is_key_type(a.atttypid, a.atttypmod))), '{}');
+
+-- What a tiered table would lack; NULL for nothing.
+CREATE FUNCTION pg_journal.pin(relid oid) RETURNS text
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_constraint x WHERE x.confrelid = relid) THEN
+        RETURN 'a FOREIGN KEY that references it';
+    END IF;
+    PERFORM check_features(relid);
+    RETURN NULL;
+EXCEPTION
+    WHEN feature_not_supported OR insufficient_privilege THEN
+        RETURN regexp_replace(SQLERRM, ' (is )?not supported on journaled tables$', '');
+END $$;
+
+-- Let those read the journal who may read the table.
+CREATE FUNCTION pg_journal.mirror_readers(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j record;
@@ -264,66 +345,92 @@ BEGIN
     EXECUTE format('GRANT SELECT ON %s TO %s', j.journal_relid::regclass, wanted);
 END $$;
 
--- Index the tail by the key, whose latest row version is looked for.
-CREATE FUNCTION pgwire.index_tail(relid oid) RETURNS void
+-- Index the tail of a tiered table by the key, whose latest row version is looked for.
+CREATE FUNCTION pg_journal.index_tail(relid oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j record;
 BEGIN
-    SELECT jj.tail_relid, jj.key, jj.relid INTO j FROM journals jj WHERE jj.relid = index_tail.relid;
-    EXECUTE format('DROP INDEX IF EXISTS pgwire.tail_%s_key', j.relid);
-    EXECUTE format(
-        'CREATE INDEX tail_%s_key ON %s (%s, version_number)', j.relid, j.tail_relid::regclass,
-        coalesce((SELECT string_agg('c' || k, ', ' ORDER BY o)
-                    FROM unnest(j.key) WITH ORDINALITY u(k, o)), 'row_identity'));
+    SELECT jj.tail_relid, jj.key, jj.relid, jj.residency INTO j FROM journals jj WHERE jj.relid = index_tail.relid;
+    EXECUTE format('DROP INDEX IF EXISTS pg_journal.tail_%s_key', j.relid);
+    IF j.residency = 'tiered' THEN
+        EXECUTE format(
+            'CREATE INDEX tail_%s_key ON %s (%s, version_number)', j.relid, j.tail_relid::regclass,
+            coalesce((SELECT string_agg('c' || k, ', ' ORDER BY o)
+                        FROM unnest(j.key) WITH ORDINALITY u(k, o)), 'row_identity'));
+    END IF;
 END $$;
 
-CREATE FUNCTION pgwire.create_journal(relid oid) RETURNS void
+-- The columns a journal has besides those of its table, to whose names theirs give way.
+CREATE FUNCTION pg_journal.journal_suffix(relid oid, keyed int2[]) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT string_agg(format('%I %s', n.name, n.type), ', ' ORDER BY n.o)
+      FROM (VALUES ('version_number', 'timestamptz', 1), ('subsequent_version_number', 'timestamptz', 2),
+                   ('row_identity', 'bigint', 3)) n(name, type, o)
+     WHERE (n.o < 3 OR keyed = '{}')
+       AND NOT EXISTS (SELECT FROM columns k WHERE k.relid = journal_suffix.relid AND k.name = n.name)
+$$;
+
+CREATE FUNCTION pg_journal.create_journal(relid oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     t record;
     a record;
+    resident boolean := has_resident_tables();
     journal_columns text := '';
     tail_columns text := '';
     journal regclass;
     tail regclass;
-    primary_key record;
+    keyed int2[];
 BEGIN
-    PERFORM check_features(relid);
-    SELECT c.relname, n.nspname, c.oid INTO t
+    IF NOT resident THEN PERFORM check_features(relid); END IF;
+    SELECT c.relname, n.nspname, c.oid, c.relpersistence INTO t
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relid;
-    SELECT conname, conkey INTO primary_key FROM pg_constraint WHERE conrelid = relid AND contype = 'p';
-    INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, location, key, key_name,
-                          checks, definition)
-    SELECT t.oid, 0, 0, t.nspname, t.relname, d.oid || '/' || t.oid,
-           coalesce(primary_key.conkey, '{}'), primary_key.conname,
+    IF t.relpersistence = 'u' THEN
+        EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', t.oid::regclass);
+    END IF;
+    keyed := row_key(relid);
+    INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, residency, pinned_by, filenode,
+                          location, key, key_name, checks, definition)
+    SELECT t.oid, 0, 0, t.nspname, t.relname, CASE WHEN resident THEN 'resident' ELSE 'tiered' END,
+           CASE WHEN resident THEN pin(t.oid) END, pg_relation_filenode(t.oid), d.oid || '/' || t.oid, keyed,
+           (SELECT x.conname FROM pg_constraint x
+             WHERE x.conrelid = t.oid AND x.contype = 'p' AND keyed <> '{}'),
            ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype = 'c' ORDER BY 1),
            random_mark()
       FROM pg_database d WHERE d.datname = current_database();
     FOR a IN SELECT attnum, attname, atttypid, atttypmod, attnotnull FROM pg_attribute
-              WHERE attrelid = relid AND attnum > 0 AND NOT attisdropped ORDER BY attnum LOOP
+              WHERE attrelid = t.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> 'v'
+              ORDER BY attnum LOOP
         INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, generation)
         VALUES (t.oid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
                 storage_name(t.oid, a.attname), generation_tree(t.oid, a.attnum));
         journal_columns := journal_columns
-            || format('%I %s, ', a.attname, plain_type(a.atttypid, a.atttypmod));
+            || format('%I %s, ', a.attname, tail_type(a.atttypid, a.atttypmod));
         tail_columns := tail_columns || tail_column(a.attnum, a.atttypid, a.atttypmod) || ', ';
     END LOOP;
     EXECUTE format(
-        'CREATE TABLE pgwire.tail_%s (%s version_number timestamptz NOT NULL, '
-        'subsequent_version_number timestamptz, row_identity bigint) '
+        'CREATE TABLE pg_journal.tail_%s (%s version_number timestamptz NOT NULL, '
+        'subsequent_version_number timestamptz, row_identity bigint, '
+        'writer xid8 NOT NULL DEFAULT pg_current_xact_id()) '
         'WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)',
         t.oid, tail_columns);
-    tail := format('pgwire.tail_%s', t.oid)::regclass;
+    tail := format('pg_journal.tail_%s', t.oid)::regclass;
     EXECUTE format('CREATE INDEX tail_%s_version ON %s (version_number)', t.oid, tail);
-    EXECUTE format('CREATE TABLE %I.%I (%s version_number timestamptz, subsequent_version_number timestamptz%s)',
-                   t.nspname, journal_name(t.relname), journal_columns,
-                   CASE WHEN primary_key.conkey IS NULL THEN ', row_identity bigint' ELSE '' END);
-    journal := format('%I.%I', t.nspname, journal_name(t.relname))::regclass;
+    -- Without rows; it stands for the journal where names and privileges are concerned.
+    EXECUTE format('CREATE TABLE pg_journal.journal_%s (%s%s)', t.oid, journal_columns,
+                   journal_suffix(t.oid, keyed));
+    journal := format('pg_journal.journal_%s', t.oid)::regclass;
     UPDATE journals j SET journal_relid = journal, tail_relid = tail WHERE j.relid = t.oid;
-    PERFORM index_tail(t.oid), tie(journal, t.oid), tie(tail, t.oid), mirror_readers(t.oid);
+    PERFORM index_tail(t.oid);
+    IF NOT resident THEN PERFORM constrain_tail(t.oid, true); END IF;
+    PERFORM tie('pg_class', journal, t.oid), tie('pg_class', tail, t.oid), mirror_readers(t.oid);
+    PERFORM watch(t.oid);
+    IF resident THEN PERFORM journal_rows(t.oid); END IF;
 END $$;

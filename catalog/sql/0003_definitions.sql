@@ -2,16 +2,16 @@
 -- with its bookkeeping and bring the bookkeeping, the tail and the journal table into line, or refuse.
 
 -- True when a column can change its type and the values in data files stay what they are.
-CREATE FUNCTION pgwire.keeps_values(old_type oid, old_typmod int4, new_type oid, new_typmod int4)
+CREATE FUNCTION pg_journal.keeps_values(old_type oid, old_typmod int4, new_type oid, new_typmod int4)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN old_type = 'varchar'::regtype AND new_type IN ('varchar'::regtype, 'text'::regtype)
    AND (new_typmod = -1 OR (old_typmod <> -1 AND new_typmod >= old_typmod));
 
 -- Make sure that NULL is what a new column has in rows that exist, or raise what PostgreSQL would.
-CREATE FUNCTION pgwire.check_domain_default(column_name text, type_oid oid) RETURNS void
+CREATE FUNCTION pg_journal.check_domain_default(column_name text, type_oid oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     t record;
@@ -31,9 +31,9 @@ BEGIN
 END $$;
 
 -- Bring columns into line with the table.
-CREATE FUNCTION pgwire.reconcile_columns(relid oid) RETURNS void
+CREATE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
 SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
@@ -129,9 +129,9 @@ BEGIN
 END $$;
 
 -- Bring key and constraints into line with the table.
-CREATE FUNCTION pgwire.reconcile_constraints(relid oid) RETURNS void
+CREATE FUNCTION pg_journal.reconcile_constraints(relid oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
@@ -171,9 +171,9 @@ BEGIN
 END $$;
 
 -- Make these columns the key that identifies rows from now on.
-CREATE FUNCTION pgwire.apply_key(relid oid, wanted int2[]) RETURNS void
+CREATE FUNCTION pg_journal.apply_key(relid oid, wanted int2[]) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
@@ -188,39 +188,275 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION pgwire.reconcile(relid oid) RETURNS void
+-- Bring the journal of a resident table into line with it, values included.
+CREATE FUNCTION pg_journal.reconcile_resident(relid oid) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
+SET extra_float_digits = 1
 AS $$
 DECLARE
     j journals;
-    t record;
+    c record;
+    keyed int2[] := row_key(relid);
+    anew boolean;
+    missing text;
+    referenced regclass;
 BEGIN
-    PERFORM check_features(relid);
+    SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_resident.relid;
+    SELECT x.confrelid INTO referenced FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+     WHERE x.conrelid = j.relid AND x.contype = 'f' AND p.residency = 'tiered';
+    IF FOUND THEN
+        PERFORM refuse(format('a FOREIGN KEY that references the tiered table "%s" is', referenced),
+                       format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced));
+    END IF;
+    IF (SELECT relpersistence FROM pg_class WHERE oid = j.relid) = 'u' THEN
+        EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', j.relid::regclass);
+    END IF;
+    anew := j.filenode IS DISTINCT FROM pg_relation_filenode(j.relid) OR keyed <> j.key;
+    FOR c IN SELECT k.* FROM columns k LEFT JOIN pg_attribute a
+                 ON a.attrelid = k.relid AND a.attnum = k.attnum AND NOT a.attisdropped
+              WHERE k.relid = j.relid AND a.attnum IS NULL AND k.name <> '' LOOP
+        -- The row of a dropped column stays, without name, to keep its storage name taken.
+        UPDATE columns k SET name = '' WHERE k.relid = j.relid AND k.attnum = c.attnum;
+        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS c%s', j.tail_relid::regclass, c.attnum);
+        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS %I', j.journal_relid::regclass, c.name);
+    END LOOP;
+    -- Two columns may have changed names: out of the way with all of them first.
+    FOR c IN SELECT k.attnum, k.name FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
+              WHERE k.relid = j.relid AND NOT a.attisdropped AND k.name <> a.attname LOOP
+        EXECUTE format('ALTER TABLE %s RENAME COLUMN %I TO %I', j.journal_relid::regclass, c.name,
+                       'pgwire_renamed_' || c.attnum);
+    END LOOP;
+    FOR c IN SELECT k.attnum, k.name, k.type_oid, k.typmod, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
+                    generation_tree(j.relid, k.attnum) AS tree
+               FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
+              WHERE k.relid = j.relid AND NOT a.attisdropped
+                AND (k.name, k.type_oid, k.typmod, k.not_null, k.generation) IS DISTINCT FROM
+                    (a.attname::text, a.atttypid, a.atttypmod, a.attnotnull,
+                     generation_tree(j.relid, k.attnum)) LOOP
+        IF c.name <> c.attname THEN
+            PERFORM make_room(j.journal_relid, c.attname);
+            EXECUTE format('ALTER TABLE %s RENAME COLUMN %I TO %I', j.journal_relid::regclass,
+                           'pgwire_renamed_' || c.attnum, c.attname);
+        END IF;
+        IF (c.type_oid, c.typmod) <> (c.atttypid, c.atttypmod) THEN
+            IF keeps_values(c.type_oid, c.typmod, c.atttypid, c.atttypmod) THEN
+                EXECUTE format('ALTER TABLE %s ALTER COLUMN c%s TYPE %s', j.tail_relid::regclass, c.attnum,
+                               tail_type(c.atttypid, c.atttypmod));
+            ELSE
+                -- Older row versions have no value of the new type.
+                EXECUTE format('ALTER TABLE %s DROP COLUMN c%s', j.tail_relid::regclass, c.attnum);
+                EXECUTE format('ALTER TABLE %s ADD COLUMN %s', j.tail_relid::regclass,
+                               tail_column(c.attnum, c.atttypid, c.atttypmod));
+                UPDATE columns k SET storage_name = storage_name(j.relid, k.storage_name), missing_value = NULL
+                 WHERE k.relid = j.relid AND k.attnum = c.attnum;
+                anew := true;
+            END IF;
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING NULL',
+                           j.journal_relid::regclass, c.attname, tail_type(c.atttypid, c.atttypmod));
+        END IF;
+        UPDATE columns k SET name = c.attname, type_oid = c.atttypid, typmod = c.atttypmod,
+                             not_null = c.attnotnull, generation = c.tree
+         WHERE k.relid = j.relid AND k.attnum = c.attnum;
+    END LOOP;
+    FOR c IN SELECT a.* FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
+              WHERE a.attrelid = j.relid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+                AND k.relid IS NULL ORDER BY a.attnum LOOP
+        missing := CASE WHEN c.atthasmissing THEN (SELECT c.attmissingval::text::text[])[1] END;
+        INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value,
+                             generation)
+        VALUES (j.relid, c.attnum, c.attname, c.atttypid, c.atttypmod, c.attnotnull,
+                storage_name(j.relid, c.attname), missing, generation_tree(j.relid, c.attnum));
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', j.tail_relid::regclass,
+                       tail_column(c.attnum, c.atttypid, c.atttypmod),
+                       CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);
+        IF missing IS NOT NULL THEN
+            EXECUTE format('ALTER TABLE %s ALTER COLUMN c%s DROP DEFAULT', j.tail_relid::regclass, c.attnum);
+        END IF;
+        PERFORM make_room(j.journal_relid, c.attname);
+        EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', j.journal_relid::regclass, c.attname,
+                       tail_type(c.atttypid, c.atttypmod));
+    END LOOP;
+    IF keyed <> j.key THEN
+        -- What segments hold is told apart otherwise: it is history from now on.
+        UPDATE segments s SET kind = 'archive'
+         WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind <> 'archive';
+        IF (j.key = '{}') <> (keyed = '{}') THEN
+            EXECUTE format('ALTER TABLE %s %s', j.journal_relid::regclass,
+                           CASE WHEN keyed = '{}' THEN 'ADD COLUMN IF NOT EXISTS row_identity bigint'
+                                ELSE 'DROP COLUMN IF EXISTS row_identity' END);
+        END IF;
+    END IF;
+    UPDATE journals jj
+       SET key = keyed, pinned_by = pin(jj.relid),
+           key_name = (SELECT x.conname FROM pg_constraint x
+                        WHERE x.conrelid = jj.relid AND x.contype = 'p' AND keyed <> '{}'),
+           checks = ARRAY(SELECT x.oid FROM pg_constraint x
+                           WHERE x.conrelid = jj.relid AND x.contype = 'c' ORDER BY 1),
+           schema_name = n.nspname, table_name = t.relname
+      FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
+     WHERE jj.relid = j.relid AND t.oid = j.relid;
+    IF anew THEN PERFORM journal_rows(j.relid); END IF;
+END $$;
+
+-- Take a version column away where the table has got a column of its name.
+CREATE FUNCTION pg_journal.make_room(journal_relid oid, column_name text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF column_name IN ('version_number', 'subsequent_version_number', 'row_identity') THEN
+        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS %I', journal_relid::regclass, column_name);
+    END IF;
+END $$;
+
+-- True for partitions and members of inheritance trees: statements that name a table above them fire no
+-- statement triggers of theirs.
+CREATE FUNCTION pg_journal.is_in_tree(relid oid) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = relid OR i.inhparent = relid);
+
+-- What triggers of a table depend on.
+CREATE FUNCTION pg_journal.watch_signature(relid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT md5(concat_ws('|', j.residency, is_in_tree(j.relid), quote_ident(j.schema_name),
+                             quote_ident(j.table_name), j.key,
+                             (SELECT string_agg(concat_ws(' ', k.attnum, quote_ident(k.name), k.type_oid), ',' ORDER BY k.attnum)
+                                FROM columns k WHERE k.relid = j.relid AND k.name <> '')))
+          FROM journals j WHERE j.relid = watch_signature.relid);
+
+CREATE FUNCTION pg_journal.reconcile(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j journals;
+BEGIN
     PERFORM fold(relid);
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile.relid;
-    SELECT n.nspname, c.relname INTO t
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relid;
-    IF j.schema_name <> t.nspname THEN
-        EXECUTE format('ALTER TABLE %s SET SCHEMA %I', j.journal_relid::regclass, t.nspname);
+    IF j.residency = 'resident' THEN
+        PERFORM reconcile_resident(relid);
+    ELSE
+        PERFORM check_features(relid);
+        PERFORM reconcile_columns(relid);
+        PERFORM reconcile_constraints(relid);
+        UPDATE journals jj SET schema_name = n.nspname, table_name = t.relname
+          FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
+         WHERE jj.relid = j.relid AND t.oid = j.relid;
     END IF;
-    IF j.table_name <> t.relname THEN
-        EXECUTE format('ALTER TABLE %s RENAME TO %I', j.journal_relid::regclass, journal_name(t.relname));
-    END IF;
-    PERFORM reconcile_columns(relid);
-    PERFORM reconcile_constraints(relid);
     PERFORM mirror_readers(relid);
-    UPDATE journals jj
-       SET schema_name = t.nspname, table_name = t.relname, definition = random_mark(),
-           epoch = epoch + 1, changes = changes + 1
+    IF j.watched IS DISTINCT FROM watch_signature(relid) THEN PERFORM watch(relid); END IF;
+    UPDATE journals jj SET definition = random_mark(), epoch = epoch + 1, changes = changes + 1
      WHERE jj.relid = j.relid;
+END $$;
+
+-- Names by which code can reach a table: its own, and those of views over it.
+CREATE FUNCTION pg_journal.names_of(relid oid) RETURNS SETOF name
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    WITH RECURSIVE over(oid) AS (
+        SELECT names_of.relid
+        UNION
+        SELECT w.ev_class FROM over o
+          JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid
+                          AND d.classid = 'pg_rewrite'::regclass
+          JOIN pg_rewrite w ON w.oid = d.objid)
+    SELECT c.relname FROM over o JOIN pg_class c ON c.oid = o.oid
+$$;
+
+-- True when code may name one of these relations: the text holds the name as a word, or makes SQL of text.
+CREATE FUNCTION pg_journal.may_reach(body text, names name[]) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN body ~* '\mexecute\M|\mu&' OR EXISTS (
+    SELECT FROM unnest(names) u(n)
+     WHERE CASE WHEN n ~ '^[A-Za-z_][A-Za-z0-9_]*$' THEN body ~* ('\m' || n || '\M')
+                ELSE strpos(lower(body), lower(replace(n, '"', '""'))) > 0 END);
+
+-- Code of users that may reach a table while PostgreSQL runs it; NULL when there is none.
+CREATE FUNCTION pg_journal.code_reaching(relid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    WITH RECURSIVE over(oid) AS (
+        SELECT code_reaching.relid
+        UNION
+        SELECT w.ev_class FROM over o
+          JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid
+                          AND d.classid = 'pg_rewrite'::regclass
+          JOIN pg_rewrite w ON w.oid = d.objid)
+    SELECT found.what FROM (
+        SELECT format('the function %s', p.oid::regprocedure) AS what
+          FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+         WHERE p.oid >= 16384 AND p.pronamespace <> 'pg_journal'::regnamespace
+           AND l.lanname NOT IN ('c', 'internal') AND p.prokind <> 'a'
+           AND (l.lanname NOT IN ('sql', 'plpgsql')
+                OR may_reach(p.prosrc, (SELECT array_agg(n) FROM names_of(code_reaching.relid) n)))
+        UNION ALL
+        SELECT CASE d.classid WHEN 'pg_proc'::regclass THEN format('the function %s', d.objid::regprocedure)
+                              WHEN 'pg_policy'::regclass THEN 'a row security policy'
+                              WHEN 'pg_trigger'::regclass THEN 'a trigger' END
+          FROM over o JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid
+         WHERE d.classid IN ('pg_proc'::regclass, 'pg_policy'::regclass)
+           AND NOT (d.classid = 'pg_proc'::regclass AND EXISTS (
+               SELECT FROM pg_proc p WHERE p.oid = d.objid AND p.pronamespace = 'pg_journal'::regnamespace))
+        UNION ALL
+        SELECT CASE c.relkind WHEN 'm' THEN format('the materialized view %s', c.oid::regclass)
+                              ELSE format('a rule on %s', c.oid::regclass) END
+          FROM over o JOIN pg_class c ON c.oid = o.oid AND c.relkind <> 'v' AND o.oid <> code_reaching.relid) found
+     WHERE found.what IS NOT NULL LIMIT 1
+$$;
+
+-- Refuse code that could read or change tiered tables where only PostgreSQL sees it: it would find no rows.
+CREATE FUNCTION pg_journal.check_code() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j record;
+    what text;
+BEGIN
+    FOR j IN SELECT jj.relid FROM journals jj WHERE jj.residency = 'tiered' LOOP
+        what := code_reaching(j.relid);
+        IF what IS NOT NULL THEN
+            RAISE EXCEPTION '% can reach the tiered table "%", whose rows are not in PostgreSQL',
+                what, (SELECT relname FROM pg_class WHERE oid = j.relid)
+                USING ERRCODE = '0A000',
+                      HINT = format('ALTER TABLE %s SET (gateway.residency = always) first.', j.relid::regclass);
+        END IF;
+    END LOOP;
+END $$;
+
+-- The same for code that is sent to be run at once.
+CREATE FUNCTION pg_journal.check_body(secret text, body text) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    reached regclass;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT j.relid INTO reached FROM journals j
+     WHERE j.residency = 'tiered' AND may_reach(body, ARRAY(SELECT names_of(j.relid))) LIMIT 1;
+    IF reached IS NOT NULL THEN
+        RAISE EXCEPTION 'the code can reach the tiered table "%", whose rows are not in PostgreSQL', reached
+            USING ERRCODE = '0A000',
+                  HINT = format('ALTER TABLE %s SET (gateway.residency = always) first.', reached);
+    END IF;
+    RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- True when a table with a column that consists of values of this type has or had rows. Until the
 -- transaction ends nobody writes to such tables.
-CREATE FUNCTION pgwire.is_type_stored(type_oid oid) RETURNS boolean
+CREATE FUNCTION pg_journal.is_type_stored(type_oid oid) RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     using_it oid;
@@ -235,6 +471,7 @@ BEGIN
                      UNION ALL SELECT rngtypid, rngsubtype FROM pg_range
                      UNION ALL SELECT rngmultitypid, rngsubtype FROM pg_range) y ON y.part = m.oid)
         SELECT DISTINCT k.relid FROM columns k JOIN made_of m ON m.oid = k.type_oid
+          JOIN journals j ON j.relid = k.relid AND j.residency = 'tiered'
          WHERE k.name <> '' ORDER BY k.relid
     LOOP
         EXECUTE format('LOCK TABLE ONLY %s IN SHARE MODE', using_it::regclass);
@@ -244,24 +481,24 @@ BEGIN
 END $$;
 
 -- What a type is about to lose: its labels, and which constraints its values are known to satisfy.
-CREATE FUNCTION pgwire.on_alter_type_start() RETURNS event_trigger
+CREATE FUNCTION pg_journal.on_alter_type_start() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM set_config('pgwire.types_before', jsonb_build_object(
+    PERFORM set_config('pg_journal.types_before', jsonb_build_object(
         'labels', (SELECT jsonb_object_agg(oid, enumlabel) FROM pg_enum),
         'constraints', (SELECT jsonb_agg(oid) FROM pg_constraint WHERE contypid <> 0 AND convalidated))::text,
         true);
 END $$;
 
 -- Refuse changes of types that rows in data files would have to follow, or be checked for.
-CREATE FUNCTION pgwire.check_altered_types() RETURNS void
+CREATE FUNCTION pg_journal.check_altered_types() RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    before jsonb := nullif(current_setting('pgwire.types_before', true), '');
+    before jsonb := nullif(current_setting('pg_journal.types_before', true), '');
     c record;
 BEGIN
     FOR c IN SELECT y.oid, y.oid::regtype::text AS spelled
@@ -283,16 +520,19 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION pgwire.on_table_rewrite() RETURNS event_trigger
+CREATE FUNCTION pg_journal.on_table_rewrite() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     rewritten oid := pg_event_trigger_table_rewrite_oid();
     c record;
 BEGIN
     -- AT_REWRITE_COLUMN_REWRITE: the values of a column change. Others are found out when all is done.
-    IF pg_event_trigger_table_rewrite_reason() & 4 = 0 OR NOT has_rows(rewritten) THEN RETURN; END IF;
+    IF pg_event_trigger_table_rewrite_reason() & 4 = 0 OR NOT has_rows(rewritten)
+       OR NOT EXISTS (SELECT FROM journals j WHERE j.relid = rewritten AND j.residency = 'tiered') THEN
+        RETURN;
+    END IF;
     FOR c IN SELECT a.attname, plain_type(a.atttypid, a.atttypmod) AS spelled
                FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
               WHERE k.relid = rewritten AND NOT a.attisdropped AND (k.type_oid, k.typmod) <> (a.atttypid, a.atttypmod)
@@ -303,25 +543,15 @@ BEGIN
     PERFORM refuse('ALTER COLUMN ... TYPE ... USING of a table with rows is', 'Change the values by UPDATE.');
 END $$;
 
-CREATE FUNCTION pgwire.on_ddl_command_end() RETURNS event_trigger
+CREATE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
+SET event_triggers = off
 AS $$
 DECLARE
     touched oid;
-    ours boolean;
 BEGIN
-    -- Commands of the functions above come by here as well.
-    SELECT bool_and(coalesce(
-               schema_name = 'pgwire'
-               OR classid = 'pg_class'::regclass AND EXISTS (
-                   SELECT FROM journals j LEFT JOIN pg_class c ON c.oid = objid
-                    WHERE j.journal_relid = objid
-                       OR j.journal_relid = 0 AND c.relname = journal_name(j.table_name)
-                          AND c.relnamespace = j.schema_name::regnamespace), false))
-      INTO ours FROM pg_event_trigger_ddl_commands();
-    IF ours THEN RETURN; END IF;
     PERFORM note_definition();
     FOR touched IN
         WITH e AS MATERIALIZED (
@@ -342,9 +572,19 @@ BEGIN
         UNION
         SELECT a.attrelid FROM e JOIN pg_attribute a
             ON e.classid = 'pg_type'::regclass AND a.atttypid = e.objid AND e.command_tag LIKE 'ALTER%'
+        UNION
+        -- the other side of foreign keys, other members of inheritance trees, tables of a schema
+        SELECT x.confrelid FROM e JOIN pg_constraint x
+            ON e.classid = 'pg_class'::regclass AND x.conrelid = e.objid AND x.contype = 'f'
+        UNION
+        SELECT i.inhrelid FROM e JOIN pg_inherits i ON e.classid = 'pg_class'::regclass AND i.inhparent = e.objid
+        UNION
+        SELECT i.inhparent FROM e JOIN pg_inherits i ON e.classid = 'pg_class'::regclass AND i.inhrelid = e.objid
+        UNION
+        SELECT j.relid FROM e JOIN pg_class c ON e.classid = 'pg_namespace'::regclass AND c.relnamespace = e.objid
+          JOIN journals j ON j.relid = c.oid
     LOOP
         CONTINUE WHEN NOT is_journalable(touched);
-        CONTINUE WHEN EXISTS (SELECT FROM journals j WHERE j.journal_relid = touched);
         IF EXISTS (SELECT FROM journals j WHERE j.relid = touched) THEN
             PERFORM reconcile(touched);
         ELSE
@@ -356,23 +596,26 @@ BEGIN
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;
+    IF EXISTS (SELECT FROM journals j WHERE j.residency = 'tiered') THEN PERFORM check_code(); END IF;
     -- Domains' checks are evaluated with the bookkeeping's rights too.
     PERFORM check_expression(x.conbin, y.typowner, format('domain constraint "%s"', x.conname))
        FROM pg_event_trigger_ddl_commands() e
        JOIN pg_constraint x ON e.classid = 'pg_type'::regclass AND x.contypid = e.objid AND x.contype = 'c'
-       JOIN pg_type y ON y.oid = x.contypid;
+       JOIN pg_type y ON y.oid = x.contypid
+      WHERE NOT has_resident_tables();
 END $$;
 
-CREATE FUNCTION pgwire.on_sql_drop() RETURNS event_trigger
+CREATE FUNCTION pg_journal.on_sql_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
+SET event_triggers = off
 AS $$
 DECLARE
     gone record;
     orphan oid;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects() WHERE schema_name IS DISTINCT FROM 'pgwire') THEN
+    IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects() WHERE schema_name IS DISTINCT FROM 'pg_journal') THEN
         RETURN;
     END IF;
     PERFORM note_definition();
@@ -396,26 +639,34 @@ BEGIN
         SELECT DISTINCT j.relid FROM journals j JOIN pg_event_trigger_dropped_objects() e
             ON e.classid = 'pg_class'::regclass AND e.objsubid > 0 AND j.relid = e.objid
          WHERE tg_tag NOT LIKE 'ALTER TABLE%') x;
+    -- What pinned a table may be gone: a trigger, a policy, an index, a child, a table that referenced it.
+    UPDATE journals j SET pinned_by = pin(j.relid)
+     WHERE j.residency = 'resident' AND j.pinned_by IS NOT NULL AND pin(j.relid) IS DISTINCT FROM j.pinned_by;
+    -- A table that left its tree is captured by statement again.
+    PERFORM watch(j.relid) FROM journals j
+      WHERE j.residency = 'resident' AND j.watched IS DISTINCT FROM watch_signature(j.relid)
+        AND EXISTS (SELECT FROM pg_event_trigger_dropped_objects() e WHERE e.object_type = 'table');
 END $$;
 
-CREATE FUNCTION pgwire.on_ddl_command_start() RETURNS event_trigger
+CREATE FUNCTION pg_journal.on_ddl_command_start() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = session_user AND rolsuper) THEN RETURN; END IF;
+    IF has_resident_tables() AND tg_tag !~ 'FOREIGN|SERVER|USER MAPPING|SUBSCRIPTION' THEN RETURN; END IF;
     RAISE EXCEPTION '% is not supported', tg_tag USING ERRCODE = '0A000';
 END $$;
 
 CREATE EVENT TRIGGER pgwire_ddl_command_end ON ddl_command_end
-    EXECUTE FUNCTION pgwire.on_ddl_command_end();
+    EXECUTE FUNCTION pg_journal.on_ddl_command_end();
 CREATE EVENT TRIGGER pgwire_sql_drop ON sql_drop
-    EXECUTE FUNCTION pgwire.on_sql_drop();
+    EXECUTE FUNCTION pg_journal.on_sql_drop();
 CREATE EVENT TRIGGER pgwire_table_rewrite ON table_rewrite
-    EXECUTE FUNCTION pgwire.on_table_rewrite();
+    EXECUTE FUNCTION pg_journal.on_table_rewrite();
 CREATE EVENT TRIGGER pgwire_alter_type_start ON ddl_command_start
     WHEN TAG IN ('ALTER TYPE', 'ALTER DOMAIN')
-    EXECUTE FUNCTION pgwire.on_alter_type_start();
+    EXECUTE FUNCTION pg_journal.on_alter_type_start();
 CREATE EVENT TRIGGER pgwire_ddl_command_start ON ddl_command_start
     WHEN TAG IN (
         'CREATE FUNCTION', 'CREATE PROCEDURE', 'CREATE TRIGGER', 'CREATE RULE', 'CREATE MATERIALIZED VIEW',
@@ -423,4 +674,4 @@ CREATE EVENT TRIGGER pgwire_ddl_command_start ON ddl_command_start
         'IMPORT FOREIGN SCHEMA', 'CREATE EXTENSION', 'CREATE LANGUAGE', 'CREATE CAST', 'CREATE TRANSFORM',
         'CREATE OPERATOR CLASS', 'CREATE OPERATOR FAMILY', 'CREATE PUBLICATION', 'CREATE SUBSCRIPTION',
         'CREATE POLICY', 'CREATE ACCESS METHOD', 'CREATE CONVERSION')
-    EXECUTE FUNCTION pgwire.on_ddl_command_start();
+    EXECUTE FUNCTION pg_journal.on_ddl_command_start();

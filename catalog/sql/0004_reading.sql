@@ -1,9 +1,9 @@
 -- What a statement reads: one call, one snapshot.
 
 -- True when the writer of a journals row, known by its xmin, has committed.
-CREATE FUNCTION pgwire.is_committed(writer bigint) RETURNS boolean
+CREATE FUNCTION pg_journal.is_committed(writer bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     now_at bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
@@ -13,10 +13,53 @@ BEGIN
     RETURN full_id > 2 AND coalesce(pg_xact_status(full_id::text::xid8) = 'committed', false);
 END $$;
 
-CREATE FUNCTION pgwire.table_snapshot(
+CREATE FUNCTION pg_journal.visible_segments(wanted oid) RETURNS json
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size_bytes, attnums,
+                                         micros(min_version), micros(max_version), key_min, key_max)
+                        ORDER BY segment_id)
+          FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL);
+
+-- Snapshot of a resident table's journal. Versions of its tail are ordered by row, not by table, and come
+-- without a lock: the state tells which transactions are in it.
+CREATE FUNCTION pg_journal.resident_snapshot(wanted oid, known_definition bigint, known_state text) RETURNS json
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j record;
+    t record;
+    state text;
+    rows json;
+    same boolean;
+BEGIN
+    SELECT b.relid, b.epoch, b.tail_relid::regclass AS tail, b.definition, b.version INTO j
+      FROM journals b WHERE b.relid = wanted;
+    EXECUTE format('SELECT count(*) AS row_count, micros(greatest(max(version_number), $1)) AS version_micros, '
+                   'coalesce(sum(hashtextextended(writer::text, 0)), 0) AS writers FROM %s', j.tail)
+       INTO t USING j.version;
+    state := concat_ws('_', j.epoch, t.row_count, t.version_micros, t.writers);
+    same := state IS NOT DISTINCT FROM known_state;
+    IF t.row_count > 0 AND NOT same THEN
+        EXECUTE format(
+            'SELECT json_agg(json_build_array(%s pg_journal.micros(version_number), '
+            'pg_journal.micros(subsequent_version_number), row_identity)) FROM %s',
+            (SELECT string_agg(transfer_expression('c' || k.attnum, k.type_oid) || ', ', '' ORDER BY k.attnum)
+               FROM columns k WHERE k.relid = wanted AND k.name <> ''), j.tail) INTO rows;
+    END IF;
+    RETURN json_build_object(
+        'relid', wanted::bigint, 'state', state, 'version', t.version_micros, 'tail_rows', t.row_count,
+        'same', same, 'increment', false, 'rows', rows,
+        'segments', CASE WHEN NOT same THEN visible_segments(wanted) END, 'definition_version', j.definition,
+        'resident', true, 'seen', pg_current_snapshot()::text,
+        'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
+END $$;
+
+CREATE FUNCTION pg_journal.table_snapshot(
     wanted oid, known_definition bigint, known_state text, OUT result json)
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j record;
@@ -26,6 +69,10 @@ DECLARE
     rows json;
     segment_list json;
 BEGIN
+    IF (SELECT b.residency FROM journals b WHERE b.relid = wanted) = 'resident' THEN
+        result := resident_snapshot(wanted, known_definition, known_state);
+        RETURN;
+    END IF;
     SELECT b.epoch, b.tail_relid, b.definition, coalesce(s.changes, b.changes) AS changes,
            micros(coalesce(s.version, b.version)) AS version_micros,
            coalesce(s.tail_rows, b.tail_rows) AS tail_rows,
@@ -49,18 +96,15 @@ BEGIN
         END IF;
         IF j.tail_rows > 0 THEN
             EXECUTE (SELECT format(
-                        'SELECT json_agg(json_build_array(%s, pgwire.micros(version_number), '
-                        'pgwire.micros(subsequent_version_number), row_identity)) FROM %s%s',
+                        'SELECT json_agg(json_build_array(%s, pg_journal.micros(version_number), '
+                        'pg_journal.micros(subsequent_version_number), row_identity)) FROM %s%s',
                         string_agg(transfer_expression('c' || k.attnum, k.type_oid), ', ' ORDER BY k.attnum),
                         j.tail_relid::regclass,
-                        CASE WHEN after IS NOT NULL THEN ' WHERE version_number > pgwire.moment($1)' ELSE '' END)
+                        CASE WHEN after IS NOT NULL THEN ' WHERE version_number > pg_journal.moment($1)' ELSE '' END)
                        FROM columns k WHERE k.relid = wanted AND k.name <> '')
                INTO rows USING after;
         END IF;
-        SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size_bytes, attnums,
-                                         micros(min_version), micros(max_version), key_min, key_max)
-                        ORDER BY segment_id)
-          INTO segment_list FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL;
+        segment_list := visible_segments(wanted);
     END IF;
     result := json_build_object(
         'relid', wanted::bigint, 'state', state, 'version', j.version_micros, 'tail_rows', j.tail_rows,
@@ -70,9 +114,9 @@ BEGIN
 END $$;
 
 -- STABLE, so that every query inside sees the calling statement's snapshot.
-CREATE FUNCTION pgwire.snapshot(secret text, requests json) RETURNS bytea
+CREATE FUNCTION pg_journal.snapshot(secret text, requests json) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
 SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
@@ -90,18 +134,18 @@ BEGIN
         'transaction_timestamp', micros(transaction_timestamp()))::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pgwire.definitions(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.definitions(secret text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
     RETURN convert_to(fingerprint()::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pgwire.relations(secret text, relids oid[]) RETURNS bytea
+CREATE FUNCTION pg_journal.relations(secret text, relids oid[]) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     found_relations json;
@@ -109,7 +153,8 @@ BEGIN
     PERFORM authorize(secret);
     SELECT json_agg(json_build_array(
                c.oid::bigint, n.nspname, c.relname,
-               CASE WHEN j.relid = c.oid THEN 'journaled'
+               CASE WHEN j.relid = c.oid AND j.residency = 'resident' THEN 'resident'
+                    WHEN j.relid = c.oid THEN 'journaled'
                     WHEN j.relid IS NOT NULL THEN 'journal'
                     WHEN c.relkind = 'v' THEN 'view'
                     ELSE 'catalog' END,

@@ -1,7 +1,7 @@
 -- Writes: locks, version numbers, the tail, and the list of segments; all in the client's transaction.
 
 -- Tell the gateway to plan the statement again. The code is not for clients.
-CREATE FUNCTION pgwire.outdated() RETURNS void
+CREATE FUNCTION pg_journal.outdated() RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -10,10 +10,10 @@ BEGIN
 END $$;
 
 -- Go on only if definitions are what a plan rests on, and names stand for what they stood for.
-CREATE FUNCTION pgwire.expect(secret text, planned bigint, planned_resolution text, resolution text)
+CREATE FUNCTION pg_journal.expect(secret text, planned bigint, planned_resolution text, resolution text)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
@@ -21,9 +21,9 @@ BEGIN
 END $$;
 
 -- Lock tables for writing, in the order of their OIDs; the answer is the version number each gets.
-CREATE FUNCTION pgwire.begin_write(secret text, relids oid[], command text) RETURNS bytea
+CREATE FUNCTION pg_journal.begin_write(secret text, relids oid[], command text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     wanted oid;
@@ -48,6 +48,8 @@ BEGIN
         END;
         IF to_regclass(spelled) IS DISTINCT FROM wanted THEN PERFORM outdated(); END IF;
         j := locked(wanted);
+        IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
+        PERFORM set_config('pg_journal.writing_' || wanted, announcement(wanted), true);
         versions := versions || jsonb_build_object(wanted::text, micros(
             greatest(clock_timestamp(), j.version + interval '1 microsecond')));
     END LOOP;
@@ -55,9 +57,9 @@ BEGIN
 END $$;
 
 -- Raise what PostgreSQL's own index would have raised.
-CREATE FUNCTION pgwire.raise_duplicate(j pgwire.journals, key_text text) RETURNS void
+CREATE FUNCTION pg_journal.raise_duplicate(j pg_journal.journals, key_text text) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     RAISE EXCEPTION 'duplicate key value violates unique constraint "%"', j.key_name
@@ -71,14 +73,14 @@ END $$;
 -- The rows a statement has just put into a catalog table that was empty before, as many as wanted and one.
 -- Rows that passed through earlier in the transaction still occupy their places: where the last ones were
 -- found is remembered, with the number of rows inserted by then, so that no scan passes them again.
-CREATE FUNCTION pgwire.arrived(wanted oid, at_most bigint) RETURNS tid[]
+CREATE FUNCTION pg_journal.arrived(wanted oid, at_most bigint) RETURNS tid[]
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     inserted bigint := pg_stat_get_xact_tuples_inserted(wanted);
     remembered bigint[] := string_to_array(
-        nullif(current_setting('pgwire.arrived_' || wanted, true), ''), ',')::bigint[];
+        nullif(current_setting('pg_journal.arrived_' || wanted, true), ''), ',')::bigint[];
     places tid[];
     last_block bigint;
 BEGIN
@@ -94,25 +96,25 @@ BEGIN
     END IF;
     IF places IS NOT NULL THEN
         last_block := (SELECT max((p::text::point)[0]::bigint) FROM unnest(places) u(p));
-        PERFORM set_config('pgwire.arrived_' || wanted, inserted || ',' || last_block, true);
+        PERFORM set_config('pg_journal.arrived_' || wanted, inserted || ',' || last_block, true);
     END IF;
     RETURN coalesce(places, '{}');
 END $$;
 
 -- The newest version number in the segments of a table. Row versions of the tail may be older: a large
 -- write becomes a segment although there is a tail.
-CREATE FUNCTION pgwire.newest_stored(wanted oid) RETURNS timestamptz
+CREATE FUNCTION pg_journal.newest_stored(wanted oid) RETURNS timestamptz
 LANGUAGE sql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     SELECT coalesce(max(s.max_version), '-infinity') FROM segments s
      WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive'
 $$;
 
 -- Tell whether segments may hold newer versions of rows that are in the tail.
-CREATE FUNCTION pgwire.tail_outdated(j pgwire.journals) RETURNS boolean
+CREATE FUNCTION pg_journal.tail_outdated(j pg_journal.journals) RETURNS boolean
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     outdated boolean;
@@ -124,10 +126,10 @@ END $$;
 
 -- Check the keys of rows in the catalog table against the tail; the answer is the keys that the tail alone
 -- cannot decide, as a JSON array of arrays, or NULL.
-CREATE FUNCTION pgwire.check_keys(j pgwire.journals, places tid[], tail_filled boolean)
+CREATE FUNCTION pg_journal.check_keys(j pg_journal.journals, places tid[], tail_filled boolean)
 RETURNS json
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     same_key text;
@@ -161,7 +163,7 @@ BEGIN
                SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1]
                   AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)) THEN
             -- A key no segment can have is still to be looked for when an older part of the tail has it.
-            SELECT format(' AND (EXISTS (SELECT FROM pgwire.segments s WHERE s.relid = %s '
+            SELECT format(' AND (EXISTS (SELECT FROM pg_journal.segments s WHERE s.relid = %s '
                           'AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> ''archive'' '
                           'AND (s.key_min IS NULL OR t.%I BETWEEN s.key_min AND s.key_max)) '
                           'OR EXISTS (SELECT FROM %s v WHERE %s))',
@@ -181,10 +183,10 @@ BEGIN
 END $$;
 
 -- The answer to a write: rows that are in the tail now, and keys still to be looked for.
-CREATE FUNCTION pgwire.receipt(j pgwire.journals, added bigint, new_version timestamptz, unresolved json)
+CREATE FUNCTION pg_journal.receipt(j pg_journal.journals, added bigint, new_version timestamptz, unresolved json)
 RETURNS bytea
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     RETURN convert_to(format(
@@ -194,9 +196,9 @@ BEGIN
 END $$;
 
 -- Account for a write: `added` row versions in the tail, and the table's new version number.
-CREATE FUNCTION pgwire.note_write(j pgwire.journals, new_version timestamptz, added bigint) RETURNS void
+CREATE FUNCTION pg_journal.note_write(j pg_journal.journals, new_version timestamptz, added bigint) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     IF j.writer = pg_current_xact_id() THEN
@@ -212,9 +214,9 @@ BEGIN
 END $$;
 
 -- Move the rows a statement of the client left in the catalog table to the tail, unless they are many.
-CREATE FUNCTION pgwire.capture(secret text, wanted oid, inline_rows bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.capture(secret text, wanted oid, inline_rows bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
 AS $$
 DECLARE
@@ -244,7 +246,7 @@ BEGIN
         'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING *) '
         'INSERT INTO %s (%s, version_number, row_identity) SELECT %s, $1, %s FROM gone',
         wanted::regclass, j.tail_relid::regclass, string_agg('c' || k.attnum, ', ' ORDER BY k.attnum),
-        string_agg(quote_ident(k.name), ', ' ORDER BY k.attnum),
+        string_agg(tail_expression(format('gone.%I', k.name), k.type_oid), ', ' ORDER BY k.attnum),
         CASE WHEN j.key = '{}' THEN '1 - $3 - row_number() OVER ()' ELSE 'NULL' END)
         FROM columns k WHERE k.relid = wanted AND k.name <> '')
       USING new_version, places, first_identity;
@@ -254,11 +256,11 @@ END $$;
 
 -- Write row versions and tombstones that come as PostgreSQL's text. New row versions take the way through
 -- the catalog table, whose constraints and generated columns are PostgreSQL's.
-CREATE FUNCTION pgwire.append(
+CREATE FUNCTION pg_journal.append(
     secret text, wanted oid, version_micros bigint, new_rows text, tombstones text, keys_checked boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
 AS $$
@@ -280,19 +282,19 @@ BEGIN
     SELECT count(*) AS column_count,
            string_agg('c' || attnum, ', ' ORDER BY attnum) AS tail_columns,
            string_agg(stored, ', ' ORDER BY attnum) AS tail_values,
-           string_agg(format('n.%I', name), ', ' ORDER BY attnum) AS columns,
+           string_agg(tail_expression(format('n.%I', name), type_oid), ', ' ORDER BY attnum) AS columns,
            string_agg(quote_ident(name), ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_columns,
            string_agg(parsed, ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_values,
            string_agg(format('v.c%s = t.%I', attnum, name), ' AND ') FILTER (WHERE attnum = ANY (j.key))
                AS same_key
       INTO x
-      FROM (SELECT k.attnum, k.name, a.attgenerated = '' AS settable,
+      FROM (SELECT k.attnum, k.name, k.type_oid, a.attgenerated = '' AS settable,
                    -- without modifier: the column's own raises what is too long, a cast would cut it off
                    format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
                           format_type(k.type_oid, -1)) AS parsed,
                    -- a tombstone has no value but its key, whatever a domain asks for
                    format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
-                          plain_type(k.type_oid, -1)) AS stored
+                          tail_type(k.type_oid, -1)) AS stored
               FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
              WHERE k.relid = wanted AND k.name <> '') y;
     IF tombstones IS NOT NULL THEN
@@ -347,9 +349,9 @@ BEGIN
 END $$;
 
 -- Text of one value as a field of a CSV line.
-CREATE FUNCTION pgwire.csv_expression(reference text, type_oid oid) RETURNS text
+CREATE FUNCTION pg_journal.csv_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     transferred text := transfer_expression(reference, type_oid);
@@ -369,9 +371,9 @@ BEGIN
 END $$;
 
 -- Open the cursor pgwire_drain over the rows in the catalog table, as lines of CSV.
-CREATE FUNCTION pgwire.open_drain(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.open_drain(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     lines refcursor := 'pgwire_drain';
@@ -395,9 +397,9 @@ END $$;
 
 -- Empty the catalog table after its rows have been written elsewhere. TRUNCATE is the faster way and keeps
 -- readers waiting until the transaction ends, so it is for transactions that are about to.
-CREATE FUNCTION pgwire.clear_drained(secret text, wanted oid, ending boolean) RETURNS bytea
+CREATE FUNCTION pg_journal.clear_drained(secret text, wanted oid, ending boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
@@ -413,17 +415,17 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
-CREATE FUNCTION pgwire.add_segments(wanted oid, segment_list json) RETURNS json
+CREATE FUNCTION pg_journal.add_segments(wanted oid, segment_list json) RETURNS json
 LANGUAGE sql
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     WITH added AS (
-        INSERT INTO pgwire.segments (segment_id, relid, kind, path, row_count, size_bytes, attnums, min_version,
+        INSERT INTO pg_journal.segments (segment_id, relid, kind, path, row_count, size_bytes, attnums, min_version,
                                      max_version, key_min, key_max)
         -- In the order of time; the primary key finds out the two that ever got the same number.
-        SELECT (pgwire.micros(clock_timestamp()) << 11) + (pgwire.random_mark() & 1023) + row_number() OVER (),
-               wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, pgwire.moment(s.min_version),
-               pgwire.moment(s.max_version), s.key_min, s.key_max
+        SELECT (pg_journal.micros(clock_timestamp()) << 11) + (pg_journal.random_mark() & 1023) + row_number() OVER (),
+               wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, pg_journal.moment(s.min_version),
+               pg_journal.moment(s.max_version), s.key_min, s.key_max
           FROM json_to_recordset(segment_list) AS s(kind text, path text, row_count bigint, size_bytes bigint,
                attnums int2[], min_version bigint, max_version bigint, key_min bigint, key_max bigint)
         RETURNING segment_id, path)
@@ -431,10 +433,10 @@ AS $$
 $$;
 
 -- Make the segments of a bulk write visible.
-CREATE FUNCTION pgwire.publish(secret text, wanted oid, version_micros bigint, segment_list json)
+CREATE FUNCTION pg_journal.publish(secret text, wanted oid, version_micros bigint, segment_list json)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
@@ -451,12 +453,12 @@ BEGIN
 END $$;
 
 -- Swap segments after a flush or a compaction, and drop the part of the tail they now contain.
-CREATE FUNCTION pgwire.replace(
+CREATE FUNCTION pg_journal.replace(
     secret text, wanted oid, expected_epoch bigint, segment_list json, retired bigint[],
-    tail_to_micros bigint)
+    tail_to_micros bigint, seen text)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
@@ -474,20 +476,26 @@ BEGIN
         RAISE EXCEPTION 'could not replace segments of table % due to concurrent update', wanted::regclass
             USING ERRCODE = '40001';
     END IF;
-    IF tail_to_micros IS NOT NULL THEN
+    IF seen IS NOT NULL THEN
+        -- Versions are in the order of commits by row only: what went is what the snapshot showed.
+        EXECUTE format('DELETE FROM %s WHERE pg_visible_in_snapshot(writer, $1)', j.tail_relid::regclass)
+          USING seen::pg_snapshot;
+    ELSIF tail_to_micros IS NOT NULL THEN
         EXECUTE format('DELETE FROM %s WHERE version_number <= $1', j.tail_relid::regclass)
           USING moment(tail_to_micros);
         GET DIAGNOSTICS cleared = ROW_COUNT;
     END IF;
     numbers := add_segments(wanted, segment_list);
-    UPDATE journals s SET epoch = epoch + 1, changes = changes + 1, tail_rows = tail_rows - cleared
+    UPDATE journals s
+       SET epoch = epoch + 1, changes = changes + 1, tail_rows = tail_rows - cleared,
+           version = greatest(version, CASE WHEN seen IS NOT NULL THEN moment(tail_to_micros) END)
      WHERE s.relid = wanted;
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pgwire.truncate(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.truncate(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
@@ -504,9 +512,9 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
-CREATE FUNCTION pgwire.pending_keys(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.pending_keys(secret text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
@@ -515,9 +523,9 @@ BEGIN
 END $$;
 
 -- Complete a pending key: the rows are in a base that is sorted by it, and the tail is empty.
-CREATE FUNCTION pgwire.set_key(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.set_key(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pgwire, pg_temp
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;

@@ -30,7 +30,7 @@ def check_options(session: ClientSession, text: str) -> None:
     """
     try:
         # The options come first, then no such table is found. A comment may end the text.
-        for _ in session.catalog.execute(f"{text}\npgwire.no_table").rows:
+        for _ in session.catalog.execute(f"{text}\npg_journal.no_table").rows:
             pass
     except CatalogError as error:
         if error.sqlstate != sqlstate.UNDEFINED_TABLE:

@@ -146,7 +146,7 @@ def test_numbers_are_keys_where_their_digits_are_bounded(client, catalog, databa
     client.run(f"CREATE TABLE t (a {spelled})")
     administrator = catalog.admin(database)
     (row,) = administrator.execute(
-        "SELECT atttypmod, pgwire.is_key_type(atttypid, atttypmod) FROM pg_attribute"
+        "SELECT atttypmod, pg_journal.is_key_type(atttypid, atttypmod) FROM pg_attribute"
         " WHERE attrelid = 'public.t'::regclass AND attname = 'a'"
     ).rows
     administrator.close()
@@ -156,7 +156,7 @@ def test_numbers_are_keys_where_their_digits_are_bounded(client, catalog, databa
 def test_key_types_are_those_the_compiler_compares(catalog, database):
     administrator = catalog.admin(database)
     found = administrator.execute(
-        "SELECT oid::int8, typname, pgwire.is_key_type(oid, -1) FROM pg_type"
+        "SELECT oid::int8, typname, pg_journal.is_key_type(oid, -1) FROM pg_type"
         " WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype IN ('b', 'r', 'm', 'd')"
         # refused in any column, or not compared in full
         " AND typname !~ '^_?reg' AND typname <> 'numeric'"

@@ -8,23 +8,23 @@ pytestmark = pytest.mark.catalog
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT * FROM pgwire.journals",
-        "SELECT * FROM pgwire.instance",
-        "SELECT * FROM pgwire.segments",
-        "UPDATE pgwire.journals SET version = now()",
-        "DELETE FROM pgwire.definition_marks",
-        "CREATE TABLE pgwire.mine (a int)",
-        "DROP SCHEMA pgwire CASCADE",
-        "ALTER SCHEMA pgwire OWNER TO postgres",
+        "SELECT * FROM pg_journal.journals",
+        "SELECT * FROM pg_journal.instance",
+        "SELECT * FROM pg_journal.segments",
+        "UPDATE pg_journal.journals SET version = now()",
+        "DELETE FROM pg_journal.definition_marks",
+        "CREATE TABLE pg_journal.mine (a int)",
+        "DROP SCHEMA pg_journal CASCADE",
+        "ALTER SCHEMA pg_journal OWNER TO postgres",
         "DROP EVENT TRIGGER pgwire_sql_drop",
         "ALTER EVENT TRIGGER pgwire_sql_drop DISABLE",
-        "ALTER FUNCTION pgwire.capture(text, oid, bigint) OWNER TO postgres",
-        "SELECT pgwire.snapshot('guess', '[]')",
-        "SELECT pgwire.begin_write(NULL, '{1}', 'x')",
-        "SELECT pgwire.truncate('', 1)",
-        "SELECT pgwire.create_journal(1::oid)",
-        "SELECT pgwire.add_segments(1::oid, '[]')",
-        "SELECT pgwire.note_definition()",
+        "ALTER FUNCTION pg_journal.capture(text, oid, bigint) OWNER TO postgres",
+        "SELECT pg_journal.snapshot('guess', '[]')",
+        "SELECT pg_journal.begin_write(NULL, '{1}', 'x')",
+        "SELECT pg_journal.truncate('', 1)",
+        "SELECT pg_journal.create_journal(1::oid)",
+        "SELECT pg_journal.add_segments(1::oid, '[]')",
+        "SELECT pg_journal.note_definition()",
         "SET session_replication_role = replica",
         "SET event_triggers = off",
         "SET ROLE pgwire_gateway",
@@ -52,8 +52,8 @@ def test_the_bookkeeping_and_the_server_stay_out_of_reach(client, sql):
 
 def test_a_secret_is_good_for_one_session_only(client, other):
     secret = client.session._calls._secret.decode()
-    client.run(f"SELECT pgwire.definitions('{secret}')")
-    assert other.sqlstate(f"SELECT pgwire.definitions('{secret}')") == "42501"
+    client.run(f"SELECT pg_journal.definitions('{secret}')")
+    assert other.sqlstate(f"SELECT pg_journal.definitions('{secret}')") == "42501"
 
 
 def test_checks_that_would_run_with_the_bookkeepings_rights_are_refused(client):

@@ -26,7 +26,7 @@ def administrator(catalog: Catalog, database: str) -> Iterator[psycopg.Connectio
 def applied(administrator: psycopg.Connection) -> list[tuple]:
     columns = "number, name, digest, applied_at"
     return administrator.execute(
-        f"SELECT {columns} FROM pgwire.migrations ORDER BY number"
+        f"SELECT {columns} FROM pg_journal.migrations ORDER BY number"
     ).fetchall()
 
 
@@ -51,13 +51,13 @@ def test_each_is_applied_once(administrator: psycopg.Connection) -> None:
 
 
 def test_a_missing_one_is_applied(administrator: psycopg.Connection) -> None:
-    administrator.execute("DROP SCHEMA pgwire CASCADE")
+    administrator.execute("DROP SCHEMA pg_journal CASCADE")
     migrate(administrator)
     assert [row[0] for row in applied(administrator)] == [number for number, _, _ in scripts()]
 
 
 def test_a_database_of_a_newer_program_is_refused(administrator: psycopg.Connection) -> None:
-    administrator.execute("INSERT INTO pgwire.migrations (number, name) VALUES (9999, 'later')")
+    administrator.execute("INSERT INTO pg_journal.migrations (number, name) VALUES (9999, 'later')")
     assert "newer version (migration 9999)" in refusal(administrator).message
 
 
@@ -65,14 +65,14 @@ def test_a_database_of_a_newer_program_is_refused(administrator: psycopg.Connect
 def test_a_database_with_another_form_of_a_migration_is_refused(
     administrator: psycopg.Connection, digest: str | None
 ) -> None:
-    administrator.execute("UPDATE pgwire.migrations SET digest = %s WHERE number = 5", [digest])
+    administrator.execute("UPDATE pg_journal.migrations SET digest = %s WHERE number = 5", [digest])
     assert "another form of migration 5" in refusal(administrator).message
 
 
 def test_clients_are_told_at_login(
     catalog: Catalog, administrator: psycopg.Connection, database: str
 ) -> None:
-    administrator.execute("INSERT INTO pgwire.migrations (number, name) VALUES (9999, 'later')")
+    administrator.execute("INSERT INTO pg_journal.migrations (number, name) VALUES (9999, 'later')")
     with pytest.raises(GatewayError) as caught:
         catalog.connect("postgres", database, {})
     assert caught.value.sqlstate == "55000"

@@ -51,7 +51,7 @@ def test_what_does_not_parse_is_one_unknown_statement(sql):
         ("CHECKPOINT", StatementKind.DEFINITION),
         ("DO 'begin end'", StatementKind.REFUSED),
         ("PREPARE TRANSACTION 'x'", StatementKind.REFUSED),
-        ("SET pgwire.arrived_1 = ''", StatementKind.REFUSED),
+        ("SET pg_journal.arrived_1 = ''", StatementKind.REFUSED),
         ("SET LOCAL debug_print_rewritten = on", StatementKind.REFUSED),
         ("ALTER ROLE postgres SET debug_print_rewritten = on", StatementKind.REFUSED),
         ("CREATE DATABASE x TEMPLATE y", StatementKind.REFUSED),

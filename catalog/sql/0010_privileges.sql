@@ -1,8 +1,7 @@
 -- What clients' roles may not do in this database.
 
--- Clients run no procedural code: it would run beside the gateway, on catalog tables that hold no rows.
-REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC;
-REVOKE USAGE ON LANGUAGE sql FROM PUBLIC;
+-- Procedural code comes with resident tables: on tiered ones it would find no rows.
+SELECT pg_journal.configure(0, 0, 0);
 
 -- Functions that run SQL text, or read any relation or file they are told.
 DO $$
@@ -21,14 +20,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- Only what demands the secret is callable.
+-- Only what demands the secret is callable, and what tells no more than its caller may know.
 DO $$
 DECLARE
     f record;
 BEGIN
     FOR f IN SELECT p.oid::regprocedure AS name,
-                    'secret' = (p.proargnames)[1] AND p.prosecdef AS callable
-               FROM pg_proc p WHERE p.pronamespace = 'pgwire'::regnamespace LOOP
+                    ('secret' = (p.proargnames)[1] OR p.proname IN ('residencies', 'unproved')) AS callable
+               FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f.name);
         IF f.callable THEN
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);

@@ -1,0 +1,272 @@
+-- Capture: what a resident table holds after a statement goes to its tail, whoever changed it and by whatever
+-- statement. Internal triggers do it, which no owner can see, drop or disable.
+--
+-- Triggers of inner statements (cascades, functions, users' triggers) run before those of the statement around
+-- them. So row images of the statement itself may be stale: the table is read again by key, and what it holds
+-- then is written. Where rows have no key, images are counted instead: +1 as row versions, -1 as tombstones
+-- without identity, in whatever order.
+
+-- What marks the row of a tail that stands for TRUNCATE: everything older has ended. It is no identity.
+CREATE FUNCTION pg_journal.truncation_mark() RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN (-9223372036854775808)::bigint;
+
+-- Values of all columns as the tail takes them, from rows of this name.
+CREATE FUNCTION pg_journal.captured_values(relid oid, source text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce((
+    SELECT string_agg(tail_expression(format('%s.%I', source, k.name), k.type_oid) || ', ', '' ORDER BY k.attnum)
+      FROM columns k WHERE k.relid = captured_values.relid AND k.name <> ''), '');
+
+CREATE FUNCTION pg_journal.captured_columns(relid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce((SELECT string_agg(format('c%s, ', k.attnum), '' ORDER BY k.attnum)
+                   FROM columns k WHERE k.relid = captured_columns.relid AND k.name <> ''), '');
+
+-- SQL of the next version number: later than any that a row of the table has had. The clock alone would do
+-- but for one that was set back. Reading the tail would make serializable transactions conflict.
+CREATE FUNCTION pg_journal.next_version(relid oid, serializable boolean) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN format('(SELECT greatest(clock_timestamp(), j.version + interval ''1 microsecond''%s) '
+              'FROM pg_journal.journals j WHERE j.relid = %s)',
+              CASE WHEN NOT serializable
+                   THEN format(', (SELECT max(v.version_number) + interval ''1 microsecond'' '
+                               'FROM pg_journal.tail_%s v)', relid) ELSE '' END, relid);
+
+CREATE FUNCTION pg_journal.same_key(j pg_journal.journals, one text, other text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT string_agg(format('%s.%I = %s.%I', one, k.name, other, k.name), ' AND ' ORDER BY u.o)
+          FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
+          JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum);
+
+-- Statements that capture the rows of this name, inserted or updated to, and deleted or updated from.
+CREATE FUNCTION pg_journal.capture_new(relid oid, source text, from_rows text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT CASE WHEN j.key = '{}' THEN
+               format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %spgwire_version%s;',
+                      j.relid, captured_columns(j.relid), captured_values(j.relid, source), from_rows)
+           ELSE
+               format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %spgwire_version '
+                      'FROM ONLY %I.%I pgwire_held%s %s %s;',
+                      j.relid, captured_columns(j.relid), captured_values(j.relid, 'pgwire_held'),
+                      j.schema_name, j.table_name, replace(from_rows, ' FROM ', ' JOIN '),
+                      CASE WHEN from_rows = '' THEN 'WHERE' ELSE 'ON' END, same_key(j, 'pgwire_held', source))
+           END
+      FROM journals j WHERE j.relid = capture_new.relid);
+
+CREATE FUNCTION pg_journal.capture_old(relid oid, source text, from_rows text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT format('INSERT INTO pg_journal.tail_%s (%sversion_number, subsequent_version_number) '
+                  'SELECT %spgwire_version, pgwire_version%s', j.relid, captured_columns(j.relid),
+                  captured_values(j.relid, source), from_rows)
+        || CASE WHEN j.key = '{}' THEN ';' ELSE
+               format(' WHERE NOT EXISTS (SELECT FROM ONLY %I.%I pgwire_held WHERE %s);',
+                      j.schema_name, j.table_name, same_key(j, 'pgwire_held', source)) END
+      FROM journals j WHERE j.relid = capture_old.relid);
+
+-- Write the function that captures changes of a table.
+CREATE FUNCTION pg_journal.make_capture(relid oid, by_row boolean) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    new_rows text := CASE WHEN by_row THEN '' ELSE ' FROM pgwire_new pgwire_n' END;
+    old_rows text := CASE WHEN by_row THEN '' ELSE ' FROM pgwire_old pgwire_o' END;
+    new_name text := CASE WHEN by_row THEN 'new' ELSE 'pgwire_n' END;
+    old_name text := CASE WHEN by_row THEN 'old' ELSE 'pgwire_o' END;
+BEGIN
+    -- One plan serves one row and a million: by the index of the key.
+    EXECUTE format($f$
+        CREATE OR REPLACE FUNCTION pg_journal.capture_%1$s() RETURNS trigger
+        LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = pg_catalog, pg_temp
+        SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+        %2$s
+        AS $pgwire$
+        #variable_conflict use_variable
+        DECLARE
+            pgwire_version timestamptz;
+        BEGIN
+            IF current_setting('transaction_isolation') = 'serializable' THEN
+                pgwire_version := %3$s;
+            ELSE
+                pgwire_version := %4$s;
+            END IF;
+            IF tg_op = 'INSERT' THEN
+                %5$s
+            ELSIF tg_op = 'UPDATE' THEN
+                %5$s
+                %6$s
+            ELSIF tg_op = 'DELETE' THEN
+                %6$s
+            ELSE
+                INSERT INTO pg_journal.tail_%1$s (version_number, subsequent_version_number, row_identity)
+                VALUES (pgwire_version, pgwire_version, %7$s);
+            END IF;
+            RETURN NULL;
+        END $pgwire$ $f$,
+        relid,
+        CASE WHEN EXISTS (SELECT FROM columns k WHERE k.relid = make_capture.relid AND k.name <> ''
+                             AND NOT is_built_in(base_type(k.type_oid)))
+             THEN 'SET datestyle = ''ISO'' SET intervalstyle = ''postgres'' SET timezone = ''UTC'' '
+                  'SET bytea_output = ''hex'' SET extra_float_digits = 1' ELSE '' END,
+        next_version(relid, true), next_version(relid, false),
+        capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark());
+    EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.capture_%s() FROM PUBLIC', relid);
+END $$;
+
+-- Refuse to change a tiered table but for the gateway, which has announced it: rows left there would be in no
+-- journal.
+CREATE FUNCTION pg_journal.guard() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF current_setting('pg_journal.writing_' || tg_relid, true) IS DISTINCT FROM announcement(tg_relid) THEN
+        PERFORM outdated();
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- What announces a write of this transaction; nobody else can make it.
+CREATE FUNCTION pg_journal.announcement(relid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT encode(sha256(convert_to(
+            'write:' || secret_key || ':' || pg_current_xact_id()::text || ':' || relid, 'UTF8')), 'hex')
+          FROM instance);
+
+-- Give a table the triggers its residency asks for, and take others of ours away. Readers are not disturbed.
+CREATE FUNCTION pg_journal.watch(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET allow_system_table_mods = on
+SET event_triggers = off
+AS $$
+DECLARE
+    j record;
+    t text;
+    capture oid := to_regproc('pg_journal.capture_' || watch.relid);
+    by_row boolean := is_in_tree(watch.relid);
+BEGIN
+    SELECT jj.relid, jj.residency, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
+      FROM journals jj WHERE jj.relid = watch.relid;
+    EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE', j.name);
+    WITH ours AS (
+        DELETE FROM pg_trigger g WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_%'
+           AND g.tgfoid IN (capture, 'pg_journal.guard'::regproc)
+        RETURNING g.oid)
+    DELETE FROM pg_depend d USING ours WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid;
+    IF j.residency = 'resident' THEN
+        PERFORM make_capture(j.relid, by_row);
+        IF capture IS NULL THEN
+            PERFORM tie('pg_proc', to_regproc('pg_journal.capture_' || j.relid), j.relid);
+        END IF;
+    END IF;
+    FOREACH t IN ARRAY CASE
+        WHEN j.residency = 'tiered' THEN ARRAY[
+            'pgwire_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT '
+            'EXECUTE FUNCTION pg_journal.guard()']
+        WHEN by_row THEN ARRAY[
+            'pgwire_row AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW %s',
+            'pgwire_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT %s']
+        ELSE ARRAY[
+            'pgwire_insert AFTER INSERT ON %s REFERENCING NEW TABLE AS pgwire_new FOR EACH STATEMENT %s',
+            'pgwire_update AFTER UPDATE ON %s REFERENCING NEW TABLE AS pgwire_new OLD TABLE AS pgwire_old '
+            'FOR EACH STATEMENT %s',
+            'pgwire_delete AFTER DELETE ON %s REFERENCING OLD TABLE AS pgwire_old FOR EACH STATEMENT %s',
+            'pgwire_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT %s'] END
+    LOOP
+        EXECUTE format('CREATE TRIGGER ' || t, j.name,
+                       format('EXECUTE FUNCTION pg_journal.capture_%s()', j.relid));
+    END LOOP;
+    WITH ours AS (
+        UPDATE pg_trigger g SET tgisinternal = true
+         WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_%'
+           AND g.tgfoid IN (to_regproc('pg_journal.capture_' || j.relid), 'pg_journal.guard'::regproc)
+        RETURNING g.oid)
+    UPDATE pg_depend d SET deptype = 'i' FROM ours
+     WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid
+       AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid;
+    UPDATE journals jj SET watched = watch_signature(jj.relid) WHERE jj.relid = j.relid;
+END $$;
+
+-- Journal all rows a resident table holds; what is older in the journal has ended.
+CREATE FUNCTION pg_journal.journal_rows(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    j record;
+    mark timestamptz;
+    filled boolean;
+BEGIN
+    SELECT jj.relid, jj.schema_name, jj.table_name INTO j FROM journals jj WHERE jj.relid = journal_rows.relid;
+    EXECUTE 'SELECT ' || next_version(relid, false) INTO mark;
+    EXECUTE format('SELECT EXISTS (SELECT FROM pg_journal.tail_%1$s) '
+                   'OR EXISTS (SELECT FROM pg_journal.segments s WHERE s.relid = %1$s AND s.retired_at IS NULL)',
+                   relid) INTO filled;
+    IF filled THEN
+        EXECUTE format('INSERT INTO pg_journal.tail_%s (version_number, subsequent_version_number, row_identity) '
+                       'VALUES ($1, $1, $2)', relid) USING mark, truncation_mark();
+    END IF;
+    EXECUTE format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %s$1 FROM ONLY %I.%I t',
+                   relid, captured_columns(relid), captured_values(relid, 't'), j.schema_name, j.table_name)
+      USING mark + interval '1 microsecond';
+    UPDATE journals jj SET filenode = pg_relation_filenode(jj.relid) WHERE jj.relid = j.relid;
+END $$;
+
+-- Compare a resident table with its tail; the answer is how many rows one has and the other has not. Of use
+-- while the tail holds the whole journal.
+CREATE FUNCTION pg_journal.check_tail(relid oid) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    j journals;
+    images text;
+    difference bigint;
+BEGIN
+    SELECT * INTO j FROM journals jj WHERE jj.relid = check_tail.relid;
+    images := format('(SELECT ROW(%s NULL)::text AS image FROM ONLY %I.%I t)', captured_values(relid, 't'),
+                     j.schema_name, j.table_name);
+    EXECUTE format(
+        'WITH marked AS (SELECT coalesce(max(version_number), ''-infinity'') AS mark FROM pg_journal.tail_%1$s '
+        'WHERE row_identity = %2$s), '
+        'versions AS (SELECT v.* FROM pg_journal.tail_%1$s v, marked m WHERE v.version_number > m.mark), '
+        'journal AS (%3$s), '
+        'difference AS (SELECT image, sum(n) AS n FROM ('
+        'SELECT image, 1 AS n FROM %4$s h UNION ALL SELECT image, -n FROM journal) x GROUP BY image HAVING sum(n) <> 0) '
+        'SELECT coalesce(sum(abs(n)), 0)::bigint FROM difference',
+        relid, truncation_mark(),
+        CASE WHEN j.key = '{}' THEN format(
+            'SELECT ROW(%s NULL)::text AS image, CASE WHEN v.subsequent_version_number IS NULL THEN 1 ELSE -1 END AS n '
+            'FROM versions v', captured_columns(relid))
+        ELSE format(
+            'SELECT ROW(%s NULL)::text AS image, 1 AS n FROM (SELECT v.*, row_number() OVER (PARTITION BY %s '
+            'ORDER BY v.version_number DESC) AS pgwire_age FROM versions v) v '
+            'WHERE v.pgwire_age = 1 AND v.subsequent_version_number IS NULL',
+            captured_columns(relid),
+            (SELECT string_agg('v.c' || k, ', ') FROM unnest(j.key) k)) END,
+        images)
+      INTO difference;
+    RETURN difference;
+END $$;
