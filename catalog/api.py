@@ -34,6 +34,15 @@ _MISSING_BOOKKEEPING = frozenset({"3F000", "42883", "42501", "42P01"})
 
 
 @dataclass(frozen=True, slots=True)
+class ResidentBounds:
+    """How large tables may be that PostgreSQL answers for; without rows there are none."""
+
+    rows: int = 0
+    bytes: int = 64 << 20
+    hard_rows: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogConfig:
     """Where the catalog's PostgreSQL is."""
 
@@ -41,6 +50,8 @@ class CatalogConfig:
     """Directory of the embedded server; its data are in ``<data_dir>/catalog``."""
     url: str | None = None
     """Connection string of an external server's administrator; excludes ``data_dir``."""
+    bounds: ResidentBounds = ResidentBounds()
+    """How large resident tables may be."""
 
 
 @dataclass(slots=True)
@@ -54,8 +65,14 @@ class _Database:
 class Catalog:
     """The catalog's PostgreSQL: embedded in a directory, or external."""
 
-    def __init__(self, parameters: Mapping[str, str], server: EmbeddedServer | None) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, str],
+        server: EmbeddedServer | None,
+        bounds: ResidentBounds = ResidentBounds(),
+    ) -> None:
         self._parameters = dict(parameters)
+        self.bounds = bounds
         self._server = server
         self._databases: dict[str, _Database] = {}
         self._lock = threading.RLock()
@@ -74,13 +91,13 @@ class Catalog:
             # libpq would send them in every session's name.
             os.environ.pop(name, None)
         if config.url is not None:
-            return cls._open_external(config.url)
+            return cls._open_external(config.url, config.bounds)
         if config.data_dir is None:
             raise GatewayError("neither a data directory nor a catalog URL is given")
         server = EmbeddedServer(config.data_dir)
         server.start()
         parameters = {"host": server.host, "port": str(server.port), "user": SUPERUSER}
-        catalog = cls(parameters, server)
+        catalog = cls(parameters, server, config.bounds)
         try:
             with catalog._administrator(MAINTENANCE_DATABASE) as administrator:
                 bootstrap(administrator)
@@ -90,10 +107,10 @@ class Catalog:
         return catalog
 
     @classmethod
-    def _open_external(cls, url: str) -> "Catalog":
+    def _open_external(cls, url: str, bounds: ResidentBounds) -> "Catalog":
         parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         database = parameters.pop("dbname", MAINTENANCE_DATABASE)
-        catalog = cls(parameters, None)
+        catalog = cls(parameters, None, bounds)
         with catalog._administrator(database) as administrator:
             if administrator.info.server_version < 170000:
                 raise GatewayError(
@@ -231,7 +248,9 @@ class Catalog:
     def _adopted(self, backend: Backend, name: str) -> CatalogSession:
         database = self._database(name)
         secret = session_secret(database.secret_key, backend.process_id)
-        return CatalogSession(backend, secret, database.known)
+        return CatalogSession(
+            backend, secret, database.known, has_resident_tables=self.bounds.rows > 0
+        )
 
     def _database(self, name: str) -> _Database:
         database = self._databases.get(name)
@@ -248,6 +267,10 @@ class Catalog:
         try:
             require_bytewise_order(administrator)
             migrate(administrator)
+            administrator.execute(
+                "SELECT pg_journal.configure(%s, %s, %s)",
+                [self.bounds.rows, self.bounds.bytes, self.bounds.hard_rows],
+            )
             ((secret_key,),) = administrator.execute(
                 "SELECT secret_key FROM pg_journal.instance"
             ).fetchall()

@@ -23,6 +23,8 @@ _FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
 _OWN_FIELDS: Final = frozenset("WpqFLRP")
 """Fields of an error that tell about our functions, not about the client's statement."""
 
+_OWN_FUNCTION: Final = "function pg_journal."
+
 _FINITE: Final = "pgwire_finite_"
 """Beginning of the names of the tails' constraints."""
 
@@ -455,10 +457,7 @@ class Backend:
             value = result.error_field(field)
             if value is not None:
                 fields[code] = self.decode(value)
-        # Clients have no functions of their own: such a context tells about ours.
-        if "PL/pgSQL function" in fields.get("W", ""):
-            fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
-        return fields
+        return _without_own(fields)
 
     def _check(self, result: PGresult, *, internal: bool) -> None:
         if result.status in _OK:
@@ -478,6 +477,16 @@ class Backend:
                 )
             fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
         raise error_of(fields)
+
+
+def _without_own(fields: dict[str, str]) -> dict[str, str]:
+    """Leave out of an error or notice what tells about functions of the bookkeeping."""
+    lines = fields.get("W", "").splitlines()
+    if not any(_OWN_FUNCTION in line for line in lines):
+        return fields
+    if _OWN_FUNCTION in lines[0]:
+        return {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
+    return fields | {"W": "\n".join(line for line in lines if _OWN_FUNCTION not in line)}
 
 
 def rows_of(result: PGresult) -> Iterator[Row]:

@@ -51,10 +51,13 @@ APPEND: Final = Function("append", (_TEXT, _OID, _INT8, _TEXT, _TEXT, _BOOL))
 OPEN_DRAIN: Final = Function("open_drain", (_TEXT, _OID))
 CLEAR_DRAINED: Final = Function("clear_drained", (_TEXT, _OID, _BOOL))
 PUBLISH: Final = Function("publish", (_TEXT, _OID, _INT8, _JSON))
-REPLACE: Final = Function("replace", (_TEXT, _OID, _INT8, _JSON, _INT8_ARRAY, _INT8))
+REPLACE: Final = Function("replace", (_TEXT, _OID, _INT8, _JSON, _INT8_ARRAY, _INT8, _TEXT))
 TRUNCATE: Final = Function("truncate", (_TEXT, _OID))
 PENDING_KEYS: Final = Function("pending_keys", (_TEXT,))
 SET_KEY: Final = Function("set_key", (_TEXT, _OID))
+CHECK_BODY: Final = Function("check_body", (_TEXT, _TEXT))
+ASK_RESIDENCY: Final = Function("ask_residency", (_TEXT, _OID, _TEXT))
+JOURNALS_NAMED: Final = Function("journals_named", (_TEXT, _OID_ARRAY))
 
 
 # What names stand for is found with the client's own rights and search path.
@@ -63,7 +66,10 @@ _RESOLUTION: Final = (
     " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
     " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
 )
-_BASIS: Final = f"SELECT pg_journal.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8')"
+_BASIS: Final = (
+    f"SELECT pg_journal.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8'),"
+    " pg_catalog.convert_to(pg_catalog.current_setting('gateway.executor', true), 'UTF8')"
+)
 _EXPECT: Final = f"SELECT pg_journal.expect($1, $3, $4, {_RESOLUTION})"
 
 
@@ -147,7 +153,8 @@ class Bookkeeping:
 def basis_of(result: PGresult) -> Basis:
     """Return the answer of the basis steps."""
     resolution = (result.get_value(0, 1) or b"").decode()
-    return Basis(int(result.get_value(0, 0) or b"0"), resolution)
+    executor = (result.get_value(0, 2) or b"").decode()
+    return Basis(int(result.get_value(0, 0) or b"0"), resolution, executor)
 
 
 def value_of(result: PGresult) -> bytes:

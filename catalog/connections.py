@@ -40,7 +40,16 @@ class CatalogSession:
     The unnamed prepared statement is used by other methods too: it only lives until the next call.
     """
 
-    def __init__(self, backend: Backend, secret: bytes, known: KnownState) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        secret: bytes,
+        known: KnownState,
+        *,
+        has_resident_tables: bool = False,
+    ) -> None:
+        self.has_resident_tables = has_resident_tables
+        """Whether new tables are resident, and code of users is offered."""
         self._backend = backend
         self._calls = Bookkeeping(backend, secret)
         self._known = known
@@ -348,10 +357,12 @@ class CatalogSession:
         clear_tail_to: int | None,
         *,
         expected_state: str,
+        seen: str | None = None,
     ) -> dict[str, int]:
         """Swap segments after a flush or compaction that read `expected_state`.
 
-        Row versions written meanwhile are kept: only the tail up to `clear_tail_to` goes.
+        Row versions written meanwhile are kept: only the tail up to `clear_tail_to` goes; of a
+        resident table what the snapshot `seen` showed, whose newest version is `clear_tail_to`.
 
         Raises:
             CatalogError: 40001 when another flush or compaction, TRUNCATE or DDL came first.
@@ -365,6 +376,7 @@ class CatalogSession:
                 encode_segments(segments),
                 array(retired),
                 _number(clear_tail_to) if clear_tail_to is not None else None,
+                seen.encode() if seen is not None else None,
             )
         )
         return answer
@@ -383,6 +395,29 @@ class CatalogSession:
     def set_key(self, relid: int) -> None:
         """Complete a pending key after the rows were checked and re-keyed into a new base."""
         self._calls.call(bookkeeping.SET_KEY, _number(relid))
+
+    # residency ------------------------------------------------------------------------------------
+
+    def check_body(self, body: str) -> None:
+        """Refuse code about to run that may reach a tiered table, whose rows it would not find.
+
+        Raises:
+            CatalogError: 0A000.
+        """
+        self._calls.call(bookkeeping.CHECK_BODY, self._backend.encode(body))
+
+    def ask_residency(self, relid: int, residency: str) -> None:
+        """Let a table be resident ``auto``, ``always`` or ``never``.
+
+        Raises:
+            CatalogError: 42501 for others than the owner, 22023 for another word.
+        """
+        self._calls.call(bookkeeping.ASK_RESIDENCY, _number(relid), residency.encode())
+
+    def journals_named(self, relids: Sequence[int]) -> dict[int, str]:
+        """Return what stands for the journals of these tables, as SQL, where they have one."""
+        answer = self._calls.call(bookkeeping.JOURNALS_NAMED, array(relids))
+        return {int(relid): name for relid, name in json.loads(answer).items()}
 
     # lifetime -------------------------------------------------------------------------------------
 

@@ -108,6 +108,8 @@ class TableSnapshot:
     segments: tuple[Segment, ...]
     tail_rows: int
     """Number of row versions inlined in the catalog."""
+    seen: str | None = None
+    """Of a resident table: PostgreSQL's text of the snapshot that the tail was read in."""
 
     def of_kind(self, kind: SegmentKind) -> tuple[Segment, ...]:
         """Return the segments of one part of the journal."""

@@ -1,5 +1,6 @@
 """Names of relations to what the catalog knows of them, as the session's role sees it."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
@@ -8,6 +9,7 @@ from catalog.errors import CatalogError
 from catalog.statements import RelationName
 
 _TEXT = 25
+_JSON = 114
 _OID = 26
 _OID_ARRAY = 1028
 
@@ -28,6 +30,27 @@ def relation_oid(session: CatalogSession, name: RelationName) -> int:
     parts = (name.schema, name.name) if name.schema else (name.name,)
     (oid,) = _texts(session, "SELECT $1::regclass::oid", _TEXT, quoted(*parts))
     return int(oid)
+
+
+def tables_of_missing(
+    session: CatalogSession, missing: Sequence[str], tables: Sequence[str]
+) -> list[int]:
+    """Return the OID of each table whose counterpart in the first list is no relation, else 0.
+
+    Both are given as SQL and looked up along the search path.
+    """
+    arrays = [
+        json.dumps(list(texts)).encode(session.codec, "surrogateescape")
+        for texts in (missing, tables)
+    ]
+    result = session.execute_parameters(
+        "SELECT CASE WHEN to_regclass(m) IS NULL THEN to_regclass(t)::oid END"
+        " FROM json_array_elements_text($1) WITH ORDINALITY a(m, o)"
+        " JOIN json_array_elements_text($2) WITH ORDINALITY b(t, o) USING (o) ORDER BY o",
+        arrays,
+        parameter_oids=[_JSON, _JSON],
+    )
+    return [int(row[0] or b"0") for row in result.rows]
 
 
 def identifiers(session: CatalogSession, names: Sequence[str]) -> str:

@@ -17,18 +17,6 @@ _OWN_SETTINGS: Final = re.compile(r"pg_journal\..*|debug_(print_.*|pretty_print)
 _PLAIN_TEMPLATES: Final = frozenset({"template0", "template1"})
 
 
-def _always(_: Mapping[str, Any]) -> bool:
-    return True
-
-
-def _is_two_phase(fields: Mapping[str, Any]) -> bool:
-    return fields["kind"] in {
-        "TRANS_STMT_PREPARE",
-        "TRANS_STMT_COMMIT_PREPARED",
-        "TRANS_STMT_ROLLBACK_PREPARED",
-    }
-
-
 def _sets_own(fields: Mapping[str, Any]) -> bool:
     return _OWN_SETTINGS.fullmatch(fields.get("name", "")) is not None
 
@@ -49,20 +37,6 @@ def _copies_database(fields: Mapping[str, Any]) -> bool:
 _REFUSALS: Final[
     tuple[tuple[str, Callable[[Mapping[str, Any]], bool], str, str, str | None], ...]
 ] = (
-    (
-        "DoStmt",
-        _always,
-        sqlstate.FEATURE_NOT_SUPPORTED,
-        "DO is not supported",
-        "Send the statements one by one.",
-    ),
-    (
-        "TransactionStmt",
-        _is_two_phase,
-        sqlstate.FEATURE_NOT_SUPPORTED,
-        "two-phase commit is not supported",
-        None,
-    ),
     (
         "VariableSetStmt",
         _sets_own,

@@ -43,6 +43,8 @@ class Basis(NamedTuple):
     """Fingerprint of all definitions."""
     resolution: str
     """Schemas of the search path, and the relations that names stand for."""
+    executor: str = ""
+    """Setting ``gateway.executor``; empty where it is not set."""
 
 
 @dataclass(slots=True)
@@ -79,10 +81,12 @@ class Notification:
 class RelationKind(Enum):
     """What a relation is to the gateway."""
 
+    RESIDENT = "resident"
+    """A table PostgreSQL answers for; what happens to its rows is captured in its journal."""
     JOURNALED = "journaled"
-    """A table whose rows live in a journal."""
+    """A tiered table: its rows live in the journal alone."""
     JOURNAL = "journal"
-    """The read-only ``<table>_journal`` of a journaled table."""
+    """What stands for the journal of a table, read-only."""
     VIEW = "view"
     """A view; what it reads is in the rewritten tree."""
     CATALOG = "catalog"

@@ -95,6 +95,7 @@ class KnownState:
                     version=entry["version"],
                     segments=tuple(_segment(s) for s in entry["segments"] or ()),
                     tail_rows=entry["tail_rows"],
+                    seen=entry.get("seen"),
                 )
                 self._snapshots.put((relid, snapshot.state), snapshot)
             snapshots[relid] = snapshot

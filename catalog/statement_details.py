@@ -392,6 +392,32 @@ def create_table_as(statement: ParsedStatement) -> Mapping[str, Any]:
     }
 
 
+def do(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`body`: the code."""
+    for entry in statement.fields.get("args", ()):
+        if entry["DefElem"]["defname"] == "as":
+            return {"body": _literal(entry["DefElem"]["arg"])}
+    return {"body": ""}
+
+
+def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`relation`, `residency` if all it does is set gateway.residency; else nothing."""
+    fields = statement.fields
+    commands = [entry["AlterTableCmd"] for entry in fields.get("cmds", ())]
+    if len(commands) != 1 or commands[0].get("subtype") not in {
+        "AT_SetRelOptions",
+        "AT_ResetRelOptions",
+    }:
+        return {}
+    options = [e["DefElem"] for e in commands[0].get("def", {}).get("List", {}).get("items", ())]
+    if len(options) != 1 or options[0].get("defnamespace") != "gateway":
+        return {}
+    if options[0]["defname"] != "residency":
+        return {"relation": _relation(fields["relation"]), "unknown": options[0]["defname"]}
+    value = _literal(options[0]["arg"]) if "arg" in options[0] else "auto"
+    return {"relation": _relation(fields["relation"]), "residency": str(value)}
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] = {
     "SelectStmt": select,
     "InsertStmt": insert,
@@ -417,4 +443,6 @@ _FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] 
     "UnlistenStmt": channel,
     "LockStmt": lock,
     "VacuumStmt": vacuum,
+    "DoStmt": do,
+    "AlterTableStmt": alter_table,
 }

@@ -50,6 +50,7 @@ class StatementKind(Enum):
     VACUUM = auto()
     """VACUUM and ANALYZE."""
     CALL = auto()
+    DO = auto()
     DEFINITION = auto()
     """DDL, and whatever else PostgreSQL executes as it is."""
     REFUSED = auto()
@@ -84,6 +85,7 @@ _KINDS: Final = {
     "LockStmt": StatementKind.LOCK,
     "VacuumStmt": StatementKind.VACUUM,
     "CallStmt": StatementKind.CALL,
+    "DoStmt": StatementKind.DO,
 }
 
 _DEEP_KINDS: Final = {
@@ -176,6 +178,14 @@ def _parse(encoded: bytes) -> list[dict[str, Any]]:
         return [s for s in statements if s.get("stmt")]
     finally:
         lib.pg_query_free_parse_result(result)
+
+
+def parse_tree(text: str) -> list[dict[str, Any]]:
+    """Return the raw trees of a text's statements, in libpg_query's JSON; none for an error."""
+    try:
+        return [entry["stmt"] for entry in _parse(text.encode("utf-8", "surrogateescape"))]
+    except (_UnparsedError, RecursionError):
+        return []
 
 
 def _end(entry: dict[str, Any], encoded: bytes) -> int:

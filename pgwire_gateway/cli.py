@@ -61,6 +61,18 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--inline-rows", type=int, help="largest write kept in the tail (1000)")
     serve.add_argument("--flush-rows", type=int, help="size of the tail that is flushed (10000)")
     serve.add_argument(
+        "--resident-rows", type=int, help="largest table PostgreSQL answers for (100000); 0: none"
+    )
+    serve.add_argument("--resident-bytes", type=int, help="the same in bytes of rows (67108864)")
+    serve.add_argument(
+        "--resident-hard-rows",
+        type=int,
+        help="the same where a table cannot become tiered (1000000)",
+    )
+    serve.add_argument(
+        "--flush-age-s", type=float, help="rest after which changes go to files (60)"
+    )
+    serve.add_argument(
         "--shutdown-timeout-s", type=float, help="time for running statements at the end (10)"
     )
     serve.add_argument("--max-connections", type=int, help="largest number of clients (100)")

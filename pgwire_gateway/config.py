@@ -43,6 +43,14 @@ class Config:
     """Writes of up to this many row versions go to the tail; 0 turns the tail off."""
     flush_rows: int = 10000
     """A tail that has grown past this many row versions is flushed to a delta."""
+    resident_rows: int = 100_000
+    """Tables up to this many rows are PostgreSQL's to answer; 0 leaves all tables to Spark."""
+    resident_bytes: int = 64 << 20
+    """Tables up to this size are PostgreSQL's to answer."""
+    resident_hard_rows: int = 1_000_000
+    """Largest table that stays resident while it cannot become tiered."""
+    flush_age_s: float = 60.0
+    """Row versions of resident tables are written to files when they have rested this long."""
     shutdown_timeout_s: float = 10.0
     """How long running statements may go on after SIGTERM."""
     max_connections: int = 100
@@ -135,6 +143,10 @@ _CONVERTERS: Mapping[str, Any] = {
     "spark_conf": _assignments,
     "inline_rows": _natural,
     "flush_rows": _natural,
+    "resident_rows": _natural,
+    "resident_bytes": _natural,
+    "resident_hard_rows": _natural,
+    "flush_age_s": float,
     "max_connections": _natural,
     "shutdown_timeout_s": float,
     "allow_insecure_network": _boolean,

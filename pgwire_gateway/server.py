@@ -19,7 +19,7 @@ from buenavista.core import Connection as BuenaVistaConnection
 from buenavista.postgres import BuenaVistaServer
 
 from catalog import sqlstate as codes
-from catalog.api import Catalog, CatalogConfig
+from catalog.api import Catalog, CatalogConfig, ResidentBounds
 from catalog.embedded import lock_directory, time_zone_directory
 from catalog.errors import GatewayError
 from pgwire_gateway import startup
@@ -224,7 +224,10 @@ class Gateway:
         data_dir.mkdir(parents=True, exist_ok=True)
         if config.catalog:
             self._lock = lock_directory(data_dir)
-        self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog))
+        bounds = ResidentBounds(
+            config.resident_rows, config.resident_bytes, config.resident_hard_rows
+        )
+        self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog, bounds))
         self._engine = SparkEngine(
             SparkSettings(
                 warehouse=str(data_dir / "warehouse"),

@@ -94,6 +94,18 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
+-- What stands for the journals of tables, as SQL.
+CREATE FUNCTION pg_journal.journals_named(secret text, relids oid[]) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_journal.authorize(secret);
+    RETURN convert_to(coalesce((
+        SELECT json_object_agg(j.relid, j.journal_relid::regclass::text) FROM pg_journal.journals j
+         WHERE j.relid = ANY (relids)), '{}')::text, 'UTF8');
+END $$;
+
 -- Tables with their residency, as clients see them: those they may read.
 CREATE FUNCTION pg_journal.residencies(
     OUT schema_name name, OUT table_name name, OUT residency text, OUT asked text, OUT pinned_by text)

@@ -7,8 +7,8 @@ from typing import Any
 from catalog import names
 from catalog.errors import GatewayError
 from catalog.results import RelationKind
-from catalog.sqlstate import NO_ACTIVE_SQL_TRANSACTION
-from catalog.statements import StatementKind
+from catalog.sqlstate import INVALID_PARAMETER_VALUE, NO_ACTIVE_SQL_TRANSACTION
+from catalog.statements import RelationName, StatementKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import copy_mode, hidden_queries, local_queries, maintenance
 from pgwire_gateway.session.invocation import Invocation
@@ -70,6 +70,8 @@ def _warn_of_no_transaction(session: ClientSession, details: Mapping[str, Any]) 
 def definition(call: Invocation) -> StatementResult:
     """Run DDL; the journal follows in the same transaction."""
     session = call.session
+    if call.statement.details.get("relation") is not None:
+        return residency(call)
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
@@ -80,16 +82,37 @@ def definition(call: Invocation) -> StatementResult:
     return result
 
 
+def residency(call: Invocation) -> StatementResult:
+    """Run ALTER TABLE … SET (gateway.residency = …).
+
+    Raises:
+        GatewayError: 22023 for another parameter or value, 42501 for others than the owner.
+    """
+    session, details = call.session, call.statement.details
+    if "unknown" in details:
+        raise GatewayError(
+            f'unrecognized parameter "{details["unknown"]}"',
+            sqlstate=INVALID_PARAMETER_VALUE,
+            hint="The parameter of this namespace is gateway.residency.",
+        )
+    relid = names.relation_oid(session.catalog, RelationName(*details["relation"]))
+    session.catalog.ask_residency(relid, details["residency"])
+    return StatementResult(None, NoRows(), lambda _: "ALTER TABLE")
+
+
 def truncate(call: Invocation) -> StatementResult:
     """Empty the catalog tables (privileges, sequences) and their journals."""
     session = call.session
     session.transaction.begin_implicit()
+    named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
+    kinds = session.catalog.relations(named)
+    tiered = [relid for relid in named if kinds[relid].kind is RelationKind.JOURNALED]
+    if tiered:
+        session.catalog.begin_write(tiered, command="TRUNCATE")
     result = local_queries.pass_on(session, call.statement.text)
-    for name in call.statement.relations:
-        relid = names.relation_oid(session.catalog, name)
-        if session.catalog.relations([relid])[relid].kind is RelationKind.JOURNALED:
-            session.transaction.written.add(relid)
-            session.catalog.truncate(relid)
+    for relid in tiered:
+        session.transaction.written.add(relid)
+        session.catalog.truncate(relid)
     return result
 
 

@@ -49,6 +49,8 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     except UnsupportedCollationError as error:
         raise error.named(names.collation(session.catalog, error.oid)) from error
     except GatewayError as error:
+        if plan.named is not None:
+            plan.named.translate(error)
         raise position_error(error, plan.statement) from error
 
 
@@ -88,6 +90,9 @@ def create_table_as(call: Invocation) -> StatementResult:
     session = call.session
     if details.get("executes") and details["with_data"]:
         return _table_of_prepared(call)
+    if is_local(call):
+        session.transaction.begin_implicit()
+        return local_queries.pass_on(session, call.statement.text)
     session.transaction.begin_implicit()
     with session.notices() as notices:
         created = local_queries.pass_on(session, details["create_sql"])
@@ -103,9 +108,23 @@ def create_table_as(call: Invocation) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
 
 
+def is_local(call: Invocation) -> bool:
+    """Return whether PostgreSQL can run a CREATE TABLE AS or SELECT INTO as it is."""
+    catalog, details = call.session.catalog, call.statement.details
+    if not catalog.has_resident_tables or details.get("executes"):
+        return False
+    query = details["query"]
+    try:
+        inner = router.plan(catalog, split(query.text)[0], (), "")
+    except GatewayError as error:
+        error.position = error.position and error.position + query.offset
+        raise
+    return inner.route is Route.CATALOG
+
+
 def _table_of_prepared(call: Invocation) -> StatementResult:
     """Run CREATE TABLE AS EXECUTE where both the rows and the table are PostgreSQL's."""
-    if not call.statement.details["temporary"]:
+    if not call.statement.details["temporary"] and not call.session.catalog.has_resident_tables:
         raise UnsupportedError(
             "CREATE TABLE AS EXECUTE is not supported on journaled tables",
             hint="Name the query itself instead of the prepared statement.",

@@ -1,6 +1,7 @@
 """Statements PostgreSQL evaluates alone: what it answers goes to the client as it comes."""
 
 from catalog.results import LocalResult
+from catalog.statements import StatementKind
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import LocalRows, field_descriptions
@@ -8,7 +9,13 @@ from pgwire_gateway.session.state import ClientSession
 
 
 def run(call: Invocation) -> StatementResult:
-    """Let PostgreSQL evaluate a statement and pass its rows on."""
+    """Let PostgreSQL evaluate a statement and pass its rows on.
+
+    Raises:
+        CatalogError: PostgreSQL's own errors; 0A000 for code that may reach tiered tables.
+    """
+    if call.statement.kind is StatementKind.DO:
+        call.session.catalog.check_body(str(call.statement.details["body"]))
     result = _execute(call)
     formats = call.result_formats or (result.format_code,)
     rows = LocalRows(result, formats)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from catalog.journal_names import NamedJournals
 from catalog.results import Analysis, Basis
 from catalog.statements import Statement
 from rewrite.context import CheckConstraint
@@ -62,3 +63,7 @@ class Plan:
     """Whether others can replace relations PostgreSQL alone reads for it."""
     prepared: str = ""
     """Name of the catalog's prepared statement."""
+    named: NamedJournals | None = None
+    """Set where the client named journals, which PostgreSQL knows by other names."""
+    reason: str = ""
+    """Why this route, for people."""

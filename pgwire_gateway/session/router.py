@@ -7,6 +7,7 @@ resolved and views expanded. What would read a journaled table inside PostgreSQL
 from collections.abc import Sequence
 from dataclasses import replace
 
+from catalog import journal_names
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
@@ -19,6 +20,9 @@ from pgwire_gateway.session.plans import Plan, Route
 from rewrite import pipeline
 from rewrite.command import Command, command, source_relations, target_relation
 from rewrite.tree import Node, walk
+
+SPARK_EXECUTORS = frozenset({"spark", "files"})
+"""Values of ``gateway.executor`` that keep PostgreSQL from answering for resident tables."""
 
 QUERIES = {
     StatementKind.SELECT,
@@ -53,6 +57,7 @@ WITHOUT_TREE = {
     StatementKind.NOTIFY,
     StatementKind.UNLISTEN,
     StatementKind.LOCK,
+    StatementKind.DO,
 }
 """Statements that hold no query. Asking for their trees would only begin the transaction's
 snapshot, after which SET TRANSACTION comes too late."""
@@ -67,12 +72,27 @@ def plan(
         CatalogError: What PostgreSQL finds wrong with the statement.
         GatewayError: 0A000 for what is not offered.
     """
+    named = journal_names.resolve(catalog, statement)
+    if named is None:
+        return _plan(catalog, statement, parameter_oids, prepared)
+    try:
+        planned = _plan(catalog, named.statement, parameter_oids, prepared)
+    except GatewayError as error:
+        raise named.translate(error) from error
+    return replace(planned, named=named)
+
+
+def _plan(
+    catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
+) -> Plan:
     _require_same_reading(catalog, statement)
     if statement.kind is StatementKind.REFUSED:
         details = statement.details
         raise GatewayError(
             details["message"], sqlstate=details["sqlstate"], hint=details.get("hint")
         )
+    if statement.kind is StatementKind.DO and not catalog.has_resident_tables:
+        raise UnsupportedError("DO is not supported", hint="Send the statements one by one.")
     if statement.kind in COMMANDS:
         executes = statement.kind is StatementKind.EXECUTE
         return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
@@ -135,20 +155,33 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         for relid, relation in relations.items()
         if relation.kind is RelationKind.JOURNAL and relation.journal_of is not None
     }
-    if not journaled and not journals:
-        return replace(local, replaceable=not all(map(_is_lasting, relations.values())))
+    resident = {
+        relid for relid, relation in relations.items() if relation.kind is RelationKind.RESIDENT
+    }
+    forced = rests_on.executor
+    if not journaled and not journals and not (resident and forced in SPARK_EXECUTORS):
+        reason = "resident tables only" if resident else "no journaled table"
+        return replace(
+            local, replaceable=not all(map(_is_lasting, relations.values())), reason=reason
+        )
+    if forced == "postgres":
+        raise UnsupportedError(
+            "a statement on tiered tables is not supported by gateway.executor = postgres",
+            hint="SET gateway.executor TO auto.",
+        )
     if len(queries) != 1:
         raise UnsupportedError("a statement that rules turn into several is not supported")
     plan = replace(
         local,
         route=Route.READ,
         query=queries[0],
-        tables=frozenset(journaled | set(journals.values())),
+        tables=frozenset(journaled | resident | set(journals.values())),
         journals=journals,
+        reason="tiered tables" if journaled else "a journal" if journals else "asked for",
     )
     if command(queries[0]) is Command.SELECT:
         return plan
-    return _writing(catalog, plan, journaled, relations)
+    return _writing(catalog, plan, local, relations)
 
 
 def _is_lasting(relation: Relation) -> bool:
@@ -157,10 +190,13 @@ def _is_lasting(relation: Relation) -> bool:
 
 
 def _writing(
-    catalog: CatalogSession, plan: Plan, journaled: set[int], relations: dict[int, Relation]
+    catalog: CatalogSession, plan: Plan, local: Plan, relations: dict[int, Relation]
 ) -> Plan:
-    """Decide who executes a statement that writes."""
+    """Decide who executes a statement that writes; ``local`` is the plan for PostgreSQL alone."""
     query, journals = plan.query, plan.journals
+    journaled = {
+        relid for relid, relation in relations.items() if relation.kind is RelationKind.JOURNALED
+    }
     if query is None:
         raise TypeError(plan.route)
     target = target_relation(query)
@@ -171,11 +207,20 @@ def _writing(
         raise GatewayError(
             f"permission denied for table {name}", sqlstate=codes.INSUFFICIENT_PRIVILEGE
         )
-    kind = command(query)
     if target not in journaled:
-        return _filling(plan, query, relations[target])
-    if kind in {Command.UPDATE, Command.DELETE}:
+        reads = source_relations(query) & plan.tables
+        return _filling(plan, query, relations[target]) if reads else local
+    if command(query) in {Command.UPDATE, Command.DELETE}:
         return replace(plan, route=Route.CHANGE, target=target)
+    return _inserting(catalog, plan, query, relations)
+
+
+def _inserting(
+    catalog: CatalogSession, plan: Plan, query: Node, relations: dict[int, Relation]
+) -> Plan:
+    """Decide who evaluates the rows of an INSERT into a tiered table."""
+    target = target_relation(query)
+    kind = command(query)
     if kind is not Command.INSERT:
         raise UnsupportedError("MERGE is not supported")
     if query.get("onConflict") is not None:
@@ -185,7 +230,7 @@ def _writing(
             "system columns other than tableoid are not supported in RETURNING",
             hint="They would be those of a row that is in the catalog for a moment.",
         )
-    reads = source_relations(query) & (journaled | set(journals))
+    reads = source_relations(query) & (plan.tables | set(plan.journals))
     views = [relid for relid in relations if relations[relid].kind is RelationKind.VIEW]
     if reads and views and have_defaults(catalog, views):
         raise UnsupportedError(
