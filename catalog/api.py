@@ -208,6 +208,16 @@ class Catalog:
             }
         )
 
+    def adopted(self) -> tuple[str, ...]:
+        """Return the databases used since the start."""
+        with self._lock:
+            return tuple(self._databases)
+
+    def forget(self, database: str) -> None:
+        """Forget a database that is gone."""
+        with self._lock:
+            self._databases.pop(database, None)
+
     def databases(self) -> tuple[str, ...]:
         """Return the databases that have bookkeeping, for background tasks to visit."""
         with self._administrator(MAINTENANCE_DATABASE) as administrator:

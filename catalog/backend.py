@@ -4,6 +4,7 @@ Knows PostgreSQL's protocol flow and nothing of journals. libpq itself never blo
 module waits on the socket, so that other threads run meanwhile.
 """
 
+import re
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from catalog import sqlstate
 from catalog.closing import finish
 from catalog.errors import CatalogError, CatalogUnavailableError, error_of
+from catalog.migrations import own_functions
 from catalog.results import LocalResult, Notification, ResultColumn, Row
 from catalog.steps import Close, Describe, Execute, Prepare, Query, Step
 
@@ -23,7 +25,10 @@ _FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
 _OWN_FIELDS: Final = frozenset("WpqFLRP")
 """Fields of an error that tell about our functions, not about the client's statement."""
 
-_OWN_FUNCTION: Final = "function pg_journal."
+_OWN_FUNCTION: Final = re.compile(
+    rf"function (pg_journal\.)?({'|'.join(sorted(own_functions()))}|capture_\d+)\("
+)
+"""A line of an error's context that tells about the bookkeeping; its schema is in the path then."""
 
 _FINITE: Final = "pgwire_finite_"
 """Beginning of the names of the tails' constraints."""
@@ -482,11 +487,11 @@ class Backend:
 def _without_own(fields: dict[str, str]) -> dict[str, str]:
     """Leave out of an error or notice what tells about functions of the bookkeeping."""
     lines = fields.get("W", "").splitlines()
-    if not any(_OWN_FUNCTION in line for line in lines):
+    if not any(map(_OWN_FUNCTION.search, lines)):
         return fields
-    if _OWN_FUNCTION in lines[0]:
+    if _OWN_FUNCTION.search(lines[0]):
         return {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
-    return fields | {"W": "\n".join(line for line in lines if _OWN_FUNCTION not in line)}
+    return fields | {"W": "\n".join(line for line in lines if not _OWN_FUNCTION.search(line))}
 
 
 def rows_of(result: PGresult) -> Iterator[Row]:

@@ -349,7 +349,7 @@ class CatalogSession:
         )
         return answer
 
-    def replace(
+    def replace(  # noqa: PLR0913 - all that one swap is about
         self,
         relid: int,
         segments: Sequence[Segment],

@@ -6,7 +6,9 @@ been applied must stay as it was: its digest is kept, and a database made by ano
 refused, as the functions in it would not be those this program calls.
 """
 
+import functools
 import hashlib
+import re
 from importlib import resources
 from typing import Final
 
@@ -26,6 +28,16 @@ def scripts() -> list[tuple[int, str, str]]:
         if entry.name.endswith(".sql")
     ]
     return sorted(found)
+
+
+@functools.cache
+def own_functions() -> frozenset[str]:
+    """Return the names of the bookkeeping's functions."""
+    return frozenset(
+        name
+        for _, _, text in scripts()
+        for name in re.findall(r"FUNCTION pg_journal\.(\w+)\(", text)
+    )
 
 
 def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> None:

@@ -12,7 +12,7 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p'
 
 _LARGE_TAILS = """
 SELECT j.relid FROM pg_journal.journals j
-WHERE (pg_journal.latest(j)).tail_rows > $1 ORDER BY j.relid
+WHERE j.residency = 'tiered' AND (pg_journal.latest(j)).tail_rows > $1 ORDER BY j.relid
 """
 
 

@@ -120,3 +120,78 @@ AS $$
 $$;
 CREATE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
 GRANT SELECT ON pg_journal.tables TO PUBLIC;
+
+-- What upkeep has to know of resident tables: row versions in the tail, how long none has come, transactions
+-- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes.
+CREATE FUNCTION pg_journal.resident_tables(
+    OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
+    OUT row_bytes bigint, OUT changes bigint)
+RETURNS SETOF record
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    bounds instance;
+    j record;
+BEGIN
+    SELECT * INTO bounds FROM instance;
+    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, pg_relation_size(x.relid) AS bytes,
+                    pg_relation_size(x.tail_relid) AS tail_bytes,
+                    s.n_tup_ins + s.n_tup_upd + s.n_tup_del AS changed
+               FROM journals x JOIN pg_class c ON c.oid = x.relid
+               LEFT JOIN pg_stat_all_tables s ON s.relid = x.relid
+              WHERE x.residency = 'resident' ORDER BY x.relid LOOP
+        relid := j.relid;
+        tail_rows := 0; rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; changes := j.changed;
+        IF j.tail_bytes > 0 THEN
+            EXECUTE format(
+                'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 0), '
+                'count(DISTINCT writer) FILTER (WHERE version_number > clock_timestamp() - interval ''10 s'') '
+                'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
+        END IF;
+        -- A row takes 28 bytes at least.
+        IF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
+            EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
+                           j.schema_name, j.table_name) INTO row_count, row_bytes;
+            IF j.wanted_residency = 'never' THEN row_count := greatest(row_count, bounds.resident_rows + 1); END IF;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Tiered tables that could be resident: as asked for, or with no more than half of what is allowed, counting all
+-- row versions outside the archive.
+CREATE FUNCTION pg_journal.shrunken_tables() RETURNS SETOF oid
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT j.relid FROM journals j, instance i
+     WHERE j.residency = 'tiered' AND j.wanted_residency <> 'never' AND i.resident_rows > 0
+       AND (SELECT coalesce(sum(s.row_count), 0) FROM segments s
+             WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind <> 'archive') + (latest(j)).tail_rows
+           <= CASE WHEN j.wanted_residency = 'always' THEN i.resident_hard_rows ELSE i.resident_rows / 2 END
+       AND (SELECT coalesce(sum(s.size_bytes), 0) FROM segments s
+             WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind <> 'archive')
+           <= CASE WHEN j.wanted_residency = 'always' THEN i.resident_bytes * 10 ELSE i.resident_bytes / 4 END
+$$;
+
+-- A column with a value that segments cannot hold; NULL for none.
+CREATE FUNCTION pg_journal.unstorable(wanted oid) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    k record;
+    found boolean;
+BEGIN
+    FOR k IN SELECT c.name, storable(format('t.%I', c.name), c.type_oid, c.typmod) AS condition,
+                    j.schema_name, j.table_name
+               FROM columns c JOIN journals j ON j.relid = c.relid
+              WHERE c.relid = wanted AND c.name <> '' LOOP
+        CONTINUE WHEN k.condition IS NULL;
+        EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %I.%I t WHERE NOT (%s))', k.schema_name, k.table_name,
+                       k.condition) INTO found;
+        IF found THEN RETURN k.name; END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;

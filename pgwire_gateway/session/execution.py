@@ -92,7 +92,8 @@ def create_table_as(call: Invocation) -> StatementResult:
         return _table_of_prepared(call)
     if is_local(call):
         session.transaction.begin_implicit()
-        return local_queries.pass_on(session, call.statement.text)
+        tag = local_queries.tag_of(session, call.statement.text)
+        return StatementResult(None, NoRows(), lambda _: tag)
     session.transaction.begin_implicit()
     with session.notices() as notices:
         created = local_queries.pass_on(session, details["create_sql"])

@@ -11,7 +11,8 @@ from catalog.api import Catalog
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import SnapshotRequest
-from catalog.sqlstate import SERIALIZATION_FAILURE
+from catalog.sqlstate import INVALID_CATALOG_NAME, SERIALIZATION_FAILURE
+from pgwire_gateway.session.residency import Residency
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_table
@@ -21,11 +22,16 @@ logger = logging.getLogger(__name__)
 PAUSE_S = 2.0
 """Least time between two looks at the tails of the databases written to."""
 
+VISIT_S = 5.0
+"""Time between two looks at databases whose resident tables nobody tells of being written."""
+
 
 class Flusher:
     """One thread that looks at the tails of databases which have been written to."""
 
-    def __init__(self, catalog: Catalog, compactor: Compactor, flush_rows: int) -> None:
+    def __init__(
+        self, catalog: Catalog, compactor: Compactor, flush_rows: int, flush_age_s: float
+    ) -> None:
         self._catalog = catalog
         self._compactor = compactor
         self._flush_rows = flush_rows
@@ -34,6 +40,9 @@ class Flusher:
         self._connected = threading.Lock()
         self._stopping = False
         self._running = RunningStatement()
+        self._residency = Residency(
+            compactor, catalog.bounds, flush_rows, flush_age_s, self._running
+        )
         self._session: CatalogSession | None = None
         self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
         self._thread.start()
@@ -68,7 +77,9 @@ class Flusher:
                 with self._connected:
                     self._flush_database(database)
             except GatewayError as error:
-                if not self._stopping:
+                if error.sqlstate == INVALID_CATALOG_NAME:
+                    self._catalog.forget(database)
+                elif not self._stopping:
                     logger.warning('could not flush tails of "%s": %s', database, error.message)
             except Exception:
                 logger.exception('could not flush tails of "%s"', database)
@@ -76,7 +87,8 @@ class Flusher:
     def _next(self) -> str | None:
         with self._changed:
             while not self._written and not self._stopping:
-                self._changed.wait()
+                if not self._changed.wait(VISIT_S) and self._catalog.bounds.rows:
+                    self._written.update(self._catalog.adopted())
             if not self._stopping:
                 self._changed.wait(PAUSE_S)
             return None if self._stopping else self._written.pop()
@@ -87,6 +99,7 @@ class Flusher:
             for relid in upkeep.large_tails(session, self._flush_rows):
                 if not self._stopping:
                     self._flush(session, relid)
+            self._residency.visit(session, lambda: self._stopping)
         finally:
             self._session = None
             session.close()

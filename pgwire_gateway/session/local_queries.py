@@ -34,6 +34,14 @@ def pass_on(session: ClientSession, text: str) -> StatementResult:
     return StatementResult(None, NoRows(), rows.tag)
 
 
+def tag_of(session: ClientSession, text: str) -> str:
+    """Let PostgreSQL run a statement that returns no rows; return its command tag as it is."""
+    result = session.catalog.execute(text)
+    for _ in result.rows:
+        pass
+    return result.command_tag or ""
+
+
 def _execute(call: Invocation) -> LocalResult:
     catalog = call.session.catalog
     code = call.catalog_format

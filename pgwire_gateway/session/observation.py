@@ -275,9 +275,15 @@ class Observer:
                 request.known_state,
                 result.tails.get(request.relid),
                 committed=request.relid not in self._session.transaction.written,
+                stored=self._stored(result.snapshots[request.relid]),
             )
             for request in requests
         }
+
+    def _stored(self, snapshot: TableSnapshot) -> Callable[[], Any]:
+        """Return what reads the current rows of a table's segments."""
+        running = self._session.running or RunningStatement()
+        return lambda: self._services.compactor.live_rows(_without_tail(snapshot), running)
 
     def context(
         self, plan: Plan, observation: Observation, parameters: tuple[ParameterValue, ...]

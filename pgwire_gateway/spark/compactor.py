@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.spark.arrow_schemas import arrow_schema
+from pgwire_gateway.spark.batches import collect
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.frames import Frame
@@ -13,6 +15,7 @@ from pgwire_gateway.spark.merging import Merge
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
 from pgwire_gateway.spark.warehouse import StagedSegment
+from pgwire_gateway.wire_types.versions import storage_schema
 from rewrite.results import Source, SourcePart
 
 
@@ -85,6 +88,30 @@ class Compactor:
         finally:
             staged.discard()
         return Compaction(added, (), snapshot.version)
+
+    def live_rows(
+        self,
+        snapshot: TableSnapshot,
+        statement: RunningStatement,
+        tail: pa.Table | None = None,
+    ) -> pa.Table:
+        """Return the current rows of a table's segments and tail, in storage layout.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58030 when storage fails.
+        """
+        if not snapshot.segments and not snapshot.tail_rows:
+            return storage_schema(snapshot.table).empty_table()
+        session = self._engine.sessions().large
+        driver = session.driver
+        with failures(self._engine, driver, statement):
+            group = statement.begin(driver)
+            session.enter(group)
+            frame = self._frames(session, snapshot, tail, Merge(snapshot))[SegmentKind.BASE]
+            schema = arrow_schema(str(frame.schema().json()))
+            batches = collect(driver, frame.toArrowBatchRdd(10_000, "UTC", False, False), schema)
+            statement.end(group)
+        return pa.Table.from_batches(batches, schema)
 
     def _is_sorted(self, table: JournalTable, base: tuple[Segment, ...]) -> bool:
         return all(has_identity(self._warehouse, segment) != bool(table.key) for segment in base)

@@ -1,7 +1,7 @@
 """Tails as Arrow tables, kept from one statement to the next so that only new rows are fetched."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from catalog.model import TableSnapshot
 from catalog.results import TailRows
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.settling import settle
 
 _PLAIN_KEYS = frozenset(
     {
@@ -55,7 +56,7 @@ class TailCache:
             entry = self._entries.get((database, relid))
         return entry.state if entry else None
 
-    def complete(
+    def complete(  # noqa: PLR0913 - what is held, what came, and where the rest is
         self,
         database: str,
         snapshot: TableSnapshot,
@@ -63,6 +64,7 @@ class TailCache:
         fetched: TailRows | None,
         *,
         committed: bool,
+        stored: Callable[[], pa.Table],
     ) -> pa.Table:
         """Return the whole tail of a snapshot from what is held and what was fetched.
 
@@ -72,6 +74,7 @@ class TailCache:
             known: The state that was named when fetching.
             fetched: Rows the catalog sent; None when the known state is still the current one.
             committed: False when the snapshot holds uncommitted changes of the session.
+            stored: Returns the current rows of the segments, for tails that have to be settled.
         """
         key = (database, snapshot.table.relid)
         with self._lock:
@@ -84,11 +87,19 @@ class TailCache:
                 added = tail_table(snapshot.table, fetched.rows)
                 rows = pa.concat_tables([rows, added]).combine_chunks()
         else:
-            rows = tail_table(snapshot.table, fetched.rows)
+            rows = self._whole(snapshot, fetched, stored)
         if committed and (entry is None or entry.version <= snapshot.version):
             with self._lock:
                 self._entries[key] = _Entry(snapshot.state, snapshot.version, rows)
         return rows
+
+    @staticmethod
+    def _whole(
+        snapshot: TableSnapshot, fetched: TailRows, stored: Callable[[], pa.Table]
+    ) -> pa.Table:
+        if snapshot.seen is None:
+            return tail_table(snapshot.table, fetched.rows)
+        return settle(snapshot, fetched.rows, stored)
 
     def latest(self, database: str, snapshot: TableSnapshot, tail: pa.Table) -> pa.Table | None:
         """Return the newest version of each row in a tail; None where keys are not that simple.

@@ -12,11 +12,14 @@ import pytest
 from tests.support.programs import program
 from tests.support.servers import Address, GatewayProcess, PlainPostgres
 
-SPARK_OPTIONS = (
+MACHINE_OPTIONS = (
     "--spark-master=local[2]",
     "--spark-conf=spark.driver.memory=1g",
 )
 """Two cores and little memory, as on the machine that runs the checks."""
+
+SPARK_OPTIONS = (*MACHINE_OPTIONS, "--resident-rows=0")
+"""The same with all tables on Spark: a handful of rows exercises its road."""
 
 
 def pytest_report_header() -> list[str]:

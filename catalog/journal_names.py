@@ -1,0 +1,117 @@
+"""The names of journals: ``t_journal`` stands for the journal of ``t`` where no relation bears it.
+
+What stands for a journal in PostgreSQL lies in the bookkeeping's schema under a number, out of
+users' way. A statement that names a journal is rewritten to name that, before PostgreSQL sees it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from catalog import names
+from catalog.connections import CatalogSession
+from catalog.errors import GatewayError
+from catalog.statement_tokens import tokens_of
+from catalog.statements import RelationName, Statement, parse_tree, split
+
+SUFFIX: Final = "_journal"
+
+_OWN_TABLES: Final = "tables"
+
+_ALIASED: Final = frozenset(
+    {"fromClause", "larg", "rarg", "relation", "usingClause", "sourceRelation"}
+)
+"""Fields of raw trees whose relations can have aliases."""
+
+_WITH_ALIASES: Final = frozenset(
+    {"SelectStmt", "JoinExpr", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"}
+)
+"""Nodes with such fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedJournals:
+    """A statement as PostgreSQL is to see it, and how its errors read to the client."""
+
+    statement: Statement
+    shown: Mapping[str, str]
+    """What stands for a journal in PostgreSQL's messages → the name the client knows."""
+
+    def translate(self, error: GatewayError) -> GatewayError:
+        """Return an error with the names the client used; its position is that of other text."""
+        for hidden, name in self.shown.items():
+            error.message = error.message.replace(hidden, name)
+            if error.detail is not None:
+                error.detail = error.detail.replace(hidden, name)
+        error.position = None
+        return error
+
+
+def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | None:
+    """Return a statement that names journals as PostgreSQL can understand it; None for others."""
+    hidden: dict[RelationName, str] = {
+        name: "pg_journal.tables" for name in statement.relations if _is_own_view(name)
+    }
+    candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
+    if candidates:
+        hidden |= _journals(catalog, candidates)
+    if not hidden:
+        return None
+    text = _substituted(statement.text, hidden)
+    (inner,) = split(text)
+    shown = {sql.rpartition(".")[2]: name.name for name, sql in hidden.items()}
+    return NamedJournals(replace(inner, offset=statement.offset), shown)
+
+
+def _is_own_view(name: RelationName) -> bool:
+    return name.schema == "gateway" and name.name == _OWN_TABLES
+
+
+def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[RelationName, str]:
+    """Return what stands for the journals named, where nothing else bears their names."""
+    named = [_sql(name) for name in candidates]
+    tables = [_sql(RelationName(n.schema, n.name.removesuffix(SUFFIX))) for n in candidates]
+    found = names.tables_of_missing(catalog, named, tables)
+    relids = {name: relid for name, relid in zip(candidates, found, strict=True) if relid}
+    known = catalog.journals_named(sorted(set(relids.values()))) if relids else {}
+    return {name: known[relid] for name, relid in relids.items() if relid in known}
+
+
+def _sql(name: RelationName) -> str:
+    return names.quoted(*filter(None, (name.schema, name.name)))
+
+
+def _substituted(text: str, hidden: Mapping[RelationName, str]) -> str:
+    """Return a statement with other names of relations, and the old ones as aliases."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    tokens = tokens_of(encoded)
+    places = sorted(_places(text, hidden), key=lambda place: place[0], reverse=True)
+    for location, name, aliased in places:
+        first = next(i for i, token in enumerate(tokens) if token.start >= location)
+        last = first + (2 if name.schema else 0)
+        alias = f" AS {names.quoted(name.name)}" if aliased else ""
+        new = f"{hidden[name]}{alias}".encode()
+        encoded = encoded[: tokens[first].start] + new + encoded[tokens[last].end :]
+    return encoded.decode("utf-8", "surrogateescape")
+
+
+def _places(
+    text: str, hidden: Mapping[RelationName, str]
+) -> Iterator[tuple[int, RelationName, bool]]:
+    """Yield where relations are named: byte offset, name, and whether an alias has to follow."""
+    stack: list[tuple[str, str, Any]] = [("", "", entry) for entry in parse_tree(text)]
+    while stack:
+        above, field, value = stack.pop()
+        if isinstance(value, list):
+            stack.extend((above, field, item) for item in value)
+        elif isinstance(value, dict):
+            if "relpersistence" in value and "relname" in value:
+                name = RelationName(value.get("schemaname"), value["relname"])
+                if name in hidden:
+                    aliased = above in _WITH_ALIASES and field in _ALIASED
+                    yield value.get("location", 0), name, aliased and "alias" not in value
+                continue
+            for key, item in value.items():
+                # A node's class stands in a field of its own, above its fields.
+                node = key[:1].isupper()
+                stack.append((key if node else above, field if node else key, item))

@@ -1,0 +1,222 @@
+"""Growing and shrinking: tails of resident tables to files, large tables to Spark, small ones back.
+
+Runs on administrators' sessions, in the background. No statement waits for it longer than it takes
+to find that somebody else has the table.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+
+from catalog import names, residency, sqlstate
+from catalog.api import ResidentBounds
+from catalog.connections import CatalogSession
+from catalog.errors import GatewayError
+from catalog.model import Column, SegmentKind, TableSnapshot
+from catalog.residency import ResidentTable
+from catalog.results import SnapshotRequest
+from pgwire_gateway.spark.compactor import Compaction, Compactor
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
+from pgwire_gateway.wire_types.row_encoder import ResultColumn
+from pgwire_gateway.wire_types.settling import TRUNCATION, settle
+
+logger = logging.getLogger(__name__)
+
+MOST_DELTAS = 4
+"""Deltas of a resident table that are merged instead of getting another one."""
+
+LOCK_WAIT_MS = 50
+"""How long a table's writers may be asked to make way; readers never are."""
+
+BULK_WRITERS = 2
+"""A table that no more transactions than these have written lately was loaded, not used."""
+
+REST_S = 10.0
+"""A table is at rest when it has not been written for this long."""
+
+
+class Residency:
+    """Upkeep of the resident tables of all databases."""
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        bounds: ResidentBounds,
+        flush_rows: int,
+        flush_age_s: float,
+        running: RunningStatement,
+    ) -> None:
+        self._compactor = compactor
+        self._bounds = bounds
+        self._flush_rows = flush_rows
+        self._flush_age_s = flush_age_s
+        self._running = running
+        self._hopeless: dict[int, int] = {}
+        """Tables whose upkeep failed, with the changes they had then."""
+
+    def visit(self, session: CatalogSession, stopping: Callable[[], bool]) -> None:
+        """Look after the tables of one database."""
+        for table in residency.resident_tables(session):
+            if stopping():
+                return
+            if self._hopeless.get(table.relid) == table.changes:
+                continue
+            try:
+                self._look_after(session, table)
+            except GatewayError as error:
+                session.rollback()
+                if error.sqlstate in PASSING:
+                    continue
+                self._hopeless[table.relid] = table.changes
+                logger.warning("upkeep of table %d: %s", table.relid, error.message)
+        for relid in residency.shrunken_tables(session):
+            if not stopping():
+                self._thaw(session, relid)
+
+    def _look_after(self, session: CatalogSession, table: ResidentTable) -> None:
+        large = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
+        resting = table.rest_s >= REST_S or table.writers <= BULK_WRITERS
+        if large and resting:
+            reason = residency.obstacle(session, table.relid)
+            if reason is None:
+                self._freeze(session, table)
+                return
+            self._hopeless[table.relid] = table.changes
+            logger.info("table %d stays resident: %s", table.relid, reason)
+        rested = table.tail_rows and table.rest_s >= self._flush_age_s
+        if rested or table.tail_rows >= self._flush_rows:
+            self.flush(session, table.relid)
+
+    # tails ----------------------------------------------------------------------------------------
+
+    def flush(self, session: CatalogSession, relid: int) -> None:
+        """Write the tail of a resident table to its segments; writers go on meanwhile."""
+        snapshot, rows = _read(session, relid)
+        if not rows:
+            return
+        tail = self._settled(session, snapshot, rows)
+        deltas = len(snapshot.of_kind(SegmentKind.DELTA))
+        if deltas >= MOST_DELTAS:
+            written = self._compactor.compact(
+                _with_tail(snapshot, tail.num_rows), tail, self._running
+            )
+        else:
+            written = self._written(snapshot, tail)
+        session.begin()
+        self._replace(session, snapshot, written)
+        session.commit()
+        logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
+
+    def _written(self, snapshot: TableSnapshot, tail: pa.Table) -> Compaction:
+        if not tail.num_rows:
+            return Compaction((), (), snapshot.version)
+        return self._compactor.flush(snapshot, tail, self._running)
+
+    def _settled(
+        self, session: CatalogSession, snapshot: TableSnapshot, rows: list[list[object]]
+    ) -> pa.Table:
+        first = 0 if snapshot.table.key else residency.identity_block(session, snapshot.table.relid)
+        return settle(
+            snapshot,
+            rows,
+            lambda: self._compactor.live_rows(_with_tail(snapshot, 0), self._running),
+            first,
+        )
+
+    def _replace(
+        self, session: CatalogSession, snapshot: TableSnapshot, written: Compaction
+    ) -> None:
+        session.replace(
+            snapshot.table.relid,
+            written.added,
+            written.retired,
+            snapshot.version,
+            expected_state=snapshot.state,
+            seen=snapshot.seen,
+        )
+
+    # growing --------------------------------------------------------------------------------------
+
+    def _freeze(self, session: CatalogSession, table: ResidentTable) -> None:
+        """Make a table tiered: its rows leave PostgreSQL once the journal has them all in files."""
+        started = time.monotonic()
+        self.flush(session, table.relid)
+        snapshot, _ = _read(session, table.relid)
+        schema, name = snapshot.table.schema, snapshot.table.name
+        with residency.exclusive(session, schema, name, LOCK_WAIT_MS):
+            snapshot, rows = _read(session, table.relid)
+            if rows and (not snapshot.table.key or any(row[-1] == TRUNCATION for row in rows)):
+                # A tail of a tiered table has identities, and no marks.
+                tail = self._settled(session, snapshot, rows)
+                self._replace(session, snapshot, self._written(snapshot, tail))
+            residency.make_tiered(session, table.relid)
+        logger.info(
+            'table "%s.%s" with %d rows is tiered now (%.1f s)',
+            schema,
+            name,
+            table.rows,
+            time.monotonic() - started,
+        )
+
+    # shrinking ------------------------------------------------------------------------------------
+
+    def _thaw(self, session: CatalogSession, relid: int) -> None:
+        """Make a table resident: its rows are put into the catalog table."""
+        try:
+            table = _read(session, relid)[0].table
+            with residency.exclusive(session, table.schema, table.name, LOCK_WAIT_MS):
+                snapshot, rows = _read(session, relid)
+                tail = tail_table(table, rows)
+                current = self._compactor.live_rows(snapshot, self._running, tail)
+                if current.num_rows:
+                    residency.silence_triggers(session)
+                    columns = [column for column in table.columns if column.generated is None]
+                    names.load(
+                        session,
+                        names.quoted(table.schema, table.name),
+                        [column.name for column in columns],
+                        _lines(current, columns),
+                    )
+                residency.make_resident(session, relid)
+        except GatewayError as error:
+            if error.sqlstate not in PASSING:
+                logger.warning("table %d could not become resident: %s", relid, error.message)
+            return
+        logger.info('table "%s.%s" is resident now', table.schema, table.name)
+
+
+PASSING = frozenset(
+    {
+        sqlstate.LOCK_NOT_AVAILABLE,
+        sqlstate.SERIALIZATION_FAILURE,
+        sqlstate.UNDEFINED_TABLE,
+        sqlstate.QUERY_CANCELED,
+    }
+)
+"""Failures that say only that somebody else was there; the next visit tries again."""
+
+
+def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, list[list[object]]]:
+    result = session.snapshot([SnapshotRequest(relid)])
+    return result.snapshots[relid], result.tails[relid].rows
+
+
+def _with_tail(snapshot: TableSnapshot, rows: int) -> TableSnapshot:
+    return TableSnapshot(
+        snapshot.table, snapshot.state, snapshot.version, snapshot.segments, rows, snapshot.seen
+    )
+
+
+def _lines(rows: pa.Table, columns: Sequence[Column]) -> Iterator[bytes | memoryview]:
+    """Yield rows of storage layout as lines of COPY's text format."""
+    encoder = CopyEncoder(
+        [ResultColumn(column.type_oid, -1, 0, f"c{column.attnum}") for column in columns],
+        [column.name for column in columns],
+        CopyOptions(),
+    )
+    for batch in rows.to_batches():
+        yield from encoder.lines(batch)

@@ -1,0 +1,155 @@
+"""What was captured of a resident table, as a tail that readers of journals understand.
+
+Capture writes two things that no journal holds: a mark where the table was truncated, which ends
+all rows before it, and, where rows have no key, images that came (row versions without identity)
+and went (tombstones without identity). Settling makes tombstones of the marks, and gives the images
+identities: which of several equal rows went cannot be told, so the oldest has gone.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from catalog.errors import GatewayError
+from catalog.model import TableSnapshot
+from catalog.sqlstate import DATA_CORRUPTED
+from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.versions import IDENTITY, SUBSEQUENT, VERSION, VERSION_TYPE
+
+TRUNCATION: Final = -(1 << 63)
+"""What stands for the identity in the row that marks a truncation."""
+
+Image = tuple[str, ...]
+"""What tells rows apart: values of the key, or of all columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Alive:
+    """A row that is there at some moment of the history."""
+
+    identity: int
+    table: pa.Table
+    row: int
+
+
+def settle(
+    snapshot: TableSnapshot,
+    rows: Sequence[Sequence[Any]],
+    stored: Callable[[], pa.Table],
+    first_identity: int = 0,
+) -> pa.Table:
+    """Return the tail of a resident table in storage layout.
+
+    Args:
+        snapshot: What the rows were read of.
+        rows: The captured rows in transfer forms, see :func:`tail_table`.
+        stored: Returns the current rows of the segments; only called where they matter.
+        first_identity: Identities of new rows count down from before this number when it is 0,
+            else up from it.
+
+    Raises:
+        GatewayError: XX001 when a row has gone that was never there.
+    """
+    marks = [row[-3] for row in rows if row[-1] == TRUNCATION]
+    tail = tail_table(snapshot.table, [row for row in rows if row[-1] != TRUNCATION])
+    keyed = bool(snapshot.table.key)
+    if keyed and not marks:
+        return tail
+    gone = tail.column(SUBSEQUENT).is_valid().to_pylist()
+    numbers = _identities(first_identity)
+    if not marks and not any(gone):
+        return _identified(tail, [next(numbers) for _ in range(tail.num_rows)])
+    history = _History(snapshot, stored() if snapshot.segments else None)
+    identities: list[int | None] = [None] * tail.num_rows
+    images = _images(snapshot, tail)
+    versions = tail.column(VERSION).cast(pa.int64()).to_pylist()
+    # What a statement took away was there before what it brought.
+    order = sorted(range(tail.num_rows), key=lambda row: (versions[row], not gone[row]))
+    ends = sorted(marks)
+    for row in order:
+        while ends and ends[0] < versions[row]:
+            history.truncate(ends.pop(0))
+        if gone[row]:
+            identities[row] = history.end(images[row], keyed=keyed)
+        else:
+            identities[row] = next(numbers)
+            history.begin(images[row], _Alive(identities[row] or 0, tail, row), keyed=keyed)
+    for mark in ends:
+        history.truncate(mark)
+    settled = tail if keyed else _identified(tail, identities)
+    return pa.concat_tables([settled, *history.tombstones(settled.schema)]).combine_chunks()
+
+
+class _History:
+    """Which rows are there, as a tail is read in the order of its versions."""
+
+    def __init__(self, snapshot: TableSnapshot, stored: pa.Table | None) -> None:
+        self._alive: dict[Image, deque[_Alive]] = {}
+        self._ended: list[tuple[_Alive, int]] = []
+        if stored is not None:
+            has_identity = IDENTITY in stored.column_names
+            numbers = stored.column(IDENTITY).to_pylist() if has_identity else []
+            for row, image in enumerate(_images(snapshot, stored)):
+                identity = numbers[row] if has_identity else 0
+                self._alive.setdefault(image, deque()).append(_Alive(identity, stored, row))
+
+    def begin(self, image: Image, row: _Alive, *, keyed: bool) -> None:
+        rows = self._alive.setdefault(image, deque())
+        if keyed:
+            rows.clear()
+        rows.append(row)
+
+    def end(self, image: Image, *, keyed: bool) -> int | None:
+        rows = self._alive.get(image)
+        if not rows:
+            if keyed:
+                return None
+            raise GatewayError(
+                "the journal of a table is inconsistent: a row has gone that was not there",
+                sqlstate=DATA_CORRUPTED,
+            )
+        return rows.popleft().identity
+
+    def truncate(self, version: int) -> None:
+        self._ended += [(row, version) for rows in self._alive.values() for row in rows]
+        self._alive.clear()
+
+    def tombstones(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yield tombstones for the rows that truncations ended, in pieces."""
+        pieces: dict[int, list[tuple[_Alive, int]]] = {}
+        for row, version in self._ended:
+            pieces.setdefault(id(row.table), []).append((row, version))
+        for piece in pieces.values():
+            taken = piece[0][0].table.take([row.row for row, _ in piece])
+            ends = pa.array([version for _, version in piece], pa.int64()).cast(VERSION_TYPE)
+            given = {VERSION: ends, SUBSEQUENT: ends}
+            given[IDENTITY] = pa.array([row.identity for row, _ in piece], pa.int64())
+            arrays = [
+                given[field.name] if field.name in given else taken.column(field.name)
+                for field in schema
+            ]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _identities(first: int) -> Iterator[int]:
+    number = first
+    while True:
+        number += 1 if first else -1
+        yield number
+
+
+def _identified(tail: pa.Table, identities: Iterable[int | None]) -> pa.Table:
+    index = tail.column_names.index(IDENTITY)
+    return tail.set_column(index, IDENTITY, pa.array(list(identities), pa.int64()))
+
+
+def _images(snapshot: TableSnapshot, rows: pa.Table) -> list[Image]:
+    table = snapshot.table
+    attnums = table.key or tuple(column.attnum for column in table.columns)
+    columns = [[repr(value) for value in rows.column(f"c{n}").to_pylist()] for n in attnums]
+    if not columns:
+        return [()] * rows.num_rows
+    return list(zip(*columns, strict=True))
