@@ -10,12 +10,14 @@ from contextlib import contextmanager
 
 from psycopg.pq.abc import PGresult
 
-from catalog import bookkeeping, describe, sqlstate, tail
+from catalog import bookkeeping, describe, proofs, sqlstate, tail
 from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping, array, basis_of, value_of
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import CatalogError, CatalogUnavailableError, OutdatedPlanError
 from catalog.model import Segment
+from catalog.proofs import Check, Proof
+from catalog.relay import SYNC, Batch, Reply, Sink
 from catalog.results import (
     Analysis,
     Basis,
@@ -154,6 +156,57 @@ class CatalogSession:
     def copy_out(self, sql: str) -> CopyOut:
         """Start a COPY TO STDOUT."""
         return CopyOut(self._backend, self._backend.start_copy(sql))
+
+    # statements passed through --------------------------------------------------------------------
+
+    @property
+    def relays(self) -> bool:
+        """Whether the backend's socket can be used beside libpq."""
+        return self._backend.relays
+
+    def proof(self, basis: Basis, names: Iterable[str], *, lasting: bool = False) -> Proof | None:
+        """Return what proves this basis of a statement that names these relations, as SQL."""
+        return proofs.proof_of(basis, list(names), self.codec, lasting=lasting)
+
+    def exchange(  # noqa: PLR0913 - a batch has this many parts
+        self,
+        messages: bytes,
+        answers: int,
+        checks: Sequence[Check] = (),
+        *,
+        before: bytes = b"",
+        simple: bool = False,
+        sink: Sink,
+    ) -> Reply:
+        """Pass a client's messages to PostgreSQL, checks after them, all up to one Sync.
+
+        Args:
+            messages: The client's messages.
+            answers: Their number.
+            checks: What follows them; their values are in the reply.
+            before: One message of our own that has to come before, or nothing.
+            simple: Whether the client sent a Query.
+            sink: What takes answers that are too many to wait for the checks.
+        """
+        calls = self._calls
+        missing = {c.name: c for c in checks if not calls.is_prepared(c.name.decode())}
+        data = b"".join(
+            [
+                *[check.parse for check in missing.values()],
+                before,
+                messages,
+                *[check.execute for check in checks],
+                SYNC,
+            ]
+        )
+        leading = len(missing) + bool(before)
+        reply = self._backend.exchange(Batch(data, leading, answers, simple), sink)
+        for name in list(missing)[: reply.led]:
+            calls.note_prepared(name.decode())
+        if reply.answered == answers and reply.code == sqlstate.INVALID_SQL_STATEMENT_NAME:
+            # A function of the client's has dropped what was prepared.
+            calls.forget_prepared()
+        return reply
 
     # transactions ---------------------------------------------------------------------------------
 

@@ -78,6 +78,8 @@ class PreparedStatement:
 
     name: str
     plan: Plan | None
+    parse: bytes = b""
+    """Text and types as in its Parse message, while the catalog does not hold it."""
 
 
 PORTAL_NUMBERS = count(1)
