@@ -105,6 +105,10 @@ class Bookkeeping:
         """Note that a statement of our own has been prepared."""
         self._prepared.add(name)
 
+    def note_dropped(self, name: str) -> None:
+        """Note that a statement of our own is not prepared any more."""
+        self._prepared.discard(name)
+
     def steps(self, function: Function, *values: bytes | None) -> list[Step]:
         """Return the steps of a call; its result is that of the last step, one bytea in binary."""
         return self.prepared_steps(

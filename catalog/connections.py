@@ -189,24 +189,35 @@ class CatalogSession:
             sink: What takes answers that are too many to wait for the checks.
         """
         calls = self._calls
-        missing = {c.name: c for c in checks if not calls.is_prepared(c.name.decode())}
-        data = b"".join(
-            [
-                *[check.parse for check in missing.values()],
-                before,
-                messages,
-                *[check.execute for check in checks],
-                SYNC,
-            ]
-        )
+        missing = [check for check in checks if not calls.is_prepared(check.name)]
+        if missing:
+            by_name = {check.name: check for check in missing}
+            missing = list(by_name.values())
+        parts = [check.parse for check in missing]
+        parts += [before, messages]
+        parts += [check.execute for check in checks]
+        parts.append(SYNC)
         leading = len(missing) + bool(before)
-        reply = self._backend.exchange(Batch(data, leading, answers, simple), sink)
-        for name in list(missing)[: reply.led]:
-            calls.note_prepared(name.decode())
-        if reply.answered == answers and reply.code == sqlstate.INVALID_SQL_STATEMENT_NAME:
-            # A function of the client's has dropped what was prepared.
-            calls.forget_prepared()
+        expected = b"".join([check.expected for check in checks])
+        batch = Batch(b"".join(parts), leading, answers, expected, simple)
+        reply = self._backend.exchange(batch, sink)
+        for check in missing[: reply.led]:
+            calls.note_prepared(check.name)
+        if reply.error is not None and checks and not reply.confirmed:
+            self._note_dropped(reply, checks, leading=leading, answers=answers)
         return reply
+
+    def _note_dropped(
+        self, reply: Reply, checks: Sequence[Check], *, leading: int, answers: int
+    ) -> None:
+        """Note what the client has dropped, or made, of the statements that are ours."""
+        code = reply.code
+        if reply.led < leading and code == sqlstate.DUPLICATE_PREPARED_STATEMENT:
+            for check in checks:
+                self._calls.note_prepared(check.name)
+        elif reply.answered == answers and code == sqlstate.INVALID_SQL_STATEMENT_NAME:
+            for check in checks:
+                self._calls.note_dropped(check.name)
 
     # transactions ---------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 A proof is a select that follows the statement: definitions, search path and, while the session has
 temporary relations, what its names stand for, are those it was planned by. It either tells, or ends
-the transaction. The marks of definitions are random, so that who sees or makes them up gains nothing.
+the transaction. The marks of definitions are random: nothing can be learned from them.
 """
 
 import struct
@@ -35,7 +35,7 @@ _RAISING: Final = (
 
 _FORMS: Final = {
     (telling, named): (
-        f"pgwire_{'proved' if telling else 'prove'}{'_names' if named else ''}".encode(),
+        f"pgwire_{'proved' if telling else 'prove'}{'_names' if named else ''}",
         (_TELLING if telling else _RAISING).format(
             f"{_UNCHANGED} AND {_NAMES if named else _PLACE}"
         ),
@@ -45,24 +45,21 @@ _FORMS: Final = {
 }
 """Name and text of the prepared statement by what it does and whether it looks at names."""
 
-_ISOLATION: Final = (b"pgwire_isolation", "SHOW transaction_isolation")
-
-PROVED: Final = b"t"
-"""What a telling proof answers when nothing has changed."""
-
-READ_COMMITTED: Final = b"read committed"
+_ISOLATION: Final = ("pgwire_isolation", "SHOW transaction_isolation")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """A prepared statement of our own and the messages that execute it."""
 
-    name: bytes
+    name: str
     """Name it is prepared under."""
     parse: bytes
     """The message that prepares it."""
     execute: bytes
-    """The messages that bind and execute it, of which the second ends with a row of one value."""
+    """The messages that bind and execute it."""
+    expected: bytes
+    """Their answer when all is well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +94,33 @@ def proof_of(
     return Proof(_check(encoded, telling=True), _check(encoded, telling=False))
 
 
-def isolation() -> Check:
-    """Return what tells a transaction's isolation level without taking its snapshot."""
+def read_committed() -> Check:
+    """Return what expects this isolation level of a transaction, without taking its snapshot."""
     name, sql = _ISOLATION
-    return Check(name, _parse(name, sql, ()), _execute(name, ()))
+    answer = _answer(b"read committed", b"SHOW")
+    return Check(name, _parse(name, sql, ()), _execute(name, ()), answer)
 
 
 def _check(values: Sequence[bytes], *, telling: bool) -> Check:
     named = len(values) > 3
     name, sql = _FORMS[telling, named]
     oids = (_INT8, _BOOL, _TEXT, _TEXT_ARRAY)[: len(values)]
-    return Check(name, _parse(name, sql, oids), _execute(name, values))
+    answer = _answer(b"t", b"SELECT 1")
+    return Check(name, _parse(name, sql, oids), _execute(name, values), answer)
 
 
-def _parse(name: bytes, sql: str, oids: Sequence[int]) -> bytes:
+def _answer(value: bytes, tag: bytes) -> bytes:
+    row = struct.pack("!hi", 1, len(value)) + value
+    return message(b"2", b"") + message(b"D", row) + message(b"C", tag + b"\0")
+
+
+def _parse(name: str, sql: str, oids: Sequence[int]) -> bytes:
     types = struct.pack(f"!h{len(oids)}I", len(oids), *oids)
-    return message(b"P", name + b"\0" + sql.encode() + b"\0" + types)
+    return message(b"P", name.encode() + b"\0" + sql.encode() + b"\0" + types)
 
 
-def _execute(name: bytes, values: Sequence[bytes]) -> bytes:
+def _execute(name: str, values: Sequence[bytes]) -> bytes:
     parameters = b"".join(struct.pack("!i", len(value)) + value for value in values)
     count = struct.pack("!h", len(values))
-    bind = b"\0" + name + b"\0\0\0" + count + parameters + b"\0\0"
+    bind = b"\0" + name.encode() + b"\0\0\0" + count + parameters + b"\0\0"
     return message(b"B", bind) + message(b"E", b"\0\0\0\0\0")

@@ -43,6 +43,16 @@ _DATA_ROW: Final = ord("D")
 
 _ROW_DESCRIPTION: Final = ord("T")
 
+_NO_DATA: Final = ord("n")
+
+_READY: Final = b"Z\0\0\0\5"
+
+_EXPECTED: Final = b"12nTDCt3I"
+"""Types of messages nothing has to be noted of."""
+
+_FOLLOWING: Final = b"12DC"
+"""Types of messages that answer what follows the client's messages."""
+
 Sink = Callable[[bytes], None]
 
 
@@ -60,6 +70,8 @@ class Batch:
     """Messages of our own before those of the client."""
     answers: int
     """Messages of the client."""
+    expected: bytes
+    """The answer to what follows the client's messages when all is well, up to ReadyForQuery."""
     simple: bool = False
     """Whether the client sent a Query, which has fewer answers than what we made of it."""
 
@@ -80,10 +92,10 @@ class Reply:
     """Leading messages that were answered."""
     answered: int = 0
     """Messages of the client that were answered."""
-    values: list[bytes] = field(default_factory=list)
-    """The rows of what follows the client's messages, one value each."""
-    followed: int = 0
-    """Messages after those of the client that were answered."""
+    following: list[bytes] = field(default_factory=list)
+    """Answers to what follows the client's messages."""
+    confirmed: bool = False
+    """Whether these are those expected."""
     error: bytes | None = None
     """The ErrorResponse."""
     settings: list[bytes] = field(default_factory=list)
@@ -171,16 +183,21 @@ class Relay:
             return bytes(self._view[:size])
 
     def _read(self, batch: Batch, reply: Reply, sink: Sink) -> None:
+        rest = self._receive(reply)
+        if _is_whole(batch, reply, rest):
+            return
         walk = _Walk(batch, reply)
         held = 0
-        rest = b""
+        first = True
         while True:
-            data = rest + self._receive(reply) if rest else self._receive(reply)
+            data = rest if first else rest + self._receive(reply)
+            first = False
             before = len(reply.data)
             end = walk.messages(data)
             rest = data[end:]
             if walk.ready:
                 if not rest:
+                    reply.confirmed = b"".join(reply.following) == batch.expected
                     return
                 continue
             held += sum(map(len, reply.data[before:]))
@@ -206,6 +223,33 @@ class Relay:
             os.close(kept)
             ours.close()
             theirs.close()
+
+
+def _is_whole(batch: Batch, reply: Reply, data: bytes) -> bool:
+    """Take an answer that came at once and holds nothing unexpected, which is most often so."""
+    expected = batch.expected
+    status = len(data) - 1
+    border = status - len(expected) - len(_READY)
+    if border < 0 or not data.startswith(expected + _READY, border):
+        return False
+    at = 0
+    unpack = _LENGTH.unpack_from
+    while at < border:
+        if data[at] not in _EXPECTED:
+            return False
+        at += 1 + unpack(data, at + 1)[0]
+    if at != border:
+        return False
+    start = 5 * batch.leading
+    if batch.simple:
+        start += 15 if data[start + 10] == _NO_DATA else 10
+    reply.led = batch.leading
+    reply.answered = batch.answers
+    reply.confirmed = True
+    reply.status = chr(data[status])
+    if start < border:
+        reply.data.append(data[start:border] if start else data[:border])
+    return True
 
 
 class _Walk:
@@ -238,7 +282,9 @@ class _Walk:
                 continue
             if start < at:
                 self._reply.data.append(data[start:at])
-            if not ends:
+            if self._ended + (not ends) > self._last and kind in _FOLLOWING:
+                self._reply.following.append(data[at:after])
+            elif not ends:
                 self._note(kind, data[at:after])
             elif self._simple and kind in _COMPLETIONS and self._ended == self._last:
                 self._reply.completion = data[at:after]
@@ -256,7 +302,6 @@ class _Walk:
             reply.led += 1
             return False
         if number >= self._last:
-            reply.followed += 1
             return False
         reply.answered += 1
         return not self._simple or kind == _ROW_DESCRIPTION
@@ -268,8 +313,6 @@ class _Walk:
             case "Z":
                 self.ready = True
                 reply.status = chr(found[5])
-            case "D":
-                reply.values.append(found[11:])
             case "E":
                 reply.error = _without_own(found)
             case "S":

@@ -2,8 +2,6 @@
 
 import socket
 from collections import deque
-from collections.abc import Sequence
-from itertools import islice
 
 from pgwire_gateway.flow_control import OutputBuffer
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
@@ -11,9 +9,6 @@ from pgwire_gateway.messages.errors import FramingError
 from pgwire_gateway.messages.framing import FrontendFrameReader
 
 READ_BYTES = 64 * 1024
-
-SERIES_BYTES = 1 << 20
-"""Length of a message from which on it is not waited for as a whole."""
 
 
 class ClientConnection:
@@ -44,38 +39,18 @@ class ClientConnection:
             self._read()
         return self._received.popleft()
 
-    def received_up_to(
-        self, last: type[FrontendMessage], before: frozenset[type[FrontendMessage]]
-    ) -> Sequence[Frame[FrontendMessage]]:
-        """Return the messages up to this one that have arrived; none when others come first.
+    def peek(self) -> bytes:
+        """Return the bytes that came with the message received last, after it."""
+        return b"" if self._received else self.frames.peek()
 
-        Waits for the rest of a message whose beginning is there.
-        """
-        received = self._received
-        seen = 0
-        while True:
-            while seen < len(received):
-                kind = received[seen].message_class
-                seen += 1
-                if kind is last:
-                    return list(islice(received, seen))
-                if kind not in before:
-                    return ()
-            try:
-                frame = self.frames.next_frame()
-            except FramingError:
-                return ()  # raised again when it is received
-            if frame is not None:
-                received.append(frame)
-            elif 0 < self.frames.buffered_bytes < SERIES_BYTES:
-                self._read()
-            else:
-                return ()
+    def peek_more(self) -> bytes:
+        """Wait for more bytes, and return them with those of ``peek``."""
+        self._read()
+        return self.frames.peek()
 
     def skip(self, count: int) -> None:
-        """Take messages that have arrived as received."""
-        for _ in range(count):
-            self._received.popleft()
+        """Take bytes of ``peek`` as received."""
+        self.frames.skip(count)
 
     def _read(self) -> None:
         size = self.socket.recv_into(self._buffer)

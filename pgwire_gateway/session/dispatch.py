@@ -6,7 +6,7 @@ from typing import Any
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyFail
-from pgwire_gateway.messages.extended_query import Bind, Parse, Sync
+from pgwire_gateway.messages.extended_query import Bind, Describe, Parse, Sync
 from pgwire_gateway.messages.simple_query import FunctionCall, Query
 from pgwire_gateway.session import extended_query, relaying, simple_query
 from pgwire_gateway.session.state import ClientSession
@@ -46,7 +46,12 @@ CYCLES = frozenset({Query, FunctionCall, Sync})
 
 SHORT_WAYS: Mapping[
     type[FrontendMessage], Callable[[ClientSession, Frame[FrontendMessage]], bool]
-] = {Query: relaying.on_query, Parse: relaying.on_series, Bind: relaying.on_series}
+] = {
+    Query: relaying.on_query,
+    Parse: relaying.on_series,
+    Bind: relaying.on_series,
+    Describe: relaying.on_series,
+}
 """What answers a message, and those up to Sync, when PostgreSQL alone can."""
 
 HANDLERS: Mapping[type[FrontendMessage], Callable[[ClientSession, Any], None]] = {

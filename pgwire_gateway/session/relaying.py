@@ -1,12 +1,12 @@
-"""The short way of a statement: passed to PostgreSQL as it came, its answer passed back as it comes.
+"""The short way of a statement: passed to PostgreSQL as it came, answered as PostgreSQL answers.
 
-The client's messages go to the catalog in one round trip together with the proof that the plans they
-rest on still hold; what comes back is kept until the proof is in. Where the short way does not fit,
-or the proof fails without harm, nothing has happened and the long way answers the same messages.
+The client's messages go to the catalog in one round trip together with the proof that the plans
+they rest on still hold; what comes back is kept until the proof is in. Where the short way does not
+fit, or the proof fails without harm, nothing has happened and the long way answers the messages.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Final
 
 from catalog import bookkeeping, proofs
 from catalog import sqlstate as codes
@@ -14,34 +14,24 @@ from catalog.errors import GatewayError
 from catalog.proofs import Check
 from catalog.relay import Reply, message
 from pgwire_gateway.messages.base import Frame, FrontendMessage
-from pgwire_gateway.messages.extended_query import (
-    Bind,
-    Close,
-    Describe,
-    Execute,
-    Parse,
-    Sync,
-)
+from pgwire_gateway.messages.extended_query import Parse
 from pgwire_gateway.session import commands
-from pgwire_gateway.session.plans import Plan, Route
-from pgwire_gateway.session.portals import PreparedStatement
+from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session.series import Passage, is_cut, passage_of, series_of
 from pgwire_gateway.session.shortcuts import Shortcut
 from pgwire_gateway.session.state import ENDING_ACTIONS, ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
 
-BEGINNING = frozenset({"begin", "start"})
+BEGINNING: Final = frozenset({"begin", "start"})
 
-QUERY_ANSWERS = 4
+QUERY_ANSWERS: Final = 4
 
-_PARSED = message(b"B", b"\0\0\0\0\0\0\0\0") + message(b"D", b"P\0") + message(b"E", b"\0\0\0\0\0")
+_REST_OF_QUERY: Final = (
+    message(b"B", b"\0\0\0\0\0\0\0\0") + message(b"D", b"P\0") + message(b"E", b"\0\0\0\0\0")
+)
 """Bind, Describe and Execute of the unnamed statement that a query string becomes."""
 
-_NO_LIMIT = b"\0\0\0\0\0"
-"""Body of an Execute that takes all rows of the unnamed portal."""
-
-_ISOLATION = proofs.isolation()
-
-PORTAL = ord("P")
+_READ_COMMITTED: Final = [proofs.read_committed()]
 
 
 def on_query(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
@@ -49,29 +39,36 @@ def on_query(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
     shortcut = session.shortcuts.of_query(frame.body)
     if shortcut is None or not _admitted(session, shortcut):
         return False
-    session.forget_statement("")
-    session.forget_portal("")
+    if "" in session.statements:
+        session.forget_statement("")
+    if session.portals:
+        session.forget_portal("")
     parse = message(b"P", b"\0" + frame.body + b"\0\0")
-    return _run(session, Trip([parse, _PARSED], QUERY_ANSWERS, [shortcut], simple=True))
+    passage = Passage((shortcut,), QUERY_ANSWERS, executes=True)
+    return _run(session, passage, parse + _REST_OF_QUERY, simple=True)
 
 
 def on_series(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
     """Answer the messages from this one to the next Sync the short way; False when that is not it.
 
-    The others must have arrived; they are received only when they have been answered.
+    All of them must have arrived; those after the first are taken when they have been answered.
     """
-    shortcuts = session.shortcuts
-    if shortcuts.declined or session.transaction.implicit:
+    if session.shortcuts.declined:
         return False
-    rest = session.frontend.received_up_to(Sync, SERIES)
-    if rest:
-        series = _Series(session)
-        if all(series.add(found) for found in (frame, *rest[:-1])):
-            done = _run(session, series.trip)
-            if done:
-                session.frontend.skip(len(rest))
-                return True
-    shortcuts.declined = True
+    first = message(frame.message_class.type_byte, frame.body)
+    rest = session.frontend.peek()
+    series = series_of(first, rest)
+    while series is None and is_cut(rest):
+        rest = session.frontend.peek_more()
+        series = series_of(first, rest)
+    passage = passage_of(session, series.form) if series is not None else None
+    if series is not None and passage is not None and _may_pass(session, passage):
+        if session.portals:
+            session.forget_portal("")
+        if _run(session, passage, passage.messages(series)):
+            session.frontend.skip(series.end)
+            return True
+    session.shortcuts.declined = True
     return False
 
 
@@ -87,170 +84,14 @@ def remember_parse(session: ClientSession, parse: Parse, plan: Plan) -> None:
     session.shortcuts.add_parse(session.catalog, body, plan)
 
 
-@dataclass(slots=True)
-class Trip:
-    """What is sent at once."""
-
-    messages: list[bytes] = field(default_factory=list)
-    answers: int = 0
-    shortcuts: list[Shortcut] = field(default_factory=list)
-    """The statements in it."""
-    executed: int = 0
-    before: bytes = b""
-    """A message of our own that has to come first."""
-    simple: bool = False
-    effects: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
-    """What to do once so many messages were answered."""
-
-
-class _Series:
-    """Messages of the extended query sub-protocol on their way into a trip."""
-
-    def __init__(self, session: ClientSession) -> None:
-        self.trip = Trip()
-        self._session = session
-        self._declared: dict[bytes, Shortcut] = {}
-        self._bound: Shortcut | None = None
-        self._again: Shortcut | None = None
-
-    def add(self, frame: Frame[FrontendMessage]) -> bool:
-        """Add a message; False when the series cannot be passed through."""
-        add = ADDING[frame.message_class]
-        return add(self, frame.body)
-
-    def _parse(self, body: bytes) -> bool:
-        name, _, rest = body.partition(b"\0")
-        session = self._session
-        text = _name(session, name)
-        shortcut = session.shortcuts.of_parse(rest)
-        if shortcut is None or (name and (text in session.statements or shortcut.action)):
+def _may_pass(session: ClientSession, passage: Passage) -> bool:
+    for shortcut in passage.shortcuts:
+        if not _admitted(session, shortcut):
             return False
-        if name in self._declared or not self._include(shortcut):
-            return False
-        self._declared[name] = shortcut
-        if not name:
-            session.forget_statement("")
-        self._message(b"P", body)
-        self._after(lambda: _declare(session, text, shortcut, rest))
-        return True
-
-    def _bind(self, body: bytes) -> bool:
-        portal, _, rest = body.partition(b"\0")
-        name, _, rest = rest.partition(b"\0")
-        found = self._found(name)
-        if portal or found is None:
-            return False
-        self._bound, place = found
-        self._session.forget_portal("")
-        self._message(b"B", b"\0" + place + b"\0" + rest)
-        return True
-
-    def _describe(self, body: bytes) -> bool:
-        name = body[1:-1]
-        if body[0] == PORTAL:
-            if name or self._bound is None:
-                return False
-            self._message(b"D", body)
-            return True
-        found = self._found(name)
-        if found is None or found[0].action:
-            return False
-        self._message(b"D", b"S" + found[1] + b"\0")
-        return True
-
-    def _execute(self, body: bytes) -> bool:
-        bound, self._bound = self._bound, None
-        if body != _NO_LIMIT or bound is None:
-            return False
-        self.trip.executed += 1
-        self._message(b"E", body)
-        # A transaction command parts what is proved from what is not.
-        commands = any(shortcut.action for shortcut in self.trip.shortcuts)
-        return self.trip.executed == 1 or not commands
-
-    def _close(self, body: bytes) -> bool:
-        session, name = self._session, body[1:-1]
-        text = _name(session, name)
-        statement = session.statements.get(text)
-        plan = statement.plan if statement else None
-        if body[0] == PORTAL or not name or plan is None or plan.prepared != text:
-            return False
-        self._message(b"C", body)
-        self._after(lambda: _forget(session, text))
-        return True
-
-    def _found(self, name: bytes) -> tuple[Shortcut, bytes] | None:
-        """Return a prepared statement and its name in the catalog."""
-        declared = self._declared.get(name)
-        if declared is not None:
-            return declared, name
-        session = self._session
-        statement = session.statements.get(_name(session, name))
-        if statement is None or statement.plan is None:
-            return None
-        plan = statement.plan
-        shortcut = session.shortcuts.of_prepared(session.catalog, statement.name, plan)
-        if shortcut is None or not self._include(shortcut):
-            return None
-        if plan.prepared:
-            return shortcut, plan.prepared.encode(session.frontend.encoding)
-        return self._prepared_again(shortcut, statement)
-
-    def _prepared_again(
-        self, shortcut: Shortcut, statement: PreparedStatement
-    ) -> tuple[Shortcut, bytes] | None:
-        """Prepare what the catalog does not hold once more, for this trip alone."""
-        if self._again is shortcut and not self._declared:
-            return shortcut, b""
-        if self.trip.answers:
-            return None
-        self._again = shortcut
-        rest = statement.parse
-        if not rest:
-            text = shortcut.plan.statement.text.encode(self._session.frontend.encoding)
-            rest = text + b"\0\0\0"
-        self.trip.before = message(b"P", b"\0" + rest)
-        return shortcut, b""
-
-    def _include(self, shortcut: Shortcut) -> bool:
-        self.trip.shortcuts.append(shortcut)
-        return _admitted(self._session, shortcut)
-
-    def _message(self, kind: bytes, body: bytes) -> None:
-        self.trip.messages.append(message(kind, body))
-        self.trip.answers += 1
-
-    def _after(self, effect: Callable[[], None]) -> None:
-        self.trip.effects.append((self.trip.answers, effect))
-
-
-ADDING: dict[type[FrontendMessage], Callable[[_Series, bytes], bool]] = {
-    Parse: _Series._parse,
-    Bind: _Series._bind,
-    Describe: _Series._describe,
-    Execute: _Series._execute,
-    Close: _Series._close,
-}
-"""How each message joins a series."""
-
-SERIES = frozenset(ADDING)
-
-
-def _name(session: ClientSession, name: bytes) -> str:
-    return name.decode(session.frontend.encoding, "surrogateescape")
-
-
-def _declare(session: ClientSession, name: str, shortcut: Shortcut, parse: bytes) -> None:
-    if shortcut.action:
-        session.statements[name] = PreparedStatement(name, shortcut.plan)
-        return
-    plan = replace(shortcut.plan, prepared=name)
-    session.statements[name] = PreparedStatement(name, plan, b"" if name else parse)
-    session.shortcuts.note_prepared(name, plan, replace(shortcut, plan=plan))
-
-
-def _forget(session: ClientSession, name: str) -> None:
-    session.statements.pop(name, None)
+    unnamed = session.statements.get("")
+    if passage.effects and unnamed is not None and unnamed.plan and unnamed.plan.prepared:
+        session.forget_statement("")
+    return True
 
 
 def _admitted(session: ClientSession, shortcut: Shortcut) -> bool:
@@ -266,90 +107,100 @@ def _admitted(session: ClientSession, shortcut: Shortcut) -> bool:
     return status != "E"
 
 
-def _run(session: ClientSession, trip: Trip) -> bool:
-    """Make a trip and answer the client; False when nothing was done and the long way is left."""
+def _run(
+    session: ClientSession, passage: Passage, messages: bytes, *, simple: bool = False
+) -> bool:
+    """Answer the client; False when nothing was done and the long way is left."""
     outside = session.transaction.status == "I"
-    checks = _checks(trip, outside=outside)
+    checks = _checks(passage, outside=outside)
     session.running = RunningStatement()
     reply = session.catalog.exchange(
-        b"".join(trip.messages),
-        trip.answers,
+        messages,
+        passage.answers,
         checks,
-        before=trip.before,
-        simple=trip.simple,
+        before=passage.before,
+        simple=simple,
         sink=session.frontend.send_encoded,
     )
-    outdated = _is_outdated(session, trip, reply, outside=outside)
-    telling = reply.status == "T"
-    if outdated and not reply.sent and (outside or telling):
+    if (reply.error is None and reply.confirmed) or not _is_outdated(
+        session, passage, reply, outside=outside
+    ):
+        _note(session, passage, reply)
+        _answer(session, reply)
+    elif not reply.sent and (outside or reply.status == "T"):
         session.finish()
         return False
-    if outdated:
-        reply.error = None
-        _note(session, trip, reply)
-        session.fail(
-            GatewayError(
-                "definitions have changed since the statement was planned",
-                sqlstate=codes.SERIALIZATION_FAILURE,
-                hint="The transaction might succeed if retried.",
-            )
-        )
-        session.skip_until_sync = False
     else:
-        _note(session, trip, reply)
-        _answer(session, reply)
+        _end_outdated(session, passage, reply)
     session.ready_for_query()
     return True
 
 
-def _checks(trip: Trip, *, outside: bool) -> list[Check]:
-    """Return what goes with the statements of a trip."""
-    actions = [shortcut.action for shortcut in trip.shortcuts]
-    if any(actions):
-        return [_ISOLATION] if outside and trip.executed and actions[0] in BEGINNING else []
-    found = {shortcut.proof for shortcut in trip.shortcuts if shortcut.proof is not None}
-    telling = not outside and all(shortcut.repeatable for shortcut in trip.shortcuts)
+def _checks(passage: Passage, *, outside: bool) -> list[Check]:
+    """Return what goes with the statements of a passage."""
+    first = passage.shortcuts[0]
+    if first.action:
+        return _READ_COMMITTED if outside and first.action in BEGINNING else []
+    if len(passage.shortcuts) == 1:
+        if first.proof is None:
+            return []
+        return [first.proof.raising if outside or not first.repeatable else first.proof.telling]
+    found = dict.fromkeys(shortcut.proof for shortcut in passage.shortcuts if shortcut.proof)
+    telling = not outside and all(shortcut.repeatable for shortcut in passage.shortcuts)
     return [proof.telling if telling else proof.raising for proof in found]
 
 
-def _is_outdated(session: ClientSession, trip: Trip, reply: Reply, *, outside: bool) -> bool:
+def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outside: bool) -> bool:
     """Return whether plans do not hold any more."""
-    if any(shortcut.action for shortcut in trip.shortcuts):
+    if passage.shortcuts[0].action:
         return False
     if reply.error is None:
-        return any(value != proofs.PROVED for value in reply.values)
+        return not reply.confirmed
     code = reply.code
-    if code == bookkeeping.OUTDATED:
+    ours = (codes.INVALID_SQL_STATEMENT_NAME, codes.DUPLICATE_PREPARED_STATEMENT)
+    at_our_own = reply.answered in {0, passage.answers} and code in ours
+    if code == bookkeeping.OUTDATED or at_our_own:
         return True
-    if reply.answered == trip.answers and code == codes.INVALID_SQL_STATEMENT_NAME:
-        return True
-    if not outside or reply.sent or code == codes.QUERY_CANCELED:
+    proven = [shortcut.proof.telling for shortcut in passage.shortcuts if shortcut.proof]
+    if not outside or reply.sent or not proven or code == codes.QUERY_CANCELED:
         return False
     # The error may be one of the outdated plan.
-    found = {shortcut.proof for shortcut in trip.shortcuts if shortcut.proof is not None}
-    if not found:
-        return False
-    checks = [proof.telling for proof in found]
-    again = session.catalog.exchange(b"", 0, checks, sink=session.frontend.send_encoded)
-    return again.error is not None or any(value != proofs.PROVED for value in again.values)
+    again = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
+    return not again.confirmed
 
 
-def _note(session: ClientSession, trip: Trip, reply: Reply) -> None:
+def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> None:
+    """Let a statement fail whose plan did not hold, but which cannot be repeated."""
+    _note(session, passage, reply)
+    session.fail(
+        GatewayError(
+            "definitions have changed since the statement was planned",
+            sqlstate=codes.SERIALIZATION_FAILURE,
+            hint="The transaction might succeed if retried.",
+        )
+    )
+    session.skip_until_sync = False
+
+
+def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
     """Keep what the session knows of itself in step with PostgreSQL."""
-    for answers, effect in trip.effects:
+    for answers, effect in passage.effects:
         if reply.answered >= answers:
-            effect()
+            effect(session)
     if reply.error is not None:
         session.drop_portals(session.transaction.savepoints.latest)
         session.transaction.settle()
         return
-    for shortcut in trip.shortcuts if trip.executed or trip.simple else ():
-        if shortcut.action:
-            commands.note_transaction(session, shortcut.plan.statement.details)
-            session.shortcuts.read_committed = reply.values == [proofs.READ_COMMITTED]
+    command = passage.shortcuts[0]
+    if command.action and passage.executes:
+        commands.note_transaction(session, command.plan.statement.details)
+        if command.action in {"begin", "start", "commit", "rollback"}:
+            begun = command.action in BEGINNING
+            session.shortcuts.read_committed = begun and reply.confirmed
 
 
 def _answer(session: ClientSession, reply: Reply) -> None:
+    """Pass on what PostgreSQL answered."""
     send = session.frontend.send_encoded
     for data in reply.data:
         send(data)

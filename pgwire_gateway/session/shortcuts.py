@@ -41,6 +41,21 @@ UNREADABLE = re.compile(rb"[\\$]|--|/\*")
 """What may hide quotes from ``LITERALS``."""
 
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Kept(dict[_K, _V]):
+    """A dictionary that forgets what was kept first when it holds too much."""
+
+    def keep(self, key: _K, value: _V) -> None:
+        """Keep a value, as the latest."""
+        self.pop(key, None)
+        if len(self) >= KEPT:
+            del self[next(iter(self))]
+        self[key] = value
+
+
 @dataclass(frozen=True, slots=True)
 class Shortcut:
     """A statement that can be passed to PostgreSQL as it is."""
@@ -64,9 +79,9 @@ class Shortcuts:
     """The shortcuts of one session."""
 
     def __init__(self) -> None:
-        self._queries: dict[bytes, Shortcut] = {}
-        self._parses: dict[bytes, Shortcut] = {}
-        self._prepared: dict[str, tuple[Plan, Shortcut | None]] = {}
+        self._queries = Kept[bytes, Shortcut]()
+        self._parses = Kept[bytes, Shortcut]()
+        self._prepared = Kept[str, tuple[Plan, Shortcut | None]]()
         self._volatile: dict[int, bool] = {}
         self._codec = ""
         self.read_committed = False
@@ -90,12 +105,12 @@ class Shortcuts:
         if known is not None and known[0] is plan:
             return known[1]
         found = self._of(catalog, plan)
-        _keep(self._prepared, name, (plan, found))
+        self._prepared.keep(name, (plan, found))
         return found
 
     def note_prepared(self, name: str, plan: Plan, shortcut: Shortcut) -> None:
         """Note the shortcut for a prepared statement."""
-        _keep(self._prepared, name, (plan, shortcut))
+        self._prepared.keep(name, (plan, shortcut))
 
     def add_query(self, catalog: CatalogSession, query: bytes, plan: Plan) -> None:
         """Remember the plan of a query string of one statement."""
@@ -103,13 +118,13 @@ class Shortcuts:
             return
         shortcut = self._of(catalog, plan)
         if shortcut is not None:
-            _keep(self._queries, query if shortcut.literal else _shape(query), shortcut)
+            self._queries.keep(query if shortcut.literal else _shape(query), shortcut)
 
     def add_parse(self, catalog: CatalogSession, text_and_types: bytes, plan: Plan) -> None:
         """Remember the plan of a prepared statement."""
         shortcut = self._of(catalog, plan) if len(text_and_types) <= KEPT_BYTES else None
         if shortcut is not None:
-            _keep(self._parses, text_and_types, shortcut)
+            self._parses.keep(text_and_types, shortcut)
 
     def _of(self, catalog: CatalogSession, plan: Plan) -> Shortcut | None:
         """Return the shortcut a plan allows, if any."""
@@ -146,17 +161,6 @@ class Shortcuts:
             volatile = names.volatile(catalog, unknown)
             self._volatile.update((oid, oid in volatile) for oid in unknown)
         return any(oid >= FIRST_USER_OID or self._volatile[oid] for oid in functions)
-
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-
-def _keep(known: dict[_K, _V], key: _K, value: _V) -> None:
-    known.pop(key, None)
-    if len(known) >= KEPT:
-        del known[next(iter(known))]
-    known[key] = value
 
 
 def _shape(query: bytes) -> bytes:

@@ -24,7 +24,7 @@ from pgwire_gateway.messages.responses import (
 from pgwire_gateway.session.plans import Plan, RowRules
 from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
-from pgwire_gateway.session.shortcuts import Shortcuts
+from pgwire_gateway.session.shortcuts import Kept, Shortcuts
 from pgwire_gateway.session.transactions import Transaction
 from pgwire_gateway.spark.statements import RunningStatement
 
@@ -45,13 +45,14 @@ class Frontend(Protocol):
     def receive(self) -> Frame[FrontendMessage]:
         """Wait for the next message, undecoded."""
 
-    def received_up_to(
-        self, last: type[FrontendMessage], before: frozenset[type[FrontendMessage]]
-    ) -> Sequence[Frame[FrontendMessage]]:
-        """Return the messages up to this one that have arrived; none when others come first."""
+    def peek(self) -> bytes:
+        """Return the bytes that came with the message received last, after it."""
+
+    def peek_more(self) -> bytes:
+        """Wait for more bytes, and return them with those of ``peek``."""
 
     def skip(self, count: int) -> None:
-        """Take messages that have arrived as received."""
+        """Take bytes of ``peek`` as received."""
 
     def next_received(self) -> type[FrontendMessage] | None:
         """Return the class of the message that has already arrived, without waiting."""
@@ -82,6 +83,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.portals: dict[str, Portal] = {}
         self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.shortcuts = Shortcuts()
+        self.passages = Kept[tuple[bytes, ...], object]()
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
         self._timer: threading.Timer | None = None
