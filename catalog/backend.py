@@ -17,6 +17,7 @@ from catalog import sqlstate
 from catalog.closing import finish
 from catalog.errors import CatalogError, CatalogUnavailableError, error_of
 from catalog.migrations import own_functions
+from catalog.relay import Batch, Relay, Reply, Sink
 from catalog.results import LocalResult, Notification, ResultColumn, Row
 from catalog.steps import Close, Describe, Execute, Prepare, Query, Step
 
@@ -111,6 +112,11 @@ class Backend:
         self._streamed: LocalResult | None = None
         self._status_values: list[bytes | None] = []
         self._statuses: dict[str, str] = {}
+        # TLS and GSSAPI have a layer of their own between libpq and the socket.
+        plain = not connection.ssl_in_use and not connection.used_gssapi
+        self._relay = Relay(connection) if plain else None
+        self._relayed_status = ""
+        self._used = True
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
         self.on_notification: Callable[[Notification], None] = _ignore
 
@@ -123,6 +129,8 @@ class Backend:
         Raises:
             CatalogUnavailableError: when the connection is gone.
         """
+        if self._relayed_status:
+            return self._relayed_status
         try:
             return _STATUS_LETTERS[pq.TransactionStatus(self._connection.transaction_status)]
         except KeyError:
@@ -136,6 +144,8 @@ class Backend:
 
     def parameter_statuses(self) -> dict[str, str]:
         """Return every reported setting; the same mapping again until one changes."""
+        if not self._used:
+            return self._statuses
         values = [self._connection.parameter_status(name) for name in _REPORTED_BYTES]
         if values != self._status_values:
             codec = self.codec
@@ -156,6 +166,27 @@ class Backend:
         return data.decode(self.codec, "surrogateescape")
 
     # requests -------------------------------------------------------------------------------------
+
+    @property
+    def relays(self) -> bool:
+        """Whether messages can be passed through."""
+        return self._relay is not None
+
+    def exchange(self, batch: Batch, sink: Sink) -> Reply:
+        """Pass messages through up to ReadyForQuery; see `Relay.exchange`."""
+        if self._relay is None:
+            raise self._lost()
+        self._settle()
+        if self._used:
+            # What came unasked must not be left half read.
+            self._guard(self._connection.consume_input)
+            self._deliver_notifications()
+            self.parameter_statuses()
+        self._relayed_status = "T"
+        reply = self._relay.exchange(batch, sink)
+        self._relayed_status = reply.status
+        self._used = bool(reply.settings)
+        return reply
 
     def run(self, step: Step) -> PGresult:
         """Run one step and return its result; raise what the server reports."""
@@ -208,6 +239,7 @@ class Backend:
         if isinstance(step, Query) and step.is_plain:
             # The simple query protocol spares PostgreSQL the messages of the extended one.
             self._guard(self._connection.send_query, self.encode(step.sql))
+            self._note_use()
         else:
             self._send(step)
         self._connection.set_chunked_rows_mode(CHUNK_ROWS)
@@ -278,6 +310,7 @@ class Backend:
         """Run a COPY statement up to the point where data flow."""
         self._settle()
         self._connection.send_query(self.encode(sql))
+        self._note_use()
         self._flush()
         result = self._fetch()
         if result is None:
@@ -361,9 +394,17 @@ class Backend:
 
     def close(self) -> None:
         """Close the connection; returns when the server's process has ended."""
+        if self._relay is not None:
+            self._relay.close()
+            self._relay = None
         finish(self._connection)
 
     # flow -----------------------------------------------------------------------------------------
+
+    def _note_use(self) -> None:
+        """Note that libpq knows the transaction's status from here on."""
+        self._relayed_status = ""
+        self._used = True
 
     def _send(self, step: Step) -> None:
         connection = self._connection
@@ -396,6 +437,7 @@ class Backend:
                 self._guard(connection.send_close_prepared, self.encode(step.name))
             case Describe():
                 self._guard(connection.send_describe_prepared, self.encode(step.name))
+        self._note_use()
 
     def _only_result(self) -> PGresult:
         """Return the result of one step, and pass the end of the step."""

@@ -61,14 +61,18 @@ JOURNALS_NAMED: Final = Function("journals_named", (_TEXT, _OID_ARRAY))
 
 
 # What names stand for is found with the client's own rights and search path.
-_RESOLUTION: Final = (
+RESOLUTION: Final = (
     "pg_catalog.concat_ws(' ', pg_catalog.current_schemas(true),"
-    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
-    " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
+    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::pg_catalog.oid ORDER BY o)"
+    " FROM pg_catalog.unnest({names}) WITH ORDINALITY u(n, o)))"
 )
+"""Expression for what ``names``, an array of them as SQL, stand for: schemas, then OIDs."""
+_RESOLUTION: Final = RESOLUTION.format(names="$2")
+EXECUTOR: Final = "COALESCE(pg_catalog.current_setting('gateway.executor', true), '')"
+"""Expression for the setting gateway.executor; empty where it is not set."""
 _BASIS: Final = (
     f"SELECT pg_journal.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8'),"
-    " pg_catalog.convert_to(pg_catalog.current_setting('gateway.executor', true), 'UTF8')"
+    f" pg_catalog.convert_to({EXECUTOR}, 'UTF8')"
 )
 _EXPECT: Final = f"SELECT pg_journal.expect($1, $3, $4, {_RESOLUTION})"
 
@@ -83,7 +87,8 @@ def array(numbers: Sequence[int]) -> bytes:
     return ("{" + ",".join(map(str, numbers)) + "}").encode()
 
 
-def _text_array(texts: Sequence[bytes]) -> bytes:
+def text_array(texts: Sequence[bytes]) -> bytes:
+    """Return PostgreSQL's text of an array of texts."""
     escaped = (text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for text in texts)
     return b"{" + b",".join(b'"%b"' % text for text in escaped) + b"}"
 
@@ -100,6 +105,18 @@ class Bookkeeping:
         """Note that the client has dropped all prepared statements."""
         self._prepared.clear()
 
+    def is_prepared(self, name: str) -> bool:
+        """Return whether a statement of our own is prepared."""
+        return name in self._prepared
+
+    def note_prepared(self, name: str) -> None:
+        """Note that a statement of our own has been prepared."""
+        self._prepared.add(name)
+
+    def note_dropped(self, name: str) -> None:
+        """Note that a statement of our own is not prepared any more."""
+        self._prepared.discard(name)
+
     def steps(self, function: Function, *values: bytes | None) -> list[Step]:
         """Return the steps of a call; its result is that of the last step, one bytea in binary."""
         return self.prepared_steps(
@@ -112,14 +129,14 @@ class Bookkeeping:
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for."""
         return self.prepared_steps(
-            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, _text_array(names))
+            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, text_array(names))
         )
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
         values = (
             self._secret,
-            _text_array(names),
+            text_array(names),
             str(basis.definitions).encode(),
             basis.resolution.encode(),
         )

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 
 from psycopg.pq.abc import PGresult
 
-from catalog import bookkeeping, describe, sqlstate, tail
+from catalog import bookkeeping, describe, proofs, sqlstate, tail
 from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping, array, basis_of, value_of
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import CatalogError, CatalogUnavailableError, OutdatedPlanError
 from catalog.model import Segment
+from catalog.proofs import Check, Proof
+from catalog.relay import SYNC, Batch, Reply, Sink
 from catalog.results import (
     Analysis,
     Basis,
@@ -163,6 +165,68 @@ class CatalogSession:
     def copy_out(self, sql: str) -> CopyOut:
         """Start a COPY TO STDOUT."""
         return CopyOut(self._backend, self._backend.start_copy(sql))
+
+    # statements passed through --------------------------------------------------------------------
+
+    @property
+    def relays(self) -> bool:
+        """Whether the backend's socket can be used beside libpq."""
+        return self._backend.relays
+
+    def proof(self, basis: Basis, names: Iterable[str], *, lasting: bool = False) -> Proof | None:
+        """Return what proves this basis of a statement that names these relations, as SQL."""
+        return proofs.proof_of(basis, list(names), self.codec, lasting=lasting)
+
+    def exchange(  # noqa: PLR0913 - a batch has this many parts
+        self,
+        messages: bytes,
+        answers: int,
+        checks: Sequence[Check] = (),
+        *,
+        before: bytes = b"",
+        simple: bool = False,
+        sink: Sink,
+    ) -> Reply:
+        """Pass a client's messages to PostgreSQL, checks after them, all up to one Sync.
+
+        Args:
+            messages: The client's messages.
+            answers: Their number.
+            checks: What follows them; their values are in the reply.
+            before: One message of our own that has to come before, or nothing.
+            simple: Whether the client sent a Query.
+            sink: What takes answers that are too many to wait for the checks.
+        """
+        calls = self._calls
+        missing = [check for check in checks if not calls.is_prepared(check.name)]
+        if missing:
+            by_name = {check.name: check for check in missing}
+            missing = list(by_name.values())
+        parts = [check.parse for check in missing]
+        parts += [before, messages]
+        parts += [check.execute for check in checks]
+        parts.append(SYNC)
+        leading = len(missing) + bool(before)
+        expected = b"".join([check.expected for check in checks])
+        batch = Batch(b"".join(parts), leading, answers, expected, simple)
+        reply = self._backend.exchange(batch, sink)
+        for check in missing[: reply.led]:
+            calls.note_prepared(check.name)
+        if reply.error is not None and checks and not reply.confirmed:
+            self._note_dropped(reply, checks, leading=leading, answers=answers)
+        return reply
+
+    def _note_dropped(
+        self, reply: Reply, checks: Sequence[Check], *, leading: int, answers: int
+    ) -> None:
+        """Note what the client has dropped, or made, of the statements that are ours."""
+        code = reply.code
+        if reply.led < leading and code == sqlstate.DUPLICATE_PREPARED_STATEMENT:
+            for check in checks:
+                self._calls.note_prepared(check.name)
+        elif reply.answered == answers and code == sqlstate.INVALID_SQL_STATEMENT_NAME:
+            for check in checks:
+                self._calls.note_dropped(check.name)
 
     # transactions ---------------------------------------------------------------------------------
 

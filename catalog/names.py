@@ -138,3 +138,10 @@ def statement_timeout_s(session: CatalogSession) -> float:
     """Return statement_timeout in seconds; 0 when there is no limit."""
     (row,) = session.execute(_STATEMENT_TIMEOUT).rows
     return float(row[0] or b"0")
+
+
+def volatile(session: CatalogSession, functions: Iterable[int]) -> frozenset[int]:
+    """Return those functions that may do something beside returning a value."""
+    sql = "SELECT oid FROM pg_proc WHERE oid = ANY ($1) AND provolatile = 'v'"
+    found = _texts(session, sql, _OID_ARRAY, "{" + ",".join(map(str, functions)) + "}")
+    return frozenset(map(int, found))

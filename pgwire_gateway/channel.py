@@ -8,7 +8,7 @@ from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
 from pgwire_gateway.messages.errors import FramingError
 from pgwire_gateway.messages.framing import FrontendFrameReader
 
-READ_BYTES = 256 * 1024
+READ_BYTES = 64 * 1024
 
 
 class ClientConnection:
@@ -21,6 +21,9 @@ class ClientConnection:
         self.frames = FrontendFrameReader()
         self._output = OutputBuffer(connection)
         self._received: deque[Frame[FrontendMessage]] = deque()
+        # One for all time: a new one of this size costs more than what is read into it.
+        self._buffer = bytearray(READ_BYTES)
+        self._view = memoryview(self._buffer)
 
     def receive(self) -> Frame[FrontendMessage]:
         """Wait for the next message, undecoded.
@@ -33,11 +36,27 @@ class ClientConnection:
             frame = self.frames.next_frame()
             if frame is not None:
                 return frame
-            data = self.socket.recv(READ_BYTES)
-            if not data:
-                raise EOFError
-            self.frames.feed(data)
+            self._read()
         return self._received.popleft()
+
+    def peek(self) -> bytes:
+        """Return the bytes that came with the message received last, after it."""
+        return b"" if self._received else self.frames.peek()
+
+    def peek_more(self) -> bytes:
+        """Wait for more bytes, and return them with those of ``peek``."""
+        self._read()
+        return self.frames.peek()
+
+    def skip(self, count: int) -> None:
+        """Take bytes of ``peek`` as received."""
+        self.frames.skip(count)
+
+    def _read(self) -> None:
+        size = self.socket.recv_into(self._buffer)
+        if not size:
+            raise EOFError
+        self.frames.feed(self._view[:size])
 
     def next_received(self) -> type[FrontendMessage] | None:
         """Return the class of the message that has already arrived, without waiting."""

@@ -54,6 +54,17 @@ class FrameReader(ABC, Generic[M]):
         """Add bytes to the end of the stream."""
         self._buffer += data
 
+    def peek(self) -> bytes:
+        """Return the bytes no frame has been made of yet."""
+        return bytes(self._buffer[self._start :])
+
+    def skip(self, count: int) -> None:
+        """Drop bytes that somebody has looked at."""
+        self._start += count
+        if self._start == len(self._buffer) or self._start > _COMPACT_AFTER_BYTES:
+            del self._buffer[: self._start]
+            self._start = 0
+
     def next_frame(self) -> Frame[M] | None:
         """Return the next frame, None when more bytes are needed.
 
@@ -92,21 +103,19 @@ class FrameReader(ABC, Generic[M]):
 
     def _cut(self) -> Frame[M] | None:
         """Return the next frame, None when more bytes are needed."""
-        type_byte = self._peek_byte()
-        if not type_byte:
+        buffer, start = self._buffer, self._start
+        waiting = len(buffer) - start
+        if not waiting:
             return None
         # Before the length is there: a client that speaks something else may never send it.
-        message_class = self._message_class(type_byte)
-        length = self._peek_length(1)
-        if length is None:
+        message_class = self._message_class(bytes(buffer[start : start + 1]))
+        if waiting < 1 + _LENGTH.size:
             return None
+        length: int = _LENGTH.unpack_from(buffer, start + 1)[0]
         if not _LENGTH.size <= length <= self._size_limit(message_class):
             raise MessageLengthError("invalid message length")
         body = self._take(1, length)
         return None if body is None else Frame(message_class, body)
-
-    def _peek_byte(self) -> bytes:
-        return bytes(self._buffer[self._start : self._start + 1])
 
     def _peek_length(self, offset: int) -> int | None:
         """Return the length word at ``offset`` from the next frame's start, None if incomplete."""

@@ -35,6 +35,7 @@ def run(call: Invocation) -> StatementResult:
 def transaction(call: Invocation) -> StatementResult:
     """Begin and end transactions and savepoints in the catalog."""
     session, details = call.session, call.statement.details
+    session.shortcuts.read_committed = False
     begins = details["action"] in {"begin", "start"}
     # Inside a query string the transaction of the string becomes the client's own.
     if begins and session.transaction.begin_explicit() and not details["options"]:
@@ -42,6 +43,12 @@ def transaction(call: Invocation) -> StatementResult:
     if session.transaction.implicit and details["action"] in {"commit", "rollback"}:
         _warn_of_no_transaction(session, details)
     result = local_queries.pass_on(session, call.statement.text)
+    note_transaction(session, details)
+    return result
+
+
+def note_transaction(session: ClientSession, details: Mapping[str, Any]) -> None:
+    """Keep savepoints and portals in step with a transaction command that succeeded."""
     match details["action"]:
         case "savepoint":
             session.transaction.savepoints.add(details["name"], next(PORTAL_NUMBERS))
@@ -53,7 +60,6 @@ def transaction(call: Invocation) -> StatementResult:
             session.transaction.savepoints.clear()
             session.drop_portals()
     session.transaction.settle()
-    return result
 
 
 def _warn_of_no_transaction(session: ClientSession, details: Mapping[str, Any]) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyFail
-from pgwire_gateway.messages.extended_query import Sync
+from pgwire_gateway.messages.extended_query import Bind, Describe, Parse, Sync
 from pgwire_gateway.messages.simple_query import FunctionCall, Query
-from pgwire_gateway.session import extended_query, simple_query
+from pgwire_gateway.session import extended_query, relaying, simple_query
 from pgwire_gateway.session.state import ClientSession
 
 IGNORED = frozenset({CopyData, CopyDone, CopyFail})
@@ -25,6 +25,9 @@ def on_frame(session: ClientSession, frame: Frame[FrontendMessage]) -> None:
     if kind in IGNORED or (session.skip_until_sync and kind is not Sync):
         return
     try:
+        short_way = SHORT_WAYS.get(kind)
+        if short_way is not None and short_way(session, frame):
+            return
         HANDLERS[kind](session, frame.decode(session.frontend.encoding))
     except Exception as error:  # noqa: BLE001 - whatever fails is told to the client
         session.fail(error)
@@ -40,6 +43,16 @@ def on_function_call(_session: ClientSession, _message: FunctionCall) -> None:
 
 CYCLES = frozenset({Query, FunctionCall, Sync})
 """Messages answered with ReadyForQuery, whatever happens."""
+
+SHORT_WAYS: Mapping[
+    type[FrontendMessage], Callable[[ClientSession, Frame[FrontendMessage]], bool]
+] = {
+    Query: relaying.on_query,
+    Parse: relaying.on_series,
+    Bind: relaying.on_series,
+    Describe: relaying.on_series,
+}
+"""What answers a message, and those up to Sync, when PostgreSQL alone can."""
 
 HANDLERS: Mapping[type[FrontendMessage], Callable[[ClientSession, Any], None]] = {
     Query: simple_query.on_query,

@@ -41,6 +41,8 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     """
     if not ends_transaction(plan.statement):
         session.transaction.require_not_failed()
+    if plan.statement.kind is StatementKind.SET:
+        session.shortcuts.read_committed = False
     running = RunningStatement()
     session.running = running
     call = Invocation(session, plan, running, values, formats, result_formats, alone)

@@ -27,7 +27,7 @@ from pgwire_gateway.messages.extended_query import (
 )
 from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
 from pgwire_gateway.messages.row_data import NoData, ParameterDescription, RowDescription
-from pgwire_gateway.session import execution, router
+from pgwire_gateway.session import execution, relaying, router
 from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.portals import (
     Portal,
@@ -64,6 +64,7 @@ def on_parse(session: ClientSession, message: Parse) -> None:
             message.parameter_type_oids,
             session.prepared_name(name),
         )
+        relaying.remember_parse(session, message, plan)
     session.statements[name] = PreparedStatement(name, plan)
     session.send(ParseComplete())
 
@@ -160,6 +161,8 @@ def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) 
             session.frontend.send_encoded(data)
             taken += rows
     suspended = 0 < maximum_rows <= taken and result.columns is not None
+    if not suspended and portal.state is not PortalState.DONE:
+        result.prove()
     portal.state = PortalState.SUSPENDED if suspended else PortalState.DONE
     if suspended:
         session.send(PortalSuspended())
@@ -225,7 +228,22 @@ def _statement(session: ClientSession, name: str) -> PreparedStatement:
             else "unnamed prepared statement does not exist"
         )
         raise GatewayError(text, sqlstate=codes.INVALID_SQL_STATEMENT_NAME)
-    return statement
+    return _analysed(session, statement) if statement.parse else statement
+
+
+def _analysed(session: ClientSession, statement: PreparedStatement) -> PreparedStatement:
+    """Analyse a statement that was only passed through."""
+    session.transaction.require_not_failed()
+    parse = Parse.decode(b"\0" + statement.parse, session.frontend.encoding)
+    plan = router.plan(
+        session.catalog,
+        session.split(parse.query_string)[0],
+        parse.parameter_type_oids,
+        session.prepared_name(statement.name),
+    )
+    relaying.remember_parse(session, parse, plan)
+    session.statements[statement.name] = PreparedStatement(statement.name, plan)
+    return session.statements[statement.name]
 
 
 def _portal(session: ClientSession, name: str) -> Portal:

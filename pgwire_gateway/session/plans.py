@@ -63,6 +63,8 @@ class Plan:
     """Whether others can replace relations PostgreSQL alone reads for it."""
     prepared: str = ""
     """Name of the catalog's prepared statement."""
+    resident: bool = False
+    """Whether PostgreSQL answers for tables in it that could become tiered."""
     named: NamedJournals | None = None
     """Set where the client named journals, which PostgreSQL knows by other names."""
     reason: str = ""

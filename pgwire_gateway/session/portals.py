@@ -50,6 +50,8 @@ class StatementResult(QueryResult):  # type: ignore[misc]
     stream: RowStream
     tag: Callable[[int], str]
     """Command tag, given the number of rows taken by the last Execute."""
+    prove: Callable[[], None] = lambda: None
+    """Called after the last row: raises 40001 when the rows may not have been all."""
 
     def has_results(self) -> bool:
         """Return whether rows are returned, be it none."""
@@ -78,6 +80,8 @@ class PreparedStatement:
 
     name: str
     plan: Plan | None
+    parse: bytes = b""
+    """Text and types as in its Parse message, while the catalog does not hold it."""
 
 
 PORTAL_NUMBERS = count(1)

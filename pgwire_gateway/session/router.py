@@ -162,7 +162,10 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     if not journaled and not journals and not (resident and forced in SPARK_EXECUTORS):
         reason = "resident tables only" if resident else "no journaled table"
         return replace(
-            local, replaceable=not all(map(_is_lasting, relations.values())), reason=reason
+            local,
+            replaceable=not all(map(_is_lasting, relations.values())),
+            resident=bool(resident),
+            reason=reason,
         )
     if forced == "postgres":
         raise UnsupportedError(

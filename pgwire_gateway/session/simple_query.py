@@ -8,7 +8,7 @@ from catalog.errors import GatewayError
 from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
 from pgwire_gateway.messages.row_data import RowDescription
 from pgwire_gateway.messages.simple_query import Query
-from pgwire_gateway.session import execution, router
+from pgwire_gateway.session import execution, relaying, router
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.results import SparkRows
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
@@ -38,10 +38,13 @@ def _run(session: ClientSession, query_string: str) -> None:
             plan = router.plan(session.catalog, statement, (), "")
         except GatewayError as error:
             raise position_error(error, statement) from error
+        if len(statements) == 1:
+            relaying.remember_query(session, query_string, plan)
         result = execution.execute(session, plan, alone=len(statements) == 1)
         if result.columns is not None:
             session.send(RowDescription(result.columns))
         taken = _send_rows(session, result)
+        result.prove()
         last = number == len(statements)
         if last:
             # PostgreSQL commits before it acknowledges the last statement.

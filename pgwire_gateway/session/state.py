@@ -24,6 +24,7 @@ from pgwire_gateway.messages.responses import (
 from pgwire_gateway.session.plans import Plan, RowRules
 from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
+from pgwire_gateway.session.shortcuts import Kept, Shortcuts
 from pgwire_gateway.session.transactions import Transaction
 from pgwire_gateway.spark.statements import RunningStatement
 
@@ -43,6 +44,15 @@ class Frontend(Protocol):
 
     def receive(self) -> Frame[FrontendMessage]:
         """Wait for the next message, undecoded."""
+
+    def peek(self) -> bytes:
+        """Return the bytes that came with the message received last, after it."""
+
+    def peek_more(self) -> bytes:
+        """Wait for more bytes, and return them with those of ``peek``."""
+
+    def skip(self, count: int) -> None:
+        """Take bytes of ``peek`` as received."""
 
     def next_received(self) -> type[FrontendMessage] | None:
         """Return the class of the message that has already arrived, without waiting."""
@@ -72,6 +82,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.row_rules: dict[tuple[int, int], RowRules] = {}
+        self.shortcuts = Shortcuts()
+        self.passages = Kept[tuple[bytes, ...], object]()
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
         self._timer: threading.Timer | None = None
@@ -163,6 +175,7 @@ class ClientSession(Session):  # type: ignore[misc]
         """End a query cycle: drop portals whose transaction is over, tell the status, send all."""
         self._report_settings()
         self.finish()
+        self.shortcuts.declined = False
         status = self.transaction.status
         if status == "I":
             self.drop_portals()

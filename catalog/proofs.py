@@ -1,0 +1,127 @@
+"""What shows, in the round trip of a client's statement, that the plan of it still holds.
+
+A proof is a select that follows the statement: definitions, search path and, while the session has
+temporary relations, what its names stand for, are those it was planned by. It either tells, or ends
+the transaction. The marks of definitions are random: nothing can be learned from them.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from catalog.bookkeeping import EXECUTOR, RESOLUTION, text_array
+from catalog.relay import message
+from catalog.results import Basis
+
+_TEXT: Final = 25
+_TEXT_ARRAY: Final = 1009
+_INT8: Final = 20
+_BOOL: Final = 16
+
+# Names and operators are qualified: the session's search path is the client's.
+_UNCHANGED: Final = (
+    "COALESCE(pg_catalog.bit_xor(m.mark), 0) OPERATOR(pg_catalog.=) $1"
+    " AND ($2 OR pg_catalog.current_setting('transaction_isolation')"
+    " OPERATOR(pg_catalog.=) 'read committed')"
+    f" AND {EXECUTOR} OPERATOR(pg_catalog.=) ''"
+)
+_PLACE: Final = "pg_catalog.current_schemas(true)::pg_catalog.text OPERATOR(pg_catalog.=) $3"
+_NAMES: Final = f"{RESOLUTION.format(names='$4')} OPERATOR(pg_catalog.=) $3"
+
+_TELLING: Final = "SELECT {} FROM pg_journal.definition_marks m"
+_RAISING: Final = "SELECT CASE WHEN {} THEN true ELSE pg_journal.unproved() END FROM pg_journal.definition_marks m"
+
+_FORMS: Final = {
+    (telling, named): (
+        f"pgwire_{'proved' if telling else 'prove'}{'_names' if named else ''}",
+        (_TELLING if telling else _RAISING).format(
+            f"{_UNCHANGED} AND {_NAMES if named else _PLACE}"
+        ),
+    )
+    for telling in (False, True)
+    for named in (False, True)
+}
+"""Name and text of the prepared statement by what it does and whether it looks at names."""
+
+_ISOLATION: Final = ("pgwire_isolation", "SHOW transaction_isolation")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A prepared statement of our own and the messages that execute it."""
+
+    name: str
+    """Name it is prepared under."""
+    parse: bytes
+    """The message that prepares it."""
+    execute: bytes
+    """The messages that bind and execute it."""
+    expected: bytes
+    """Their answer when all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The two forms of one proof."""
+
+    telling: Check
+    """Answers whether it holds."""
+    raising: Check
+    """Fails with ``bookkeeping.OUTDATED`` when it does not hold."""
+
+
+def proof_of(
+    basis: Basis, names: Sequence[str], codec: str, *, lasting: bool = False
+) -> Proof | None:
+    """Return the proof of a basis that these names, as SQL, were part of.
+
+    None where it cannot be written in the client's encoding. A ``lasting`` plan rests on nothing
+    that others can change; the others are proved in READ COMMITTED only, as older snapshots do not
+    show what others have changed.
+    """
+    if basis.executor:
+        return None
+    # The OIDs follow the schemas, if there are any.
+    place = basis.resolution.rpartition(" {")[0] if names else basis.resolution
+    named = "pg_temp_" in place
+    values = [str(basis.definitions), "t" if lasting else "f", basis.resolution if named else place]
+    try:
+        encoded = [value.encode(codec) for value in values]
+        if named:
+            encoded.append(text_array([name.encode(codec) for name in names]))
+    except UnicodeEncodeError:
+        return None
+    return Proof(_check(encoded, telling=True), _check(encoded, telling=False))
+
+
+def read_committed() -> Check:
+    """Return what expects this isolation level of a transaction, without taking its snapshot."""
+    name, sql = _ISOLATION
+    answer = _answer(b"read committed", b"SHOW")
+    return Check(name, _parse(name, sql, ()), _execute(name, ()), answer)
+
+
+def _check(values: Sequence[bytes], *, telling: bool) -> Check:
+    named = len(values) > 3
+    name, sql = _FORMS[telling, named]
+    oids = (_INT8, _BOOL, _TEXT, _TEXT_ARRAY)[: len(values)]
+    answer = _answer(b"t", b"SELECT 1")
+    return Check(name, _parse(name, sql, oids), _execute(name, values), answer)
+
+
+def _answer(value: bytes, tag: bytes) -> bytes:
+    row = struct.pack("!hi", 1, len(value)) + value
+    return message(b"2", b"") + message(b"D", row) + message(b"C", tag + b"\0")
+
+
+def _parse(name: str, sql: str, oids: Sequence[int]) -> bytes:
+    types = struct.pack(f"!h{len(oids)}I", len(oids), *oids)
+    return message(b"P", name.encode() + b"\0" + sql.encode() + b"\0" + types)
+
+
+def _execute(name: str, values: Sequence[bytes]) -> bytes:
+    parameters = b"".join(struct.pack("!i", len(value)) + value for value in values)
+    count = struct.pack("!h", len(values))
+    bind = b"\0" + name.encode() + b"\0\0\0" + count + parameters + b"\0\0"
+    return message(b"B", bind) + message(b"E", b"\0\0\0\0\0")

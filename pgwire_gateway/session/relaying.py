@@ -1,0 +1,212 @@
+"""The short way of a statement: passed to PostgreSQL as it came, answered as PostgreSQL answers.
+
+The client's messages go to the catalog in one round trip together with the proof that the plans
+they rest on still hold; what comes back is kept until the proof is in. Where the short way does not
+fit, or the proof fails without harm, nothing has happened and the long way answers the messages.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from catalog import bookkeeping, proofs
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from catalog.proofs import Check
+from catalog.relay import Reply, message
+from pgwire_gateway.messages.base import Frame, FrontendMessage
+from pgwire_gateway.messages.extended_query import Parse
+from pgwire_gateway.session import commands
+from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session.series import Passage, is_cut, passage_of, series_of
+from pgwire_gateway.session.shortcuts import Shortcut
+from pgwire_gateway.session.state import ENDING_ACTIONS, ClientSession
+from pgwire_gateway.spark.statements import RunningStatement
+
+BEGINNING: Final = frozenset({"begin", "start"})
+
+QUERY_ANSWERS: Final = 4
+
+_REST_OF_QUERY: Final = (
+    message(b"B", b"\0\0\0\0\0\0\0\0") + message(b"D", b"P\0") + message(b"E", b"\0\0\0\0\0")
+)
+"""Bind, Describe and Execute of the unnamed statement that a query string becomes."""
+
+_READ_COMMITTED: Final = [proofs.read_committed()]
+
+
+def on_query(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
+    """Answer a Query the short way; False when it has to go the long way."""
+    shortcut = session.shortcuts.of_query(frame.body)
+    if shortcut is None or not _admitted(session, shortcut):
+        return False
+    if "" in session.statements:
+        session.forget_statement("")
+    if session.portals:
+        session.forget_portal("")
+    parse = message(b"P", b"\0" + frame.body + b"\0\0")
+    passage = Passage((shortcut,), QUERY_ANSWERS, executes=True)
+    return _run(session, passage, parse + _REST_OF_QUERY, simple=True)
+
+
+def on_series(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
+    """Answer the messages from this one to the next Sync the short way; False when that is not it.
+
+    All of them must have arrived; those after the first are taken when they have been answered.
+    """
+    if session.shortcuts.declined:
+        return False
+    first = message(frame.message_class.type_byte, frame.body)
+    rest = session.frontend.peek()
+    series = series_of(first, rest)
+    while series is None and is_cut(rest):
+        rest = session.frontend.peek_more()
+        series = series_of(first, rest)
+    passage = passage_of(session, series.form) if series is not None else None
+    if series is not None and passage is not None and _may_pass(session, passage):
+        if session.portals:
+            session.forget_portal("")
+        if _run(session, passage, passage.messages(series)):
+            session.frontend.skip(series.end)
+            return True
+    session.shortcuts.declined = True
+    return False
+
+
+def remember_query(session: ClientSession, query_string: str, plan: Plan) -> None:
+    """Keep the plan of a query string of one statement for the next time."""
+    query = query_string.encode(session.frontend.encoding, "surrogateescape") + b"\0"
+    session.shortcuts.add_query(session.catalog, query, plan)
+
+
+def remember_parse(session: ClientSession, parse: Parse, plan: Plan) -> None:
+    """Keep the plan of a prepared statement for the next time."""
+    body = replace(parse, statement_name="").encode(session.frontend.encoding)[6:]
+    session.shortcuts.add_parse(session.catalog, body, plan)
+
+
+def _may_pass(session: ClientSession, passage: Passage) -> bool:
+    for shortcut in passage.shortcuts:
+        if not _admitted(session, shortcut):
+            return False
+    unnamed = session.statements.get("")
+    if passage.effects and unnamed is not None and unnamed.plan and unnamed.plan.prepared:
+        session.forget_statement("")
+    return True
+
+
+def _admitted(session: ClientSession, shortcut: Shortcut) -> bool:
+    """Return whether a statement can take the short way in the transaction there is."""
+    transaction = session.transaction
+    if transaction.implicit:
+        return False
+    status = transaction.status
+    if shortcut.action:
+        return status != "E" or shortcut.action in ENDING_ACTIONS
+    if status == "T" and shortcut.plan.replaceable:
+        return session.shortcuts.read_committed
+    return status != "E"
+
+
+def _run(
+    session: ClientSession, passage: Passage, messages: bytes, *, simple: bool = False
+) -> bool:
+    """Answer the client; False when nothing was done and the long way is left."""
+    outside = session.transaction.status == "I"
+    checks = _checks(passage, outside=outside)
+    session.running = RunningStatement()
+    reply = session.catalog.exchange(
+        messages,
+        passage.answers,
+        checks,
+        before=passage.before,
+        simple=simple,
+        sink=session.frontend.send_encoded,
+    )
+    if (reply.error is None and reply.confirmed) or not _is_outdated(
+        session, passage, reply, outside=outside
+    ):
+        _note(session, passage, reply)
+        _answer(session, reply)
+    elif not reply.sent and (outside or reply.status == "T"):
+        session.finish()
+        return False
+    else:
+        _end_outdated(session, passage, reply)
+    session.ready_for_query()
+    return True
+
+
+def _checks(passage: Passage, *, outside: bool) -> list[Check]:
+    """Return what goes with the statements of a passage."""
+    first = passage.shortcuts[0]
+    if first.action:
+        return _READ_COMMITTED if outside and first.action in BEGINNING else []
+    if len(passage.shortcuts) == 1:
+        if first.proof is None:
+            return []
+        return [first.proof.raising if outside or not first.repeatable else first.proof.telling]
+    found = dict.fromkeys(shortcut.proof for shortcut in passage.shortcuts if shortcut.proof)
+    telling = not outside and all(shortcut.repeatable for shortcut in passage.shortcuts)
+    return [proof.telling if telling else proof.raising for proof in found]
+
+
+def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outside: bool) -> bool:
+    """Return whether plans do not hold any more."""
+    if passage.shortcuts[0].action:
+        return False
+    if reply.error is None:
+        return not reply.confirmed
+    code = reply.code
+    ours = (codes.INVALID_SQL_STATEMENT_NAME, codes.DUPLICATE_PREPARED_STATEMENT)
+    at_our_own = reply.answered in {0, passage.answers} and code in ours
+    if code == bookkeeping.OUTDATED or at_our_own:
+        return True
+    proven = [shortcut.proof.telling for shortcut in passage.shortcuts if shortcut.proof]
+    if not outside or reply.sent or not proven or code == codes.QUERY_CANCELED:
+        return False
+    # The error may be one of the outdated plan.
+    again = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
+    return not again.confirmed
+
+
+def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> None:
+    """Let a statement fail whose plan did not hold, but which cannot be repeated."""
+    _note(session, passage, reply)
+    session.fail(
+        GatewayError(
+            "definitions have changed since the statement was planned",
+            sqlstate=codes.SERIALIZATION_FAILURE,
+            hint="The transaction might succeed if retried.",
+        )
+    )
+    session.skip_until_sync = False
+
+
+def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
+    """Keep what the session knows of itself in step with PostgreSQL."""
+    for answers, effect in passage.effects:
+        if reply.answered >= answers:
+            effect(session)
+    if reply.error is not None:
+        session.drop_portals(session.transaction.savepoints.latest)
+        session.transaction.settle()
+        return
+    command = passage.shortcuts[0]
+    if command.action and passage.executes:
+        commands.note_transaction(session, command.plan.statement.details)
+        if command.action in {"begin", "start", "commit", "rollback"}:
+            begun = command.action in BEGINNING
+            session.shortcuts.read_committed = begun and reply.confirmed
+
+
+def _answer(session: ClientSession, reply: Reply) -> None:
+    """Pass on what PostgreSQL answered."""
+    send = session.frontend.send_encoded
+    for data in reply.data:
+        send(data)
+    if reply.error is not None:
+        send(reply.error)
+    elif reply.completion:
+        send(reply.completion)
+    for data in reply.notifications:
+        send(data)

@@ -1,0 +1,177 @@
+"""Statements that take the short way: PostgreSQL alone answers them, and they are known by text.
+
+A shortcut is a plan together with what proves that it still holds. This module decides which plans
+become shortcuts and finds them again by what the client sent; it sends nothing itself.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import TypeVar
+
+from catalog import names
+from catalog.connections import CatalogSession
+from catalog.proofs import Proof
+from catalog.statements import StatementKind
+from pgwire_gateway.session import router
+from pgwire_gateway.session.plans import Plan, Route
+
+KEPT = 1000
+"""Shortcuts of one session that are kept."""
+
+KEPT_BYTES = 10_000
+"""Texts longer than this are not kept."""
+
+FIRST_USER_OID = 16384
+"""FirstNormalObjectId of PostgreSQL's access/transam.h: functions from here on are users'."""
+
+TRANSACTION_ACTIONS = frozenset(
+    {"begin", "start", "commit", "rollback", "savepoint", "release", "rollback_to"}
+)
+"""Transaction commands that are passed through."""
+
+FUNCTIONS = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)")
+"""Functions in PostgreSQL's tree."""
+
+LITERALS = re.compile(
+    rb"""'[^']*'|"[^"]*"|(?<![\w.\x80-\xff])\d{1,9}(?![\w.\x80-\xff])""",
+)
+"""Strings, quoted names, and numbers that are integers of four bytes."""
+
+UNREADABLE = re.compile(rb"[\\$]|--|/\*")
+"""What may hide quotes from ``LITERALS``."""
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Kept(dict[_K, _V]):
+    """A dictionary that forgets what was kept first when it holds too much."""
+
+    def keep(self, key: _K, value: _V) -> None:
+        """Keep a value, as the latest."""
+        self.pop(key, None)
+        if len(self) >= KEPT:
+            del self[next(iter(self))]
+        self[key] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A statement that can be passed to PostgreSQL as it is."""
+
+    plan: Plan
+    proof: Proof | None = None
+    """What must hold beside it; None when nothing can change its plan."""
+    repeatable: bool = False
+    """Whether executing it twice does what executing it once does."""
+    literal: bool = True
+    """Whether other literals could mean another plan."""
+
+    @property
+    def action(self) -> str:
+        """What a transaction command does; empty for other statements."""
+        is_command = self.plan.route is Route.COMMAND
+        return str(self.plan.statement.details["action"]) if is_command else ""
+
+
+class Shortcuts:
+    """The shortcuts of one session."""
+
+    def __init__(self) -> None:
+        self._queries = Kept[bytes, Shortcut]()
+        self._parses = Kept[bytes, Shortcut]()
+        self._prepared = Kept[str, tuple[Plan, Shortcut | None]]()
+        self._volatile: dict[int, bool] = {}
+        self._codec = ""
+        self.read_committed = False
+        """Whether the client's transaction is known to be of this isolation level."""
+        self.declined = False
+        """Whether the messages up to the next Sync take the long way."""
+
+    def of_query(self, query: bytes) -> Shortcut | None:
+        """Return the shortcut for a query string."""
+        if len(query) > KEPT_BYTES:
+            return None
+        return self._queries.get(query) or self._queries.get(_shape(query))
+
+    def of_parse(self, text_and_types: bytes) -> Shortcut | None:
+        """Return the shortcut for a Parse message, by what follows the statement's name."""
+        return self._parses.get(text_and_types)
+
+    def of_prepared(self, catalog: CatalogSession, name: str, plan: Plan) -> Shortcut | None:
+        """Return the shortcut for a prepared statement with this plan."""
+        known = self._prepared.get(name)
+        if known is not None and known[0] is plan:
+            return known[1]
+        found = self._of(catalog, plan)
+        self._prepared.keep(name, (plan, found))
+        return found
+
+    def note_prepared(self, name: str, plan: Plan, shortcut: Shortcut) -> None:
+        """Note the shortcut for a prepared statement."""
+        self._prepared.keep(name, (plan, shortcut))
+
+    def add_query(self, catalog: CatalogSession, query: bytes, plan: Plan) -> None:
+        """Remember the plan of a query string of one statement."""
+        if plan.statement.parameter_count or len(query) > KEPT_BYTES:
+            return
+        shortcut = self._of(catalog, plan)
+        if shortcut is not None:
+            self._queries.keep(query if shortcut.literal else _shape(query), shortcut)
+
+    def add_parse(self, catalog: CatalogSession, text_and_types: bytes, plan: Plan) -> None:
+        """Remember the plan of a prepared statement."""
+        shortcut = self._of(catalog, plan) if len(text_and_types) <= KEPT_BYTES else None
+        if shortcut is not None:
+            self._parses.keep(text_and_types, shortcut)
+
+    def _of(self, catalog: CatalogSession, plan: Plan) -> Shortcut | None:
+        """Return the shortcut a plan allows, if any."""
+        if catalog.codec != self._codec:
+            # The same bytes are another text now.
+            self._codec = catalog.codec
+            for known in (self._queries, self._parses, self._prepared):
+                known.clear()
+        statement = plan.statement
+        if not catalog.relays or "\\" in statement.text or plan.named is not None:
+            return None
+        if plan.route is Route.COMMAND:
+            ends = statement.kind is StatementKind.TRANSACTION
+            passed = ends and statement.details["action"] in TRANSACTION_ACTIONS
+            return Shortcut(plan) if passed else None
+        if plan.route is not Route.CATALOG or statement.kind not in router.QUERIES:
+            return None
+        tree = plan.analysis.tree if plan.analysis else None
+        if plan.basis is None:
+            return Shortcut(plan)
+        proof = catalog.proof(plan.basis, router.named(statement), lasting=not plan.replaceable)
+        if proof is None or tree is None:
+            return None
+        functions = {int(number) for number in FUNCTIONS.findall(tree)}
+        repeatable = statement.kind is StatementKind.SELECT and not (
+            ":hasModifyingCTE true" in tree or self._have_effects(catalog, functions)
+        )
+        own = any(oid >= FIRST_USER_OID for oid in functions)
+        return Shortcut(plan, proof, repeatable=repeatable, literal=own)
+
+    def _have_effects(self, catalog: CatalogSession, functions: set[int]) -> bool:
+        unknown = functions - self._volatile.keys()
+        if unknown:
+            volatile = names.volatile(catalog, unknown)
+            self._volatile.update((oid, oid in volatile) for oid in unknown)
+        return any(oid >= FIRST_USER_OID or self._volatile[oid] for oid in functions)
+
+
+def _shape(query: bytes) -> bytes:
+    """Return a query string with marks for its literals; none has the mark in itself."""
+    if UNREADABLE.search(query) is not None:
+        return query
+    return LITERALS.sub(_mark, query)
+
+
+def _mark(found: re.Match[bytes]) -> bytes:
+    text = found[0]
+    if text[0] == ord('"'):
+        return text
+    return b"'\0'" if text[0] == ord("'") else b"\0"
