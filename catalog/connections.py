@@ -33,6 +33,9 @@ from catalog.results import (
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
 from catalog.steps import Close, Execute, Query, Step
 
+RESIDENCY_LOCK = 0x70676A72
+"""Class of the advisory locks that keep tables from becoming tiered, as in ``make_tiered``."""
+
 _FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 
 
@@ -469,6 +472,18 @@ class CatalogSession:
             CatalogError: 0A000.
         """
         self._calls.call(bookkeeping.CHECK_BODY, self._backend.encode(body))
+
+    @contextmanager
+    def residency_kept(self) -> Iterator[None]:
+        """Let no table become tiered while the context lasts, or until the transaction ends."""
+        in_block = self.transaction_status != "I"
+        scope = "xact_" if in_block else ""
+        self._backend.run(Query(f"SELECT pg_advisory_{scope}lock_shared({RESIDENCY_LOCK}, 0)"))
+        try:
+            yield
+        finally:
+            if not in_block:
+                self._backend.run(Query(f"SELECT pg_advisory_unlock_shared({RESIDENCY_LOCK}, 0)"))
 
     def ask_residency(self, relid: int, residency: str) -> None:
         """Let a table be resident ``auto``, ``always`` or ``never``.

@@ -30,7 +30,10 @@ _PLACE: Final = "pg_catalog.current_schemas(true)::pg_catalog.text OPERATOR(pg_c
 _NAMES: Final = f"{RESOLUTION.format(names='$4')} OPERATOR(pg_catalog.=) $3"
 
 _TELLING: Final = "SELECT {} FROM pg_journal.definition_marks m"
-_RAISING: Final = "SELECT CASE WHEN {} THEN true ELSE pg_journal.unproved() END FROM pg_journal.definition_marks m"
+_RAISING: Final = (
+    "SELECT CASE WHEN {} THEN true ELSE pg_journal.unproved() END"
+    " FROM pg_journal.definition_marks m"
+)
 
 _FORMS: Final = {
     (telling, named): (

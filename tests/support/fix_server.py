@@ -67,6 +67,29 @@ def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewa
 
 
 @pytest.fixture(scope="session")
+def resident_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway with its own bounds of residency, for tests that share it; none may end it."""
+    with GatewayProcess(tmp_path_factory.mktemp("resident"), *MACHINE_OPTIONS) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def resident_gateway(resident_process: GatewayProcess) -> Address:
+    """Address of the shared gateway whose small tables are PostgreSQL's to answer for."""
+    return resident_process.address
+
+
+@pytest.fixture(scope="session")
+def resident_pair(plain_postgres: Address, resident_gateway: Address) -> Iterator[Pair]:
+    """As ``shared_pair``, where small tables are resident."""
+    for server in (plain_postgres, resident_gateway):
+        server.execute("CREATE DATABASE resident")
+    yield Pair(plain_postgres, resident_gateway, "resident")
+    for server in (plain_postgres, resident_gateway):
+        server.execute("DROP DATABASE resident WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
 def gateway(gateway_process: GatewayProcess) -> Address:
     """Address of the shared gateway."""
     return gateway_process.address
