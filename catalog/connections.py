@@ -473,6 +473,14 @@ class CatalogSession:
         """
         self._calls.call(bookkeeping.CHECK_BODY, self._backend.encode(body))
 
+    def is_loadable(self, relid: int) -> bool:
+        """Return whether a table is an empty resident one that a large load could make tiered."""
+        return bool(json.loads(self._calls.call(bookkeeping.IS_LOADABLE, _number(relid))))
+
+    def begin_load(self, relid: int) -> bool:
+        """Make such a table tiered for the load of this transaction; False where it cannot be."""
+        return bool(json.loads(self._calls.call(bookkeeping.BEGIN_LOAD, _number(relid))))
+
     @contextmanager
     def residency_kept(self) -> Iterator[None]:
         """Let no table become tiered while the context lasts, or until the transaction ends."""

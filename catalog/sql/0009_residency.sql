@@ -60,6 +60,48 @@ BEGIN
     PERFORM note_definition();
 END $$;
 
+-- Make an empty resident table tiered before a large load, in the transaction that loads it. The answer is false
+-- where it has to stay resident, or others are using it.
+CREATE FUNCTION pg_journal.begin_load(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    filled boolean;
+BEGIN
+    PERFORM authorize(secret);
+    BEGIN
+        EXECUTE (SELECT format('LOCK TABLE ONLY %I.%I IN EXCLUSIVE MODE NOWAIT', j.schema_name, j.table_name)
+                   FROM journals j WHERE j.relid = wanted AND j.residency = 'resident');
+        EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM ONLY %I.%I) OR EXISTS (SELECT FROM pg_journal.tail_%s)',
+                               j.schema_name, j.table_name, j.relid)
+                   FROM journals j WHERE j.relid = wanted) INTO filled;
+        IF filled OR obstacle(wanted) IS NOT NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
+        PERFORM make_tiered(wanted);
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN convert_to('false', 'UTF8');
+    END;
+    RETURN convert_to('true', 'UTF8');
+END $$;
+
+-- True for an empty resident table that a large load could make tiered.
+CREATE FUNCTION pg_journal.is_loadable(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    filled boolean := true;
+BEGIN
+    PERFORM authorize(secret);
+    IF EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident'
+                  AND j.pinned_by IS NULL AND j.wanted_residency <> 'always') THEN
+        EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM ONLY %I.%I) OR EXISTS (SELECT FROM pg_journal.tail_%s)',
+                               j.schema_name, j.table_name, j.relid)
+                   FROM journals j WHERE j.relid = wanted) INTO filled;
+    END IF;
+    RETURN convert_to(to_json(NOT filled)::text, 'UTF8');
+END $$;
+
 -- Have PostgreSQL answer for a tiered table whose current rows have been put into the catalog table. The caller
 -- holds an EXCLUSIVE lock on the table.
 CREATE FUNCTION pg_journal.make_resident(wanted oid) RETURNS void

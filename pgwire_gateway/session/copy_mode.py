@@ -11,6 +11,7 @@ from typing import Any
 
 from catalog import names
 from catalog import sqlstate as codes
+from catalog.api import ResidentBounds
 from catalog.copying import CopyIn
 from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
 from catalog.results import RelationKind
@@ -26,7 +27,7 @@ from pgwire_gateway.messages.copy_data import (
 )
 from pgwire_gateway.messages.extended_query import Flush, Sync
 from pgwire_gateway.messages.simple_query import Terminate
-from pgwire_gateway.session import reads, router
+from pgwire_gateway.session import local_queries, reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.plans import Plan, Route
@@ -48,16 +49,85 @@ def copy(call: Invocation) -> StatementResult:
 
 def _copy_from(call: Invocation) -> StatementResult:
     session = call.session
-    relid = _lock_target(session, RelationName(*call.statement.details["relation"]))
+    name = RelationName(*call.statement.details["relation"])
+    relid = _lock_target(session, name)
     session.transaction.begin_implicit()
+    if relid is None and session.catalog.has_resident_tables:
+        loaded = names.relation_oid(session.catalog, name)
+        if session.catalog.is_loadable(loaded):
+            return _load(call, loaded)
     incoming = session.catalog.copy_in(call.statement.text)
     session.send(CopyInResponse(incoming.overall_format, incoming.formats))
     session.frontend.flush()
     tag = _receive(session, incoming, call.running)
+    return _captured(call, relid, tag)
+
+
+def _captured(call: Invocation, relid: int | None, tag: str) -> StatementResult:
+    """Have the journal of a tiered table take the rows that were copied."""
+    session = call.session
     if relid is not None:
         receipt = session.catalog.capture(relid, call.services.config.inline_rows)
         JournalWriter(session, relid, call.running).settle(receipt)
     return StatementResult(None, NoRows(), lambda _: tag)
+
+
+def _load(call: Invocation, relid: int) -> StatementResult:
+    """Copy into an empty resident table; when that is much, into files from the beginning."""
+    session, catalog, text = call.session, call.session.catalog, call.statement.text
+    savepoint = "pgwire_load"
+    local_queries.pass_on(session, f"SAVEPOINT {savepoint}")
+    incoming = catalog.copy_in(text)
+    session.send(CopyInResponse(incoming.overall_format, incoming.formats))
+    session.frontend.flush()
+    held = Held(call.services.catalog.bounds)
+    ended = held.fill(session, incoming, call.running)
+    tiered = False
+    if not ended:
+        with suppress(CatalogError):
+            incoming.fail("the rows go another way")
+        local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {savepoint}")
+        tiered = catalog.begin_load(relid)
+        if tiered:
+            session.transaction.expect_implicit()
+            catalog.begin_write([relid], command="COPY FROM")
+            session.transaction.written.add(relid)
+        incoming = catalog.copy_in(text)
+    for data in held.take():
+        incoming.write(data)
+    tag = incoming.finish() if ended else _receive(session, incoming, call.running)
+    result = _captured(call, relid if tiered else None, tag)
+    local_queries.pass_on(session, f"RELEASE SAVEPOINT {savepoint}")
+    return result
+
+
+class Held:
+    """Data of a COPY that are kept until it is known how much there is of them."""
+
+    def __init__(self, bounds: ResidentBounds) -> None:
+        self._bounds = bounds
+        self._data: list[bytes] = []
+        self._bytes = 0
+        self._lines = 0
+
+    def fill(self, session: ClientSession, incoming: CopyIn, running: RunningStatement) -> bool:
+        """Take the client's data: True when it has said that there is no more."""
+        while self._bytes <= self._bounds.bytes and self._lines <= self._bounds.rows:
+            frame = _next_frame(session, incoming, running)
+            if frame.message_class is CopyData:
+                self._data.append(frame.body)
+                self._bytes += len(frame.body)
+                self._lines += frame.body.count(b"\n") if not incoming.overall_format else 0
+            elif frame.message_class is CopyDone:
+                return True
+            elif frame.message_class is CopyFail:
+                incoming.fail(CopyFail.decode(frame.body, session.frontend.encoding).message)
+        return False
+
+    def take(self) -> list[bytes]:
+        """Hand over what is held."""
+        data, self._data = self._data, []
+        return data
 
 
 def _lock_target(session: ClientSession, name: RelationName) -> int | None:

@@ -5,7 +5,6 @@ resident, where nothing is refused.
 """
 
 from dataclasses import replace
-
 from pathlib import Path
 
 import pytest
