@@ -32,6 +32,22 @@ def relation_oid(session: CatalogSession, name: RelationName) -> int:
     return int(oid)
 
 
+def named_relation(session: CatalogSession, text: str) -> int:
+    """Return the OID of the relation that a text names as regclass does.
+
+    Raises:
+        CatalogError: 42P01 when there is none, 42602 for no name.
+    """
+    (oid,) = _texts(session, "SELECT $1::regclass::oid", _TEXT, text)
+    return int(oid)
+
+
+def may_select(session: CatalogSession, relid: int) -> bool:
+    """Return whether the role may read a table."""
+    sql = "SELECT has_table_privilege($1, 'SELECT')"
+    return _texts(session, sql, _OID, str(relid)) == ["t"]
+
+
 def tables_of_missing(
     session: CatalogSession, missing: Sequence[str], tables: Sequence[str]
 ) -> list[int]:

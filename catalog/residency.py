@@ -1,8 +1,10 @@
 """Upkeep of resident tables as the bookkeeping sees it; for administrators' sessions."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from catalog.connections import CatalogSession
 from catalog.names import quoted
@@ -68,6 +70,12 @@ def identity_block(session: CatalogSession, relid: int) -> int:
         relid,
     )
     return int(block or 0) << 32
+
+
+def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
+    """Return what a resident table holds, in transfer forms of its columns."""
+    text = _text(session, "SELECT pg_journal.held_rows($1)", relid)
+    return list(json.loads(text)) if text else []
 
 
 @contextmanager

@@ -316,7 +316,7 @@ def _returning(fields: Fields) -> bool:
 
 
 def select(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`locking` (FOR UPDATE and the like), `modifying` (a CTE writes).
+    """`locking` (FOR UPDATE and the like), `modifying` (a CTE writes), `own_call` if it is one.
 
     For SELECT INTO also what CREATE TABLE AS has.
     """
@@ -333,7 +333,21 @@ def select(statement: ParsedStatement) -> Mapping[str, Any]:
         inner = inner["larg"]
     if into := inner.get("intoClause"):
         details |= _select_into(into, statement)
+    if call := _own_call(fields):
+        details["own_call"] = call
     return details
+
+
+def _own_call(fields: Fields) -> tuple[str, tuple[Any, ...]] | None:
+    """Return name and constant arguments where all there is is SELECT gateway.function(…)."""
+    targets = fields.get("targetList", ())
+    if len(targets) != 1 or "fromClause" in fields:
+        return None
+    call = targets[0].get("ResTarget", {}).get("val", {}).get("FuncCall")
+    if call is None or len(call["funcname"]) != 2 or _literal(call["funcname"][0]) != "gateway":
+        return None
+    arguments = tuple(_literal(argument) for argument in call.get("args", ()))
+    return str(_literal(call["funcname"][1])), arguments
 
 
 def _select_into(into: Fields, statement: ParsedStatement) -> Mapping[str, Any]:

@@ -221,6 +221,30 @@ AS $$
            <= CASE WHEN j.wanted_residency = 'always' THEN i.resident_bytes * 10 ELSE i.resident_bytes / 4 END
 $$;
 
+-- What a resident table holds, in the transfer forms of its tail.
+CREATE FUNCTION pg_journal.held_rows(wanted oid) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    j record;
+    answer text;
+BEGIN
+    SELECT jj.schema_name, jj.table_name INTO j FROM journals jj WHERE jj.relid = wanted;
+    EXECUTE format(
+        'SELECT json_agg(json_build_array(%s))::text FROM ONLY %I.%I t',
+        (SELECT string_agg(transfer_expression(tail_expression(format('t.%I', k.name), k.type_oid),
+                                               CASE WHEN is_built_in(base_type(k.type_oid)) THEN k.type_oid
+                                                    ELSE 'text'::regtype END), ', ' ORDER BY k.attnum)
+           FROM columns k WHERE k.relid = wanted AND k.name <> ''), j.schema_name, j.table_name) INTO answer;
+    RETURN answer;
+END $$;
+
 -- A column with a value that segments cannot hold; NULL for none.
 CREATE FUNCTION pg_journal.unstorable(wanted oid) RETURNS text
 LANGUAGE plpgsql

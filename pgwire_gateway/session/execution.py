@@ -1,5 +1,6 @@
 """Run a planned statement: the one place that leads it to PostgreSQL, to Spark or to a command."""
 
+import logging
 from collections.abc import Sequence
 
 from catalog import names
@@ -9,6 +10,7 @@ from catalog.statements import StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     changes,
+    checking,
     commands,
     hidden_queries,
     inserts,
@@ -23,6 +25,8 @@ from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.errors import UnsupportedCollationError
+
+logger = logging.getLogger(__name__)
 
 
 def execute(  # noqa: PLR0913 - a portal has this many parts
@@ -80,7 +84,10 @@ def _dispatch(call: Invocation) -> StatementResult:
 
 def _run(call: Invocation) -> StatementResult:
     session = call.session
-    if call.plan.route is not Route.CATALOG:
+    if call.plan.route is not Route.OWN:
+        session.last_decision = f"{EXECUTORS[call.plan.route]}: {call.plan.reason}"
+        logger.debug("%s: %s", session.last_decision, call.statement.text)
+    if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
         session.watch(call.running, names.statement_timeout_s(session.catalog))
     return ROUTES[call.plan.route](call)
@@ -157,8 +164,19 @@ ATTEMPTS = 100
 UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 """Client encodings in which text arrives as the server holds it."""
 
+EXECUTORS = {
+    Route.CATALOG: "postgres",
+    Route.READ: "spark",
+    Route.INSERT: "postgres, then the journal",
+    Route.INSERT_QUERY: "spark, then postgres",
+    Route.FILL: "spark, then postgres",
+    Route.CHANGE: "spark",
+}
+"""Who evaluates the rows of each route."""
+
 ROUTES = {
     Route.CATALOG: local_queries.run,
+    Route.OWN: checking.run,
     Route.READ: reads.read,
     Route.INSERT: inserts.insert,
     Route.INSERT_QUERY: inserts.insert_query,

@@ -26,6 +26,8 @@ class Route(Enum):
     """Spark reads the rows, PostgreSQL inserts them into a temporary table."""
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
+    OWN = "own"
+    """The gateway: what it tells of itself."""
     COMMAND = "command"
     """The gateway: transactions, COPY, TRUNCATE, VACUUM, …"""
 

@@ -184,6 +184,8 @@ def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> Non
 
 def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
     """Keep what the session knows of itself in step with PostgreSQL."""
+    if not passage.shortcuts[0].action:
+        session.last_decision = f"postgres: {passage.shortcuts[-1].plan.reason}"
     for answers, effect in passage.effects:
         if reply.answered >= answers:
             effect(session)

@@ -7,6 +7,7 @@ to find that somebody else has the table.
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -102,7 +103,7 @@ class Residency:
         deltas = len(snapshot.of_kind(SegmentKind.DELTA))
         if deltas >= MOST_DELTAS:
             written = self._compactor.compact(
-                _with_tail(snapshot, tail.num_rows), tail, self._running
+                replace(snapshot, tail_rows=tail.num_rows), tail, self._running
             )
         else:
             written = self._written(snapshot, tail)
@@ -123,7 +124,7 @@ class Residency:
         return settle(
             snapshot,
             rows,
-            lambda: self._compactor.live_rows(_with_tail(snapshot, 0), self._running),
+            lambda: self._compactor.live_rows(replace(snapshot, tail_rows=0), self._running),
             first,
         )
 
@@ -203,12 +204,6 @@ PASSING = frozenset(
 def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, list[list[object]]]:
     result = session.snapshot([SnapshotRequest(relid)])
     return result.snapshots[relid], result.tails[relid].rows
-
-
-def _with_tail(snapshot: TableSnapshot, rows: int) -> TableSnapshot:
-    return TableSnapshot(
-        snapshot.table, snapshot.state, snapshot.version, snapshot.segments, rows, snapshot.seen
-    )
 
 
 def _lines(rows: pa.Table, columns: Sequence[Column]) -> Iterator[bytes | memoryview]:

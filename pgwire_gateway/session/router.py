@@ -15,7 +15,7 @@ from catalog.names import have_defaults, quoted
 from catalog.results import Basis, Relation, RelationKind
 from catalog.statements import SYSTEM_SCHEMAS, Statement, StatementKind
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import hidden_queries
+from pgwire_gateway.session import hidden_queries, own_statements
 from pgwire_gateway.session.plans import Plan, Route
 from rewrite import pipeline
 from rewrite.command import Command, command, source_relations, target_relation
@@ -91,6 +91,8 @@ def _plan(
         raise GatewayError(
             details["message"], sqlstate=details["sqlstate"], hint=details.get("hint")
         )
+    if own_statements.is_own(statement):
+        return Plan(statement, Route.OWN, own_statements.analysis(statement))
     if statement.kind is StatementKind.DO and not catalog.has_resident_tables:
         raise UnsupportedError("DO is not supported", hint="Send the statements one by one.")
     if statement.kind in COMMANDS:

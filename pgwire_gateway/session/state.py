@@ -84,6 +84,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.shortcuts = Shortcuts()
         self.passages = Kept[tuple[bytes, ...], object]()
+        self.last_decision = ""
+        """Who evaluated the latest statement that was planned, and why."""
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
         self._timer: threading.Timer | None = None

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from catalog.errors import GatewayError
-from catalog.model import TableSnapshot
+from catalog.model import JournalTable, TableSnapshot
 from catalog.sqlstate import DATA_CORRUPTED
 from pgwire_gateway.wire_types.catalog_rows import tail_table
 from pgwire_gateway.wire_types.versions import IDENTITY, SUBSEQUENT, VERSION, VERSION_TYPE
@@ -146,9 +146,17 @@ def _identified(tail: pa.Table, identities: Iterable[int | None]) -> pa.Table:
     return tail.set_column(index, IDENTITY, pa.array(list(identities), pa.int64()))
 
 
+def images(table: JournalTable, rows: pa.Table) -> list[Image]:
+    """Return all values of each row, in a form that is equal only for equal ones."""
+    return _values(rows, [column.attnum for column in table.columns])
+
+
 def _images(snapshot: TableSnapshot, rows: pa.Table) -> list[Image]:
     table = snapshot.table
-    attnums = table.key or tuple(column.attnum for column in table.columns)
+    return _values(rows, table.key) if table.key else images(table, rows)
+
+
+def _values(rows: pa.Table, attnums: Sequence[int]) -> list[Image]:
     columns = [[repr(value) for value in rows.column(f"c{n}").to_pylist()] for n in attnums]
     if not columns:
         return [()] * rows.num_rows

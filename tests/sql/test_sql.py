@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fix_server import Pair
+from tests.support.law import inconsistent
 from tests.support.sql_fixtures import Client, Record, disagreements, read
 
 pytestmark = pytest.mark.server
@@ -35,6 +36,8 @@ def test_gateway_answers_as_postgresql(path: Path, shared_pair: Pair) -> None:
 def test_resident_tables_are_postgresqls(path: Path, resident_pair: Pair) -> None:
     records = [record for record in read(path) if record.sqlstate != "0A000"]
     check(path, [resident(record) for record in records], resident_pair)
+    schema = name_of(path).replace("/", "_")
+    assert inconsistent(resident_pair.gateway, resident_pair.database, schema) == {}
 
 
 def resident(record: Record) -> Record:

@@ -1,0 +1,86 @@
+"""The law of resident tables, checked: what a table holds is what its journal says.
+
+For every key the catalog table holds the row of the journal's latest version, and none where that
+is a tombstone; of tables without key both hold the same rows as often.
+"""
+
+import logging
+import struct
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from catalog import names, residency
+from catalog.connections import CatalogSession
+from catalog.errors import GatewayError
+from catalog.results import RelationKind, SnapshotRequest
+from catalog.sqlstate import INSUFFICIENT_PRIVILEGE
+from catalog.statements import StatementKind
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
+from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.settling import images, settle
+
+logger = logging.getLogger(__name__)
+
+
+def run(call: Invocation) -> StatementResult:
+    """Answer a statement about the gateway itself."""
+    session, columns = call.session, call.columns
+    if columns is None:
+        return StatementResult(None, NoRows(), lambda _: "SELECT 0")
+    code = format_codes(call.result_formats, 1)[0]
+    if call.statement.kind is StatementKind.SHOW:
+        value, tag = session.last_decision.encode(), "SHOW"
+    else:
+        _, (table,) = call.statement.details["own_call"]
+        found = _differences(call, table)
+        value, tag = (struct.pack("!q", found) if code else str(found).encode()), "SELECT 1"
+    rows = CatalogRows([[value]], [columns[0].type_oid], (code,))
+    return StatementResult(field_descriptions(columns, (code,)), rows, lambda _: tag)
+
+
+def _differences(call: Invocation, table: str) -> int:
+    session = call.session
+    relid = names.named_relation(session.catalog, table)
+    if not names.may_select(session.catalog, relid):
+        raise GatewayError(f"permission denied for table {table}", sqlstate=INSUFFICIENT_PRIVILEGE)
+    if session.catalog.relations([relid])[relid].kind is not RelationKind.RESIDENT:
+        return 0
+    administrator = session.services.catalog.admin(session.database)
+    try:
+        return differences(administrator, session.services.compactor, relid, call.running)
+    finally:
+        administrator.close()
+
+
+def differences(
+    session: CatalogSession, compactor: Compactor, relid: int, running: RunningStatement
+) -> int:
+    """Return how many rows a resident table has and its journal has not, and the other way round.
+
+    Both are read in one snapshot of an administrator's session.
+    """
+    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        result = session.snapshot([SnapshotRequest(relid)])
+        snapshot = result.snapshots[relid]
+        held = residency.held_rows(session, relid)
+    finally:
+        session.rollback()
+
+    def stored() -> Any:
+        return compactor.live_rows(replace(snapshot, tail_rows=0), running)
+
+    tail = settle(snapshot, result.tails[relid].rows, stored)
+    journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
+    rows = tail_table(snapshot.table, [[*row, 0, None, 0] for row in held])
+    difference = Counter(images(snapshot.table, rows))
+    difference.subtract(images(snapshot.table, journal))
+    found = sum(abs(count) for count in difference.values())
+    if found:
+        logger.error('table "%s" differs from its journal in %d rows', snapshot.table.name, found)
+    return found
