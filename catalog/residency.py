@@ -78,6 +78,11 @@ def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
     return list(json.loads(text)) if text else []
 
 
+def check_tail(session: CatalogSession, relid: int) -> int:
+    """Return how many rows a table and its tail, which is its whole journal, differ in."""
+    return int(_text(session, "SELECT pg_journal.check_tail($1)", relid) or 0)
+
+
 @contextmanager
 def exclusive(session: CatalogSession, schema: str, name: str, wait_ms: int) -> Iterator[None]:
     """Keep writers of a table away until the transaction that this context is ends.

@@ -13,6 +13,7 @@ from typing import Any
 from catalog import names, residency
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
+from catalog.model import TableSnapshot
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.sqlstate import INSUFFICIENT_PRIVILEGE
 from catalog.statements import StatementKind
@@ -68,6 +69,8 @@ def differences(
     try:
         result = session.snapshot([SnapshotRequest(relid)])
         snapshot = result.snapshots[relid]
+        if not snapshot.segments:
+            return _noted(snapshot, residency.check_tail(session, relid))
         held = residency.held_rows(session, relid)
     finally:
         session.rollback()
@@ -80,7 +83,10 @@ def differences(
     rows = tail_table(snapshot.table, [[*row, 0, None, 0] for row in held])
     difference = Counter(images(snapshot.table, rows))
     difference.subtract(images(snapshot.table, journal))
-    found = sum(abs(count) for count in difference.values())
+    return _noted(snapshot, sum(abs(count) for count in difference.values()))
+
+
+def _noted(snapshot: TableSnapshot, found: int) -> int:
     if found:
         logger.error('table "%s" differs from its journal in %d rows', snapshot.table.name, found)
     return found
