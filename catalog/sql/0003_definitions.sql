@@ -587,6 +587,74 @@ BEGIN
     PERFORM refuse('ALTER COLUMN ... TYPE ... USING of a table with rows is', 'Change the values by UPDATE.');
 END $$;
 
+-- True when planning a query could run a function of a user's: the planner evaluates what has constant arguments
+-- only, with the rights of whoever plans, in indexes and statistics of any table it looks at. A function that is
+-- given a column is safe, unless its body is put in its place.
+CREATE FUNCTION pg_journal.is_run_by_planner(expression text) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN EXISTS (
+    SELECT FROM regexp_matches(
+             expression, ':(?:op)?funcid (\d+)( [^{}()]*:args \(\{(?:VAR|RELABELTYPE :arg \{VAR) )?', 'g') m
+      JOIN pg_proc p ON p.oid = m[1]::oid
+      JOIN pg_language l ON l.oid = p.prolang
+     WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')
+       AND (m[2] IS NULL OR l.lanname = 'sql' AND p.proconfig IS NULL AND NOT p.prosecdef));
+
+-- Refuse indexes and statistics that would run a user's code with the bookkeeping's rights whenever it reads
+-- the table. To be asked before anything reads it.
+CREATE FUNCTION pg_journal.check_planning() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    what text;
+BEGIN
+    WITH e AS MATERIALIZED (
+        SELECT classid, objid FROM pg_event_trigger_ddl_commands() WHERE objid IS NOT NULL),
+    calls AS (
+        -- what is made, and what depends on a function or an operator that changes
+        SELECT classid, objid FROM e
+        UNION
+        SELECT d.classid, d.objid FROM e JOIN pg_depend d
+            ON e.classid = 'pg_proc'::regclass AND d.refclassid = e.classid AND d.refobjid = e.objid
+        UNION
+        SELECT d.classid, d.objid FROM e JOIN pg_operator o ON e.classid = 'pg_proc'::regclass AND o.oprcode = e.objid
+          JOIN pg_depend d ON d.refclassid = 'pg_operator'::regclass AND d.refobjid = o.oid)
+    SELECT found.what INTO what FROM (
+        SELECT format('the index %s', i.indexrelid::regclass) AS what, concat(i.indexprs, i.indpred) AS expression
+          FROM pg_index i WHERE EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass
+                                           AND c.objid IN (i.indexrelid, i.indrelid))
+           AND num_nonnulls(i.indexprs, i.indpred) > 0
+        UNION ALL
+        SELECT format('the statistics object %s', x.stxname), x.stxexprs::text
+          FROM pg_statistic_ext x
+         WHERE x.stxexprs IS NOT NULL
+           AND EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass AND c.objid = x.stxrelid
+                                              OR c.classid = 'pg_statistic_ext'::regclass AND c.objid = x.oid)) found
+     WHERE is_run_by_planner(found.expression) LIMIT 1;
+    IF what IS NOT NULL THEN
+        PERFORM refuse(format('%s with a function that is called with constants, or that can be inlined, is', what),
+                       'Pass a column, and write the function in PL/pgSQL or with a SET clause.');
+    END IF;
+END $$;
+
+-- Refuse to rename the triggers that capture changes: other changes of them PostgreSQL refuses itself.
+CREATE FUNCTION pg_journal.check_triggers() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    ours text;
+BEGIN
+    SELECT g.tgname INTO ours FROM pg_event_trigger_ddl_commands() e
+      JOIN pg_trigger g ON e.classid = 'pg_trigger'::regclass AND g.oid = e.objid AND g.tgisinternal
+      JOIN pg_proc p ON p.oid = g.tgfoid AND p.pronamespace = 'pg_journal'::regnamespace;
+    IF ours IS NOT NULL THEN
+        RAISE EXCEPTION 'permission denied: "%" is a system trigger', ours USING ERRCODE = '42501';
+    END IF;
+END $$;
+
 CREATE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -597,6 +665,8 @@ DECLARE
     touched oid;
 BEGIN
     PERFORM note_definition();
+    PERFORM check_planning();
+    IF tg_tag = 'ALTER TRIGGER' THEN PERFORM check_triggers(); END IF;
     FOR touched IN
         WITH RECURSIVE e AS MATERIALIZED (
             SELECT classid, objid, command_tag FROM pg_event_trigger_ddl_commands() WHERE objid IS NOT NULL),

@@ -31,6 +31,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
 SET event_triggers = off
+SET constraint_exclusion = off
 AS $$
 DECLARE
     j journals;
