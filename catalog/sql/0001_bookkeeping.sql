@@ -33,8 +33,9 @@ CREATE TABLE pg_journal.journals (
     wanted_residency text NOT NULL DEFAULT 'auto',
     -- What keeps the table resident whatever its size; NULL for nothing.
     pinned_by text,
-    -- File of a resident catalog table: another one means that PostgreSQL has rewritten its rows.
-    filenode oid,
+    -- PostgreSQL has rewritten the rows of a resident table with other values, which the journal is to follow.
+    -- Not to be seen by the table's file: TRUNCATE and VACUUM FULL make a new one too.
+    rewritten boolean NOT NULL DEFAULT false,
     -- What the triggers on the table were made for.
     watched text,
     readers text NOT NULL DEFAULT '',

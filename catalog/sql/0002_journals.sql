@@ -297,8 +297,9 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce((
     SELECT x.conkey FROM pg_constraint x
      WHERE x.conrelid = relid AND x.contype = 'p' AND NOT x.condeferrable
-       AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = relid AND a.attnum = ANY (x.conkey)
-                          AND NOT is_key_type(a.atttypid, a.atttypmod))), '{}');
+       AND NOT EXISTS (SELECT FROM pg_attribute a LEFT JOIN pg_collation l ON l.oid = a.attcollation
+                        WHERE a.attrelid = relid AND a.attnum = ANY (x.conkey)
+                          AND (NOT is_key_type(a.atttypid, a.atttypmod) OR NOT l.collisdeterministic))), '{}');
 
 -- What a tiered table would lack; NULL for nothing.
 CREATE FUNCTION pg_journal.pin(relid oid) RETURNS text
@@ -396,10 +397,9 @@ BEGIN
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', t.oid::regclass);
     END IF;
     keyed := row_key(relid);
-    INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, residency, pinned_by, filenode,
-                          location, key, key_name, checks, definition)
+    INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, residency, pinned_by, location, key, key_name, checks, definition)
     SELECT t.oid, 0, 0, t.nspname, t.relname, CASE WHEN resident THEN 'resident' ELSE 'tiered' END,
-           CASE WHEN resident THEN pin(t.oid) END, pg_relation_filenode(t.oid), d.oid || '/' || t.oid, keyed,
+           CASE WHEN resident THEN pin(t.oid) END, d.oid || '/' || t.oid, keyed,
            (SELECT x.conname FROM pg_constraint x
              WHERE x.conrelid = t.oid AND x.contype = 'p' AND keyed <> '{}'),
            ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype = 'c' ORDER BY 1),

@@ -216,7 +216,7 @@ BEGIN
     IF (SELECT relpersistence FROM pg_class WHERE oid = j.relid) = 'u' THEN
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', j.relid::regclass);
     END IF;
-    anew := j.filenode IS DISTINCT FROM pg_relation_filenode(j.relid) OR keyed <> j.key;
+    anew := j.rewritten OR keyed <> j.key;
     FOR c IN SELECT k.* FROM columns k LEFT JOIN pg_attribute a
                  ON a.attrelid = k.relid AND a.attnum = k.attnum AND NOT a.attisdropped
               WHERE k.relid = j.relid AND a.attnum IS NULL AND k.name <> '' LOOP
@@ -300,7 +300,10 @@ BEGIN
            schema_name = n.nspname, table_name = t.relname
       FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
      WHERE jj.relid = j.relid AND t.oid = j.relid;
-    IF anew THEN PERFORM journal_rows(j.relid); END IF;
+    IF anew THEN
+        PERFORM check_snapshot(j.relid);
+        PERFORM journal_rows(j.relid);
+    END IF;
 END $$;
 
 -- Take a version column away where the table has got a column of its name.
@@ -520,27 +523,136 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Journal the rows of resident tables anew whose values are written otherwise now: tails hold values of users'
+-- types as text, with an enumeration's labels, and with the attributes that a row type has.
+CREATE FUNCTION pg_journal.follow_altered_types() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    before jsonb := nullif(current_setting('pg_journal.types_before', true), '');
+    using_it record;
+BEGIN
+    FOR using_it IN
+        WITH RECURSIVE made_of(oid) AS (
+            SELECT n.enumtypid FROM pg_enum n WHERE before->'labels'->>n.oid::text <> n.enumlabel
+            UNION
+            SELECT c.reltype FROM pg_event_trigger_ddl_commands() e
+              JOIN pg_class c ON e.classid = 'pg_class'::regclass AND c.oid = e.objid AND c.reltype <> 0
+            UNION
+            SELECT y.oid FROM made_of m
+              JOIN (SELECT oid, typbasetype AS part FROM pg_type WHERE typtype = 'd'
+                     UNION ALL SELECT oid, typelem FROM pg_type WHERE typcategory = 'A'
+                     UNION ALL SELECT rngtypid, rngsubtype FROM pg_range
+                     UNION ALL SELECT rngmultitypid, rngsubtype FROM pg_range
+                     UNION ALL SELECT c.reltype, a.atttypid FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+                                WHERE a.attnum > 0 AND NOT a.attisdropped AND c.reltype <> 0
+                     UNION ALL SELECT c.reltype, p.reltype FROM pg_inherits i
+                                 JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent) y
+                ON y.part = m.oid)
+        SELECT DISTINCT j.relid, j.schema_name, j.table_name FROM columns k JOIN made_of m ON m.oid = k.type_oid
+          JOIN journals j ON j.relid = k.relid AND j.residency = 'resident'
+         WHERE k.name <> '' ORDER BY j.relid
+    LOOP
+        EXECUTE format('LOCK TABLE ONLY %I.%I IN SHARE ROW EXCLUSIVE MODE', using_it.schema_name, using_it.table_name);
+        PERFORM check_snapshot(using_it.relid);
+        PERFORM journal_rows(using_it.relid);
+    END LOOP;
+END $$;
+
 CREATE FUNCTION pg_journal.on_table_rewrite() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    rewritten oid := pg_event_trigger_table_rewrite_oid();
+    table_oid oid := pg_event_trigger_table_rewrite_oid();
     c record;
 BEGIN
+    -- AT_REWRITE_DEFAULT_VAL, AT_REWRITE_COLUMN_REWRITE: values come or change.
+    IF pg_event_trigger_table_rewrite_reason() & 6 <> 0 THEN
+        UPDATE journals j SET rewritten = true WHERE j.relid = table_oid AND j.residency = 'resident';
+    END IF;
     -- AT_REWRITE_COLUMN_REWRITE: the values of a column change. Others are found out when all is done.
-    IF pg_event_trigger_table_rewrite_reason() & 4 = 0 OR NOT has_rows(rewritten)
-       OR NOT EXISTS (SELECT FROM journals j WHERE j.relid = rewritten AND j.residency = 'tiered') THEN
+    IF pg_event_trigger_table_rewrite_reason() & 4 = 0 OR NOT has_rows(table_oid)
+       OR NOT EXISTS (SELECT FROM journals j WHERE j.relid = table_oid AND j.residency = 'tiered') THEN
         RETURN;
     END IF;
     FOR c IN SELECT a.attname, plain_type(a.atttypid, a.atttypmod) AS spelled
                FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
-              WHERE k.relid = rewritten AND NOT a.attisdropped AND (k.type_oid, k.typmod) <> (a.atttypid, a.atttypmod)
+              WHERE k.relid = table_oid AND NOT a.attisdropped AND (k.type_oid, k.typmod) <> (a.atttypid, a.atttypmod)
                 AND NOT keeps_values(k.type_oid, k.typmod, a.atttypid, a.atttypmod) LOOP
         PERFORM refuse(format('ALTER COLUMN "%s" TYPE %s of a table with rows is', c.attname, c.spelled),
                        'Add a column of the new type and update it from the old one.');
     END LOOP;
     PERFORM refuse('ALTER COLUMN ... TYPE ... USING of a table with rows is', 'Change the values by UPDATE.');
+END $$;
+
+-- True when planning a query could run a function of a user's: the planner evaluates what has constant arguments
+-- only, with the rights of whoever plans, in indexes and statistics of any table it looks at. A function that is
+-- given a column is safe, unless its body is put in its place.
+CREATE FUNCTION pg_journal.is_run_by_planner(expression text) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN EXISTS (
+    SELECT FROM regexp_matches(
+             expression, ':(?:op)?funcid (\d+)( [^{}()]*:args \(\{(?:VAR|RELABELTYPE :arg \{VAR) )?', 'g') m
+      JOIN pg_proc p ON p.oid = m[1]::oid
+      JOIN pg_language l ON l.oid = p.prolang
+     WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')
+       AND (m[2] IS NULL OR l.lanname = 'sql' AND p.proconfig IS NULL AND NOT p.prosecdef));
+
+-- Refuse indexes and statistics that would run a user's code with the bookkeeping's rights whenever it reads
+-- the table. To be asked before anything reads it.
+CREATE FUNCTION pg_journal.check_planning() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    what text;
+BEGIN
+    WITH e AS MATERIALIZED (
+        SELECT classid, objid FROM pg_event_trigger_ddl_commands() WHERE objid IS NOT NULL),
+    calls AS (
+        -- what is made, and what depends on a function or an operator that changes
+        SELECT classid, objid FROM e
+        UNION
+        SELECT d.classid, d.objid FROM e JOIN pg_depend d
+            ON e.classid = 'pg_proc'::regclass AND d.refclassid = e.classid AND d.refobjid = e.objid
+        UNION
+        SELECT d.classid, d.objid FROM e JOIN pg_operator o ON e.classid = 'pg_proc'::regclass AND o.oprcode = e.objid
+          JOIN pg_depend d ON d.refclassid = 'pg_operator'::regclass AND d.refobjid = o.oid)
+    SELECT found.what INTO what FROM (
+        SELECT format('the index %s', i.indexrelid::regclass) AS what, concat(i.indexprs, i.indpred) AS expression
+          FROM pg_index i WHERE EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass
+                                           AND c.objid IN (i.indexrelid, i.indrelid))
+           AND num_nonnulls(i.indexprs, i.indpred) > 0
+        UNION ALL
+        SELECT format('the statistics object %s', x.stxname), x.stxexprs::text
+          FROM pg_statistic_ext x
+         WHERE x.stxexprs IS NOT NULL
+           AND EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass AND c.objid = x.stxrelid
+                                              OR c.classid = 'pg_statistic_ext'::regclass AND c.objid = x.oid)) found
+     WHERE is_run_by_planner(found.expression) LIMIT 1;
+    IF what IS NOT NULL THEN
+        PERFORM refuse(format('%s with a function that is called with constants, or that can be inlined, is', what),
+                       'Pass a column, and write the function in PL/pgSQL or with a SET clause.');
+    END IF;
+END $$;
+
+-- Refuse to rename the triggers that capture changes: other changes of them PostgreSQL refuses itself.
+CREATE FUNCTION pg_journal.check_triggers() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    ours text;
+BEGIN
+    SELECT g.tgname INTO ours FROM pg_event_trigger_ddl_commands() e
+      JOIN pg_trigger g ON e.classid = 'pg_trigger'::regclass AND g.oid = e.objid AND g.tgisinternal
+      JOIN pg_proc p ON p.oid = g.tgfoid AND p.pronamespace = 'pg_journal'::regnamespace;
+    IF ours IS NOT NULL THEN
+        RAISE EXCEPTION 'permission denied: "%" is a system trigger', ours USING ERRCODE = '42501';
+    END IF;
 END $$;
 
 CREATE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
@@ -553,31 +665,42 @@ DECLARE
     touched oid;
 BEGIN
     PERFORM note_definition();
+    PERFORM check_planning();
+    IF tg_tag = 'ALTER TRIGGER' THEN PERFORM check_triggers(); END IF;
     FOR touched IN
-        WITH e AS MATERIALIZED (
-            SELECT classid, objid, command_tag FROM pg_event_trigger_ddl_commands() WHERE objid IS NOT NULL)
-        SELECT objid FROM e WHERE classid = 'pg_class'::regclass
+        WITH RECURSIVE e AS MATERIALIZED (
+            SELECT classid, objid, command_tag FROM pg_event_trigger_ddl_commands() WHERE objid IS NOT NULL),
+        named AS (
+            SELECT objid FROM e WHERE classid = 'pg_class'::regclass
+            UNION
+            -- indexes, triggers, rules and policies come without their table
+            SELECT i.indrelid FROM e JOIN pg_index i ON e.classid = 'pg_class'::regclass AND i.indexrelid = e.objid
+            UNION
+            SELECT x.conrelid FROM e JOIN pg_constraint x
+                ON e.classid = 'pg_constraint'::regclass AND x.oid = e.objid AND x.conrelid <> 0
+            UNION
+            SELECT g.tgrelid FROM e JOIN pg_trigger g ON e.classid = 'pg_trigger'::regclass AND g.oid = e.objid
+            UNION
+            SELECT w.ev_class FROM e JOIN pg_rewrite w ON e.classid = 'pg_rewrite'::regclass AND w.oid = e.objid
+            UNION
+            SELECT p.polrelid FROM e JOIN pg_policy p ON e.classid = 'pg_policy'::regclass AND p.oid = e.objid
+            UNION
+            SELECT a.attrelid FROM e JOIN pg_attribute a
+                ON e.classid = 'pg_type'::regclass AND a.atttypid = e.objid AND e.command_tag LIKE 'ALTER%'
+            UNION
+            -- tables of a composite type, which comes as the relation that describes it
+            SELECT t.oid FROM e JOIN pg_class y ON e.classid = 'pg_class'::regclass AND y.oid = e.objid AND y.relkind = 'c'
+              JOIN pg_class t ON t.reloftype = y.reltype),
+        -- what an ALTER of a table does it does to all below it
+        tree AS (
+            SELECT objid FROM named
+            UNION
+            SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.objid)
+        SELECT objid FROM tree
         UNION
-        -- indexes, triggers, rules and policies come without their table
-        SELECT i.indrelid FROM e JOIN pg_index i ON e.classid = 'pg_class'::regclass AND i.indexrelid = e.objid
-        UNION
-        SELECT x.conrelid FROM e JOIN pg_constraint x
-            ON e.classid = 'pg_constraint'::regclass AND x.oid = e.objid AND x.conrelid <> 0
-        UNION
-        SELECT g.tgrelid FROM e JOIN pg_trigger g ON e.classid = 'pg_trigger'::regclass AND g.oid = e.objid
-        UNION
-        SELECT w.ev_class FROM e JOIN pg_rewrite w ON e.classid = 'pg_rewrite'::regclass AND w.oid = e.objid
-        UNION
-        SELECT p.polrelid FROM e JOIN pg_policy p ON e.classid = 'pg_policy'::regclass AND p.oid = e.objid
-        UNION
-        SELECT a.attrelid FROM e JOIN pg_attribute a
-            ON e.classid = 'pg_type'::regclass AND a.atttypid = e.objid AND e.command_tag LIKE 'ALTER%'
-        UNION
-        -- the other side of foreign keys, other members of inheritance trees, tables of a schema
+        -- the other side of foreign keys, parents in inheritance trees, tables of a schema
         SELECT x.confrelid FROM e JOIN pg_constraint x
             ON e.classid = 'pg_class'::regclass AND x.conrelid = e.objid AND x.contype = 'f'
-        UNION
-        SELECT i.inhrelid FROM e JOIN pg_inherits i ON e.classid = 'pg_class'::regclass AND i.inhparent = e.objid
         UNION
         SELECT i.inhparent FROM e JOIN pg_inherits i ON e.classid = 'pg_class'::regclass AND i.inhrelid = e.objid
         UNION
@@ -596,6 +719,7 @@ BEGIN
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;
+    IF tg_tag IN ('ALTER TYPE', 'ALTER TABLE') THEN PERFORM follow_altered_types(); END IF;
     IF EXISTS (SELECT FROM journals j WHERE j.residency = 'tiered') THEN PERFORM check_code(); END IF;
     -- Domains' checks are evaluated with the bookkeeping's rights too.
     PERFORM check_expression(x.conbin, y.typowner, format('domain constraint "%s"', x.conname))

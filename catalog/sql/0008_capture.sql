@@ -83,12 +83,14 @@ DECLARE
     new_name text := CASE WHEN by_row THEN 'new' ELSE 'pgwire_n' END;
     old_name text := CASE WHEN by_row THEN 'old' ELSE 'pgwire_o' END;
 BEGIN
-    -- One plan serves one row and a million: by the index of the key.
+    -- One plan serves one row and a million: by the index of the key. Without constraint exclusion the planner
+    -- evaluates no CHECK, which could run code of users.
     EXECUTE format($f$
         CREATE OR REPLACE FUNCTION pg_journal.capture_%1$s() RETURNS trigger
         LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = pg_catalog, pg_temp
         SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+        SET constraint_exclusion = off
         %2$s
         AS $pgwire$
         #variable_conflict use_variable
@@ -110,6 +112,9 @@ BEGIN
             ELSE
                 INSERT INTO pg_journal.tail_%1$s (version_number, subsequent_version_number, row_identity)
                 VALUES (pgwire_version, pgwire_version, %7$s);
+                -- Triggers of users that came first may have filled the table again.
+                INSERT INTO pg_journal.tail_%1$s (%8$sversion_number)
+                SELECT %9$spgwire_version + interval '1 microsecond' FROM ONLY %10$s pgwire_held;
             END IF;
             RETURN NULL;
         END $pgwire$ $f$,
@@ -119,7 +124,9 @@ BEGIN
              THEN 'SET datestyle = ''ISO'' SET intervalstyle = ''postgres'' SET timezone = ''UTC'' '
                   'SET bytea_output = ''hex'' SET extra_float_digits = 1' ELSE '' END,
         next_version(relid, true), next_version(relid, false),
-        capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark());
+        capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark(),
+        captured_columns(relid), captured_values(relid, 'pgwire_held'),
+        (SELECT format('%I.%I', j.schema_name, j.table_name) FROM journals j WHERE j.relid = make_capture.relid));
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.capture_%s() FROM PUBLIC', relid);
 END $$;
 
@@ -199,6 +206,24 @@ BEGIN
     UPDATE journals jj SET watched = watch_signature(jj.relid) WHERE jj.relid = j.relid;
 END $$;
 
+-- Refuse to journal anew what this transaction's snapshot may not show: rows that others have committed since
+-- would be missing. It shows all of a table that the transaction itself has made, or rewritten.
+CREATE FUNCTION pg_journal.check_snapshot(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') = 'read committed'
+       OR EXISTS (SELECT FROM journals j WHERE j.relid = check_snapshot.relid AND j.rewritten)
+       -- Nothing ever updates this row.
+       OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = check_snapshot.relid AND a.attname = 'tableoid'
+                     AND a.xmin = pg_current_xact_id()::xid) THEN
+        RETURN;
+    END IF;
+    PERFORM refuse(format('changing the key or a type of "%s" under REPEATABLE READ or SERIALIZABLE is',
+                          relid::regclass), 'Run the statement under READ COMMITTED.');
+END $$;
+
 -- Journal all rows a resident table holds; what is older in the journal has ended.
 CREATE FUNCTION pg_journal.journal_rows(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -208,6 +233,7 @@ SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
 SET bytea_output = 'hex'
 SET extra_float_digits = 1
+SET constraint_exclusion = off
 AS $$
 DECLARE
     j record;
@@ -226,7 +252,7 @@ BEGIN
     EXECUTE format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %s$1 FROM ONLY %I.%I t',
                    relid, captured_columns(relid), captured_values(relid, 't'), j.schema_name, j.table_name)
       USING mark + interval '1 microsecond';
-    UPDATE journals jj SET filenode = pg_relation_filenode(jj.relid) WHERE jj.relid = j.relid;
+    UPDATE journals jj SET rewritten = false WHERE jj.relid = j.relid AND jj.rewritten;
 END $$;
 
 -- Compare a resident table with its tail; the answer is how many rows one has and the other has not. Of use
@@ -239,6 +265,7 @@ SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
 SET bytea_output = 'hex'
 SET extra_float_digits = 1
+SET constraint_exclusion = off
 AS $$
 DECLARE
     j journals;

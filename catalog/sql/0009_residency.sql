@@ -31,6 +31,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
 SET event_triggers = off
+SET constraint_exclusion = off
 AS $$
 DECLARE
     j journals;
@@ -50,7 +51,7 @@ BEGIN
     EXECUTE format('DELETE FROM ONLY %I.%I', j.schema_name, j.table_name);
     EXECUTE format(
         'UPDATE pg_journal.journals j SET residency = ''tiered'', epoch = epoch + 1, changes = changes + 1, '
-        'tail_rows = t.n, version = greatest(j.version, t.newest), filenode = NULL, '
+        'tail_rows = t.n, version = greatest(j.version, t.newest), '
         'definition = pg_journal.random_mark() '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '
         'WHERE j.relid = %1$s', wanted);
@@ -112,8 +113,8 @@ AS $$
 BEGIN
     PERFORM fold(wanted);
     UPDATE journals j
-       SET residency = 'resident', epoch = epoch + 1, changes = changes + 1, pinned_by = pin(wanted),
-           filenode = pg_relation_filenode(wanted), definition = random_mark()
+       SET residency = 'resident', epoch = epoch + 1, changes = changes + 1, pinned_by = pin(wanted), rewritten = false,
+           definition = random_mark()
      WHERE j.relid = wanted AND j.residency = 'tiered';
     IF NOT FOUND THEN RETURN; END IF;
     PERFORM constrain_tail(wanted, false);
