@@ -57,8 +57,13 @@ class Passage:
     """What the session must hold under the names in it."""
     effects: tuple[tuple[int, Effect], ...] = ()
     """What to note once so many messages were answered."""
-    lasting: bool = True
-    """Whether another series of this form passes the same way."""
+    prepares: tuple[str, ...] = ()
+    """Names the catalog keeps statements under from now on, whatever becomes of the transaction.
+
+    Another series of the form would not pass the same way.
+    """
+    closes: bool = False
+    """Whether statements are closed; another series would not pass the same way either."""
 
     def messages(self, series: "Series") -> bytes:
         """Return what PostgreSQL is sent for a series."""
@@ -134,7 +139,8 @@ def passage_of(session: ClientSession, form: Form) -> Passage | None:
     ):
         return known
     found = _Builder(session).passage(form)
-    if found is not None and found.lasting and sum(map(len, form)) <= KEPT_BYTES:
+    lasting = found is not None and not found.prepares and not found.closes
+    if found is not None and lasting and sum(map(len, form)) <= KEPT_BYTES:
         session.passages.keep(form, found)
     return found
 
@@ -153,7 +159,7 @@ class _Builder:
     again: Shortcut | None = None
     bound: Shortcut | None = None
     executed: int = 0
-    lasting: bool = True
+    closes: bool = False
 
     def passage(self, form: Form) -> Passage | None:
         """Return the way of a series; None when it is the long one."""
@@ -173,7 +179,8 @@ class _Builder:
             () if renamed == form else renamed,
             tuple(self.named.items()),
             tuple(self.effects),
-            self.lasting,
+            tuple(self._text(name) for name in self.declared if name),
+            self.closes,
         )
 
     def parse(self, part: bytes) -> bool:
@@ -185,8 +192,6 @@ class _Builder:
             return False
         if name and (text in session.statements or shortcut.action):
             return False
-        if name:
-            self.lasting = False
         self._include(shortcut)
         self.declared[name] = shortcut
         self.renamed.append(part)
@@ -238,7 +243,7 @@ class _Builder:
         plan = statement.plan if statement else None
         if part[5] == _PORTAL or not text or plan is None or plan.prepared != text:
             return False
-        self.lasting = False
+        self.closes = True
         self.renamed.append(part)
         self.effects.append((len(self.renamed), lambda session: _forget(session, text)))
         return True
