@@ -188,7 +188,7 @@ class _Builder:
         name, _, rest = part[5:].partition(b"\0")
         session, text = self.session, self._text(name)
         shortcut = session.shortcuts.of_parse(rest)
-        if shortcut is None or name in self.declared or self.before:
+        if shortcut is None or self.before or (name and name in self.declared):
             return False
         if name and (text in session.statements or shortcut.action):
             return False
