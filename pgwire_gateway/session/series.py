@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Final
 
 from catalog.relay import message
+from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import PreparedStatement
 from pgwire_gateway.session.shortcuts import Shortcut
 from pgwire_gateway.session.state import ClientSession
@@ -21,7 +22,7 @@ SERIES_BYTES: Final = 1 << 20
 SMALL_BYTES: Final = 10_000
 """PQ_SMALL_MESSAGE_LIMIT of PostgreSQL's libpq/libpq.h."""
 
-KEPT_BYTES: Final = 10_000
+KEPT_BYTES: Final = 5_000
 """Forms that are longer are not kept."""
 
 _LENGTH: Final = Struct("!i")
@@ -257,6 +258,8 @@ class _Builder:
         text = self._text(name)
         statement = session.statements.get(text)
         if statement is None or statement.plan is None:
+            return None
+        if session.transaction.failed and statement.plan.route is not Route.COMMAND:
             return None
         shortcut = session.shortcuts.of_prepared(session.catalog, text, statement.plan)
         if shortcut is None:
