@@ -16,8 +16,9 @@ from typing import Final
 
 from psycopg.pq.abc import PGconn
 
-from catalog import sqlstate
+from catalog import sockets, sqlstate
 from catalog.errors import CatalogUnavailableError
+from catalog.sockets import Buffer
 
 HELD_BYTES: Final = 1 << 20
 """Answers that wait for the end of the exchange; past that they are sent as they come."""
@@ -123,8 +124,7 @@ class Relay:
         self._socket = socket.socket(fileno=os.dup(connection.socket))
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
-        self._buffer = bytearray(_RECEIVED_BYTES)
-        self._view = memoryview(self._buffer)
+        self._buffer = Buffer(_RECEIVED_BYTES)
 
     def close(self) -> None:
         """Give up the duplicate of the socket."""
@@ -155,10 +155,7 @@ class Relay:
     # sending and receiving ------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> None:
-        try:
-            sent = self._socket.send(data)
-        except BlockingIOError:
-            sent = 0
+        sent = sockets.send(self._socket.fileno(), data)
         if sent == len(data):
             return
         poll = select.poll()
@@ -173,14 +170,13 @@ class Relay:
         while True:
             self._poll.poll()
             try:
-                size = self._socket.recv_into(self._buffer)
-            except BlockingIOError:
-                continue
+                data = self._buffer.receive(self._socket.fileno())
             except OSError as error:
                 raise _lost(reply) from error
-            if not size:
+            if data:
+                return data
+            if data is not None:
                 raise _lost(reply)
-            return bytes(self._view[:size])
 
     def _read(self, batch: Batch, reply: Reply, sink: Sink) -> None:
         rest = self._receive(reply)

@@ -4,10 +4,16 @@ Knows a socket and bytes, nothing of messages.
 """
 
 import socket
+import ssl
 from collections.abc import Iterable
+
+from catalog import sockets
 
 WRITE_BYTES = 128 * 1024
 """Gathered output that is sent without waiting for a flush."""
+
+AT_ONCE_BYTES = 16 * 1024
+"""Output that is sent without waiting where the client reads, and without letting others run."""
 
 
 class OutputBuffer:
@@ -19,6 +25,8 @@ class OutputBuffer:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        # TLS has a layer of its own between output and socket.
+        self._at_once = 0 if isinstance(connection, ssl.SSLSocket) else AT_ONCE_BYTES
         self._parts: list[bytes | memoryview] = []
         self._size = 0
 
@@ -38,8 +46,14 @@ class OutputBuffer:
         """Send everything; raises OSError when the client is gone."""
         if not self._parts:
             return
-        parts, self._parts, self._size = self._parts, [], 0
-        if len(parts) == 1:
+        parts, size = self._parts, self._size
+        self._parts, self._size = [], 0
+        if size <= self._at_once:
+            data = b"".join(parts)
+            sent = sockets.send(self._socket.fileno(), data)
+            if sent < size:
+                self._socket.sendall(data[sent:])
+        elif len(parts) == 1:
             self._socket.sendall(parts[0])
         elif max(len(part) for part in parts) < WRITE_BYTES:
             self._socket.sendall(b"".join(parts))

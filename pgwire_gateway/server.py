@@ -8,6 +8,7 @@ import logging
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -52,6 +53,9 @@ LONG_KEY_BYTES = 32
 
 HANG_UP_POLL_S = 0.5
 """How often connections with a running statement are looked at."""
+
+SWITCH_INTERVAL_S = 0.000_05
+"""How long a thread that computes keeps the interpreter while others want it."""
 
 
 class ServerState(BuenaVistaConnection):  # type: ignore[misc]
@@ -294,6 +298,7 @@ def _warm_up(engine: SparkEngine, executor: Executor) -> None:
 def serve(config: Config) -> int:
     """Run a gateway until SIGTERM or SIGINT; returns the exit status."""
     keep_freed_memory()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     gateway = Gateway(config)
     with _signals() as stopped:
         gateway.start()

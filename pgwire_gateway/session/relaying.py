@@ -128,6 +128,8 @@ def _run(
         _note(session, passage, reply)
         _answer(session, reply)
     elif not reply.sent and (outside or reply.status == "T"):
+        for name in passage.prepares:
+            session.catalog.deallocate(name)
         session.finish()
         return False
     else:

@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Final
 
 from catalog.relay import message
+from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import PreparedStatement
 from pgwire_gateway.session.shortcuts import Shortcut
 from pgwire_gateway.session.state import ClientSession
@@ -21,7 +22,7 @@ SERIES_BYTES: Final = 1 << 20
 SMALL_BYTES: Final = 10_000
 """PQ_SMALL_MESSAGE_LIMIT of PostgreSQL's libpq/libpq.h."""
 
-KEPT_BYTES: Final = 10_000
+KEPT_BYTES: Final = 5_000
 """Forms that are longer are not kept."""
 
 _LENGTH: Final = Struct("!i")
@@ -57,8 +58,13 @@ class Passage:
     """What the session must hold under the names in it."""
     effects: tuple[tuple[int, Effect], ...] = ()
     """What to note once so many messages were answered."""
-    lasting: bool = True
-    """Whether another series of this form passes the same way."""
+    prepares: tuple[str, ...] = ()
+    """Names the catalog keeps statements under from now on, whatever becomes of the transaction.
+
+    Another series of the form would not pass the same way.
+    """
+    closes: bool = False
+    """Whether statements are closed; another series would not pass the same way either."""
 
     def messages(self, series: "Series") -> bytes:
         """Return what PostgreSQL is sent for a series."""
@@ -134,7 +140,8 @@ def passage_of(session: ClientSession, form: Form) -> Passage | None:
     ):
         return known
     found = _Builder(session).passage(form)
-    if found is not None and found.lasting and sum(map(len, form)) <= KEPT_BYTES:
+    lasting = found is not None and not found.prepares and not found.closes
+    if found is not None and lasting and sum(map(len, form)) <= KEPT_BYTES:
         session.passages.keep(form, found)
     return found
 
@@ -153,7 +160,7 @@ class _Builder:
     again: Shortcut | None = None
     bound: Shortcut | None = None
     executed: int = 0
-    lasting: bool = True
+    closes: bool = False
 
     def passage(self, form: Form) -> Passage | None:
         """Return the way of a series; None when it is the long one."""
@@ -173,7 +180,8 @@ class _Builder:
             () if renamed == form else renamed,
             tuple(self.named.items()),
             tuple(self.effects),
-            self.lasting,
+            tuple(self._text(name) for name in self.declared if name),
+            self.closes,
         )
 
     def parse(self, part: bytes) -> bool:
@@ -181,12 +189,10 @@ class _Builder:
         name, _, rest = part[5:].partition(b"\0")
         session, text = self.session, self._text(name)
         shortcut = session.shortcuts.of_parse(rest)
-        if shortcut is None or name in self.declared or self.before:
+        if shortcut is None or self.before or (name and name in self.declared):
             return False
         if name and (text in session.statements or shortcut.action):
             return False
-        if name:
-            self.lasting = False
         self._include(shortcut)
         self.declared[name] = shortcut
         self.renamed.append(part)
@@ -238,7 +244,7 @@ class _Builder:
         plan = statement.plan if statement else None
         if part[5] == _PORTAL or not text or plan is None or plan.prepared != text:
             return False
-        self.lasting = False
+        self.closes = True
         self.renamed.append(part)
         self.effects.append((len(self.renamed), lambda session: _forget(session, text)))
         return True
@@ -252,6 +258,8 @@ class _Builder:
         text = self._text(name)
         statement = session.statements.get(text)
         if statement is None or statement.plan is None:
+            return None
+        if session.transaction.failed and statement.plan.route is not Route.COMMAND:
             return None
         shortcut = session.shortcuts.of_prepared(session.catalog, text, statement.plan)
         if shortcut is None:

@@ -5,7 +5,7 @@ become shortcuts and finds them again by what the client sent; it sends nothing 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from catalog import names
@@ -15,10 +15,10 @@ from catalog.statements import StatementKind
 from pgwire_gateway.session import router
 from pgwire_gateway.session.plans import Plan, Route
 
-KEPT = 1000
+KEPT = 500
 """Shortcuts of one session that are kept."""
 
-KEPT_BYTES = 10_000
+KEPT_BYTES = 5_000
 """Texts longer than this are not kept."""
 
 FIRST_USER_OID = 16384
@@ -83,7 +83,6 @@ class Shortcuts:
         self._parses = Kept[bytes, Shortcut]()
         self._prepared = Kept[str, tuple[Plan, Shortcut | None]]()
         self._volatile: dict[int, bool] = {}
-        self._codec = ""
         self.read_committed = False
         """Whether the client's transaction is known to be of this isolation level."""
         self.declined = False
@@ -126,13 +125,13 @@ class Shortcuts:
         if shortcut is not None:
             self._parses.keep(text_and_types, shortcut)
 
+    def clear(self) -> None:
+        """Forget all, as the same bytes are another text now."""
+        for known in (self._queries, self._parses, self._prepared):
+            known.clear()
+
     def _of(self, catalog: CatalogSession, plan: Plan) -> Shortcut | None:
         """Return the shortcut a plan allows, if any."""
-        if catalog.codec != self._codec:
-            # The same bytes are another text now.
-            self._codec = catalog.codec
-            for known in (self._queries, self._parses, self._prepared):
-                known.clear()
         statement = plan.statement
         if not catalog.relays or "\\" in statement.text or plan.named is not None:
             return None
@@ -153,6 +152,8 @@ class Shortcuts:
             ":hasModifyingCTE true" in tree or self._have_effects(catalog, functions)
         )
         own = any(oid >= FIRST_USER_OID for oid in functions)
+        # The tree is large, and has been looked at.
+        plan = replace(plan, analysis=replace(plan.analysis, tree=None) if plan.analysis else None)
         return Shortcut(plan, proof, repeatable=repeatable, literal=own)
 
     def _have_effects(self, catalog: CatalogSession, functions: set[int]) -> bool:

@@ -189,7 +189,10 @@ class ClientSession(Session):  # type: ignore[misc]
         settings = self.catalog.parameter_statuses()
         if settings is not self._settings:
             self._settings = settings
-            self.frontend.encoding = self.catalog.codec
+            if self.frontend.encoding != self.catalog.codec:
+                self.frontend.encoding = self.catalog.codec
+                self.shortcuts.clear()
+                self.passages.clear()
 
     def _report_settings(self) -> None:
         # Only before ReadyForQuery: what was changed and changed back is not reported.

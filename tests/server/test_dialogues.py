@@ -3,8 +3,6 @@
 Both answers are written as traces in regress mode and compared as text.
 """
 
-import io
-import re
 import socket
 import struct
 import time
@@ -12,9 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgwire_gateway.message_trace import MessageTrace
 from pgwire_gateway.messages import (
-    BackendMessage,
     Bind,
     Close,
     CopyData,
@@ -26,13 +22,13 @@ from pgwire_gateway.messages import (
     FrontendMessage,
     NoticeResponse,
     ObjectKind,
-    ParameterStatus,
     Parse,
     ProtocolVersion,
     Query,
     StartupMessage,
     Sync,
 )
+from tests.support.dialogues import bind, play, trace, wire
 from tests.support.fix_server import Pair
 from tests.support.servers import Address
 from tests.support.wire_client import ConnectionClosedError, WireClient
@@ -55,27 +51,6 @@ CREATE TABLE logs (line text);
 SELECT_ALL = "SELECT id, v, n FROM t ORDER BY id"
 SELECT_ONE = "SELECT v, n FROM t WHERE id = $1"
 
-# Where in the server's source an error was raised: no client depends on it.
-SOURCE = re.compile(r' [FLR] "SSSS"')
-LENGTH = re.compile(r"^B\t\d+\t(ErrorResponse|NoticeResponse)", re.MULTILINE)
-
-
-def wire(server: Address, database: str) -> WireClient:
-    address = f"{server.host}/.s.PGSQL.{server.port}" if server.host[0] == "/" else None
-    return WireClient.connect(
-        address or (server.host, server.port),
-        {"user": "postgres", "database": database, "TimeZone": "UTC"},
-        timeout_s=120.0,
-    )
-
-
-def trace(messages: list[BackendMessage]) -> str:
-    stream = io.StringIO()
-    tracer = MessageTrace(stream, regress=True, timestamps=False)
-    for message in messages:
-        tracer.backend(message)
-    return LENGTH.sub(r"B\tNN\t\1", SOURCE.sub("", stream.getvalue()))
-
 
 @pytest.fixture
 def clients(shared_pair: Pair) -> Iterator[tuple[WireClient, WireClient]]:
@@ -89,11 +64,6 @@ def clients(shared_pair: Pair) -> Iterator[tuple[WireClient, WireClient]]:
             assert "ErrorResponse" not in trace(messages), trace(messages)
             client.query("SET client_min_messages = notice")
         yield plain, gateway
-
-
-def bind(*values: str | None, portal: str = "", statement: str = "", results=()) -> Bind:
-    encoded = tuple(None if value is None else value.encode() for value in values)
-    return Bind(portal, statement, (), encoded, tuple(results))
 
 
 DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
@@ -376,32 +346,8 @@ def test_dialogue_is_the_same_as_with_postgresql(
 ) -> None:
     plain, gateway = clients
     steps = [message for step in DIALOGUES[name] for message in step]
-    expected, found = _play(plain, steps), _play(gateway, steps)
+    expected, found = play(plain, steps), play(gateway, steps)
     assert found == expected
-
-
-def _play(client: WireClient, messages: list[FrontendMessage | bytes]) -> str:
-    """Send messages one after the other, waiting for ReadyForQuery where one is due."""
-    text = []
-    held: list[FrontendMessage | bytes] = []
-    for message in messages:
-        held.append(message)
-        starts_copy = isinstance(message, Query) and "FROM STDIN" in message.query_string
-        ends_copy = isinstance(message, CopyDone | CopyFail) and isinstance(held[0], Query)
-        if (
-            ends_copy
-            or isinstance(message, Sync)
-            or (isinstance(message, Query) and not starts_copy)
-        ):
-            client.send(*held)
-            held.clear()
-            answers = client.receive_until_ready()
-            # Reported when they change: at once by some servers, before ReadyForQuery by others.
-            reported = [a for a in answers if isinstance(a, ParameterStatus)]
-            others = [a for a in answers if not isinstance(a, ParameterStatus)]
-            text.append(trace([*others[:-1], *sorted(reported, key=str), others[-1]]))
-    assert not held
-    return "\n".join(text)
 
 
 def test_a_prepared_statement_keeps_the_columns_it_announced(
