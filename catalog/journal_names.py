@@ -16,7 +16,18 @@ from catalog.statements import RelationName, Statement, parse_tree, split
 
 SUFFIX: Final = "_journal"
 
-_OWN_TABLES: Final = "tables"
+_VIEWS: Final = {
+    RelationName("gateway", "tables"): "pg_journal.tables",
+    **{
+        RelationName(schema, name): view
+        for schema in (None, "pg_catalog")
+        for name, view in (
+            ("pg_prepared_statements", "pg_journal.prepared_statements"),
+            ("pg_event_trigger", "pg_journal.event_triggers"),
+        )
+    },
+}
+"""What shows what a name stands for without what is the gateway's own."""
 
 _ALIASED: Final = frozenset(
     {"fromClause", "larg", "rarg", "relation", "usingClause", "sourceRelation"}
@@ -49,9 +60,7 @@ class NamedJournals:
 
 def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | None:
     """Return a statement that names journals as PostgreSQL can understand it; None for others."""
-    hidden: dict[RelationName, str] = {
-        name: "pg_journal.tables" for name in statement.relations if _is_own_view(name)
-    }
+    hidden = {name: _VIEWS[name] for name in statement.relations if name in _VIEWS}
     candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
     if candidates:
         hidden |= _journals(catalog, candidates)
@@ -59,12 +68,10 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
         return None
     text = _substituted(statement.text, hidden)
     (inner,) = split(text)
-    shown = {sql.rpartition(".")[2]: name.name for name, sql in hidden.items()}
+    shown = {
+        sql.rpartition(".")[2]: name.name for name, sql in hidden.items() if name not in _VIEWS
+    }
     return NamedJournals(replace(inner, offset=statement.offset), shown)
-
-
-def _is_own_view(name: RelationName) -> bool:
-    return name.schema == "gateway" and name.name == _OWN_TABLES
 
 
 def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[RelationName, str]:

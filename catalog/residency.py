@@ -78,9 +78,15 @@ def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
     return list(json.loads(text)) if text else []
 
 
-def check_tail(session: CatalogSession, relid: int) -> int:
-    """Return how many rows a table and its tail, which is its whole journal, differ in."""
-    return int(_text(session, "SELECT pg_journal.check_tail($1)", relid) or 0)
+def check_tail(session: CatalogSession, relid: int) -> int | None:
+    """Return in how many rows table and tail differ; None when there is more than the tail."""
+    found = _text(
+        session,
+        "SELECT pg_journal.check_tail($1) WHERE NOT EXISTS ("
+        "SELECT FROM pg_journal.segments s WHERE s.relid = $1 AND s.retired_at IS NULL)",
+        relid,
+    )
+    return None if found is None else int(found)
 
 
 @contextmanager
@@ -127,5 +133,5 @@ def _run(session: CatalogSession, sql: str) -> None:
 
 def _text(session: CatalogSession, sql: str, relid: int) -> str | None:
     result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[_OID])
-    (row,) = result.rows
+    row = next(iter(list(result.rows)), [None])
     return None if row[0] is None else row[0].decode()

@@ -73,6 +73,7 @@ _KINDS: Final = {
     "FetchStmt": StatementKind.FETCH,
     "ClosePortalStmt": StatementKind.CLOSE,
     "VariableSetStmt": StatementKind.SET,
+    "ConstraintsSetStmt": StatementKind.SET,
     "VariableShowStmt": StatementKind.SHOW,
     "PrepareStmt": StatementKind.PREPARE,
     "ExecuteStmt": StatementKind.EXECUTE,

@@ -24,7 +24,7 @@ BEGIN
           FROM regexp_matches(expression::text, ':(?:funcid|opfuncid|hashfuncid|negfuncid) (\d+)', 'g') m
          WHERE m[1] <> '0'
     LOOP
-        IF EXISTS (SELECT FROM pg_proc WHERE oid = called
+        IF called >= 16384 OR EXISTS (SELECT FROM pg_proc WHERE oid = called
                       AND (provolatile = 'v' OR proname = 'current_setting'
                            OR proname ~ '^(has_.*_privilege|pg_has_role|row_security_active)$')) THEN
             PERFORM refuse(format('%s with the function %s is', construct, called::regprocedure::text));
@@ -108,6 +108,16 @@ BEGIN
               JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
              WHERE d.adrelid = relid AND a.attgenerated = 's' LOOP
         PERFORM check_expression(c.adbin, t.relowner, format('generated column "%s"', c.attname));
+    END LOOP;
+    FOR c IN SELECT x.conbin, x.conname FROM pg_attribute a
+               JOIN pg_constraint x ON x.contypid = a.atttypid AND x.contype = 'c'
+              WHERE a.attrelid = relid AND a.attnum > 0 AND NOT a.attisdropped LOOP
+        PERFORM check_expression(c.conbin, t.relowner, format('domain constraint "%s"', c.conname));
+    END LOOP;
+    FOR c IN SELECT i.indexrelid::regclass AS name, e.expression
+               FROM pg_index i CROSS JOIN LATERAL (VALUES (i.indexprs), (i.indpred)) e(expression)
+              WHERE i.indrelid = relid AND e.expression IS NOT NULL LOOP
+        PERFORM check_expression(c.expression, t.relowner, format('index %s', c.name));
     END LOOP;
     FOR c IN SELECT i.indexrelid FROM pg_index i
               WHERE i.indrelid = relid AND NOT i.indisprimary LOOP
@@ -424,8 +434,8 @@ BEGIN
     tail := format('pg_journal.tail_%s', t.oid)::regclass;
     EXECUTE format('CREATE INDEX tail_%s_version ON %s (version_number)', t.oid, tail);
     -- Without rows; it stands for the journal where names and privileges are concerned.
-    EXECUTE format('CREATE TABLE pg_journal.journal_%s (%s%s)', t.oid, journal_columns,
-                   journal_suffix(t.oid, keyed));
+    EXECUTE format('CREATE TABLE pg_journal.journal_%s (%s)', t.oid,
+                   concat_ws(', ', nullif(rtrim(journal_columns, ', '), ''), journal_suffix(t.oid, keyed)));
     journal := format('pg_journal.journal_%s', t.oid)::regclass;
     UPDATE journals j SET journal_relid = journal, tail_relid = tail WHERE j.relid = t.oid;
     PERFORM index_tail(t.oid);

@@ -664,6 +664,10 @@ AS $$
 DECLARE
     touched oid;
 BEGIN
+    -- Temporary relations are their session's: what names stand for is looked at there.
+    IF (SELECT bool_and(schema_name IS NOT DISTINCT FROM 'pg_temp') FROM pg_event_trigger_ddl_commands()) THEN
+        RETURN;
+    END IF;
     PERFORM note_definition();
     PERFORM check_planning();
     IF tg_tag = 'ALTER TRIGGER' THEN PERFORM check_triggers(); END IF;
@@ -739,7 +743,8 @@ DECLARE
     gone record;
     orphan oid;
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects() WHERE schema_name IS DISTINCT FROM 'pg_journal') THEN
+    IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects()
+                    WHERE schema_name IS DISTINCT FROM 'pg_journal' AND NOT is_temporary) THEN
         RETURN;
     END IF;
     PERFORM note_definition();
@@ -778,7 +783,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = session_user AND rolsuper) THEN RETURN; END IF;
-    IF has_resident_tables() AND tg_tag !~ 'FOREIGN|SERVER|USER MAPPING|SUBSCRIPTION' THEN RETURN; END IF;
+    IF has_resident_tables() THEN RETURN; END IF;
     RAISE EXCEPTION '% is not supported', tg_tag USING ERRCODE = '0A000';
 END $$;
 

@@ -72,6 +72,35 @@ RETURN (
                       j.schema_name, j.table_name, same_key(j, 'pgwire_held', source)) END
       FROM journals j WHERE j.relid = capture_old.relid);
 
+-- What marks the last capture of a table in this transaction, made in the client's statement of this time, as
+-- PostgreSQL counts the rows of its tail; nobody else can make it.
+CREATE FUNCTION pg_journal.capture_mark(relid oid, inserted bigint, moment timestamptz) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT micros(moment) || ' ' || encode(sha256(convert_to(concat_ws(
+            ':', 'capture', secret_key, pg_current_xact_id()::text, relid, inserted, micros(moment)), 'UTF8')), 'hex')
+          FROM instance);
+
+-- True when no other statement has changed the table since the client's statement began: then the rows an INSERT
+-- has brought are still what it brought. Serializable transactions must not look into the tail.
+CREATE FUNCTION pg_journal.is_first(relid oid, tail oid) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    inserted bigint := pg_stat_get_xact_tuples_inserted(tail);
+    mark text;
+BEGIN
+    IF current_setting('track_counts') <> 'on' THEN RETURN false; END IF;
+    IF inserted = 0 THEN RETURN true; END IF;
+    mark := current_setting('pg_journal.captured_' || relid, true);
+    RETURN coalesce(mark <> '' AND moment(split_part(mark, ' ', 1)::bigint) < statement_timestamp()
+                    AND mark = capture_mark(relid, inserted, moment(split_part(mark, ' ', 1)::bigint)), false);
+EXCEPTION
+    WHEN invalid_text_representation OR numeric_value_out_of_range OR datetime_field_overflow THEN
+        RETURN false;
+END $$;
+
 -- Write the function that captures changes of a table.
 CREATE FUNCTION pg_journal.make_capture(relid oid, by_row boolean) RETURNS void
 LANGUAGE plpgsql
@@ -96,13 +125,20 @@ BEGIN
         #variable_conflict use_variable
         DECLARE
             pgwire_version timestamptz;
+            pgwire_serializable boolean := current_setting('transaction_isolation') = 'serializable';
+            pgwire_first boolean := false;
         BEGIN
-            IF current_setting('transaction_isolation') = 'serializable' THEN
+            IF pgwire_serializable THEN
                 pgwire_version := %3$s;
+                pgwire_first := tg_op = 'INSERT' AND NOT %12$s AND pg_journal.is_first(%1$s, %11$s);
             ELSE
                 pgwire_version := %4$s;
+                pgwire_first := tg_op = 'INSERT' AND NOT %12$s AND coalesce(
+                    (SELECT max(v.version_number) < statement_timestamp() FROM pg_journal.tail_%1$s v), true);
             END IF;
-            IF tg_op = 'INSERT' THEN
+            IF pgwire_first THEN
+                %13$s
+            ELSIF tg_op = 'INSERT' THEN
                 %5$s
             ELSIF tg_op = 'UPDATE' THEN
                 %5$s
@@ -116,6 +152,10 @@ BEGIN
                 INSERT INTO pg_journal.tail_%1$s (%8$sversion_number)
                 SELECT %9$spgwire_version + interval '1 microsecond' FROM ONLY %10$s pgwire_held;
             END IF;
+            IF pgwire_serializable THEN
+                PERFORM set_config('pg_journal.captured_%1$s', pg_journal.capture_mark(
+                    %1$s, pg_stat_get_xact_tuples_inserted(%11$s), statement_timestamp()), true);
+            END IF;
             RETURN NULL;
         END $pgwire$ $f$,
         relid,
@@ -126,7 +166,10 @@ BEGIN
         next_version(relid, true), next_version(relid, false),
         capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark(),
         captured_columns(relid), captured_values(relid, 'pgwire_held'),
-        (SELECT format('%I.%I', j.schema_name, j.table_name) FROM journals j WHERE j.relid = make_capture.relid));
+        (SELECT format('%I.%I', j.schema_name, j.table_name) FROM journals j WHERE j.relid = make_capture.relid),
+        format('pg_journal.tail_%s', relid)::regclass::oid, by_row::text,
+        format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %spgwire_version%s;', relid,
+               captured_columns(relid), captured_values(relid, new_name), new_rows));
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.capture_%s() FROM PUBLIC', relid);
 END $$;
 

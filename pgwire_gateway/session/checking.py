@@ -13,7 +13,6 @@ from typing import Any
 from catalog import names, residency
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.model import TableSnapshot
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.sqlstate import INSUFFICIENT_PRIVILEGE
 from catalog.statements import StatementKind
@@ -67,10 +66,11 @@ def differences(
     """
     session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
+        found = residency.check_tail(session, relid)
+        if found is not None:
+            return _noted(relid, found)
         result = session.snapshot([SnapshotRequest(relid)])
         snapshot = result.snapshots[relid]
-        if not snapshot.segments:
-            return _noted(snapshot, residency.check_tail(session, relid))
         held = residency.held_rows(session, relid)
     finally:
         session.rollback()
@@ -83,10 +83,10 @@ def differences(
     rows = tail_table(snapshot.table, [[*row, 0, None, 0] for row in held])
     difference = Counter(images(snapshot.table, rows))
     difference.subtract(images(snapshot.table, journal))
-    return _noted(snapshot, sum(abs(count) for count in difference.values()))
+    return _noted(relid, sum(abs(count) for count in difference.values()))
 
 
-def _noted(snapshot: TableSnapshot, found: int) -> int:
+def _noted(relid: int, found: int) -> int:
     if found:
-        logger.error('table "%s" differs from its journal in %d rows', snapshot.table.name, found)
+        logger.error("table %d differs from its journal in %d rows", relid, found)
     return found

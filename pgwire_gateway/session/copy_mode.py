@@ -52,7 +52,8 @@ def _copy_from(call: Invocation) -> StatementResult:
     name = RelationName(*call.statement.details["relation"])
     relid = _lock_target(session, name)
     session.transaction.begin_implicit()
-    if relid is None and session.catalog.has_resident_tables:
+    freezes = "freeze" in call.statement.details["options"]
+    if relid is None and session.catalog.has_resident_tables and not freezes:
         loaded = names.relation_oid(session.catalog, name)
         if session.catalog.is_loadable(loaded):
             return _load(call, loaded)

@@ -53,6 +53,18 @@ class Flusher:
             self._written.add(database)
             self._changed.notify()
 
+    def compact(self, database: str, relid: int, running: RunningStatement) -> None:
+        """Merge all of a resident table's journal, now; what cannot be in files stays as it is.
+
+        Raises:
+            GatewayError: 57014 when cancelled.
+        """
+        session = self._catalog.admin(database)
+        try:
+            self._residency.compact(session, relid, running)
+        finally:
+            session.close()
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Keep away from all databases while the context lasts."""

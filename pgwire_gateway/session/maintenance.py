@@ -51,10 +51,16 @@ def vacuum(
     named = [names.relation_oid(catalog, relation) for relation in relations]
     for relid in named or upkeep.maintainable_tables(catalog):
         relation = catalog.relations([relid]).get(relid)
-        if relation is None or relation.kind is not RelationKind.JOURNALED:
+        if relation is None or relation.kind not in {
+            RelationKind.JOURNALED,
+            RelationKind.RESIDENT,
+        }:
             continue
         if not upkeep.may_maintain(catalog, relid):
             # PostgreSQL has said so.
+            continue
+        if relation.kind is RelationKind.RESIDENT:
+            session.services.flusher.compact(session.database, relid, running)
             continue
         session.transaction.begin_implicit()
         compact(session, relid, running)

@@ -15,8 +15,8 @@ from catalog.proofs import Check
 from catalog.relay import Reply, message
 from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.extended_query import Parse
-from pgwire_gateway.session import commands
-from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session import commands, router
+from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.series import Passage, is_cut, passage_of, series_of
 from pgwire_gateway.session.shortcuts import Shortcut
 from pgwire_gateway.session.state import ENDING_ACTIONS, ClientSession
@@ -127,6 +127,8 @@ def _run(
     ):
         _note(session, passage, reply)
         _answer(session, reply)
+    elif reply.error is None and not outside and not passage.repeatable:
+        _settle(session, passage, reply)
     elif not reply.sent and (outside or reply.status == "T"):
         for name in passage.prepares:
             session.catalog.deallocate(name)
@@ -146,10 +148,9 @@ def _checks(passage: Passage, *, outside: bool) -> list[Check]:
     if len(passage.shortcuts) == 1:
         if first.proof is None:
             return []
-        return [first.proof.raising if outside or not first.repeatable else first.proof.telling]
+        return [first.proof.raising if outside else first.proof.telling]
     found = dict.fromkeys(shortcut.proof for shortcut in passage.shortcuts if shortcut.proof)
-    telling = not outside and all(shortcut.repeatable for shortcut in passage.shortcuts)
-    return [proof.telling if telling else proof.raising for proof in found]
+    return [proof.raising if outside else proof.telling for proof in found]
 
 
 def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outside: bool) -> bool:
@@ -169,6 +170,29 @@ def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outs
     # The error may be one of the outdated plan.
     again = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
     return not again.confirmed
+
+
+def _settle(session: ClientSession, passage: Passage, reply: Reply) -> None:
+    """Look whether what has been done was PostgreSQL's to do, although definitions have changed.
+
+    Whatever the statements touched is locked by now, and PostgreSQL ran them by the definitions it
+    has: only a table that has become tiered meanwhile would make them wrong.
+    """
+    session.shortcuts.forget()
+    for shortcut in passage.shortcuts:
+        if shortcut.proof is not None and not _is_local(session, shortcut.plan):
+            _end_outdated(session, passage, reply)
+            return
+    _note(session, passage, reply)
+    _answer(session, reply)
+
+
+def _is_local(session: ClientSession, plan: Plan) -> bool:
+    try:
+        oids = plan.analysis.parameter_oids if plan.analysis else ()
+        return router.plan(session.catalog, plan.statement, oids, "").route is Route.CATALOG
+    except GatewayError:
+        return False
 
 
 def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> None:

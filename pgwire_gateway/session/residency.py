@@ -112,6 +112,33 @@ class Residency:
         session.commit()
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
 
+    def compact(self, session: CatalogSession, relid: int, running: RunningStatement) -> None:
+        """Merge tail and segments of a resident table into a base and an archive.
+
+        Raises:
+            GatewayError: 57014 when cancelled.
+        """
+        try:
+            snapshot, rows = _read(session, relid)
+        except GatewayError as error:
+            if error.sqlstate not in UNSTORABLE:
+                raise
+            logger.info("table %d is not compacted: %s", relid, error.message)
+            return
+        if not rows and not snapshot.of_kind(SegmentKind.DELTA):
+            return
+        tail = self._settled(session, snapshot, rows)
+        merged = self._compactor.compact(replace(snapshot, tail_rows=tail.num_rows), tail, running)
+        session.begin()
+        try:
+            self._replace(session, snapshot, merged)
+        except GatewayError as error:
+            session.rollback()
+            if error.sqlstate != sqlstate.SERIALIZATION_FAILURE:
+                raise
+            return
+        session.commit()
+
     def _written(self, snapshot: TableSnapshot, tail: pa.Table) -> Compaction:
         if not tail.num_rows:
             return Compaction((), (), snapshot.version)
@@ -199,6 +226,10 @@ PASSING = frozenset(
     }
 )
 """Failures that say only that somebody else was there; the next visit tries again."""
+
+
+UNSTORABLE = frozenset({sqlstate.FEATURE_NOT_SUPPORTED, "22003", "22008"})
+"""What reading a tail meets whose values files cannot hold: infinite dates and the like."""
 
 
 def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, list[list[object]]]:

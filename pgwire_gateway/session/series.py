@@ -66,6 +66,11 @@ class Passage:
     closes: bool = False
     """Whether statements are closed; another series would not pass the same way either."""
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether executing it twice does what executing it once does."""
+        return all(shortcut.repeatable for shortcut in self.shortcuts)
+
     def messages(self, series: "Series") -> bytes:
         """Return what PostgreSQL is sent for a series."""
         if not self.renamed:

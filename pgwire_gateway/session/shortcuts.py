@@ -107,6 +107,11 @@ class Shortcuts:
         self._prepared.keep(name, (plan, found))
         return found
 
+    def forget(self) -> None:
+        """Forget all plans: definitions have changed."""
+        for known in (self._queries, self._parses, self._prepared):
+            known.clear()
+
     def note_prepared(self, name: str, plan: Plan, shortcut: Shortcut) -> None:
         """Note the shortcut for a prepared statement."""
         self._prepared.keep(name, (plan, shortcut))
