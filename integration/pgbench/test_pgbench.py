@@ -80,7 +80,7 @@ def test_initialisation_makes_the_keys(bench: Address, options: list[str]) -> No
     assert scalar(bench, primary_keys) == 3
     foreign_keys = (
         "SELECT conrelid::regclass::text, confrelid::regclass::text"
-        " FROM pg_constraint WHERE contype = 'f'"
+        " FROM pg_constraint WHERE contype = 'f' AND connamespace = 'public'::regnamespace"
     )
     assert set(rows(bench, foreign_keys)) == (FOREIGN_KEYS if options else set())
 
