@@ -1,18 +1,20 @@
 # Everything a developer or an operator types. `make help` lists the targets.
 PYTHON ?= python3
 VENV ?= .venv
+DBT_VENV ?= .venv-dbt
 BIN := $(VENV)/bin
 DATA_DIR ?= data
 SERVE_ARGS ?=
 PYTEST_ARGS ?=
 PACKAGES := pgwire_gateway rewrite catalog
+CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev serve demo format lint typecheck layers check test test-unit test-catalog \
-	test-spark test-server integration bench clean
+.PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check \
+	test test-unit test-catalog test-spark test-server integration baseline bench clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -27,9 +29,29 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Django's tests are in its source distribution only.
+$(VENV)/.installed-clients: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[clients]'
+	@rm -rf $(VENV)/src/django-*
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check -c constraints.txt \
+		--no-deps --no-binary django --dest $(VENV)/src django
+	@tar -xzf $(VENV)/src/django-*.tar.gz -C $(VENV)/src
+	@rm $(VENV)/src/django-*.tar.gz
+	@touch $@
+
+# dbt wants other versions of what the gateway is built on.
+$(DBT_VENV)/.installed: integration/dbt/constraints.txt
+	$(PYTHON) -m venv --clear $(DBT_VENV)
+	$(DBT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $< dbt-core dbt-postgres
+	@touch $@
+
 install: $(VENV)/.installed ## Set up the environment that runs the gateway
 
 install-dev: $(VENV)/.installed-dev ## Set up the environment that tests it
+
+install-clients: $(VENV)/.installed-clients ## Set up the clients that are written in Python
+
+install-dbt: $(DBT_VENV)/.installed ## Set up dbt in an environment of its own
 
 serve: install ## Start the gateway on 127.0.0.1:5433 with its data in ./data
 	@exec $(BIN)/pgwire-gateway serve --data-dir $(DATA_DIR) $(SERVE_ARGS)
@@ -54,8 +76,8 @@ layers: install-dev ## Check the direction of imports
 
 check: lint typecheck layers ## All static checks
 
-test: install-dev ## Run all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS) tests integration
+test: install-clients ## Run all tests but for those that take minutes
+	$(BIN)/python -m pytest -m "not exhaustive" $(PYTEST_ARGS) tests integration
 
 test-unit: install-dev ## Run the tests that need no other process
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not catalog and not spark and not server and not integration" tests
@@ -69,11 +91,14 @@ test-spark: install-dev ## Run the tests on a local Spark
 test-server: install-dev ## Run the tests on the whole gateway
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m server tests
 
-integration: install-dev ## Run real clients against the gateway
-	$(BIN)/python -m pytest $(PYTEST_ARGS) integration
+integration: install-clients install-dbt ## Run real clients against the gateway
+	DBT_VENV=$(DBT_VENV) $(BIN)/python -m pytest $(PYTEST_ARGS) integration
+
+baseline: install-clients install-dbt ## Run the same clients against a plain PostgreSQL
+	DBT_VENV=$(DBT_VENV) $(BIN)/python -m pytest --on-plain $(PYTEST_ARGS) $(CLIENTS)
 
 bench: install-dev ## Measure the gateway against PostgreSQL and bare Spark
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove environments and caches (not the data)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info
+	rm -rf $(VENV) $(DBT_VENV) .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

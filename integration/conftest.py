@@ -2,7 +2,10 @@
 
 import pytest
 
-pytest_plugins = ["tests.support.fix_server"]
+pytest_plugins = ["tests.support.fix_server", "tests.support.fix_clients"]
+
+collect_ignore = ["sqlalchemy/suite"]
+"""A project of its own, run by the test beside it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,0 +1,2 @@
+{{ config(materialized="ephemeral") }}
+select * from {{ ref("customer_totals") }} where total > 0
