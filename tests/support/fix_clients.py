@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def server_under_test(request: pytest.FixtureRequest) -> Address:
     """The server that clients are pointed at."""
     plain = request.config.getoption("--on-plain")
-    address: Address = request.getfixturevalue("plain_postgres" if plain else "gateway")
+    address: Address = request.getfixturevalue("plain_postgres" if plain else "resident_gateway")
     return address
 
 
