@@ -12,7 +12,7 @@ from catalog.errors import GatewayError
 
 pytestmark = pytest.mark.catalog
 
-SECONDS = 3.0
+SECONDS = 2.0
 """How long each shape is tried. A long run: 600."""
 
 KEYS = 12
