@@ -525,7 +525,7 @@ END $$;
 
 -- Journal the rows of resident tables anew whose values are written otherwise now: tails hold values of users'
 -- types as text, with an enumeration's labels, and with the attributes that a row type has.
-CREATE FUNCTION pg_journal.follow_altered_types() RETURNS void
+CREATE FUNCTION pg_journal.follow_altered_types(altered oid[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -537,8 +537,7 @@ BEGIN
         WITH RECURSIVE made_of(oid) AS (
             SELECT n.enumtypid FROM pg_enum n WHERE before->'labels'->>n.oid::text <> n.enumlabel
             UNION
-            SELECT c.reltype FROM pg_event_trigger_ddl_commands() e
-              JOIN pg_class c ON e.classid = 'pg_class'::regclass AND c.oid = e.objid AND c.reltype <> 0
+            SELECT c.reltype FROM pg_class c WHERE c.oid = ANY (altered) AND c.reltype <> 0
             UNION
             SELECT y.oid FROM made_of m
               JOIN (SELECT oid, typbasetype AS part FROM pg_type WHERE typtype = 'd'
@@ -723,7 +722,10 @@ BEGIN
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;
-    IF tg_tag IN ('ALTER TYPE', 'ALTER TABLE') THEN PERFORM follow_altered_types(); END IF;
+    IF tg_tag IN ('ALTER TYPE', 'ALTER TABLE') THEN
+        PERFORM follow_altered_types(ARRAY(
+            SELECT e.objid FROM pg_event_trigger_ddl_commands() e WHERE e.classid = 'pg_class'::regclass));
+    END IF;
     IF EXISTS (SELECT FROM journals j WHERE j.residency = 'tiered') THEN PERFORM check_code(); END IF;
     -- Domains' checks are evaluated with the bookkeeping's rights too.
     PERFORM check_expression(x.conbin, y.typowner, format('domain constraint "%s"', x.conname))
@@ -768,6 +770,9 @@ BEGIN
         SELECT DISTINCT j.relid FROM journals j JOIN pg_event_trigger_dropped_objects() e
             ON e.classid = 'pg_class'::regclass AND e.objsubid > 0 AND j.relid = e.objid
          WHERE tg_tag NOT LIKE 'ALTER TABLE%') x;
+    PERFORM follow_altered_types(ARRAY(
+        SELECT e.objid FROM pg_event_trigger_dropped_objects() e
+         WHERE e.classid = 'pg_class'::regclass AND e.objsubid > 0 AND tg_tag NOT LIKE 'ALTER T%'));
     -- What pinned a table may be gone: a trigger, a policy, an index, a child, a table that referenced it.
     UPDATE journals j SET pinned_by = pin(j.relid)
      WHERE j.residency = 'resident' AND j.pinned_by IS NOT NULL AND pin(j.relid) IS DISTINCT FROM j.pinned_by;

@@ -3,9 +3,19 @@ from tests.support.fix_catalog import (
     client,
     connect,
     database,
+    inspector,
     other,
     pristine_database,
     reader,
 )
 
-__all__ = ["catalog", "client", "connect", "database", "other", "pristine_database", "reader"]
+__all__ = [
+    "catalog",
+    "client",
+    "connect",
+    "database",
+    "inspector",
+    "other",
+    "pristine_database",
+    "reader",
+]

@@ -46,9 +46,14 @@ def test_a_temporary_table_stays_with_postgresql(client):
     assert client.session.relations([relid])[relid].kind is RelationKind.CATALOG
 
 
+def _journal(client, name):
+    """The relation that stands for a table's journal."""
+    return f"pg_journal.journal_{client.relid(name)}"
+
+
 def test_the_journal_is_a_relation_of_its_own(client):
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
-    relid, journal = client.relid("t"), client.relid("t_journal")
+    relid, journal = client.relid("t"), client.relid(_journal(client, "t"))
     relation = client.session.relations([journal])[journal]
     assert (relation.kind, relation.journal_of) == (RelationKind.JOURNAL, relid)
 
@@ -60,10 +65,10 @@ def test_the_journal_has_the_columns_of_the_convention(client):
         "SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute"
         " WHERE attnum > 0 AND attrelid = "
     )
-    assert client.value(names + "'keyed_journal'::regclass") == (
+    assert client.value(f"{names}'{_journal(client, 'keyed')}'::regclass") == (
         "a b version_number subsequent_version_number"
     )
-    assert client.value(names + "'keyless_journal'::regclass") == (
+    assert client.value(f"{names}'{_journal(client, 'keyless')}'::regclass") == (
         "a version_number subsequent_version_number row_identity"
     )
 
@@ -74,7 +79,7 @@ def test_rollback_takes_the_journal_back(client):
     relid = client.relid("t")
     client.session.rollback()
     assert client.session.relations([relid])[relid].kind is RelationKind.CATALOG
-    assert client.value("SELECT count(*) FROM pg_class WHERE relname LIKE 't\\_journal'") == "0"
+    assert client.value(f"SELECT count(*) FROM pg_class WHERE relname = 'journal_{relid}'") == "0"
 
 
 def test_renames_move_the_journal_and_keep_storage_names(client):
@@ -171,19 +176,20 @@ def test_a_key_added_over_rows_is_pending_until_completed(client):
 
 def test_dropping_a_table_drops_all_of_it(client, catalog, database):
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
-    client.run("CREATE VIEW v AS SELECT a, version_number FROM t_journal")
+    journal = _journal(client, "t")
+    client.run(f"CREATE VIEW v AS SELECT a, version_number FROM {journal}")
     client.insert("t", "INSERT INTO t VALUES (1)")
     assert client.sqlstate("DROP TABLE t") == "2BP01"
     client.run("DROP TABLE t CASCADE")
     assert (
-        client.value("SELECT count(*) FROM pg_class WHERE relname ~ '^(t_journal|v|tail_[0-9]+)$'")
+        client.value("SELECT count(*) FROM pg_class WHERE relname ~ '^(v|(journal|tail)_[0-9]+)$'")
         == "0"
     )
 
 
 def test_a_journal_table_cannot_be_dropped_by_itself(client):
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
-    assert client.sqlstate("DROP TABLE t_journal") in {"42501", "2BP01"}
+    assert client.sqlstate(f"DROP TABLE {_journal(client, 't')}") in {"42501", "2BP01"}
 
 
 def test_dropping_a_schema_or_a_type_takes_what_depends_on_it(client):
@@ -256,11 +262,12 @@ def test_concurrent_definitions_do_not_wait_for_each_other(client, other):
 
 def test_readers_of_a_table_may_read_its_journal(client, reader):
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
-    assert reader.sqlstate("SELECT * FROM t_journal") == "42501"
+    query = f"SELECT * FROM {_journal(client, 't')}"
+    assert reader.sqlstate(query) == "42501"
     client.run("GRANT SELECT ON t TO PUBLIC")
-    reader.run("SELECT * FROM t_journal")
+    reader.run(query)
     client.run("REVOKE SELECT ON t FROM PUBLIC")
-    assert reader.sqlstate("SELECT * FROM t_journal") == "42501"
+    assert reader.sqlstate(query) == "42501"
 
 
 def test_a_name_already_taken_by_a_journal_is_reported(client):

@@ -128,7 +128,7 @@ def test_many_rows_stay_and_are_drained_as_csv(client):
     )
     client.run("SET extra_float_digits = 0")
     client.run("SET datestyle = 'German'")
-    client.session.begin()
+    client.session.begin_write([client.relid("t")])
     client.run(
         """INSERT INTO t VALUES
         (1, 0.1::float8 + 0.2, 1.5, E'a"b\\nc,', 'x', '\\x00ff', '1969-12-31',

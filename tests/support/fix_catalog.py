@@ -150,6 +150,47 @@ def other(connect: Callable[..., Client]) -> Client:
     return connect()
 
 
+@dataclass
+class Inspector:
+    """An administrator's session that compares resident tables with their journals."""
+
+    session: CatalogSession
+
+    def run(self, sql: str) -> list[tuple[str | None, ...]]:
+        result = self.session.execute(sql)
+        return [tuple(None if v is None else v.decode() for v in row) for row in result.rows]
+
+    def differences(self) -> dict[str, int]:
+        """Return, for each table that differs from its tail, how many rows do."""
+        rows = self.run(
+            "SELECT j.relid::regclass, pg_journal.check_tail(j.relid) FROM pg_journal.journals j"
+            " WHERE j.residency = 'resident'"
+        )
+        return {str(name): int(count or 0) for name, count in rows if count != "0"}
+
+    def versions(self, table: str) -> list[tuple[str | None, ...]]:
+        """Return the tail of a table, oldest first: its columns, and whether it is a tombstone."""
+        ((relid,),) = self.run(f"SELECT '{table}'::regclass::oid::int8")
+        columns = self.run(
+            "SELECT string_agg('c' || attnum || ', ', '' ORDER BY attnum) FROM pg_journal.columns"
+            f" WHERE relid = {relid} AND name <> ''"
+        )[0][0]
+        return self.run(
+            f"SELECT {columns or ''} subsequent_version_number IS NOT NULL"
+            f" FROM pg_journal.tail_{relid} ORDER BY version_number"
+        )
+
+
+@pytest.fixture
+def inspector(catalog: Catalog, database: str) -> Iterator[Inspector]:
+    """Makes new tables of the test's database resident, and looks into their tails."""
+    session = catalog.admin(database)
+    opened = Inspector(session)
+    opened.run("SELECT pg_journal.configure(100000, 67108864, 1000000)")
+    yield opened
+    session.close()
+
+
 @pytest.fixture
 def reader(client: Client, connect: Callable[..., Client]) -> Client:
     """A client whose role owns nothing."""
