@@ -5,15 +5,17 @@ CREATE FUNCTION pg_journal.configure(rows_bound bigint, bytes_bound bigint, hard
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
+SET allow_system_table_mods = on
 AS $$
-DECLARE
-    verb text := CASE WHEN rows_bound > 0 THEN 'GRANT USAGE ON LANGUAGE %I TO PUBLIC'
-                      ELSE 'REVOKE USAGE ON LANGUAGE %I FROM PUBLIC' END;
 BEGIN
     UPDATE instance SET resident_rows = rows_bound, resident_bytes = bytes_bound, resident_hard_rows = hard_bound
      WHERE (resident_rows, resident_bytes, resident_hard_rows) IS DISTINCT FROM (rows_bound, bytes_bound, hard_bound);
-    EXECUTE format(verb, 'plpgsql');
-    EXECUTE format(verb, 'sql');
+    IF rows_bound = 0 THEN
+        REVOKE USAGE ON LANGUAGE plpgsql, sql FROM PUBLIC;
+    ELSE
+        -- As a new database has them: GRANT would leave a list of privileges to be seen.
+        UPDATE pg_language SET lanacl = NULL WHERE lanname IN ('plpgsql', 'sql') AND lanacl IS NOT NULL;
+    END IF;
 END $$;
 
 -- What keeps a resident table from becoming tiered now; NULL for nothing.
@@ -271,5 +273,5 @@ END $$;
 CREATE VIEW pg_journal.prepared_statements AS
 SELECT * FROM pg_catalog.pg_prepared_statements WHERE name !~ '^pgwire_';
 CREATE VIEW pg_journal.event_triggers AS
-SELECT * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_';
+SELECT tableoid, * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_';
 GRANT SELECT ON pg_journal.prepared_statements, pg_journal.event_triggers TO PUBLIC;

@@ -84,7 +84,7 @@ CREATE TABLE animals (name text NOT NULL);
 CREATE TABLE birds (wingspan real) INHERITS (animals);
 INSERT INTO animals VALUES ('cat');
 INSERT INTO birds VALUES ('owl', 0.1), ('kiwi', 'NaN');
-CREATE UNLOGGED TABLE scratch (a integer, b double precision) WITH (fillfactor = 70);
+CREATE TABLE scratch (a integer, b double precision) WITH (fillfactor = 70);
 INSERT INTO scratch VALUES (1, 1e-300), (2, '-Infinity');
 CREATE TABLE "Odd ""names""" ("select" integer PRIMARY KEY, "Größe" text);
 INSERT INTO "Odd ""names""" VALUES (1, 'groß'), (2, E'two\nlines');

@@ -37,7 +37,7 @@ CREATE TABLE events (id integer, at date NOT NULL, PRIMARY KEY (id, at)) PARTITI
 CREATE TABLE events_2025 PARTITION OF events FOR VALUES FROM ('2025-01-01') TO ('2026-01-01');
 CREATE TABLE events_other PARTITION OF events DEFAULT;
 CREATE TABLE veterans (since date) INHERITS (staff);
-CREATE UNLOGGED TABLE notes (note text) WITH (fillfactor = 50);
+CREATE TABLE notes (note text) WITH (fillfactor = 50);
 CREATE TABLE no_key (a integer, b text);
 CREATE VIEW rich AS SELECT deptno, name FROM depts WHERE budget > 1000;
 COMMENT ON VIEW rich IS 'above a thousand';

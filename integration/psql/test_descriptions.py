@@ -23,7 +23,7 @@ OF_THE_DATABASE = (
 
 WITH_PATTERNS = (
     *(r"\d hr.*", r"\d+ public.*", r"\dt *dept*", r"\di hr.*", r"\dv pg_catalog.pg_st*"),
-    *(r"\dt pg_catalog.*", r"\dtS+ pg_catalog.pg_t*", r"\df hr.*", r"\df pg_catalog.int4*"),
+    *(r"\dt pg_catalog.*", r"\dtS pg_catalog.pg_t*", r"\df hr.*", r"\df pg_catalog.int4*"),
     *(r"\da hr.*", r"\dT hr.*", r"\dT+ pg_catalog.int*", r"\dn hr", r"\dnS+ pg_catalog"),
     *(r"\dp hr.*", r"\ddp hr", r"\dX hr.*", r"\dD hr.*", r"\dO hr.*", r"\do hr.*"),
     *(r"\dc pg_catalog.*utf8*", r"\dA+", r"\dAc btree", r"\dAf gin", r"\dx+", r"\dL+", r"\dLS"),
@@ -33,7 +33,7 @@ WITH_PATTERNS = (
 
 OF_THE_SERVER = (
     *(r"\l postgres", r"\l template?", r"\l described*", r"\du postgres", r"\dg+ postgres"),
-    *(r"\drg postgres", r"\db", r"\db+ pg_default", r"\duS pg_read*"),
+    *(r"\drg postgres", r"\db", r"\db pg_default", r"\duS pg_read*"),
 )
 """What databases share."""
 
