@@ -8,6 +8,7 @@ import pytest
 from pgwire_gateway import cli
 from pgwire_gateway.config import Config
 from tests.support import programs
+from tests.support.fix_clients import scratch_database
 from tests.support.repository import PACKAGES, ROOT
 
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -170,13 +171,13 @@ def test_documents_are_looked_at():
 
 
 @pytest.mark.server
-def test_session_of_the_readme_is_what_psql_shows(gateway, database):
+def test_session_of_the_readme_is_what_psql_shows(resident_gateway):
     shown = shown_session()
     statements = [line for line in shown.splitlines() if line.startswith(PROMPT)]
     typed = "\n".join(line.removeprefix(PROMPT) for line in statements)
-    done = programs.run(
-        "psql", ["--echo-all"], server=gateway.variables(database), stdin=typed, merged=True
-    )
+    with scratch_database(resident_gateway, "readme") as database:
+        server = resident_gateway.variables(database)
+        done = programs.run("psql", ["--echo-all"], server=server, stdin=typed, merged=True)
     assert comparable(done.stdout) == comparable(shown.replace(PROMPT, ""))
 
 
