@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.sql.test_sql import resident
 from tests.support.compatibility import (
     BOTH,
     DOCUMENT,
@@ -17,7 +18,6 @@ from tests.support.compatibility import (
     rows,
 )
 from tests.support.repository import ROOT
-from tests.sql.test_sql import resident
 from tests.support.sql_fixtures import read
 
 ROWS = list(rows(DOCUMENT.read_text(encoding="utf-8")))
@@ -192,7 +192,9 @@ def test_row_of_both_kinds_of_tables_is_judged(root, resident_status, tiered_sta
     assert complaints(Row(1, "feature", statuses, tuple(tests), ""), root) == found
 
 
-@pytest.mark.parametrize(("depends", "found"), [(True, ["no test of resident tables"]), (False, [])])
+@pytest.mark.parametrize(
+    ("depends", "found"), [(True, ["no test of resident tables"]), (False, [])]
+)
 def test_what_residency_does_not_matter_for_is_proved_by_either(root, depends, found):
     statuses = {RESIDENT: "yes", TIERED: "yes"}
     row = Row(1, "feature", statuses, (ON_TIERED,), "", depends=depends)

@@ -29,7 +29,7 @@ FIXTURES = {
     "gateway_process": TIERED,
     "catalog": TIERED,
 }
-"""What tests get their tables from. The first in this order decides: an inspector needs a catalog."""
+"""What tests get their tables from; the first of these decides, as an inspector needs a catalog."""
 
 OPTIONS = {"SPARK_OPTIONS": TIERED, "MACHINE_OPTIONS": RESIDENT}
 """The same for tests that start a gateway of their own."""
