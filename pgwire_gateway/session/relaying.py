@@ -17,12 +17,10 @@ from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.extended_query import Parse
 from pgwire_gateway.session import commands
 from pgwire_gateway.session.plans import Plan
-from pgwire_gateway.session.series import Passage, is_cut, passage_of, series_of
+from pgwire_gateway.session.series import BEGINNING, Passage, is_cut, passage_of, series_of
 from pgwire_gateway.session.shortcuts import Shortcut
 from pgwire_gateway.session.state import ENDING_ACTIONS, ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
-
-BEGINNING: Final = frozenset({"begin", "start"})
 
 QUERY_ANSWERS: Final = 4
 
@@ -128,6 +126,8 @@ def _run(
         _note(session, passage, reply)
         _answer(session, reply)
     elif not reply.sent and (outside or reply.status == "T"):
+        if outside:  # what began with the passage
+            session.catalog.rollback()
         for name in passage.prepares:
             session.catalog.deallocate(name)
         session.finish()
@@ -141,7 +141,7 @@ def _run(
 def _checks(passage: Passage, *, outside: bool) -> list[Check]:
     """Return what goes with the statements of a passage."""
     first = passage.shortcuts[0]
-    if first.action:
+    if first.action and len(passage.shortcuts) == 1:
         return _READ_COMMITTED if outside and first.action in BEGINNING else []
     if len(passage.shortcuts) == 1:
         if first.proof is None:
@@ -149,12 +149,13 @@ def _checks(passage: Passage, *, outside: bool) -> list[Check]:
         return [first.proof.raising if outside or not first.repeatable else first.proof.telling]
     found = dict.fromkeys(shortcut.proof for shortcut in passage.shortcuts if shortcut.proof)
     telling = not outside and all(shortcut.repeatable for shortcut in passage.shortcuts)
-    return [proof.telling if telling else proof.raising for proof in found]
+    proofs_found = [proof.telling if telling else proof.raising for proof in found]
+    return _READ_COMMITTED + proofs_found if first.action else proofs_found
 
 
 def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outside: bool) -> bool:
     """Return whether plans do not hold any more."""
-    if passage.shortcuts[0].action:
+    if passage.shortcuts[0].action and len(passage.shortcuts) == 1:
         return False
     if reply.error is None:
         return not reply.confirmed
