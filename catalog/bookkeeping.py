@@ -58,13 +58,11 @@ SET_KEY: Final = Function("set_key", (_TEXT, _OID))
 
 
 # What names stand for is found with the client's own rights and search path.
-RESOLUTION: Final = (
+_RESOLUTION: Final = (
     "pg_catalog.concat_ws(' ', pg_catalog.current_schemas(true),"
-    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::pg_catalog.oid ORDER BY o)"
-    " FROM pg_catalog.unnest({names}) WITH ORDINALITY u(n, o)))"
+    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
+    " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
 )
-"""Expression for what ``names``, an array of them as SQL, stand for: schemas, then OIDs."""
-_RESOLUTION: Final = RESOLUTION.format(names="$2")
 _BASIS: Final = f"SELECT pgwire.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8')"
 _EXPECT: Final = f"SELECT pgwire.expect($1, $3, $4, {_RESOLUTION})"
 
@@ -79,8 +77,7 @@ def array(numbers: Sequence[int]) -> bytes:
     return ("{" + ",".join(map(str, numbers)) + "}").encode()
 
 
-def text_array(texts: Sequence[bytes]) -> bytes:
-    """Return PostgreSQL's text of an array of texts."""
+def _text_array(texts: Sequence[bytes]) -> bytes:
     escaped = (text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for text in texts)
     return b"{" + b",".join(b'"%b"' % text for text in escaped) + b"}"
 
@@ -121,14 +118,14 @@ class Bookkeeping:
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for."""
         return self.prepared_steps(
-            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, text_array(names))
+            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, _text_array(names))
         )
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
         values = (
             self._secret,
-            text_array(names),
+            _text_array(names),
             str(basis.definitions).encode(),
             basis.resolution.encode(),
         )

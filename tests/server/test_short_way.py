@@ -393,4 +393,4 @@ def test_writes_in_a_block_fail_when_definitions_have_changed(shared_pair: Pair)
 def test_statements_pass_with_a_proof(connection: psycopg.Connection) -> None:
     again(lambda: connection.execute("SELECT v FROM p WHERE id = 1"))
     names = connection.execute("SELECT name FROM pg_catalog.pg_prepared_statements").fetchall()
-    assert ("pgwire_prove_names",) in names
+    assert ("pgwire_prove1",) in names
