@@ -32,6 +32,9 @@ UNNAMED_PREFIX = "pgwire_unnamed_"
 """Start of the names unnamed statements have in the catalog."""
 
 
+READY = {status.value.decode(): ReadyForQuery(status).encode() for status in TransactionStatus}
+"""ReadyForQuery by transaction status."""
+
 ENDING_ACTIONS = frozenset({"commit", "rollback", "rollback_to", "prepare"})
 """Transaction commands that are accepted in a failed transaction."""
 
@@ -181,7 +184,7 @@ class ClientSession(Session):  # type: ignore[misc]
         status = self.transaction.status
         if status == "I":
             self.drop_portals()
-        self.send(ReadyForQuery(TransactionStatus(status.encode())))
+        self.frontend.send_encoded(READY[status])
         self.frontend.flush()
 
     def note_settings(self) -> None:
