@@ -19,15 +19,24 @@ SUFFIX: Final = "_journal"
 _VIEWS: Final = {
     RelationName("gateway", "tables"): "pg_journal.tables",
     **{
-        RelationName(schema, name): view
+        RelationName(schema, name): query
         for schema in (None, "pg_catalog")
-        for name, view in (
-            ("pg_prepared_statements", "pg_journal.prepared_statements"),
-            ("pg_event_trigger", "pg_journal.event_triggers"),
+        for name, query in (
+            (
+                "pg_prepared_statements",
+                "(SELECT * FROM pg_catalog.pg_prepared_statements WHERE name !~ '^pgwire_')",
+            ),
+            (
+                "pg_event_trigger",
+                "(SELECT tableoid, * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_')",
+            ),
         )
     },
 }
-"""What shows what a name stands for without what is the gateway's own."""
+"""What shows what a name stands for without what is the gateway's own.
+
+Not views, which pg_dump has PostgreSQL refuse unless they are the system's.
+"""
 
 _ALIASED: Final = frozenset(
     {"fromClause", "larg", "rarg", "relation", "usingClause", "sourceRelation"}
@@ -114,8 +123,8 @@ def _places(
         elif isinstance(value, dict):
             if "relpersistence" in value and "relname" in value:
                 name = RelationName(value.get("schemaname"), value["relname"])
-                if name in hidden:
-                    aliased = above in _WITH_ALIASES and field in _ALIASED
+                aliased = above in _WITH_ALIASES and field in _ALIASED
+                if name in hidden and (aliased or not hidden[name].startswith("(")):
                     yield value.get("location", 0), name, aliased and "alias" not in value
                 continue
             for key, item in value.items():

@@ -268,10 +268,3 @@ BEGIN
     END LOOP;
     RETURN NULL;
 END $$;
-
--- System views without what is the gateway's own.
-CREATE VIEW pg_journal.prepared_statements AS
-SELECT * FROM pg_catalog.pg_prepared_statements WHERE name !~ '^pgwire_';
-CREATE VIEW pg_journal.event_triggers AS
-SELECT tableoid, * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_';
-GRANT SELECT ON pg_journal.prepared_statements, pg_journal.event_triggers TO PUBLIC;
