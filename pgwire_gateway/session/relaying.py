@@ -129,15 +129,19 @@ def _run(
     ):
         _note(session, passage, reply)
         _answer(session, reply)
-    elif not reply.sent and (outside or reply.status == "T"):
+        session.ready_for_query()
+        return True
+    # The next time they are planned again, where they cannot be this time.
+    session.shortcuts.forget(passage.shortcuts)
+    session.passages.clear()
+    if not reply.sent and (outside or reply.status == "T"):
         if outside:  # what began with the passage
             session.catalog.rollback()
         for name in passage.prepares:
             session.catalog.deallocate(name)
         session.finish()
         return False
-    else:
-        _end_outdated(session, passage, reply)
+    _end_outdated(session, passage, reply)
     session.ready_for_query()
     return True
 
