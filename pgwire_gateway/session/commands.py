@@ -82,7 +82,8 @@ def definition(call: Invocation) -> StatementResult:
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
             return local_queries.pass_on(session, call.statement.text)
-    session.shortcuts.forget()
+    session.shortcuts.clear()
+    session.passages.clear()
     session.transaction.begin_implicit()
     result = local_queries.pass_on(session, call.statement.text)
     maintenance.complete_pending_keys(session, call.running)

@@ -129,7 +129,12 @@ def _run(
     ):
         _note(session, passage, reply)
         _answer(session, reply)
-    elif reply.error is None and not outside and not passage.repeatable:
+        session.ready_for_query()
+        return True
+    # The next time they are planned again, where they cannot be this time.
+    session.shortcuts.forget(passage.shortcuts)
+    session.passages.clear()
+    if reply.error is None and not outside and not passage.repeatable:
         _settle(session, passage, reply)
     elif not reply.sent and (outside or reply.status == "T"):
         if outside:  # what began with the passage
@@ -138,8 +143,7 @@ def _run(
             session.catalog.deallocate(name)
         session.finish()
         return False
-    else:
-        _end_outdated(session, passage, reply)
+    _end_outdated(session, passage, reply)
     session.ready_for_query()
     return True
 
@@ -183,7 +187,6 @@ def _settle(session: ClientSession, passage: Passage, reply: Reply) -> None:
     Whatever the statements touched is locked by now, and PostgreSQL ran them by the definitions it
     has: only a table that has become tiered meanwhile would make them wrong.
     """
-    session.shortcuts.forget()
     for shortcut in passage.shortcuts:
         if shortcut.proof is not None and not _is_local(session, shortcut.plan):
             _end_outdated(session, passage, reply)

@@ -387,7 +387,27 @@ def test_writes_in_a_block_fail_when_definitions_have_changed(shared_pair: Pair)
             shared_pair.gateway.execute(
                 "DROP SCHEMA IF EXISTS other", database=shared_pair.database
             )
-        assert "40001" not in trace(client.query("INSERT INTO c VALUES (1)"))
+        for _ in range(TIMES):
+            client.query("BEGIN")
+            assert "40001" not in trace(client.query("INSERT INTO c VALUES (1)"))
+            client.query("COMMIT")
+
+
+def test_a_prepared_write_in_a_block_fails_once(shared_pair: Pair) -> None:
+    with wire(shared_pair.gateway, shared_pair.database) as client:
+        client.query(SCHEMA)
+        client.exchange(Parse("s", "INSERT INTO c VALUES ($1)"), Sync())
+        found = []
+        for number in range(2 * TIMES):
+            if number == TIMES:
+                shared_pair.gateway.execute(
+                    "CREATE SCHEMA other", "DROP SCHEMA other", database=shared_pair.database
+                )
+            client.query("BEGIN")
+            client.send(bind("1", statement="s"), Execute(), Sync())
+            found.append('C "40001"' in trace(client.receive_until_ready()))
+            client.query("COMMIT")
+        assert found == [number == TIMES for number in range(2 * TIMES)]
 
 
 def test_statements_pass_with_a_proof(connection: psycopg.Connection) -> None:
