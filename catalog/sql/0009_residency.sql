@@ -87,7 +87,8 @@ BEGIN
     RETURN convert_to('true', 'UTF8');
 END $$;
 
--- True for an empty resident table that a large load could make tiered.
+-- True for an empty resident table that a large load could make tiered. An older snapshot might not show the rows
+-- and the code that others have committed since.
 CREATE FUNCTION pg_journal.is_loadable(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -96,8 +97,9 @@ DECLARE
     filled boolean := true;
 BEGIN
     PERFORM authorize(secret);
-    IF EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident'
-                  AND j.pinned_by IS NULL AND j.wanted_residency <> 'always') THEN
+    IF current_setting('transaction_isolation') = 'read committed'
+       AND EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident'
+                      AND j.pinned_by IS NULL AND j.wanted_residency <> 'always') THEN
         EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM ONLY %I.%I) OR EXISTS (SELECT FROM pg_journal.tail_%s)',
                                j.schema_name, j.table_name, j.relid)
                    FROM journals j WHERE j.relid = wanted) INTO filled;

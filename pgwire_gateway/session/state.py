@@ -7,10 +7,11 @@ from typing import Protocol
 
 from buenavista.core import Session
 
+from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import Notification
-from catalog.sqlstate import WARNING
+from catalog.sqlstate import SERIALIZATION_FAILURE, WARNING
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway import errors
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
@@ -165,6 +166,9 @@ class ClientSession(Session):  # type: ignore[misc]
         """
         if errors.is_fatal(error):
             raise error
+        if isinstance(error, GatewayError) and error.sqlstate == OUTDATED:
+            # A guard's word: the table has become tiered since the transaction's snapshot.
+            error.sqlstate = SERIALIZATION_FAILURE
         self.skip_until_sync = True
         self.transaction.fail()
         # Those that were there before the latest savepoint can be used when it is rolled back to.
