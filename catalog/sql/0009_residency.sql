@@ -186,7 +186,8 @@ DECLARE
     j record;
 BEGIN
     SELECT * INTO bounds FROM instance;
-    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, pg_relation_size(x.relid) AS bytes,
+    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, x.is_full,
+                    pg_relation_size(x.relid) AS bytes,
                     pg_relation_size(x.tail_relid) AS tail_bytes,
                     s.n_tup_ins + s.n_tup_upd + s.n_tup_del AS changed
                FROM journals x JOIN pg_class c ON c.oid = x.relid
@@ -204,7 +205,12 @@ BEGIN
         IF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
             EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
                            j.schema_name, j.table_name) INTO row_count, row_bytes;
+            UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows
+             WHERE x.relid = j.relid AND x.is_full <> (row_count > bounds.resident_hard_rows);
             IF j.wanted_residency = 'never' THEN row_count := greatest(row_count, bounds.resident_rows + 1); END IF;
+        END IF;
+        IF j.is_full AND row_count = 0 THEN
+            UPDATE journals x SET is_full = false WHERE x.relid = j.relid;
         END IF;
         RETURN NEXT;
     END LOOP;
