@@ -35,7 +35,7 @@ LOG_TIMEOUT_S = 10.0
 QUIET = "quiet"
 WRITTEN = "written_meanwhile"
 
-_FROZEN = re.compile(r'table "public\.(\w+)" with \d+ rows is tiered now \(([0-9.]+) s\)')
+_FROZEN = re.compile(r'table "public\.(\w+)" is tiered now \(([0-9.]+) s\)')
 
 
 def run(laboratory: Laboratory) -> Outcome:

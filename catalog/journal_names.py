@@ -70,6 +70,8 @@ class NamedJournals:
 def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | None:
     """Return a statement that names journals as PostgreSQL can understand it; None for others."""
     hidden = {name: _VIEWS[name] for name in statement.relations if name in _VIEWS}
+    if hidden and "tableoid" not in statement.text:
+        hidden = {name: sql.replace("tableoid, ", "") for name, sql in hidden.items()}
     candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
     if candidates:
         hidden |= _journals(catalog, candidates)
@@ -130,4 +132,5 @@ def _places(
             for key, item in value.items():
                 # A node's class stands in a field of its own, above its fields.
                 node = key[:1].isupper()
-                stack.append((key if node else above, field if node else key, item))
+                inside = key if node and key != "RangeVar" else above
+                stack.append((inside, field if node else key, item))

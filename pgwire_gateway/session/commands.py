@@ -105,6 +105,7 @@ def residency(call: Invocation) -> StatementResult:
         )
     relid = names.relation_oid(session.catalog, RelationName(*details["relation"]))
     session.catalog.ask_residency(relid, details["residency"])
+    session.services.flusher.notice(session.database)
     return StatementResult(None, NoRows(), lambda _: "ALTER TABLE")
 
 

@@ -182,13 +182,8 @@ class Residency:
                 tail = self._settled(session, snapshot, rows)
                 self._replace(session, snapshot, self._written(snapshot, tail))
             residency.make_tiered(session, table.relid)
-        logger.info(
-            'table "%s.%s" with %d rows is tiered now (%.1f s)',
-            schema,
-            name,
-            table.rows,
-            time.monotonic() - started,
-        )
+        taken_s = time.monotonic() - started
+        logger.info('table "%s.%s" is tiered now (%.3f s)', schema, name, taken_s)
 
     # shrinking ------------------------------------------------------------------------------------
 
