@@ -1,19 +1,20 @@
 """Upkeep of resident tables as the bookkeeping sees it; for administrators' sessions."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.connections import CatalogSession
 from catalog.names import quoted
 
 _OID = 26
+_JSON = 114
 
 _RESIDENT = (
     "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes"
-    " FROM pg_journal.resident_tables()"
+    " FROM pg_journal.resident_tables($1)"
 )
 
 
@@ -35,15 +36,24 @@ class ResidentTable:
     """Rows ever inserted, updated and deleted, as statistics count them."""
 
 
-def resident_tables(session: CatalogSession) -> list[ResidentTable]:
-    """Return all resident tables of the database."""
+def resident_tables(
+    session: CatalogSession, known: Mapping[int, ResidentTable]
+) -> list[ResidentTable]:
+    """Return all resident tables of the database; ``known`` are those of the last time, by OID."""
     found = []
-    for row in session.execute(_RESIDENT).rows:
+    counted = json.dumps({relid: table.changes for relid, table in known.items() if table.rows})
+    result = session.execute_parameters(_RESIDENT, [counted.encode()], parameter_oids=[_JSON])
+    for row in result.rows:
         relid, tail_rows, rest_s, *numbers = (value or b"0" for value in row)
         found.append(
             ResidentTable(int(relid), int(tail_rows), float(rest_s), *(int(n) for n in numbers))
         )
-    return found
+    return [
+        replace(table, rows=known[table.relid].rows, row_bytes=known[table.relid].row_bytes)
+        if table.rows < 0
+        else table
+        for table in found
+    ]
 
 
 def shrunken_tables(session: CatalogSession) -> list[int]:

@@ -173,9 +173,10 @@ CREATE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
 GRANT SELECT ON pg_journal.tables TO PUBLIC;
 
 -- What upkeep has to know of resident tables: row versions in the tail, how long none has come, transactions
--- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes.
+-- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. A table
+-- is not counted again (-1) that has had no more changes than when it was, which `counted` tells by OID.
 CREATE FUNCTION pg_journal.resident_tables(
-    OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
+    counted json, OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
     OUT row_bytes bigint, OUT changes bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql
@@ -202,7 +203,9 @@ BEGIN
                 'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
         END IF;
         -- A row takes 28 bytes at least.
-        IF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
+        IF (counted->>j.relid::text)::bigint = j.changed THEN
+            row_count := -1;
+        ELSIF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
             EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
                            j.schema_name, j.table_name) INTO row_count, row_bytes;
             UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows

@@ -56,29 +56,39 @@ class Residency:
         self._flush_rows = flush_rows
         self._flush_age_s = flush_age_s
         self._running = running
-        self._hopeless: dict[int, int] = {}
+        self._known: dict[str, dict[int, ResidentTable]] = {}
+        """What was found at the last visit of each database."""
+        self._hopeless: dict[tuple[str, int], int] = {}
         """Tables whose upkeep failed, with the changes they had then."""
+        self._told: dict[tuple[str, int], str] = {}
+        """What has been logged of tables that stay resident, or whose tails stay."""
 
-    def visit(self, session: CatalogSession, stopping: Callable[[], bool]) -> None:
+    def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
         """Look after the tables of one database."""
-        for table in residency.resident_tables(session):
+        known = self._known.setdefault(database, {})
+        tables = residency.resident_tables(session, known)
+        self._known[database] = {table.relid: table for table in tables}
+        for table in tables:
             if stopping():
                 return
-            if self._hopeless.get(table.relid) == table.changes:
+            if self._hopeless.get((database, table.relid)) == table.changes:
                 continue
             try:
-                self._look_after(session, table)
+                self._look_after(database, session, table)
             except GatewayError as error:
                 session.rollback()
                 if error.sqlstate in PASSING:
                     continue
-                self._hopeless[table.relid] = table.changes
-                logger.warning("upkeep of table %d: %s", table.relid, error.message)
+                self._hopeless[database, table.relid] = table.changes
+                if error.sqlstate in UNSTORABLE:
+                    self._tell(database, table.relid, f"keeps its tail: {error.message}")
+                else:
+                    logger.warning("upkeep of table %d: %s", table.relid, error.message)
         for relid in residency.shrunken_tables(session):
             if not stopping():
                 self._thaw(session, relid)
 
-    def _look_after(self, session: CatalogSession, table: ResidentTable) -> None:
+    def _look_after(self, database: str, session: CatalogSession, table: ResidentTable) -> None:
         large = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
         resting = table.rest_s >= REST_S or table.writers <= BULK_WRITERS
         if large and resting:
@@ -86,11 +96,16 @@ class Residency:
             if reason is None:
                 self._freeze(session, table)
                 return
-            self._hopeless[table.relid] = table.changes
-            logger.info("table %d stays resident: %s", table.relid, reason)
+            self._tell(database, table.relid, f"stays resident: {reason}")
         rested = table.tail_rows and table.rest_s >= self._flush_age_s
         if rested or table.tail_rows >= self._flush_rows:
             self.flush(session, table.relid)
+
+    def _tell(self, database: str, relid: int, text: str) -> None:
+        """Log what there is to say of a table, once."""
+        if self._told.get((database, relid)) != text:
+            self._told[database, relid] = text
+            logger.info("table %d of %s %s", relid, database, text)
 
     # tails ----------------------------------------------------------------------------------------
 
