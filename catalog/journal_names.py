@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from catalog import names
+from catalog import names, residency
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.statement_tokens import tokens_of
@@ -91,7 +91,7 @@ def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[R
     tables = [_sql(RelationName(n.schema, n.name.removesuffix(SUFFIX))) for n in candidates]
     found = names.tables_of_missing(catalog, named, tables)
     relids = {name: relid for name, relid in zip(candidates, found, strict=True) if relid}
-    known = catalog.journals_named(sorted(set(relids.values()))) if relids else {}
+    known = residency.journals_named(catalog, sorted(set(relids.values()))) if relids else {}
     return {name: known[relid] for name, relid in relids.items() if relid in known}
 
 

@@ -42,7 +42,7 @@ BEGIN
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.residency = 'tiered' THEN RETURN; END IF;
-    -- Code that runs now may come to the table yet. The class is the gateway's RESIDENCY_LOCK.
+    -- Code that runs now may come to the table yet. The class is that of catalog/residency.py.
     IF NOT pg_try_advisory_xact_lock(x'70676a72'::int, 0) THEN
         RAISE EXCEPTION 'code is running' USING ERRCODE = '55P03';
     END IF;

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from catalog import names, residency, sqlstate
+from catalog import names, resident_upkeep, sqlstate
 from catalog.api import ResidentBounds
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind, TableSnapshot
-from catalog.residency import ResidentTable
+from catalog.resident_upkeep import ResidentTable
 from catalog.results import SnapshotRequest
 from pgwire_gateway.spark.compactor import Compaction, Compactor
 from pgwire_gateway.spark.statements import RunningStatement
@@ -66,7 +66,7 @@ class Residency:
     def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
         """Look after the tables of one database."""
         known = self._known.setdefault(database, {})
-        tables = residency.resident_tables(session, known)
+        tables = resident_upkeep.resident_tables(session, known)
         self._known[database] = {table.relid: table for table in tables}
         for table in tables:
             if stopping():
@@ -84,7 +84,7 @@ class Residency:
                     self._tell(database, table.relid, f"keeps its tail: {error.message}")
                 else:
                     logger.warning("upkeep of table %d: %s", table.relid, error.message)
-        for relid in residency.shrunken_tables(session):
+        for relid in resident_upkeep.shrunken_tables(session):
             if not stopping():
                 self._thaw(session, relid)
 
@@ -92,7 +92,7 @@ class Residency:
         large = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
         resting = table.rest_s >= REST_S or table.writers <= BULK_WRITERS
         if large and resting:
-            reason = residency.obstacle(session, table.relid)
+            reason = resident_upkeep.obstacle(session, table.relid)
             if reason is None:
                 self._freeze(session, table)
                 return
@@ -162,7 +162,11 @@ class Residency:
     def _settled(
         self, session: CatalogSession, snapshot: TableSnapshot, rows: list[list[object]]
     ) -> pa.Table:
-        first = 0 if snapshot.table.key else residency.identity_block(session, snapshot.table.relid)
+        first = (
+            0
+            if snapshot.table.key
+            else resident_upkeep.identity_block(session, snapshot.table.relid)
+        )
         return settle(
             snapshot,
             rows,
@@ -190,13 +194,13 @@ class Residency:
         self.flush(session, table.relid)
         snapshot, _ = _read(session, table.relid)
         schema, name = snapshot.table.schema, snapshot.table.name
-        with residency.exclusive(session, schema, name, LOCK_WAIT_MS):
+        with resident_upkeep.exclusive(session, schema, name, LOCK_WAIT_MS):
             snapshot, rows = _read(session, table.relid)
             if rows and (not snapshot.table.key or any(row[-1] == TRUNCATION for row in rows)):
                 # A tail of a tiered table has identities, and no marks.
                 tail = self._settled(session, snapshot, rows)
                 self._replace(session, snapshot, self._written(snapshot, tail))
-            residency.make_tiered(session, table.relid)
+            resident_upkeep.make_tiered(session, table.relid)
         taken_s = time.monotonic() - started
         logger.info('table "%s.%s" is tiered now (%.3f s)', schema, name, taken_s)
 
@@ -206,12 +210,12 @@ class Residency:
         """Make a table resident: its rows are put into the catalog table."""
         try:
             table = _read(session, relid)[0].table
-            with residency.exclusive(session, table.schema, table.name, LOCK_WAIT_MS):
+            with resident_upkeep.exclusive(session, table.schema, table.name, LOCK_WAIT_MS):
                 snapshot, rows = _read(session, relid)
                 tail = tail_table(table, rows)
                 current = self._compactor.live_rows(snapshot, self._running, tail)
                 if current.num_rows:
-                    residency.silence_triggers(session)
+                    resident_upkeep.silence_triggers(session)
                     columns = [column for column in table.columns if column.generated is None]
                     names.load(
                         session,
@@ -219,7 +223,7 @@ class Residency:
                         [column.name for column in columns],
                         _lines(current, columns),
                     )
-                residency.make_resident(session, relid)
+                resident_upkeep.make_resident(session, relid)
         except GatewayError as error:
             if error.sqlstate not in PASSING:
                 logger.warning("table %d could not become resident: %s", relid, error.message)
