@@ -88,13 +88,13 @@ RETURN (
                       j.schema_name, j.table_name, same_key(j, 'pgwire_held', source)) END
       FROM journals j WHERE j.relid = capture_old.relid);
 
--- What marks the last capture of a table in this transaction, made in the client's statement of this time, as
--- PostgreSQL counts the rows of its tail; nobody else can make it.
+-- What marks the last capture of a table in this session, made in the client's statement of this time, when
+-- PostgreSQL had counted so many rows of its tail; nobody else can make it.
 CREATE FUNCTION pg_journal.capture_mark(relid oid, inserted bigint, moment timestamptz) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT micros(moment) || ' ' || encode(sha256(convert_to(concat_ws(
-            ':', 'capture', secret_key, pg_current_xact_id()::text, relid, inserted, micros(moment)), 'UTF8')), 'hex')
+            ':', 'capture', secret_key, pg_backend_pid(), relid, inserted, micros(moment)), 'UTF8')), 'hex')
           FROM instance);
 
 -- True when no other statement has changed the table since the client's statement began: then the rows an INSERT
@@ -170,7 +170,7 @@ BEGIN
             END IF;
             IF pgwire_serializable THEN
                 PERFORM set_config('pg_journal.captured_%1$s', pg_journal.capture_mark(
-                    %1$s, pg_stat_get_xact_tuples_inserted(%11$s), statement_timestamp()), true);
+                    %1$s, pg_stat_get_xact_tuples_inserted(%11$s), statement_timestamp()), false);
             END IF;
             RETURN NULL;
         END $pgwire$ $f$,
