@@ -1,4 +1,4 @@
-"""Aggregate a compacted table, without and with later changes."""
+"""Aggregate a compacted tiered table, without and with later changes."""
 
 import random
 
@@ -7,7 +7,7 @@ from benchmarks.laboratory import Laboratory
 from benchmarks.outcomes import Judgement, Outcome, Samples, milliseconds
 from benchmarks.point_select import require_equal
 
-TITLE = "Aggregates over 5 million compacted rows, against bare Spark on plain Parquet"
+TITLE = "Aggregates over 5 million compacted tiered rows, against bare Spark on plain Parquet"
 
 COMPACTED_AIM = 1.1
 CHANGED_AIM = 1.4

@@ -1,4 +1,4 @@
-r"""Describe a table as psql's ``\d t`` does."""
+r"""Describe a tiered table as psql's ``\d t`` does."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from benchmarks.outcomes import Judgement, Outcome, milliseconds
 from tests.support import programs
 from tests.support.servers import Address
 
-TITLE = r"Catalog queries of psql's `\d t`, against PostgreSQL"
+TITLE = r"Catalog queries of psql's `\d t` for a tiered table, against PostgreSQL"
 
 AIM = 2.0
 ROUNDS = 200

@@ -6,6 +6,7 @@ A driver would spend more time on its own rows than the servers spend on sending
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from pgwire_gateway.messages import (
@@ -36,6 +37,24 @@ class AnswerError(Exception):
     """The server answered with an error, or not as expected."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All a server said to one request, and how long it took to say it."""
+
+    seconds: float
+    frames: tuple[Frame, ...]
+
+    @property
+    def results(self) -> tuple[Frame, ...]:
+        """Rows and command tags: what any server that holds the same rows says."""
+        return tuple(frame for frame in self.frames if frame[0] in {b"D", b"C"})
+
+    @property
+    def rows(self) -> list[tuple[str | None, ...]]:
+        """Rows in text format."""
+        return [_values(body) for kind, body in self.frames if kind == b"D"]
+
+
 class Client:
     """One connection to a server that asks for no password."""
 
@@ -59,12 +78,24 @@ class Client:
         Raises:
             AnswerError: The server reports an error.
         """
-        _, answer = self._exchange(Query(query_string).encode())
-        return [_values(body) for kind, body in _frames(answer) if kind == b"D"]
+        return self.ask(query_string).rows
+
+    def ask(self, query_string: str) -> Answer:
+        """Run a query string by the simple query protocol."""
+        return self._exchange(Query(query_string).encode())
+
+    def ask_unprepared(self, statement: str, parameter_oids: Sequence[int], *values: str) -> Answer:
+        """Parse, bind and execute a statement with text parameters, nothing of it kept."""
+        parse = Parse("", statement, tuple(parameter_oids))
+        return self._exchange(_join(parse, *_execution("", values)))
+
+    def ask_prepared(self, name: str, *values: str) -> Answer:
+        """Bind text parameters to a prepared statement and execute it."""
+        return self._exchange(_join(*_execution(name, values)))
 
     def time(self, query_string: str) -> float:
         """Run a query string and return the seconds until the server is ready again."""
-        return self._exchange(Query(query_string).encode())[0]
+        return self.ask(query_string).seconds
 
     def prepare(self, name: str, statement: str, parameter_oids: Sequence[int]) -> None:
         """Make a prepared statement."""
@@ -72,9 +103,7 @@ class Client:
 
     def time_prepared(self, name: str, *values: str) -> float:
         """Run a prepared statement with text parameters and return the seconds it took."""
-        parameters = tuple(value.encode() for value in values)
-        bind = Bind("", name, parameter_values=parameters)
-        return self._exchange(_join(bind, Execute(""), Sync()))[0]
+        return self.ask_prepared(name, *values).seconds
 
     def discard(self, query_string: str, rows: int) -> tuple[float, int]:
         """Run a SELECT and drop its rows; returns seconds and bytes.
@@ -95,7 +124,7 @@ class Client:
                 raise AnswerError(f"{query_string}: answer ends with {bytes(end)!r}")
         return time.perf_counter() - start, received
 
-    def _exchange(self, request: bytes) -> tuple[float, bytes]:
+    def _exchange(self, request: bytes) -> Answer:
         start = time.perf_counter()
         self._socket.sendall(request)
         answer = bytearray()
@@ -105,10 +134,16 @@ class Client:
                 raise AnswerError(f"the server hung up after {bytes(answer)!r}")
             answer += self._buffer[:count]
         seconds = time.perf_counter() - start
-        for kind, body in _frames(answer):
+        frames = tuple(_frames(answer))
+        for kind, body in frames:
             if kind == b"E":
                 raise AnswerError(body.replace(b"\x00", b" ").decode("utf-8", "replace"))
-        return seconds, bytes(answer)
+        return Answer(seconds, frames)
+
+
+def _execution(name: str, values: Sequence[str]) -> tuple[FrontendMessage, ...]:
+    parameters = tuple(value.encode() for value in values)
+    return Bind("", name, parameter_values=parameters), Execute(""), Sync()
 
 
 def _join(*messages: FrontendMessage) -> bytes:

@@ -1,6 +1,10 @@
-"""The tables that are measured: made in PostgreSQL and copied from there into the gateway."""
+"""The tables that are measured: made in PostgreSQL and copied from there into the gateway.
+
+Small ones are made on both servers by the same statements.
+"""
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -47,21 +51,40 @@ class Loading:
     vacuum_s: float
 
 
+def create(client: Client, dataset: Dataset) -> None:
+    """Make a table without rows, instead of what there was of that name."""
+    client.query(f"DROP TABLE IF EXISTS {dataset.table}")
+    client.query(f"CREATE TABLE {dataset.table} ({COLUMNS})")
+
+
+def fill(client: Client, dataset: Dataset) -> None:
+    """Let the server make the rows."""
+    client.query(f"INSERT INTO {dataset.table} {ROWS.format(rows=dataset.rows)}")
+
+
 def load_postgres(address: Address, dataset: Dataset) -> None:
     """Make a table and its rows in PostgreSQL."""
     with Client(address) as client:
-        client.query(f"DROP TABLE IF EXISTS {dataset.table}")
-        client.query(f"CREATE TABLE {dataset.table} ({COLUMNS})")
-        client.query(f"INSERT INTO {dataset.table} {ROWS.format(rows=dataset.rows)}")
+        create(client, dataset)
+        fill(client, dataset)
         client.query(f"VACUUM ANALYZE {dataset.table}")
         client.query("CHECKPOINT")
+
+
+def lines(source: Address, dataset: Dataset) -> list[bytes]:
+    """Return the rows as COPY's text format has them, in pieces of some thousand lines."""
+    statement = f"COPY ({ROWS.format(rows=dataset.rows)}) TO STDOUT"
+    with (
+        psycopg.connect(source.conninfo(), autocommit=True) as connection,
+        connection.cursor().copy(statement) as rows,
+    ):
+        return [b"".join(batch) for batch in _batches(rows)]
 
 
 def load_gateway(source: Address, gateway: Address, dataset: Dataset) -> Loading:
     """Copy a table of PostgreSQL into the gateway and compact it there."""
     with Client(gateway) as client:
-        client.query(f"DROP TABLE IF EXISTS {dataset.table}")
-        client.query(f"CREATE TABLE {dataset.table} ({COLUMNS})")
+        create(client, dataset)
         start = time.perf_counter()
         _copy(source, gateway, dataset.table)
         copied = time.perf_counter()
@@ -76,10 +99,15 @@ def _copy(source: Address, gateway: Address, table: str) -> None:
         origin.cursor().copy(f"COPY (SELECT * FROM {table} ORDER BY id) TO STDOUT") as rows,
         target.cursor().copy(f"COPY {table} FROM STDIN") as into,
     ):
-        batch: list[bytes] = []
-        for row in rows:
-            batch.append(bytes(row))
-            if len(batch) == COPY_BATCH_ROWS:
-                into.write(b"".join(batch))
-                batch.clear()
-        into.write(b"".join(batch))
+        for batch in _batches(rows):
+            into.write(b"".join(batch))
+
+
+def _batches(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    for row in rows:
+        batch.append(bytes(row))
+        if len(batch) == COPY_BATCH_ROWS:
+            yield batch
+            batch = []
+    yield batch

@@ -20,6 +20,7 @@ from tests.support.servers import GatewayProcess
 BOOKKEEPING_COLUMNS = frozenset({"version_number", "subsequent_version_number", "row_identity"})
 
 GATEWAY = "gateway"
+RESIDENT_GATEWAY = "resident gateway"
 POSTGRES = "PostgreSQL"
 BARE_SPARK = "bare Spark"
 
@@ -34,6 +35,8 @@ class Laboratory:
         self.directory = directory
         self.scale = scale
         self._stack = ExitStack()
+        self._tiered = ExitStack()
+        """What only tiered tables need."""
         self._bases: dict[str, Path] = {}
         self._loadings: dict[str, Loading] = {}
 
@@ -41,14 +44,27 @@ class Laboratory:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._stack.close()
+        with self._stack:
+            self._tiered.close()
 
     @cached_property
     def gateway(self) -> GatewayProcess:
-        """The gateway, with its default settings."""
+        """The gateway as it treats large tables: without resident ones, of whatever size."""
         _say("starting the gateway")
         directory = self.directory / "gateway"
-        return self._stack.enter_context(GatewayProcess(directory))
+        return self._tiered.enter_context(GatewayProcess(directory, "--resident-rows=0"))
+
+    @cached_property
+    def resident_gateway(self) -> GatewayProcess:
+        """The gateway with its default settings.
+
+        What tiered tables needed ends before: a machine has memory for two JVMs, not for three.
+        """
+        self._tiered.close()
+        for name in ("gateway", "bare_spark", "events", "points"):
+            self.__dict__.pop(name, None)
+        _say("starting the gateway with resident tables")
+        return self._stack.enter_context(GatewayProcess(self.directory / "resident_gateway"))
 
     @cached_property
     def postgres(self) -> PlainPostgres:
@@ -60,7 +76,7 @@ class Laboratory:
     def bare_spark(self) -> BareSpark:
         """Spark with its default settings."""
         _say("starting bare Spark")
-        return self._stack.enter_context(BareSpark(self.directory / "bare_spark"))
+        return self._tiered.enter_context(BareSpark(self.directory / "bare_spark"))
 
     @cached_property
     def events(self) -> Dataset:
@@ -80,9 +96,17 @@ class Laboratory:
         """Return a number of repetitions: all of them for full tables, few for a smoke test."""
         return full if self.scale >= 1 else max(2, min(full, int(full * self.scale * 5)))
 
+    def seconds(self, full: int) -> int:
+        """Return how many whole seconds something takes at this scale."""
+        return max(1, round(full * min(self.scale, 1)))
+
     def connect_gateway(self) -> Client:
-        """Open a connection to the gateway."""
+        """Open a connection to the gateway without resident tables."""
         return Client(self.gateway.address)
+
+    def connect_resident_gateway(self) -> Client:
+        """Open a connection to the gateway with its default settings."""
+        return Client(self.resident_gateway.address)
 
     def connect_postgres(self) -> Client:
         """Open a connection to PostgreSQL."""
@@ -99,6 +123,7 @@ class Laboratory:
         """Return the processor time servers have used so far."""
         ids = {
             GATEWAY: lambda: self.gateway.process_id,
+            RESIDENT_GATEWAY: lambda: self.resident_gateway.process_id,
             POSTGRES: lambda: self.postgres.process_id,
             BARE_SPARK: lambda: self.bare_spark.process_id,
         }
@@ -113,9 +138,9 @@ class Laboratory:
         return f"Processor time per {what}: {'; '.join(used)}."
 
     def gateway_log(self) -> str:
-        """Return the last lines of the gateway's log, none when it does not run."""
-        gateway = self.__dict__.get("gateway")
-        return gateway.log_text() if isinstance(gateway, GatewayProcess) else ""
+        """Return the last lines of the log of the gateway that runs, none when none does."""
+        running = (self.__dict__.get(name) for name in ("gateway", "resident_gateway"))
+        return "".join(one.log_text() for one in running if isinstance(one, GatewayProcess))
 
     def loading(self, dataset: Dataset) -> str:
         """Tell how fast a table came into the gateway."""

@@ -1,4 +1,4 @@
-"""Read one row by key from a compacted table."""
+"""Read one row by key from a compacted tiered table."""
 
 import random
 
@@ -6,7 +6,7 @@ from benchmarks.client import AnswerError, Client
 from benchmarks.laboratory import BARE_SPARK, GATEWAY, Laboratory
 from benchmarks.outcomes import Judgement, Outcome, milliseconds
 
-TITLE = "Point SELECT by key on 1 million compacted rows, against bare Spark"
+TITLE = "Point SELECT by key on 1 million compacted rows of a tiered table, against bare Spark"
 
 AIM = 0.8
 STATEMENTS = 200

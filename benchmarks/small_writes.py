@@ -1,4 +1,4 @@
-"""Write one row in a transaction of its own."""
+"""Write one row of a tiered table in a transaction of its own."""
 
 import random
 
@@ -6,7 +6,7 @@ from benchmarks import point_select
 from benchmarks.laboratory import BARE_SPARK, GATEWAY, Laboratory
 from benchmarks.outcomes import Judgement, Outcome, milliseconds
 
-TITLE = "Single-row INSERT and UPDATE by key, autocommit, against bare Spark's point SELECT"
+TITLE = "Autocommitted INSERT and UPDATE of one tiered row, against bare Spark's point SELECT"
 
 INSERT_AIM = 1.0
 UPDATE_AIM = 1.2

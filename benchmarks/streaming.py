@@ -1,10 +1,10 @@
-"""Stream a whole table to a client that discards it."""
+"""Stream a whole tiered table to a client that discards it."""
 
 from benchmarks.laboratory import GATEWAY, POSTGRES, Laboratory
 from benchmarks.outcomes import Judgement, Outcome, Samples
 from benchmarks.process_memory import peaks, reset_peaks
 
-TITLE = "Streaming 5 million rows of 6 columns, against PostgreSQL"
+TITLE = "Streaming 5 million rows of 6 columns of a tiered table, against PostgreSQL"
 
 RATE_AIM = 1.0
 MEMORY_AIM_MB = 400.0

@@ -63,13 +63,11 @@ JOURNALS_NAMED: Final = Function("journals_named", (_TEXT, _OID_ARRAY))
 
 
 # What names stand for is found with the client's own rights and search path.
-RESOLUTION: Final = (
+_RESOLUTION: Final = (
     "pg_catalog.concat_ws(' ', pg_catalog.current_schemas(true),"
-    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::pg_catalog.oid ORDER BY o)"
-    " FROM pg_catalog.unnest({names}) WITH ORDINALITY u(n, o)))"
+    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
+    " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
 )
-"""Expression for what ``names``, an array of them as SQL, stand for: schemas, then OIDs."""
-_RESOLUTION: Final = RESOLUTION.format(names="$2")
 EXECUTOR: Final = "COALESCE(pg_catalog.current_setting('gateway.executor', true), '')"
 """Expression for the setting gateway.executor; empty where it is not set."""
 _BASIS: Final = (
@@ -89,8 +87,7 @@ def array(numbers: Sequence[int]) -> bytes:
     return ("{" + ",".join(map(str, numbers)) + "}").encode()
 
 
-def text_array(texts: Sequence[bytes]) -> bytes:
-    """Return PostgreSQL's text of an array of texts."""
+def _text_array(texts: Sequence[bytes]) -> bytes:
     escaped = (text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for text in texts)
     return b"{" + b",".join(b'"%b"' % text for text in escaped) + b"}"
 
@@ -131,14 +128,14 @@ class Bookkeeping:
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for."""
         return self.prepared_steps(
-            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, text_array(names))
+            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, _text_array(names))
         )
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
         values = (
             self._secret,
-            text_array(names),
+            _text_array(names),
             str(basis.definitions).encode(),
             basis.resolution.encode(),
         )

@@ -12,7 +12,7 @@ from psycopg.pq.abc import PGresult
 
 from catalog import bookkeeping, describe, proofs, sqlstate, tail
 from catalog.backend import Backend
-from catalog.bookkeeping import Bookkeeping, array, basis_of, value_of
+from catalog.bookkeeping import Bookkeeping, Function, array, basis_of, value_of
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import CatalogError, CatalogUnavailableError, OutdatedPlanError
 from catalog.model import Segment
@@ -32,9 +32,6 @@ from catalog.results import (
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
 from catalog.steps import Close, Execute, Query, Step
-
-RESIDENCY_LOCK = 0x70676A72
-"""Class of the advisory locks that keep tables from becoming tiered, as in ``make_tiered``."""
 
 _FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 
@@ -463,48 +460,11 @@ class CatalogSession:
         """Complete a pending key after the rows were checked and re-keyed into a new base."""
         self._calls.call(bookkeeping.SET_KEY, _number(relid))
 
-    # residency ------------------------------------------------------------------------------------
+    # bookkeeping ----------------------------------------------------------------------------------
 
-    def check_body(self, body: str) -> None:
-        """Refuse code about to run that may reach a tiered table, whose rows it would not find.
-
-        Raises:
-            CatalogError: 0A000.
-        """
-        self._calls.call(bookkeeping.CHECK_BODY, self._backend.encode(body))
-
-    def is_loadable(self, relid: int) -> bool:
-        """Return whether a table is an empty resident one that a large load could make tiered."""
-        return bool(json.loads(self._calls.call(bookkeeping.IS_LOADABLE, _number(relid))))
-
-    def begin_load(self, relid: int) -> bool:
-        """Make such a table tiered for the load of this transaction; False where it cannot be."""
-        return bool(json.loads(self._calls.call(bookkeeping.BEGIN_LOAD, _number(relid))))
-
-    @contextmanager
-    def residency_kept(self) -> Iterator[None]:
-        """Let no table become tiered while the context lasts, or until the transaction ends."""
-        in_block = self.transaction_status != "I"
-        scope = "xact_" if in_block else ""
-        self._backend.run(Query(f"SELECT pg_advisory_{scope}lock_shared({RESIDENCY_LOCK}, 0)"))
-        try:
-            yield
-        finally:
-            if not in_block:
-                self._backend.run(Query(f"SELECT pg_advisory_unlock_shared({RESIDENCY_LOCK}, 0)"))
-
-    def ask_residency(self, relid: int, residency: str) -> None:
-        """Let a table be resident ``auto``, ``always`` or ``never``.
-
-        Raises:
-            CatalogError: 42501 for others than the owner, 22023 for another word.
-        """
-        self._calls.call(bookkeeping.ASK_RESIDENCY, _number(relid), residency.encode())
-
-    def journals_named(self, relids: Sequence[int]) -> dict[int, str]:
-        """Return what stands for the journals of these tables, as SQL, where they have one."""
-        answer = self._calls.call(bookkeeping.JOURNALS_NAMED, array(relids))
-        return {int(relid): name for relid, name in json.loads(answer).items()}
+    def call(self, function: Function, *values: bytes | None) -> bytes:
+        """Call a bookkeeping function and return its answer."""
+        return self._calls.call(function, *values)
 
     # lifetime -------------------------------------------------------------------------------------
 

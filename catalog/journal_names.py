@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from catalog import names
+from catalog import names, residency
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.statement_tokens import tokens_of
@@ -19,15 +19,24 @@ SUFFIX: Final = "_journal"
 _VIEWS: Final = {
     RelationName("gateway", "tables"): "pg_journal.tables",
     **{
-        RelationName(schema, name): view
+        RelationName(schema, name): query
         for schema in (None, "pg_catalog")
-        for name, view in (
-            ("pg_prepared_statements", "pg_journal.prepared_statements"),
-            ("pg_event_trigger", "pg_journal.event_triggers"),
+        for name, query in (
+            (
+                "pg_prepared_statements",
+                "(SELECT * FROM pg_catalog.pg_prepared_statements WHERE name !~ '^pgwire_')",
+            ),
+            (
+                "pg_event_trigger",
+                "(SELECT tableoid, * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_')",
+            ),
         )
     },
 }
-"""What shows what a name stands for without what is the gateway's own."""
+"""What shows what a name stands for without what is the gateway's own.
+
+Not views, which pg_dump has PostgreSQL refuse unless they are the system's.
+"""
 
 _ALIASED: Final = frozenset(
     {"fromClause", "larg", "rarg", "relation", "usingClause", "sourceRelation"}
@@ -61,6 +70,8 @@ class NamedJournals:
 def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | None:
     """Return a statement that names journals as PostgreSQL can understand it; None for others."""
     hidden = {name: _VIEWS[name] for name in statement.relations if name in _VIEWS}
+    if hidden and "tableoid" not in statement.text:
+        hidden = {name: sql.replace("tableoid, ", "") for name, sql in hidden.items()}
     candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
     if candidates:
         hidden |= _journals(catalog, candidates)
@@ -80,7 +91,7 @@ def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[R
     tables = [_sql(RelationName(n.schema, n.name.removesuffix(SUFFIX))) for n in candidates]
     found = names.tables_of_missing(catalog, named, tables)
     relids = {name: relid for name, relid in zip(candidates, found, strict=True) if relid}
-    known = catalog.journals_named(sorted(set(relids.values()))) if relids else {}
+    known = residency.journals_named(catalog, sorted(set(relids.values()))) if relids else {}
     return {name: known[relid] for name, relid in relids.items() if relid in known}
 
 
@@ -114,11 +125,12 @@ def _places(
         elif isinstance(value, dict):
             if "relpersistence" in value and "relname" in value:
                 name = RelationName(value.get("schemaname"), value["relname"])
-                if name in hidden:
-                    aliased = above in _WITH_ALIASES and field in _ALIASED
+                aliased = above in _WITH_ALIASES and field in _ALIASED
+                if name in hidden and (aliased or not hidden[name].startswith("(")):
                     yield value.get("location", 0), name, aliased and "alias" not in value
                 continue
             for key, item in value.items():
                 # A node's class stands in a field of its own, above its fields.
                 node = key[:1].isupper()
-                stack.append((key if node else above, field if node else key, item))
+                inside = key if node and key != "RangeVar" else above
+                stack.append((inside, field if node else key, item))

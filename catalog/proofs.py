@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from catalog.bookkeeping import EXECUTOR, RESOLUTION, text_array
+from catalog.bookkeeping import EXECUTOR
 from catalog.relay import message
 from catalog.results import Basis
 
 _TEXT: Final = 25
-_TEXT_ARRAY: Final = 1009
+_OID: Final = 26
 _INT8: Final = 20
 _BOOL: Final = 16
 
@@ -27,25 +27,16 @@ _UNCHANGED: Final = (
     f" AND {EXECUTOR} OPERATOR(pg_catalog.=) ''"
 )
 _PLACE: Final = "pg_catalog.current_schemas(true)::pg_catalog.text OPERATOR(pg_catalog.=) $3"
-_NAMES: Final = f"{RESOLUTION.format(names='$4')} OPERATOR(pg_catalog.=) $3"
+_NAME: Final = (
+    "COALESCE(pg_catalog.to_regclass(${})::pg_catalog.oid, 0::pg_catalog.oid)"
+    " OPERATOR(pg_catalog.=) ${}"
+)
 
 _TELLING: Final = "SELECT {} FROM pg_journal.definition_marks m"
 _RAISING: Final = (
     "SELECT CASE WHEN {} THEN true ELSE pg_journal.unproved() END"
     " FROM pg_journal.definition_marks m"
 )
-
-_FORMS: Final = {
-    (telling, named): (
-        f"pgwire_{'proved' if telling else 'prove'}{'_names' if named else ''}",
-        (_TELLING if telling else _RAISING).format(
-            f"{_UNCHANGED} AND {_NAMES if named else _PLACE}"
-        ),
-    )
-    for telling in (False, True)
-    for named in (False, True)
-}
-"""Name and text of the prepared statement by what it does and whether it looks at names."""
 
 _ISOLATION: Final = ("pgwire_isolation", "SHOW transaction_isolation")
 
@@ -86,13 +77,13 @@ def proof_of(
     if basis.executor:
         return None
     # The OIDs follow the schemas, if there are any.
-    place = basis.resolution.rpartition(" {")[0] if names else basis.resolution
-    named = "pg_temp_" in place
-    values = [str(basis.definitions), "t" if lasting else "f", basis.resolution if named else place]
+    place, _, oids = basis.resolution.rpartition(" {") if names else (basis.resolution, "", "")
+    values = [str(basis.definitions), "t" if lasting else "f", place]
+    if "pg_temp_" in place:
+        found = (oid if oid != "NULL" else "0" for oid in oids.rstrip("}").split(","))
+        values += [value for pair in zip(names, found, strict=True) for value in pair]
     try:
         encoded = [value.encode(codec) for value in values]
-        if named:
-            encoded.append(text_array([name.encode(codec) for name in names]))
     except UnicodeEncodeError:
         return None
     return Proof(_check(encoded, telling=True), _check(encoded, telling=False))
@@ -106,9 +97,12 @@ def read_committed() -> Check:
 
 
 def _check(values: Sequence[bytes], *, telling: bool) -> Check:
-    named = len(values) > 3
-    name, sql = _FORMS[telling, named]
-    oids = (_INT8, _BOOL, _TEXT, _TEXT_ARRAY)[: len(values)]
+    count = (len(values) - 3) // 2
+    name = f"pgwire_{'proved' if telling else 'prove'}{count or ''}"
+    parameters = range(4, 4 + 2 * count, 2)
+    conditions = [_UNCHANGED, _PLACE, *(_NAME.format(n, n + 1) for n in parameters)]
+    sql = (_TELLING if telling else _RAISING).format(" AND ".join(conditions))
+    oids = (_INT8, _BOOL, _TEXT, *(_TEXT, _OID) * count)
     answer = _answer(b"t", b"SELECT 1")
     return Check(name, _parse(name, sql, oids), _execute(name, values), answer)
 

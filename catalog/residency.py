@@ -1,137 +1,68 @@
-"""Upkeep of resident tables as the bookkeeping sees it; for administrators' sessions."""
+"""What a client's session asks about residency: loads, code, wishes, names of journals."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
+from catalog import bookkeeping
+from catalog.bookkeeping import array
 from catalog.connections import CatalogSession
-from catalog.names import quoted
 
-_OID = 26
-
-_RESIDENT = (
-    "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes"
-    " FROM pg_journal.resident_tables()"
-)
+LOCK: Final = 0x70676A72
+"""Class of the advisory locks that keep tables from becoming tiered, as in ``make_tiered``."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResidentTable:
-    """What upkeep has to know of a resident table."""
+def check_body(session: CatalogSession, body: str) -> None:
+    """Refuse code about to run that may reach a tiered table, whose rows it would not find.
 
-    relid: int
-    tail_rows: int
-    """Row versions in the tail."""
-    rest_s: float
-    """Seconds since the newest of them."""
-    writers: int
-    """Transactions that wrote within the last ten seconds."""
-    rows: int
-    """Rows of the table where it may be past its bounds, else 0."""
-    row_bytes: int
-    changes: int
-    """Rows ever inserted, updated and deleted, as statistics count them."""
-
-
-def resident_tables(session: CatalogSession) -> list[ResidentTable]:
-    """Return all resident tables of the database."""
-    found = []
-    for row in session.execute(_RESIDENT).rows:
-        relid, tail_rows, rest_s, *numbers = (value or b"0" for value in row)
-        found.append(
-            ResidentTable(int(relid), int(tail_rows), float(rest_s), *(int(n) for n in numbers))
-        )
-    return found
-
-
-def shrunken_tables(session: CatalogSession) -> list[int]:
-    """Return the tiered tables that could be resident."""
-    rows = session.execute("SELECT pg_journal.shrunken_tables()").rows
-    return [int(row[0] or b"0") for row in rows]
-
-
-def obstacle(session: CatalogSession, relid: int) -> str | None:
-    """Return what keeps a resident table from becoming tiered, None for nothing."""
-    reason = _text(session, "SELECT pg_journal.obstacle($1)", relid)
-    if reason is None:
-        column = _text(session, "SELECT pg_journal.unstorable($1)", relid)
-        reason = f'values of column "{column}" that data files cannot hold' if column else None
-    return reason
-
-
-def identity_block(session: CatalogSession, relid: int) -> int:
-    """Take 2^32 row identities for rows of a table without key; return what is before the first."""
-    block = _text(
-        session,
-        "UPDATE pg_journal.journals SET identity_blocks = identity_blocks + 1 WHERE relid = $1"
-        " RETURNING identity_blocks",
-        relid,
-    )
-    return int(block or 0) << 32
-
-
-def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
-    """Return what a resident table holds, in transfer forms of its columns."""
-    text = _text(session, "SELECT pg_journal.held_rows($1)", relid)
-    return list(json.loads(text)) if text else []
-
-
-def check_tail(session: CatalogSession, relid: int) -> int | None:
-    """Return in how many rows table and tail differ; None when there is more than the tail."""
-    found = _text(
-        session,
-        "SELECT pg_journal.check_tail($1) WHERE NOT EXISTS ("
-        "SELECT FROM pg_journal.segments s WHERE s.relid = $1 AND s.retired_at IS NULL)",
-        relid,
-    )
-    return None if found is None else int(found)
+    Raises:
+        CatalogError: 0A000.
+    """
+    session.call(bookkeeping.CHECK_BODY, body.encode(session.codec, "surrogateescape"))
 
 
 @contextmanager
-def exclusive(session: CatalogSession, schema: str, name: str, wait_ms: int) -> Iterator[None]:
-    """Keep writers of a table away until the transaction that this context is ends.
-
-    Raises:
-        CatalogError: 55P03 when writers do not make way within the time.
-    """
-    session.begin()
+def kept(session: CatalogSession) -> Iterator[None]:
+    """Let no table become tiered while the context lasts, or until the transaction ends."""
+    in_block = session.transaction_status != "I"
+    _run(session, f"SELECT pg_advisory_{'xact_' if in_block else ''}lock_shared({LOCK}, 0)")
     try:
-        _run(session, f"SET LOCAL lock_timeout = {wait_ms}")
-        _run(session, f"LOCK TABLE ONLY {quoted(schema, name)} IN EXCLUSIVE MODE")
         yield
-    except BaseException:
-        session.rollback()
-        raise
-    session.commit()
+    finally:
+        if not in_block:
+            _run(session, f"SELECT pg_advisory_unlock_shared({LOCK}, 0)")
 
 
-def make_tiered(session: CatalogSession, relid: int) -> None:
-    """Take the rows out of a resident table whose journal has them all.
+def is_loadable(session: CatalogSession, relid: int) -> bool:
+    """Return whether a table is an empty resident one that a large load could make tiered."""
+    return bool(json.loads(session.call(bookkeeping.IS_LOADABLE, _oid(relid))))
+
+
+def begin_load(session: CatalogSession, relid: int) -> bool:
+    """Make such a table tiered for the load of this transaction; False where it cannot be."""
+    return bool(json.loads(session.call(bookkeeping.BEGIN_LOAD, _oid(relid))))
+
+
+def ask(session: CatalogSession, relid: int, residency: str) -> None:
+    """Let a table be resident ``auto``, ``always`` or ``never``.
 
     Raises:
-        CatalogError: 55000 when something keeps it resident.
+        CatalogError: 42501 for others than the owner, 22023 for another word.
     """
-    _text(session, "SELECT pg_journal.make_tiered($1)", relid)
+    session.call(bookkeeping.ASK_RESIDENCY, _oid(relid), residency.encode())
 
 
-def make_resident(session: CatalogSession, relid: int) -> None:
-    """Have PostgreSQL answer for a table whose rows have been put into the catalog table."""
-    _text(session, "SELECT pg_journal.make_resident($1)", relid)
+def journals_named(session: CatalogSession, relids: Sequence[int]) -> dict[int, str]:
+    """Return what stands for the journals of these tables, as SQL, where they have one."""
+    answer = session.call(bookkeeping.JOURNALS_NAMED, array(relids))
+    return {int(relid): name for relid, name in json.loads(answer).items()}
 
 
-def silence_triggers(session: CatalogSession) -> None:
-    """Let no trigger fire in this transaction."""
-    _run(session, "SET LOCAL session_replication_role = replica")
+def _oid(relid: int) -> bytes:
+    return str(relid).encode()
 
 
 def _run(session: CatalogSession, sql: str) -> None:
     for _ in session.execute(sql).rows:
         pass
-
-
-def _text(session: CatalogSession, sql: str, relid: int) -> str | None:
-    result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[_OID])
-    row = next(iter(list(result.rows)), [None])
-    return None if row[0] is None else row[0].decode()

@@ -36,6 +36,8 @@ CREATE TABLE pg_journal.journals (
     -- PostgreSQL has rewritten the rows of a resident table with other values, which the journal is to follow.
     -- Not to be seen by the table's file: TRUNCATE and VACUUM FULL make a new one too.
     rewritten boolean NOT NULL DEFAULT false,
+    -- More rows than a resident table may have, as upkeep has counted: none are inserted any more.
+    is_full boolean NOT NULL DEFAULT false,
     -- What the triggers on the table were made for.
     watched text,
     readers text NOT NULL DEFAULT '',

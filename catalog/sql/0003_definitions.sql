@@ -726,6 +726,10 @@ BEGIN
         PERFORM follow_altered_types(ARRAY(
             SELECT e.objid FROM pg_event_trigger_ddl_commands() e WHERE e.classid = 'pg_class'::regclass));
     END IF;
+    IF tg_tag ~ ' (FUNCTION|PROCEDURE|ROUTINE|VIEW|RULE|POLICY|TRIGGER)$' THEN
+        -- No table becomes tiered that does not see this code yet. The class is the gateway's RESIDENCY_LOCK.
+        PERFORM pg_advisory_xact_lock_shared(x'70676a72'::int, 0);
+    END IF;
     IF EXISTS (SELECT FROM journals j WHERE j.residency = 'tiered') THEN PERFORM check_code(); END IF;
     -- Domains' checks are evaluated with the bookkeeping's rights too.
     PERFORM check_expression(x.conbin, y.typowner, format('domain constraint "%s"', x.conname))

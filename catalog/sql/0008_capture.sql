@@ -25,13 +25,29 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce((SELECT string_agg(format('c%s, ', k.attnum), '' ORDER BY k.attnum)
                    FROM columns k WHERE k.relid = captured_columns.relid AND k.name <> ''), '');
 
+-- Refuse rows for a table that is as large as a resident one may be.
+CREATE FUNCTION pg_journal.refuse_growth(relid oid) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    reason text := obstacle(relid);
+BEGIN
+    RAISE EXCEPTION 'table "%" has more rows than the % a resident table may have',
+        (SELECT c.relname FROM pg_class c WHERE c.oid = relid), (SELECT resident_hard_rows FROM instance)
+        USING ERRCODE = '53400',
+              HINT = CASE WHEN reason IS NULL THEN 'It becomes tiered when it rests from small writes.'
+                          ELSE format('It cannot become tiered: %s. Raise resident_hard_rows.', reason) END;
+END $$;
+
 -- SQL of the next version number: later than any that a row of the table has had. The clock alone would do
 -- but for one that was set back. Reading the tail would make serializable transactions conflict.
-CREATE FUNCTION pg_journal.next_version(relid oid, serializable boolean) RETURNS text
+CREATE FUNCTION pg_journal.next_version(relid oid, serializable boolean, grows text DEFAULT 'false') RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN format('(SELECT greatest(clock_timestamp(), j.version + interval ''1 microsecond''%s) '
-              'FROM pg_journal.journals j WHERE j.relid = %s)',
+RETURN format('(SELECT CASE WHEN j.is_full AND %s THEN pg_journal.refuse_growth(j.relid) ELSE '
+              'greatest(clock_timestamp(), j.version + interval ''1 microsecond''%s) END '
+              'FROM pg_journal.journals j WHERE j.relid = %s)', grows,
               CASE WHEN NOT serializable
                    THEN format(', (SELECT max(v.version_number) + interval ''1 microsecond'' '
                                'FROM pg_journal.tail_%s v)', relid) ELSE '' END, relid);
@@ -72,13 +88,13 @@ RETURN (
                       j.schema_name, j.table_name, same_key(j, 'pgwire_held', source)) END
       FROM journals j WHERE j.relid = capture_old.relid);
 
--- What marks the last capture of a table in this transaction, made in the client's statement of this time, as
--- PostgreSQL counts the rows of its tail; nobody else can make it.
+-- What marks the last capture of a table in this session, made in the client's statement of this time, when
+-- PostgreSQL had counted so many rows of its tail; nobody else can make it.
 CREATE FUNCTION pg_journal.capture_mark(relid oid, inserted bigint, moment timestamptz) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT micros(moment) || ' ' || encode(sha256(convert_to(concat_ws(
-            ':', 'capture', secret_key, pg_current_xact_id()::text, relid, inserted, micros(moment)), 'UTF8')), 'hex')
+            ':', 'capture', secret_key, pg_backend_pid(), relid, inserted, micros(moment)), 'UTF8')), 'hex')
           FROM instance);
 
 -- True when no other statement has changed the table since the client's statement began: then the rows an INSERT
@@ -154,7 +170,7 @@ BEGIN
             END IF;
             IF pgwire_serializable THEN
                 PERFORM set_config('pg_journal.captured_%1$s', pg_journal.capture_mark(
-                    %1$s, pg_stat_get_xact_tuples_inserted(%11$s), statement_timestamp()), true);
+                    %1$s, pg_stat_get_xact_tuples_inserted(%11$s), statement_timestamp()), false);
             END IF;
             RETURN NULL;
         END $pgwire$ $f$,
@@ -163,7 +179,7 @@ BEGIN
                              AND NOT is_built_in(base_type(k.type_oid)))
              THEN 'SET datestyle = ''ISO'' SET intervalstyle = ''postgres'' SET timezone = ''UTC'' '
                   'SET bytea_output = ''hex'' SET extra_float_digits = 1' ELSE '' END,
-        next_version(relid, true), next_version(relid, false),
+        next_version(relid, true, 'tg_op = ''INSERT'''), next_version(relid, false, 'tg_op = ''INSERT'''),
         capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark(),
         captured_columns(relid), captured_values(relid, 'pgwire_held'),
         (SELECT format('%I.%I', j.schema_name, j.table_name) FROM journals j WHERE j.relid = make_capture.relid),

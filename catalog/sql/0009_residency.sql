@@ -42,7 +42,7 @@ BEGIN
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.residency = 'tiered' THEN RETURN; END IF;
-    -- Code that runs now may come to the table yet. The class is the gateway's RESIDENCY_LOCK.
+    -- Code that runs now may come to the table yet. The class is that of catalog/residency.py.
     IF NOT pg_try_advisory_xact_lock(x'70676a72'::int, 0) THEN
         RAISE EXCEPTION 'code is running' USING ERRCODE = '55P03';
     END IF;
@@ -87,7 +87,8 @@ BEGIN
     RETURN convert_to('true', 'UTF8');
 END $$;
 
--- True for an empty resident table that a large load could make tiered.
+-- True for an empty resident table that a large load could make tiered. An older snapshot might not show the rows
+-- and the code that others have committed since.
 CREATE FUNCTION pg_journal.is_loadable(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -96,8 +97,9 @@ DECLARE
     filled boolean := true;
 BEGIN
     PERFORM authorize(secret);
-    IF EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident'
-                  AND j.pinned_by IS NULL AND j.wanted_residency <> 'always') THEN
+    IF current_setting('transaction_isolation') = 'read committed'
+       AND EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident'
+                      AND j.pinned_by IS NULL AND j.wanted_residency <> 'always') THEN
         EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM ONLY %I.%I) OR EXISTS (SELECT FROM pg_journal.tail_%s)',
                                j.schema_name, j.table_name, j.relid)
                    FROM journals j WHERE j.relid = wanted) INTO filled;
@@ -171,9 +173,10 @@ CREATE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
 GRANT SELECT ON pg_journal.tables TO PUBLIC;
 
 -- What upkeep has to know of resident tables: row versions in the tail, how long none has come, transactions
--- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes.
+-- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. A table
+-- is not counted again (-1) that has had no more changes than when it was, which `counted` tells by OID.
 CREATE FUNCTION pg_journal.resident_tables(
-    OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
+    counted json, OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
     OUT row_bytes bigint, OUT changes bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql
@@ -184,7 +187,8 @@ DECLARE
     j record;
 BEGIN
     SELECT * INTO bounds FROM instance;
-    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, pg_relation_size(x.relid) AS bytes,
+    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, x.is_full,
+                    pg_relation_size(x.relid) AS bytes,
                     pg_relation_size(x.tail_relid) AS tail_bytes,
                     s.n_tup_ins + s.n_tup_upd + s.n_tup_del AS changed
                FROM journals x JOIN pg_class c ON c.oid = x.relid
@@ -199,10 +203,17 @@ BEGIN
                 'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
         END IF;
         -- A row takes 28 bytes at least.
-        IF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
+        IF (counted->>j.relid::text)::bigint = j.changed THEN
+            row_count := -1;
+        ELSIF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
             EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
                            j.schema_name, j.table_name) INTO row_count, row_bytes;
+            UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows
+             WHERE x.relid = j.relid AND x.is_full <> (row_count > bounds.resident_hard_rows);
             IF j.wanted_residency = 'never' THEN row_count := greatest(row_count, bounds.resident_rows + 1); END IF;
+        END IF;
+        IF j.is_full AND row_count = 0 THEN
+            UPDATE journals x SET is_full = false WHERE x.relid = j.relid;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -268,10 +279,3 @@ BEGIN
     END LOOP;
     RETURN NULL;
 END $$;
-
--- System views without what is the gateway's own.
-CREATE VIEW pg_journal.prepared_statements AS
-SELECT * FROM pg_catalog.pg_prepared_statements WHERE name !~ '^pgwire_';
-CREATE VIEW pg_journal.event_triggers AS
-SELECT tableoid, * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_';
-GRANT SELECT ON pg_journal.prepared_statements, pg_journal.event_triggers TO PUBLIC;

@@ -34,3 +34,14 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+
+-- Dumps compare privileges with those a new database has.
+SET LOCAL allow_system_table_mods = on;
+INSERT INTO pg_catalog.pg_init_privs (objoid, classoid, objsubid, privtype, initprivs)
+SELECT p.oid, 'pg_catalog.pg_proc'::regclass, 0, 'i', p.proacl FROM pg_catalog.pg_proc p
+ WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proacl IS NOT NULL
+   AND NOT EXISTS (SELECT FROM pg_catalog.pg_init_privs i
+                    WHERE i.objoid = p.oid AND i.classoid = 'pg_catalog.pg_proc'::regclass);
+UPDATE pg_catalog.pg_init_privs i SET initprivs = p.proacl FROM pg_catalog.pg_proc p
+ WHERE i.classoid = 'pg_catalog.pg_proc'::regclass AND i.objoid = p.oid
+   AND p.pronamespace = 'pg_catalog'::regnamespace AND i.initprivs <> p.proacl;

@@ -28,6 +28,11 @@ _LENGTH = struct.Struct("!i")
 _COMPACT_AFTER_BYTES = 65_536
 """Bytes already given away that the buffer may keep in front of the rest."""
 
+_SMALL_BYTES = 8192
+"""Length below the limit of every message."""
+
+_SESSION_MESSAGES = {kind[0]: found for kind, found in FRONTEND_MESSAGES.items() if kind}
+
 M = TypeVar("M", bound=Message)
 
 
@@ -164,7 +169,7 @@ class FrontendFrameReader(FrameReader[FrontendMessage]):
     @override
     def _cut(self) -> Frame[FrontendMessage] | None:
         if not self._starting:
-            return super()._cut()
+            return self._cut_small() or super()._cut()
         length = self._peek_length(0)
         if length is None:
             return None
@@ -172,6 +177,27 @@ class FrontendFrameReader(FrameReader[FrontendMessage]):
             raise MessageLengthError("invalid length of startup packet")
         body = self._take(0, length)
         return None if body is None else Frame(StartupPacket, body)
+
+    def _cut_small(self) -> Frame[FrontendMessage] | None:
+        """Return the next frame if it is like most: complete, small and of an open session."""
+        buffer, start = self._buffer, self._start
+        size = len(buffer) - start
+        if size < 1 + _LENGTH.size or self._awaited is not None:
+            return None
+        message_class = _SESSION_MESSAGES.get(buffer[start])
+        length: int = _LENGTH.unpack_from(buffer, start + 1)[0]
+        if message_class is None or not _LENGTH.size <= length < min(size, _SMALL_BYTES):
+            return None
+        if length > self._max_message_size:
+            return None
+        end = start + 1 + length
+        body = bytes(buffer[start + 1 + _LENGTH.size : end])
+        if end == len(buffer):
+            buffer.clear()
+            self._start = 0
+        else:
+            self._start = end
+        return Frame(message_class, body)
 
     @override
     def _message_class(self, type_byte: bytes) -> type[FrontendMessage]:

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from catalog import names, residency
+from catalog import names, resident_upkeep
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import RelationKind, SnapshotRequest
@@ -66,12 +66,12 @@ def differences(
     """
     session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
-        found = residency.check_tail(session, relid)
+        found = resident_upkeep.check_tail(session, relid)
         if found is not None:
             return _noted(relid, found)
         result = session.snapshot([SnapshotRequest(relid)])
         snapshot = result.snapshots[relid]
-        held = residency.held_rows(session, relid)
+        held = resident_upkeep.held_rows(session, relid)
     finally:
         session.rollback()
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from catalog import names
+from catalog import names, residency
 from catalog.errors import GatewayError
 from catalog.results import RelationKind
 from catalog.sqlstate import INVALID_PARAMETER_VALUE, NO_ACTIVE_SQL_TRANSACTION
@@ -77,19 +77,20 @@ def definition(call: Invocation) -> StatementResult:
     """Run DDL; the journal follows in the same transaction."""
     session = call.session
     if call.statement.details.get("relation") is not None:
-        return residency(call)
+        return set_residency(call)
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
             return local_queries.pass_on(session, call.statement.text)
-    session.shortcuts.forget()
+    session.shortcuts.clear()
+    session.passages.clear()
     session.transaction.begin_implicit()
     result = local_queries.pass_on(session, call.statement.text)
     maintenance.complete_pending_keys(session, call.running)
     return result
 
 
-def residency(call: Invocation) -> StatementResult:
+def set_residency(call: Invocation) -> StatementResult:
     """Run ALTER TABLE … SET (gateway.residency = …).
 
     Raises:
@@ -103,7 +104,8 @@ def residency(call: Invocation) -> StatementResult:
             hint="The parameter of this namespace is gateway.residency.",
         )
     relid = names.relation_oid(session.catalog, RelationName(*details["relation"]))
-    session.catalog.ask_residency(relid, details["residency"])
+    residency.ask(session.catalog, relid, details["residency"])
+    session.services.flusher.notice(session.database)
     return StatementResult(None, NoRows(), lambda _: "ALTER TABLE")
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
-from catalog import names
+from catalog import names, residency
 from catalog import sqlstate as codes
 from catalog.api import ResidentBounds
 from catalog.copying import CopyIn
@@ -55,7 +55,7 @@ def _copy_from(call: Invocation) -> StatementResult:
     freezes = "freeze" in call.statement.details["options"]
     if relid is None and session.catalog.has_resident_tables and not freezes:
         loaded = names.relation_oid(session.catalog, name)
-        if session.catalog.is_loadable(loaded):
+        if residency.is_loadable(session.catalog, loaded):
             return _load(call, loaded)
     incoming = session.catalog.copy_in(call.statement.text)
     session.send(CopyInResponse(incoming.overall_format, incoming.formats))
@@ -88,7 +88,7 @@ def _load(call: Invocation, relid: int) -> StatementResult:
         with suppress(CatalogError):
             incoming.fail("the rows go another way")
         local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {savepoint}")
-        tiered = catalog.begin_load(relid)
+        tiered = residency.begin_load(catalog, relid)
         if tiered:
             session.transaction.expect_implicit()
             catalog.begin_write([relid], command="COPY FROM")

@@ -111,7 +111,7 @@ class Flusher:
             for relid in upkeep.large_tails(session, self._flush_rows):
                 if not self._stopping:
                     self._flush(session, relid)
-            self._residency.visit(session, lambda: self._stopping)
+            self._residency.visit(database, session, lambda: self._stopping)
         finally:
             self._session = None
             session.close()

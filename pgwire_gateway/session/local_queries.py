@@ -3,6 +3,7 @@
 from contextlib import suppress
 from functools import partial
 
+from catalog import residency
 from catalog.errors import GatewayError
 from catalog.results import LocalResult, Row
 from catalog.sqlstate import SERIALIZATION_FAILURE
@@ -39,8 +40,8 @@ def run(call: Invocation) -> StatementResult:
 def _run_code(call: Invocation) -> StatementResult:
     """Run a DO block; no table becomes tiered meanwhile."""
     catalog = call.session.catalog
-    with catalog.residency_kept():
-        catalog.check_body(str(call.statement.details["body"]))
+    with residency.kept(catalog):
+        residency.check_body(catalog, str(call.statement.details["body"]))
         tag = tag_of(call.session, call.statement.text)
     return StatementResult(None, NoRows(), lambda _: tag)
 

@@ -17,12 +17,10 @@ from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.extended_query import Parse
 from pgwire_gateway.session import commands, router
 from pgwire_gateway.session.plans import Plan, Route
-from pgwire_gateway.session.series import Passage, is_cut, passage_of, series_of
+from pgwire_gateway.session.series import BEGINNING, Passage, is_cut, passage_of, series_of
 from pgwire_gateway.session.shortcuts import Shortcut
 from pgwire_gateway.session.state import ENDING_ACTIONS, ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
-
-BEGINNING: Final = frozenset({"begin", "start"})
 
 QUERY_ANSWERS: Final = 4
 
@@ -37,7 +35,8 @@ _READ_COMMITTED: Final = [proofs.read_committed()]
 def on_query(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
     """Answer a Query the short way; False when it has to go the long way."""
     shortcut = session.shortcuts.of_query(frame.body)
-    if shortcut is None or not _admitted(session, shortcut):
+    status = session.catalog.transaction_status
+    if shortcut is None or not _admitted(session, shortcut, status):
         return False
     if "" in session.statements:
         session.forget_statement("")
@@ -45,7 +44,7 @@ def on_query(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
         session.forget_portal("")
     parse = message(b"P", b"\0" + frame.body + b"\0\0")
     passage = Passage((shortcut,), QUERY_ANSWERS, executes=True)
-    return _run(session, passage, parse + _REST_OF_QUERY, simple=True)
+    return _run(session, passage, parse + _REST_OF_QUERY, outside=status == "I", simple=True)
 
 
 def on_series(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
@@ -62,10 +61,11 @@ def on_series(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
         rest = session.frontend.peek_more()
         series = series_of(first, rest)
     passage = passage_of(session, series.form) if series is not None else None
-    if series is not None and passage is not None and _may_pass(session, passage):
+    status = session.catalog.transaction_status
+    if series is not None and passage is not None and _may_pass(session, passage, status):
         if session.portals:
             session.forget_portal("")
-        if _run(session, passage, passage.messages(series)):
+        if _run(session, passage, passage.messages(series), outside=status == "I"):
             session.frontend.skip(series.end)
             return True
     session.shortcuts.declined = True
@@ -84,9 +84,9 @@ def remember_parse(session: ClientSession, parse: Parse, plan: Plan) -> None:
     session.shortcuts.add_parse(session.catalog, body, plan)
 
 
-def _may_pass(session: ClientSession, passage: Passage) -> bool:
+def _may_pass(session: ClientSession, passage: Passage, status: str) -> bool:
     for shortcut in passage.shortcuts:
-        if not _admitted(session, shortcut):
+        if not _admitted(session, shortcut, status):
             return False
     unnamed = session.statements.get("")
     if passage.effects and unnamed is not None and unnamed.plan and unnamed.plan.prepared:
@@ -94,12 +94,10 @@ def _may_pass(session: ClientSession, passage: Passage) -> bool:
     return True
 
 
-def _admitted(session: ClientSession, shortcut: Shortcut) -> bool:
+def _admitted(session: ClientSession, shortcut: Shortcut, status: str) -> bool:
     """Return whether a statement can take the short way in the transaction there is."""
-    transaction = session.transaction
-    if transaction.implicit:
+    if session.transaction.implicit:
         return False
-    status = transaction.status
     if shortcut.action:
         return status != "E" or shortcut.action in ENDING_ACTIONS
     if status == "T" and shortcut.plan.replaceable:
@@ -108,10 +106,14 @@ def _admitted(session: ClientSession, shortcut: Shortcut) -> bool:
 
 
 def _run(
-    session: ClientSession, passage: Passage, messages: bytes, *, simple: bool = False
+    session: ClientSession,
+    passage: Passage,
+    messages: bytes,
+    *,
+    outside: bool,
+    simple: bool = False,
 ) -> bool:
     """Answer the client; False when nothing was done and the long way is left."""
-    outside = session.transaction.status == "I"
     checks = _checks(passage, outside=outside)
     session.running = RunningStatement()
     reply = session.catalog.exchange(
@@ -127,15 +129,21 @@ def _run(
     ):
         _note(session, passage, reply)
         _answer(session, reply)
-    elif reply.error is None and not outside and not passage.repeatable:
+        session.ready_for_query()
+        return True
+    # The next time they are planned again, where they cannot be this time.
+    session.shortcuts.forget(passage.shortcuts)
+    session.passages.clear()
+    if reply.error is None and not outside and not passage.repeatable:
         _settle(session, passage, reply)
     elif not reply.sent and (outside or reply.status == "T"):
+        if outside:  # what began with the passage
+            session.catalog.rollback()
         for name in passage.prepares:
             session.catalog.deallocate(name)
         session.finish()
         return False
-    else:
-        _end_outdated(session, passage, reply)
+    _end_outdated(session, passage, reply)
     session.ready_for_query()
     return True
 
@@ -143,19 +151,20 @@ def _run(
 def _checks(passage: Passage, *, outside: bool) -> list[Check]:
     """Return what goes with the statements of a passage."""
     first = passage.shortcuts[0]
-    if first.action:
+    if first.action and len(passage.shortcuts) == 1:
         return _READ_COMMITTED if outside and first.action in BEGINNING else []
     if len(passage.shortcuts) == 1:
         if first.proof is None:
             return []
         return [first.proof.raising if outside else first.proof.telling]
     found = dict.fromkeys(shortcut.proof for shortcut in passage.shortcuts if shortcut.proof)
-    return [proof.raising if outside else proof.telling for proof in found]
+    proofs_found = [proof.raising if outside else proof.telling for proof in found]
+    return _READ_COMMITTED + proofs_found if first.action else proofs_found
 
 
 def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outside: bool) -> bool:
     """Return whether plans do not hold any more."""
-    if passage.shortcuts[0].action:
+    if passage.shortcuts[0].action and len(passage.shortcuts) == 1:
         return False
     if reply.error is None:
         return not reply.confirmed
@@ -178,7 +187,6 @@ def _settle(session: ClientSession, passage: Passage, reply: Reply) -> None:
     Whatever the statements touched is locked by now, and PostgreSQL ran them by the definitions it
     has: only a table that has become tiered meanwhile would make them wrong.
     """
-    session.shortcuts.forget()
     for shortcut in passage.shortcuts:
         if shortcut.proof is not None and not _is_local(session, shortcut.plan):
             _end_outdated(session, passage, reply)

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from catalog import names, residency, sqlstate
+from catalog import names, resident_upkeep, sqlstate
 from catalog.api import ResidentBounds
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind, TableSnapshot
-from catalog.residency import ResidentTable
+from catalog.resident_upkeep import ResidentTable
 from catalog.results import SnapshotRequest
 from pgwire_gateway.spark.compactor import Compaction, Compactor
 from pgwire_gateway.spark.statements import RunningStatement
@@ -56,41 +56,56 @@ class Residency:
         self._flush_rows = flush_rows
         self._flush_age_s = flush_age_s
         self._running = running
-        self._hopeless: dict[int, int] = {}
+        self._known: dict[str, dict[int, ResidentTable]] = {}
+        """What was found at the last visit of each database."""
+        self._hopeless: dict[tuple[str, int], int] = {}
         """Tables whose upkeep failed, with the changes they had then."""
+        self._told: dict[tuple[str, int], str] = {}
+        """What has been logged of tables that stay resident, or whose tails stay."""
 
-    def visit(self, session: CatalogSession, stopping: Callable[[], bool]) -> None:
+    def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
         """Look after the tables of one database."""
-        for table in residency.resident_tables(session):
+        known = self._known.setdefault(database, {})
+        tables = resident_upkeep.resident_tables(session, known)
+        self._known[database] = {table.relid: table for table in tables}
+        for table in tables:
             if stopping():
                 return
-            if self._hopeless.get(table.relid) == table.changes:
+            if self._hopeless.get((database, table.relid)) == table.changes:
                 continue
             try:
-                self._look_after(session, table)
+                self._look_after(database, session, table)
             except GatewayError as error:
                 session.rollback()
                 if error.sqlstate in PASSING:
                     continue
-                self._hopeless[table.relid] = table.changes
-                logger.warning("upkeep of table %d: %s", table.relid, error.message)
-        for relid in residency.shrunken_tables(session):
+                self._hopeless[database, table.relid] = table.changes
+                if error.sqlstate in UNSTORABLE:
+                    self._tell(database, table.relid, f"keeps its tail: {error.message}")
+                else:
+                    logger.warning("upkeep of table %d: %s", table.relid, error.message)
+        for relid in resident_upkeep.shrunken_tables(session):
             if not stopping():
                 self._thaw(session, relid)
 
-    def _look_after(self, session: CatalogSession, table: ResidentTable) -> None:
+    def _look_after(self, database: str, session: CatalogSession, table: ResidentTable) -> None:
         large = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
         resting = table.rest_s >= REST_S or table.writers <= BULK_WRITERS
         if large and resting:
-            reason = residency.obstacle(session, table.relid)
+            reason = resident_upkeep.obstacle(session, table.relid)
             if reason is None:
                 self._freeze(session, table)
                 return
-            self._hopeless[table.relid] = table.changes
-            logger.info("table %d stays resident: %s", table.relid, reason)
+            self._tell(database, table.relid, f"stays resident: {reason}")
         rested = table.tail_rows and table.rest_s >= self._flush_age_s
         if rested or table.tail_rows >= self._flush_rows:
             self.flush(session, table.relid)
+
+    def _tell(self, database: str, relid: int, text: str) -> None:
+        """Log what there is to say of a table, once."""
+        if self._told.get((database, relid)) != text:
+            self._told[database, relid] = text
+            logger.info("table %d of %s %s", relid, database, text)
 
     # tails ----------------------------------------------------------------------------------------
 
@@ -147,7 +162,11 @@ class Residency:
     def _settled(
         self, session: CatalogSession, snapshot: TableSnapshot, rows: list[list[object]]
     ) -> pa.Table:
-        first = 0 if snapshot.table.key else residency.identity_block(session, snapshot.table.relid)
+        first = (
+            0
+            if snapshot.table.key
+            else resident_upkeep.identity_block(session, snapshot.table.relid)
+        )
         return settle(
             snapshot,
             rows,
@@ -175,20 +194,15 @@ class Residency:
         self.flush(session, table.relid)
         snapshot, _ = _read(session, table.relid)
         schema, name = snapshot.table.schema, snapshot.table.name
-        with residency.exclusive(session, schema, name, LOCK_WAIT_MS):
+        with resident_upkeep.exclusive(session, schema, name, LOCK_WAIT_MS):
             snapshot, rows = _read(session, table.relid)
             if rows and (not snapshot.table.key or any(row[-1] == TRUNCATION for row in rows)):
                 # A tail of a tiered table has identities, and no marks.
                 tail = self._settled(session, snapshot, rows)
                 self._replace(session, snapshot, self._written(snapshot, tail))
-            residency.make_tiered(session, table.relid)
-        logger.info(
-            'table "%s.%s" with %d rows is tiered now (%.1f s)',
-            schema,
-            name,
-            table.rows,
-            time.monotonic() - started,
-        )
+            resident_upkeep.make_tiered(session, table.relid)
+        taken_s = time.monotonic() - started
+        logger.info('table "%s.%s" is tiered now (%.3f s)', schema, name, taken_s)
 
     # shrinking ------------------------------------------------------------------------------------
 
@@ -196,12 +210,12 @@ class Residency:
         """Make a table resident: its rows are put into the catalog table."""
         try:
             table = _read(session, relid)[0].table
-            with residency.exclusive(session, table.schema, table.name, LOCK_WAIT_MS):
+            with resident_upkeep.exclusive(session, table.schema, table.name, LOCK_WAIT_MS):
                 snapshot, rows = _read(session, relid)
                 tail = tail_table(table, rows)
                 current = self._compactor.live_rows(snapshot, self._running, tail)
                 if current.num_rows:
-                    residency.silence_triggers(session)
+                    resident_upkeep.silence_triggers(session)
                     columns = [column for column in table.columns if column.generated is None]
                     names.load(
                         session,
@@ -209,7 +223,7 @@ class Residency:
                         [column.name for column in columns],
                         _lines(current, columns),
                     )
-                residency.make_resident(session, relid)
+                resident_upkeep.make_resident(session, relid)
         except GatewayError as error:
             if error.sqlstate not in PASSING:
                 logger.warning("table %d could not become resident: %s", relid, error.message)

@@ -27,6 +27,9 @@ KEPT_BYTES: Final = 5_000
 
 _LENGTH: Final = Struct("!i")
 
+BEGINNING: Final = frozenset({"begin", "start"})
+"""Actions that begin a transaction."""
+
 _BIND, _SYNC, _PORTAL = b"BSP"
 
 _SYNC_BYTES: Final = 5
@@ -165,6 +168,8 @@ class _Builder:
     again: Shortcut | None = None
     bound: Shortcut | None = None
     executed: int = 0
+    first: Shortcut | None = None
+    begun: int = 0
     closes: bool = False
 
     def passage(self, form: Form) -> Passage | None:
@@ -172,9 +177,10 @@ class _Builder:
         for part in form:
             if not ADDING[part[0]](self, part):
                 return None
-        # A transaction command parts what is proved from what is not.
-        commands = any(shortcut.action for shortcut in self.shortcuts)
-        if commands and (self.executed != 1 or len(self.shortcuts) != 1):
+        # A transaction command parts what is proved from what is not, unless it comes first.
+        commands = [shortcut for shortcut in self.shortcuts if shortcut.action]
+        alone = self.executed == 1 and len(self.shortcuts) == 1
+        if commands and not alone and not self._begins(commands):
             return None
         renamed = tuple(self.renamed)
         return Passage(
@@ -189,12 +195,22 @@ class _Builder:
             self.closes,
         )
 
+    def _begins(self, commands: Sequence[Shortcut]) -> bool:
+        """Return whether the one command begins the transaction of the others, and runs once."""
+        return (
+            len(commands) == 1
+            and commands[0] is self.shortcuts[0]
+            and commands[0] is self.first
+            and self.begun == 1
+            and commands[0].action in BEGINNING
+        )
+
     def parse(self, part: bytes) -> bool:
         """Add a Parse."""
         name, _, rest = part[5:].partition(b"\0")
         session, text = self.session, self._text(name)
         shortcut = session.shortcuts.of_parse(rest)
-        if shortcut is None or self.before or (name and name in self.declared):
+        if shortcut is None or (name and name in self.declared):
             return False
         if name and (text in session.statements or shortcut.action):
             return False
@@ -239,6 +255,10 @@ class _Builder:
         """Add an Execute."""
         bound, self.bound = self.bound, None
         self.executed += 1
+        if self.executed == 1:
+            self.first = bound
+        if bound is not None and bound.action:
+            self.begun += 1
         self.renamed.append(part)
         return part[5:] == _ALL_ROWS and bound is not None
 
@@ -279,7 +299,7 @@ class _Builder:
         self, shortcut: Shortcut, statement: PreparedStatement
     ) -> tuple[Shortcut, bytes] | None:
         """Prepare what the catalog does not hold once more, for this time alone."""
-        if self.again is shortcut:
+        if self.again is shortcut and b"" not in self.declared:
             return shortcut, b""
         if self.renamed:
             return None

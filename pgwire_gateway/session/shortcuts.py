@@ -5,6 +5,7 @@ become shortcuts and finds them again by what the client sent; it sends nothing 
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -107,11 +108,6 @@ class Shortcuts:
         self._prepared.keep(name, (plan, found))
         return found
 
-    def forget(self) -> None:
-        """Forget all plans: definitions have changed."""
-        for known in (self._queries, self._parses, self._prepared):
-            known.clear()
-
     def note_prepared(self, name: str, plan: Plan, shortcut: Shortcut) -> None:
         """Note the shortcut for a prepared statement."""
         self._prepared.keep(name, (plan, shortcut))
@@ -129,6 +125,16 @@ class Shortcuts:
         shortcut = self._of(catalog, plan) if len(text_and_types) <= KEPT_BYTES else None
         if shortcut is not None:
             self._parses.keep(text_and_types, shortcut)
+
+    def forget(self, outdated: Iterable[Shortcut]) -> None:
+        """Forget what rests on the same as these; their plans do not hold any more."""
+        proofs = {shortcut.proof for shortcut in outdated if shortcut.proof is not None}
+        for texts in (self._queries, self._parses):
+            for text in [text for text, shortcut in texts.items() if shortcut.proof in proofs]:
+                del texts[text]
+        for name, (plan, shortcut) in list(self._prepared.items()):
+            if shortcut is not None and shortcut.proof in proofs:
+                self._prepared[name] = (plan, None)
 
     def clear(self) -> None:
         """Forget all, as the same bytes are another text now."""

@@ -7,10 +7,11 @@ from typing import Protocol
 
 from buenavista.core import Session
 
+from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import Notification
-from catalog.sqlstate import WARNING
+from catalog.sqlstate import SERIALIZATION_FAILURE, WARNING
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway import errors
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
@@ -31,6 +32,9 @@ from pgwire_gateway.spark.statements import RunningStatement
 UNNAMED_PREFIX = "pgwire_unnamed_"
 """Start of the names unnamed statements have in the catalog."""
 
+
+READY = {status.value.decode(): ReadyForQuery(status).encode() for status in TransactionStatus}
+"""ReadyForQuery by transaction status."""
 
 ENDING_ACTIONS = frozenset({"commit", "rollback", "rollback_to", "prepare"})
 """Transaction commands that are accepted in a failed transaction."""
@@ -162,6 +166,9 @@ class ClientSession(Session):  # type: ignore[misc]
         """
         if errors.is_fatal(error):
             raise error
+        if isinstance(error, GatewayError) and error.sqlstate == OUTDATED:
+            # A guard's word: the table has become tiered since the transaction's snapshot.
+            error.sqlstate = SERIALIZATION_FAILURE
         self.skip_until_sync = True
         self.transaction.fail()
         # Those that were there before the latest savepoint can be used when it is rolled back to.
@@ -181,7 +188,7 @@ class ClientSession(Session):  # type: ignore[misc]
         status = self.transaction.status
         if status == "I":
             self.drop_portals()
-        self.send(ReadyForQuery(TransactionStatus(status.encode())))
+        self.frontend.send_encoded(READY[status])
         self.frontend.flush()
 
     def note_settings(self) -> None:

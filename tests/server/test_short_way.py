@@ -130,6 +130,18 @@ DIALOGUES: dict[str, list[FrontendMessage]] = {
         *[Query("SAVEPOINT a"), Query("COMMIT AND CHAIN")],
         *[Query("BEGIN READ ONLY"), Query("SELECT id FROM p WHERE id = 1"), Query("ROLLBACK")],
     ],
+    "transaction_that_begins_in_a_series": [
+        *[Parse("", "BEGIN"), bind(), Execute(), *whole(ONE, "1")],
+        *[*whole("UPDATE p SET v = v WHERE id = $1", "1"), *whole("COMMIT")],
+        *[Parse("", "BEGIN"), bind(), Execute(), *whole("SELECT 1 / (id - 1) FROM p WHERE id = 1")],
+        *[*whole("SELECT 1"), *whole("ROLLBACK")],
+        *[Parse("", "BEGIN ISOLATION LEVEL SERIALIZABLE"), bind(), Execute(), *whole(ONE, "1")],
+        *[Query("SHOW transaction_isolation"), *whole("ROLLBACK")],
+        *[Parse("b", "BEGIN"), Parse("s", ONE), Sync()],
+        *[bind(statement="b"), Execute(), bind("1", statement="s"), Execute(), Sync()],
+        *[Query("ROLLBACK"), Close(STATEMENT, "b"), Close(STATEMENT, "s"), Sync()],
+        *[Parse("", "BEGIN"), bind(), Execute(), Parse("", "COMMIT"), bind(), Execute(), Sync()],
+    ],
     "prepared_transaction_commands": [
         *[Parse("b", "BEGIN"), Sync(), Parse("e", "END"), Sync()],
         *[bind(statement="b"), Describe(PORTAL), Execute(), Sync()],
@@ -375,10 +387,30 @@ def test_writes_in_a_block_fail_when_definitions_have_changed(shared_pair: Pair)
             shared_pair.gateway.execute(
                 "DROP SCHEMA IF EXISTS other", database=shared_pair.database
             )
-        assert "40001" not in trace(client.query("INSERT INTO c VALUES (1)"))
+        for _ in range(TIMES):
+            client.query("BEGIN")
+            assert "40001" not in trace(client.query("INSERT INTO c VALUES (1)"))
+            client.query("COMMIT")
+
+
+def test_a_prepared_write_in_a_block_fails_once(shared_pair: Pair) -> None:
+    with wire(shared_pair.gateway, shared_pair.database) as client:
+        client.query(SCHEMA)
+        client.exchange(Parse("s", "INSERT INTO c VALUES ($1)"), Sync())
+        found = []
+        for number in range(2 * TIMES):
+            if number == TIMES:
+                shared_pair.gateway.execute(
+                    "CREATE SCHEMA other", "DROP SCHEMA other", database=shared_pair.database
+                )
+            client.query("BEGIN")
+            client.send(bind("1", statement="s"), Execute(), Sync())
+            found.append('C "40001"' in trace(client.receive_until_ready()))
+            client.query("COMMIT")
+        assert found == [number == TIMES for number in range(2 * TIMES)]
 
 
 def test_statements_pass_with_a_proof(connection: psycopg.Connection) -> None:
     again(lambda: connection.execute("SELECT v FROM p WHERE id = 1"))
     names = connection.execute("SELECT name FROM pg_catalog.pg_prepared_statements").fetchall()
-    assert ("pgwire_prove_names",) in names
+    assert ("pgwire_prove1",) in names

@@ -1,0 +1,147 @@
+"""Upkeep of resident tables as the bookkeeping sees it; for administrators' sessions."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catalog.connections import CatalogSession
+from catalog.names import quoted
+
+_OID = 26
+_JSON = 114
+
+_RESIDENT = (
+    "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes"
+    " FROM pg_journal.resident_tables($1)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentTable:
+    """What upkeep has to know of a resident table."""
+
+    relid: int
+    tail_rows: int
+    """Row versions in the tail."""
+    rest_s: float
+    """Seconds since the newest of them."""
+    writers: int
+    """Transactions that wrote within the last ten seconds."""
+    rows: int
+    """Rows of the table where it may be past its bounds, else 0."""
+    row_bytes: int
+    changes: int
+    """Rows ever inserted, updated and deleted, as statistics count them."""
+
+
+def resident_tables(
+    session: CatalogSession, known: Mapping[int, ResidentTable]
+) -> list[ResidentTable]:
+    """Return all resident tables of the database; ``known`` are those of the last time, by OID."""
+    found = []
+    counted = json.dumps({relid: table.changes for relid, table in known.items() if table.rows})
+    result = session.execute_parameters(_RESIDENT, [counted.encode()], parameter_oids=[_JSON])
+    for row in result.rows:
+        relid, tail_rows, rest_s, *numbers = (value or b"0" for value in row)
+        found.append(
+            ResidentTable(int(relid), int(tail_rows), float(rest_s), *(int(n) for n in numbers))
+        )
+    return [
+        replace(table, rows=known[table.relid].rows, row_bytes=known[table.relid].row_bytes)
+        if table.rows < 0
+        else table
+        for table in found
+    ]
+
+
+def shrunken_tables(session: CatalogSession) -> list[int]:
+    """Return the tiered tables that could be resident."""
+    rows = session.execute("SELECT pg_journal.shrunken_tables()").rows
+    return [int(row[0] or b"0") for row in rows]
+
+
+def obstacle(session: CatalogSession, relid: int) -> str | None:
+    """Return what keeps a resident table from becoming tiered, None for nothing."""
+    reason = _text(session, "SELECT pg_journal.obstacle($1)", relid)
+    if reason is None:
+        column = _text(session, "SELECT pg_journal.unstorable($1)", relid)
+        reason = f'values of column "{column}" that data files cannot hold' if column else None
+    return reason
+
+
+def identity_block(session: CatalogSession, relid: int) -> int:
+    """Take 2^32 row identities for rows of a table without key; return what is before the first."""
+    block = _text(
+        session,
+        "UPDATE pg_journal.journals SET identity_blocks = identity_blocks + 1 WHERE relid = $1"
+        " RETURNING identity_blocks",
+        relid,
+    )
+    return int(block or 0) << 32
+
+
+def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
+    """Return what a resident table holds, in transfer forms of its columns."""
+    text = _text(session, "SELECT pg_journal.held_rows($1)", relid)
+    return list(json.loads(text)) if text else []
+
+
+def check_tail(session: CatalogSession, relid: int) -> int | None:
+    """Return in how many rows table and tail differ; None when there is more than the tail."""
+    found = _text(
+        session,
+        "SELECT pg_journal.check_tail($1) WHERE NOT EXISTS ("
+        "SELECT FROM pg_journal.segments s WHERE s.relid = $1 AND s.retired_at IS NULL)",
+        relid,
+    )
+    return None if found is None else int(found)
+
+
+@contextmanager
+def exclusive(session: CatalogSession, schema: str, name: str, wait_ms: int) -> Iterator[None]:
+    """Keep writers of a table away until the transaction that this context is ends.
+
+    Raises:
+        CatalogError: 55P03 when writers do not make way within the time.
+    """
+    session.begin()
+    try:
+        _run(session, f"SET LOCAL lock_timeout = {wait_ms}")
+        _run(session, f"LOCK TABLE ONLY {quoted(schema, name)} IN EXCLUSIVE MODE")
+        yield
+    except BaseException:
+        session.rollback()
+        raise
+    session.commit()
+
+
+def make_tiered(session: CatalogSession, relid: int) -> None:
+    """Take the rows out of a resident table whose journal has them all.
+
+    Raises:
+        CatalogError: 55000 when something keeps it resident.
+    """
+    _text(session, "SELECT pg_journal.make_tiered($1)", relid)
+
+
+def make_resident(session: CatalogSession, relid: int) -> None:
+    """Have PostgreSQL answer for a table whose rows have been put into the catalog table."""
+    _text(session, "SELECT pg_journal.make_resident($1)", relid)
+
+
+def silence_triggers(session: CatalogSession) -> None:
+    """Let no trigger fire in this transaction."""
+    _run(session, "SET LOCAL session_replication_role = replica")
+
+
+def _run(session: CatalogSession, sql: str) -> None:
+    for _ in session.execute(sql).rows:
+        pass
+
+
+def _text(session: CatalogSession, sql: str, relid: int) -> str | None:
+    result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[_OID])
+    row = next(iter(list(result.rows)), [None])
+    return None if row[0] is None else row[0].decode()
