@@ -35,7 +35,10 @@ OPTIONS = (
 
 ACCOUNTS, BALANCE = 40, 100
 
-WRITERS, READERS = 5, 3
+WRITERS, READERS = 4, 3
+
+PAUSE_S = 0.02
+"""How long a client rests, so that upkeep gets its turn."""
 
 STRESS_S = 25.0
 
@@ -109,6 +112,7 @@ class Writer:
             with connected(self.address) as connection:
                 while not stopped() and not connection.broken:
                     self._transaction(connection)
+                    time.sleep(PAUSE_S)
         except psycopg.OperationalError:
             return
 
@@ -252,6 +256,7 @@ class Reader:
                     query, total = self._random.choice(list(TOTALS.items()))
                     way = self._random.choice(ways)
                     self._read(connection, way, query, total)
+                    time.sleep(PAUSE_S)
         except psycopg.OperationalError:
             return
 
@@ -375,6 +380,19 @@ def check(address: Address, writers: list[Writer]) -> None:
             assert sorted(held) == sorted(journal), table
 
 
+def warm_up(address: Address) -> None:
+    """Let upkeep have written files once: the first time takes Spark many seconds."""
+    with connected(address) as connection:
+        connection.execute("CREATE TABLE warm_up (id integer)")
+        connection.execute(f"INSERT INTO warm_up SELECT generate_series(1, {2 * BOUND})")
+        deadline = time.monotonic() + 90.0
+        while dict(residencies(connection))["warm_up"] == "resident":
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        connection.execute("SELECT count(*) FROM warm_up")
+        connection.execute("DROP TABLE warm_up")
+
+
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[GatewayProcess]:
     """A gateway whose tables change their residency under the hands of writers."""
@@ -382,6 +400,7 @@ def process(tmp_path: Path) -> Iterator[GatewayProcess]:
     try:
         gateway.start()
         gateway.address.execute(*SCHEMA.split(";"))
+        warm_up(gateway.address)
         yield gateway
     finally:
         gateway.kill_if_running()

@@ -74,8 +74,8 @@ class Client:
 
     def is_lawful(self, table: str) -> bool:
         """Return whether a table holds what its journal says."""
-        query = "SELECT gateway.check(%s)"
-        return self._connection.execute(query, [table]).fetchone() == (0,)
+        query = sql.SQL("SELECT gateway.check({})").format(sql.Literal(table))
+        return self._connection.execute(query).fetchone() == (0,)
 
 
 def connected(process: GatewayProcess) -> psycopg.Connection:
@@ -381,7 +381,7 @@ def test_a_cursor_outlives_its_table_becoming_tiered(client: Client, other: Clie
 # journals -----------------------------------------------------------------------------------------
 
 
-JOURNAL = "SELECT * FROM t_journal ORDER BY version_number, id"
+JOURNAL = "SELECT id, v, version_number FROM t_journal ORDER BY version_number, id, v"
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""], ids=["key", "no key"])
