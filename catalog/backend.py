@@ -4,7 +4,6 @@ Knows PostgreSQL's protocol flow and nothing of journals. libpq itself never blo
 module waits on the socket, so that other threads run meanwhile.
 """
 
-import re
 import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,23 +12,14 @@ from typing import Final, ParamSpec, TypeVar
 from psycopg import OperationalError, pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from catalog import sqlstate
+from catalog import contexts, sqlstate
 from catalog.closing import finish
 from catalog.errors import CatalogError, CatalogUnavailableError, error_of
-from catalog.migrations import own_functions
 from catalog.relay import Batch, Relay, Reply, Sink
 from catalog.results import LocalResult, Notification, ResultColumn, Row
-from catalog.steps import Close, Describe, Execute, Prepare, Query, Step
+from catalog.steps import Close, Describe, DescribePortal, Execute, Prepare, Query, Step
 
 _FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
-
-_OWN_FIELDS: Final = frozenset("WpqFLRP")
-"""Fields of an error that tell about our functions, not about the client's statement."""
-
-_OWN_FUNCTION: Final = re.compile(
-    rf"function (pg_journal\.)?({'|'.join(sorted(own_functions()))}|capture_\d+)\("
-)
-"""A line of an error's context that tells about the bookkeeping; its schema is in the path then."""
 
 _FINITE: Final = "pgwire_finite_"
 """Beginning of the names of the tails' constraints."""
@@ -437,6 +427,8 @@ class Backend:
                 self._guard(connection.send_close_prepared, self.encode(step.name))
             case Describe():
                 self._guard(connection.send_describe_prepared, self.encode(step.name))
+            case DescribePortal():
+                self._guard(connection.send_describe_portal, self.encode(step.name))
         self._note_use()
 
     def _only_result(self) -> PGresult:
@@ -522,18 +514,21 @@ class Backend:
                     "tables",
                     sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
                 )
-            fields = {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
+            fields = {
+                code: text for code, text in fields.items() if code not in contexts.OWN_FIELDS
+            }
         raise error_of(fields)
 
 
 def _without_own(fields: dict[str, str]) -> dict[str, str]:
     """Leave out of an error or notice what tells about functions of the bookkeeping."""
-    lines = fields.get("W", "").splitlines()
-    if not any(map(_OWN_FUNCTION.search, lines)):
+    context = fields.get("W", "")
+    if not contexts.is_own(context):
         return fields
-    if _OWN_FUNCTION.search(lines[0]):
-        return {code: text for code, text in fields.items() if code not in _OWN_FIELDS}
-    return fields | {"W": "\n".join(line for line in lines if not _OWN_FUNCTION.search(line))}
+    kept = contexts.clients_part(context)
+    if kept is None:
+        return {code: text for code, text in fields.items() if code not in contexts.OWN_FIELDS}
+    return fields | {"W": kept}
 
 
 def rows_of(result: PGresult) -> Iterator[Row]:

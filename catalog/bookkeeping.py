@@ -68,8 +68,10 @@ _RESOLUTION: Final = (
     " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
     " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
 )
-EXECUTOR: Final = "COALESCE(pg_catalog.current_setting('gateway.executor', true), '')"
-"""Expression for the setting gateway.executor; empty where it is not set."""
+EXECUTOR: Final = (
+    "COALESCE(NULLIF(pg_catalog.current_setting('gateway.executor', true), 'auto'), '')"
+)
+"""Expression for the setting gateway.executor; empty for auto, the default."""
 _BASIS: Final = (
     f"SELECT pg_journal.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8'),"
     f" pg_catalog.convert_to({EXECUTOR}, 'UTF8')"

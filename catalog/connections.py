@@ -26,6 +26,7 @@ from catalog.results import (
     LocalResult,
     Notification,
     Relation,
+    ResultColumn,
     Row,
     SnapshotRequest,
     SnapshotResult,
@@ -113,6 +114,14 @@ class CatalogSession:
         analysis = describe.describe(self._backend, name)
         self._parameter_counts[name] = len(analysis.parameter_oids)
         return analysis
+
+    def describe_portal(self, name: str) -> tuple[tuple[ResultColumn, ...], int]:
+        """Describe a cursor SQL has declared: its columns, and the format code of its rows.
+
+        Raises:
+            CatalogError: 34000 when there is none.
+        """
+        return describe.describe_portal(self._backend, name)
 
     def deallocate(self, name: str) -> None:
         """Close a prepared statement, also in a failed transaction; a missing one is no error."""

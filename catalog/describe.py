@@ -10,8 +10,8 @@ from psycopg.pq.abc import PGresult
 
 from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping
-from catalog.results import Analysis
-from catalog.steps import Describe, Prepare, Step
+from catalog.results import Analysis, ResultColumn
+from catalog.steps import Describe, DescribePortal, Prepare, Step
 
 TREE_MESSAGE: Final = "rewritten parse tree:"
 
@@ -72,6 +72,12 @@ def analyse(  # noqa: PLR0913 - what Parse takes, and where to
 def describe(backend: Backend, name: str) -> Analysis:
     """Describe a prepared statement, without its tree."""
     return _analysis(backend, backend.run(Describe(name)), None)
+
+
+def describe_portal(backend: Backend, name: str) -> tuple[tuple[ResultColumn, ...], int]:
+    """Describe a portal of the backend's own: its columns, and the format code of the rows."""
+    result = backend.run(DescribePortal(name))
+    return backend.columns(result) or (), result.fformat(0) if result.nfields else 0
 
 
 def _analysis(backend: Backend, result: PGresult, tree: str | None) -> Analysis:

@@ -32,6 +32,20 @@ _VIEWS: Final = {
             ),
         )
     },
+    **{
+        RelationName("information_schema", name): f"(SELECT * FROM information_schema.{name}"
+        f" WHERE {column} <> 'pg_journal')"
+        for name, column in (
+            ("columns", "table_schema"),
+            ("column_privileges", "table_schema"),
+            ("routines", "routine_schema"),
+            ("role_table_grants", "table_schema"),
+            ("schemata", "schema_name"),
+            ("table_privileges", "table_schema"),
+            ("tables", "table_schema"),
+            ("views", "table_schema"),
+        )
+    },
 }
 """What shows what a name stands for without what is the gateway's own.
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from psycopg.pq.abc import PGconn
 
-from catalog import sockets, sqlstate
+from catalog import contexts, sockets, sqlstate
 from catalog.errors import CatalogUnavailableError
 from catalog.sockets import Buffer
 
@@ -29,11 +29,7 @@ _RECEIVED_BYTES: Final = 1 << 16
 
 _LENGTH: Final = Struct("!i")
 
-_OWN_FUNCTION: Final = b"PL/pgSQL function"
-"""Part of an error's context that tells about our functions; clients have none."""
-
-_OWN_FIELDS: Final = b"WpqFLR"
-"""Fields of an error that go with such a context."""
+_CONTEXT: Final = ord("W")
 
 _ENDS: Final = b"123nTCIs"
 """Types of the messages that end the answer to one frontend message."""
@@ -330,13 +326,16 @@ def _fields(found: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _without_own(found: bytes) -> bytes:
     """Leave out of an error or a notice what tells about our functions."""
-    if _OWN_FUNCTION not in found:
+    fields = dict(_fields(found))
+    context = fields.get(_CONTEXT, b"").decode("utf-8", "surrogateescape")
+    if not contexts.is_own(context):
         return found
-    fields = list(_fields(found))
-    if not any(code == ord("W") and _OWN_FUNCTION in text for code, text in fields):
-        return found
-    kept = b"".join(b"%c%b\0" % field for field in fields if field[0] not in _OWN_FIELDS)
-    return message(found[:1], kept + b"\0")
+    kept = contexts.clients_part(context)
+    if kept is None:
+        fields = {c: text for c, text in fields.items() if chr(c) not in contexts.OWN_FIELDS}
+    else:
+        fields[_CONTEXT] = kept.encode("utf-8", "surrogateescape")
+    return message(found[:1], b"".join(b"%c%b\0" % field for field in fields.items()) + b"\0")
 
 
 def _lost(reply: Reply, detail: str = "") -> CatalogUnavailableError:

@@ -45,6 +45,14 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
+class DescribePortal:
+    """Describe a portal, such as a cursor that SQL has declared."""
+
+    name: str
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Execute:
     """Bind and execute a prepared statement."""
 
@@ -67,7 +75,7 @@ class Close:
     internal: bool = False
 
 
-Step = Query | Prepare | Describe | Execute | Close
+Step = Query | Prepare | Describe | DescribePortal | Execute | Close
 
 
 def _each(formats: Sequence[int], count: int) -> list[int] | None:

@@ -188,6 +188,22 @@ BEGIN
     END IF;
 END $$;
 
+-- Refuse foreign keys to tiered tables: PostgreSQL would look for keys where no rows are.
+CREATE FUNCTION pg_journal.check_references(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    referenced regclass;
+BEGIN
+    SELECT x.confrelid INTO referenced FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+     WHERE x.conrelid = check_references.relid AND x.contype = 'f' AND p.residency = 'tiered';
+    IF FOUND THEN
+        PERFORM refuse(format('a FOREIGN KEY that references the tiered table "%s" is', referenced),
+                       format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced));
+    END IF;
+END $$;
+
 -- Bring the journal of a resident table into line with it, values included.
 CREATE FUNCTION pg_journal.reconcile_resident(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -204,15 +220,9 @@ DECLARE
     keyed int2[] := row_key(relid);
     anew boolean;
     missing text;
-    referenced regclass;
 BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_resident.relid;
-    SELECT x.confrelid INTO referenced FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
-     WHERE x.conrelid = j.relid AND x.contype = 'f' AND p.residency = 'tiered';
-    IF FOUND THEN
-        PERFORM refuse(format('a FOREIGN KEY that references the tiered table "%s" is', referenced),
-                       format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced));
-    END IF;
+    PERFORM check_references(relid);
     IF (SELECT relpersistence FROM pg_class WHERE oid = j.relid) = 'u' THEN
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', j.relid::regclass);
     END IF;
@@ -715,6 +725,7 @@ BEGIN
             PERFORM reconcile(touched);
         ELSE
             PERFORM create_journal(touched);
+            PERFORM check_references(touched);
         END IF;
     END LOOP;
     IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE classid IS NULL OR classid = 0) THEN

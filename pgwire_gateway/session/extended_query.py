@@ -118,6 +118,9 @@ def on_describe(session: ClientSession, message: Describe) -> None:
         oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
         session.send(ParameterDescription(tuple(oids)))
         formats: tuple[int, ...] = ()
+    elif message.name not in session.portals and message.name:
+        _describe_cursor(session, message.name)
+        return
     else:
         portal = _portal(session, message.name)
         plan, formats = portal.statement.plan, portal.result_formats
@@ -126,6 +129,12 @@ def on_describe(session: ClientSession, message: Describe) -> None:
         session.send(NoData())
     else:
         session.send(RowDescription(field_descriptions(columns, formats)))
+
+
+def _describe_cursor(session: ClientSession, name: str) -> None:
+    """Tell the result types of a cursor that SQL has declared, which is a portal too."""
+    columns, code = session.catalog.describe_portal(name)
+    session.send(RowDescription(field_descriptions(columns, (code,))) if columns else NoData())
 
 
 def on_execute(session: ClientSession, message: Execute) -> None:

@@ -12,7 +12,7 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import SnapshotRequest
 from catalog.sqlstate import INVALID_CATALOG_NAME, SERIALIZATION_FAILURE
-from pgwire_gateway.session.residency import Residency
+from pgwire_gateway.session.residency import PASSING, Residency
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_table
@@ -110,11 +110,20 @@ class Flusher:
         try:
             for relid in upkeep.large_tails(session, self._flush_rows):
                 if not self._stopping:
-                    self._flush(session, relid)
+                    self._flush_if_there(session, relid)
             self._residency.visit(database, session, lambda: self._stopping)
         finally:
             self._session = None
             session.close()
+
+    def _flush_if_there(self, session: CatalogSession, relid: int) -> None:
+        try:
+            self._flush(session, relid)
+        except GatewayError as error:
+            # Other tables must not wait because this one has been dropped, or is in use.
+            if self._stopping or error.sqlstate not in PASSING:
+                raise
+            session.rollback()
 
     def _flush(self, session: CatalogSession, relid: int) -> None:
         started = time.monotonic()

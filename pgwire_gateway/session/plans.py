@@ -69,5 +69,5 @@ class Plan:
     """Whether PostgreSQL answers for tables in it that could become tiered."""
     named: NamedJournals | None = None
     """Set where the client named journals, which PostgreSQL knows by other names."""
-    reason: str = ""
+    reason: str = "no journaled table"
     """Why this route, for people."""

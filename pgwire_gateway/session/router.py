@@ -21,6 +21,9 @@ from rewrite import pipeline
 from rewrite.command import Command, command, source_relations, target_relation
 from rewrite.tree import Node, walk
 
+EXECUTORS = frozenset({"", "spark", "files", "postgres"})
+"""Values of ``gateway.executor``, auto left out."""
+
 SPARK_EXECUTORS = frozenset({"spark", "files"})
 """Values of ``gateway.executor`` that keep PostgreSQL from answering for resident tables."""
 
@@ -161,6 +164,12 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         relid for relid, relation in relations.items() if relation.kind is RelationKind.RESIDENT
     }
     forced = rests_on.executor
+    if forced not in EXECUTORS:
+        raise GatewayError(
+            f'invalid value for parameter "gateway.executor": "{forced}"',
+            sqlstate=codes.INVALID_PARAMETER_VALUE,
+            hint="Available values: auto, spark, files, postgres.",
+        )
     if not journaled and not journals and not (resident and forced in SPARK_EXECUTORS):
         reason = "resident tables only" if resident else "no journaled table"
         return replace(

@@ -91,10 +91,11 @@ class PlainPostgres:
 class GatewayProcess:
     """A gateway in a process group of its own."""
 
-    def __init__(self, data_dir: Path, *options: str) -> None:
+    def __init__(self, data_dir: Path, *options: str, module: str = "pgwire_gateway") -> None:
         """Name the data directory and further options of the command; nothing starts yet."""
         self.data_dir = data_dir
         self._options = options
+        self._module = module
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
@@ -119,7 +120,7 @@ class GatewayProcess:
         """Start the process without waiting for anything."""
         self._ready.clear()
         self._process = subprocess.Popen(
-            command(self.data_dir, self._options),
+            command(self.data_dir, self._options, self._module),
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -200,7 +201,9 @@ class GatewayProcess:
                     self._ready.set()
 
 
-def command(data_dir: Path, options: Sequence[str] = ()) -> list[str]:
+def command(
+    data_dir: Path, options: Sequence[str] = (), module: str = "pgwire_gateway"
+) -> list[str]:
     """Return the command line of a gateway on a port the system chooses."""
-    serve = [sys.executable, "-m", "pgwire_gateway", "serve", "--port", "0"]
+    serve = [sys.executable, "-m", module, "serve", "--port", "0"]
     return [*serve, "--data-dir", str(data_dir), *options]

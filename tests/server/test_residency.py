@@ -1,0 +1,420 @@
+"""Which tables are PostgreSQL's to answer for, and what clients see when that changes."""
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+
+from tests.support.fix_server import MACHINE_OPTIONS
+from tests.support.servers import GatewayProcess
+
+pytestmark = pytest.mark.server
+
+BOUND = 200
+
+PATIENCE_S = 90.0
+"""How long upkeep may take to look at a table."""
+
+SEVERAL_VISITS_S = 12.0
+"""How long nothing must happen to say that nothing will."""
+
+Row = tuple[object, ...]
+
+
+@pytest.fixture(scope="module")
+def small_bounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway whose tables are large when they have more than ``BOUND`` rows."""
+    options = [f"--resident-rows={BOUND}", "--flush-age-s=1", "--flush-rows=300"]
+    directory = tmp_path_factory.mktemp("residency")
+    with GatewayProcess(directory, *MACHINE_OPTIONS, *options) as process:
+        yield process
+
+
+class Client:
+    """A connection that says what tables are."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        """Talk through this connection."""
+        self._connection = connection
+
+    @property
+    def connection(self) -> psycopg.Connection:
+        """The connection itself."""
+        return self._connection
+
+    def run(self, statement: str, *, prepare: bool | None = None) -> list[Row]:
+        """Run a statement and return its rows."""
+        cursor = self._connection.execute(statement, prepare=prepare)  # type: ignore[call-overload]
+        return cursor.fetchall() if cursor.description else []
+
+    def copy(self, table: str, rows: int) -> None:
+        """Copy rows into a table of two integer columns."""
+        with self._connection.cursor() as cursor:
+            statement = sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(table))
+            with cursor.copy(statement) as copy:
+                for number in range(rows):
+                    copy.write_row((number, 1))
+
+    def state(self, table: str) -> Row:
+        """Return residency, what was asked for, and what pins the table."""
+        query = "SELECT residency, asked, pinned_by FROM gateway.tables WHERE table_name = %s"
+        (found,) = self._connection.execute(query, [table]).fetchall()
+        return found
+
+    def becomes(self, table: str, residency: str) -> bool:
+        """Wait until a table is resident, or tiered."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.state(table)[0] != residency:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.2)
+        return True
+
+    def is_lawful(self, table: str) -> bool:
+        """Return whether a table holds what its journal says."""
+        query = sql.SQL("SELECT gateway.check({})").format(sql.Literal(table))
+        return self._connection.execute(query).fetchone() == (0,)
+
+
+def connected(process: GatewayProcess) -> psycopg.Connection:
+    return psycopg.connect(process.address.conninfo(), autocommit=True)
+
+
+@pytest.fixture
+def client(small_bounds: GatewayProcess) -> Iterator[Client]:
+    """A client; its tables are gone afterwards."""
+    with connected(small_bounds) as connection:
+        yield Client(connection)
+        for (name,) in connection.execute("SELECT table_name FROM gateway.tables").fetchall():
+            drop = sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(sql.Identifier(name))
+            connection.execute(drop)
+
+
+@pytest.fixture
+def other(small_bounds: GatewayProcess) -> Iterator[Client]:
+    """A second client."""
+    with connected(small_bounds) as connection:
+        yield Client(connection)
+
+
+LOADED = BOUND + 100
+
+LOAD = f"INSERT INTO t SELECT g, 1 FROM generate_series(1, {LOADED}) g"
+
+SUM = "SELECT sum(v) FROM t"
+
+
+def make(client: Client, *, tiered: bool) -> None:
+    """Make ``t`` with ``LOADED`` rows, each of which counts one."""
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    residency = "auto" if tiered else "always"
+    client.run(f"ALTER TABLE t SET (gateway.residency = {residency})")
+    client.run(LOAD)
+    if tiered:
+        assert client.becomes("t", "tiered")
+
+
+def decision(client: Client) -> str:
+    return str(client.run("SHOW gateway.last_decision")[0][0])
+
+
+# growing and shrinking ----------------------------------------------------------------------------
+
+
+def test_a_loaded_table_past_the_bound_becomes_tiered(client: Client) -> None:
+    make(client, tiered=True)
+    assert client.run("SELECT count(*), sum(v) FROM t") == [(LOADED, LOADED)]
+    assert decision(client) == "spark: tiered tables"
+
+
+def test_a_table_within_the_bound_stays_resident(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run(f"INSERT INTO t SELECT g, 1 FROM generate_series(1, {BOUND}) g")
+    time.sleep(SEVERAL_VISITS_S)
+    assert client.state("t") == ("resident", "auto", None)
+    assert client.run(SUM) == [(BOUND,)]
+    assert decision(client) == "postgres: resident tables only"
+
+
+def test_small_writes_keep_a_large_table_resident(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    with client.connection.transaction():
+        client.run("INSERT INTO t VALUES (0, 0)")
+        client.run(LOAD)
+        for number in range(3):
+            client.run(f"UPDATE t SET v = v + 0 WHERE id = {number}")
+    deadline = time.monotonic() + SEVERAL_VISITS_S
+    number = 0
+    while time.monotonic() < deadline:
+        number += 1
+        client.run(f"UPDATE t SET v = v + 0 WHERE id = {1 + number % LOADED}")
+        if number > 2:
+            time.sleep(0.02)
+    assert client.state("t") == ("resident", "auto", None)
+    assert client.becomes("t", "tiered")
+    assert client.run(SUM) == [(LOADED,)]
+
+
+def test_a_tiered_table_within_half_of_the_bound_becomes_resident(client: Client) -> None:
+    make(client, tiered=True)
+    client.run("DELETE FROM t WHERE id > 100")
+    client.run("VACUUM t")
+    assert client.becomes("t", "resident")
+    assert client.run(SUM) == [(100,)]
+    assert client.is_lawful("t")
+
+
+def test_a_tiered_table_between_half_of_the_bound_and_the_bound_stays_tiered(
+    client: Client,
+) -> None:
+    make(client, tiered=True)
+    client.run("DELETE FROM t WHERE id > 150")
+    client.run("VACUUM t")
+    time.sleep(SEVERAL_VISITS_S)
+    assert client.state("t")[0] == "tiered"
+    assert client.run(SUM) == [(150,)]
+
+
+def test_a_truncated_table_becomes_resident(client: Client) -> None:
+    make(client, tiered=True)
+    client.run("TRUNCATE t")
+    assert client.becomes("t", "resident")
+    assert client.run("SELECT count(*) FROM t") == [(0,)]
+    assert client.is_lawful("t")
+
+
+def test_equal_rows_without_key_are_as_many_afterwards(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer, v integer)")
+    client.run(f"INSERT INTO t SELECT 7, 1 FROM generate_series(1, {LOADED})")
+    client.run("DELETE FROM t WHERE ctid IN (SELECT ctid FROM t LIMIT 10)")
+    assert client.becomes("t", "tiered")
+    assert client.run(SUM) == [(LOADED - 10,)]
+    client.run("ALTER TABLE t SET (gateway.residency = always)")
+    assert client.becomes("t", "resident")
+    assert client.run(SUM) == [(LOADED - 10,)]
+    assert client.is_lawful("t")
+
+
+# what owners ask for ------------------------------------------------------------------------------
+
+
+def test_residency_never(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run("INSERT INTO t VALUES (1, 1)")
+    client.run("ALTER TABLE t SET (gateway.residency = never)")
+    assert client.becomes("t", "tiered")
+    assert client.run(SUM) == [(1,)]
+
+
+def test_residency_always(client: Client) -> None:
+    make(client, tiered=True)
+    client.run("ALTER TABLE t SET (gateway.residency = always)")
+    assert client.becomes("t", "resident")
+    assert client.state("t") == ("resident", "always", "gateway.residency = always")
+    assert client.run(SUM) == [(LOADED,)]
+    assert client.is_lawful("t")
+
+
+PINS = {
+    "unique": ("ALTER TABLE t ADD UNIQUE (v, id)", ""),
+    "function": (
+        "CREATE FUNCTION total() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'",
+        "DROP FUNCTION total()",
+    ),
+    "foreign key": ("CREATE TABLE child (id integer REFERENCES t)", ""),
+}
+
+
+@pytest.mark.parametrize("pin", PINS)
+def test_a_pin_keeps_a_large_table_resident(client: Client, pin: str) -> None:
+    statement, undone = PINS[pin]
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run(statement)
+    try:
+        client.run(LOAD)
+        time.sleep(SEVERAL_VISITS_S)
+        residency, _, pinned_by = client.state("t")
+        assert residency == "resident"
+        assert pinned_by
+    finally:
+        if undone:
+            client.run(undone)
+
+
+# loads --------------------------------------------------------------------------------------------
+
+
+def test_a_large_copy_into_an_empty_table_goes_to_files(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.copy("t", LOADED)
+    assert client.state("t")[0] == "tiered"
+    assert client.run(SUM) == [(LOADED,)]
+
+
+def test_a_small_copy_into_an_empty_table_does_not(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.copy("t", BOUND)
+    assert client.state("t")[0] == "resident"
+    assert client.run(SUM) == [(BOUND,)]
+
+
+def test_a_large_copy_that_is_rolled_back_leaves_the_table_resident(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run("BEGIN")
+    client.copy("t", LOADED)
+    client.run("ROLLBACK")
+    assert client.state("t")[0] == "resident"
+    client.run("INSERT INTO t VALUES (1, 1)")
+    assert client.run(SUM) == [(1,)]
+    assert client.is_lawful("t")
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_large_copy_sees_rows_committed_after_its_snapshot(
+    client: Client, other: Client, level: str
+) -> None:
+    client.run("CREATE TABLE t (id integer, v integer)")
+    client.run("CREATE TABLE looked_at (id integer)")
+    client.run(f"BEGIN ISOLATION LEVEL {level}")
+    client.run("SELECT * FROM looked_at")
+    other.run("INSERT INTO t VALUES (-1, 1)")
+    client.copy("t", LOADED)
+    client.run("COMMIT")
+    assert client.state("t")[0] == "resident"
+    assert client.run(SUM) == [(LOADED + 1,)]
+    assert client.is_lawful("t")
+
+
+# code that PostgreSQL alone would run -------------------------------------------------------------
+
+
+REFUSED = {
+    "function": "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'",
+    "function of dynamic SQL": (
+        "CREATE FUNCTION f(name text) RETURNS void LANGUAGE plpgsql AS"
+        " 'BEGIN EXECUTE ''DELETE FROM '' || name; END'"
+    ),
+    "DO": "DO 'BEGIN DELETE FROM t; END'",
+    "materialized view": "CREATE MATERIALIZED VIEW m AS SELECT * FROM t",
+    "foreign key": "CREATE TABLE child (id integer REFERENCES t)",
+    "PREPARE": "PREPARE p AS SELECT * FROM t",
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_code_that_reaches_a_tiered_table_is_refused(client: Client, code: str) -> None:
+    make(client, tiered=True)
+    with pytest.raises(errors.FeatureNotSupported):
+        client.run(REFUSED[code])
+    assert client.run(SUM) == [(LOADED,)]
+
+
+def test_code_being_made_keeps_its_table_resident(client: Client, other: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    other.run("BEGIN")
+    other.run("CREATE FUNCTION total() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'")
+    client.copy("t", LOADED)
+    other.run("COMMIT")
+    try:
+        assert client.run("SELECT total()") == [(LOADED,)]
+    finally:
+        client.run("DROP FUNCTION total()")
+
+
+# statements and transactions that were there before -----------------------------------------------
+
+
+def become(client: Client, residency: str) -> None:
+    asked = "always" if residency == "resident" else "never"
+    client.run(f"ALTER TABLE t SET (gateway.residency = {asked})")
+    assert client.becomes("t", residency)
+
+
+def test_prepared_statements_outlive_changes_of_residency(client: Client, other: Client) -> None:
+    make(client, tiered=False)
+    for residency in ("tiered", "resident"):
+        for _ in range(3):
+            assert other.run(SUM, prepare=True) == [(LOADED,)]
+        become(client, residency)
+        assert other.run(SUM, prepare=True) == [(LOADED,)]
+        other.run("UPDATE t SET v = v + 0 WHERE id < 3", prepare=True)
+        assert other.run(SUM, prepare=True) == [(LOADED,)]
+    assert client.is_lawful("t")
+
+
+def test_execute_of_a_table_that_became_tiered_is_refused(client: Client, other: Client) -> None:
+    make(client, tiered=False)
+    other.run(f"PREPARE total AS {SUM}")
+    assert other.run("EXECUTE total") == [(LOADED,)]
+    become(client, "tiered")
+    with pytest.raises(errors.FeatureNotSupported):
+        other.run("EXECUTE total")
+    become(client, "resident")
+    assert other.run("EXECUTE total") == [(LOADED,)]
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_snapshots_outlive_changes_of_residency(client: Client, other: Client, level: str) -> None:
+    make(client, tiered=False)
+    for residency in ("tiered", "resident"):
+        other.run(f"BEGIN ISOLATION LEVEL {level}")
+        assert other.run(SUM) == [(LOADED,)]
+        become(client, residency)
+        assert other.run(SUM) == [(LOADED,)]
+        with pytest.raises(errors.SerializationFailure):
+            other.run("INSERT INTO t VALUES (1, 1)")
+        other.run("ROLLBACK")
+
+
+def test_a_cursor_outlives_its_table_becoming_tiered(client: Client, other: Client) -> None:
+    make(client, tiered=False)
+    other.run("BEGIN")
+    other.run("DECLARE c CURSOR FOR SELECT v FROM t")
+    assert len(other.run("FETCH 10 FROM c")) == 10
+    become(client, "tiered")
+    assert len(other.run("FETCH ALL FROM c")) == LOADED - 10
+    other.run("COMMIT")
+
+
+# journals -----------------------------------------------------------------------------------------
+
+
+JOURNAL = "SELECT id, v, version_number FROM t_journal ORDER BY version_number, id, v"
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""], ids=["key", "no key"])
+def test_a_flush_leaves_the_journal_as_it_was(
+    small_bounds: GatewayProcess, client: Client, key: str
+) -> None:
+    seen = len(small_bounds.log)
+    client.run(f"CREATE TABLE t (id integer {key}, v integer)")
+    with client.connection.transaction():
+        client.run("INSERT INTO t SELECT g, g FROM generate_series(1, 20) g")
+        client.run("UPDATE t SET v = 0 WHERE id = 3")
+        client.run("DELETE FROM t WHERE id = 4")
+    before = client.run(JOURNAL)
+    deadline = time.monotonic() + PATIENCE_S
+    while not any('of "t"' in line for line in small_bounds.log[seen:]):
+        assert time.monotonic() < deadline, "the tail was not flushed"
+        time.sleep(0.2)
+    assert client.run(JOURNAL) == before
+    assert client.is_lawful("t")
+
+
+def test_vacuum_of_a_resident_table_keeps_its_rows_and_its_journal(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run("INSERT INTO t SELECT g, 1 FROM generate_series(1, 20) g")
+    for number in range(1, 8):
+        client.run(f"UPDATE t SET v = v + 1 WHERE id = {number}")
+    before = client.run(JOURNAL)
+    client.run("VACUUM t")
+    assert client.run(JOURNAL) == before
+    assert client.run("SELECT count(*), sum(v) FROM t") == [(20, 27)]
+    assert client.is_lawful("t")
+
+
+def test_check_of_a_tiered_table_has_nothing_to_compare(client: Client) -> None:
+    make(client, tiered=True)
+    assert client.run("SELECT gateway.check('t')") == [(0,)]
