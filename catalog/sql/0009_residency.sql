@@ -210,7 +210,11 @@ BEGIN
                            j.schema_name, j.table_name) INTO row_count, row_bytes;
             UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows
              WHERE x.relid = j.relid AND x.is_full <> (row_count > bounds.resident_hard_rows);
-            IF j.wanted_residency = 'never' THEN row_count := greatest(row_count, bounds.resident_rows + 1); END IF;
+            IF j.wanted_residency = 'never' THEN
+                -- Whatever its size, and whoever writes to it.
+                row_count := greatest(row_count, bounds.resident_rows + 1);
+                writers := 0;
+            END IF;
         END IF;
         IF j.is_full AND row_count = 0 THEN
             UPDATE journals x SET is_full = false WHERE x.relid = j.relid;

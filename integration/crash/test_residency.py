@@ -415,7 +415,6 @@ def test_totals_stay_while_tables_change_residency(process: GatewayProcess) -> N
     steering = Steering(process.address, findings)
     deadline = time.monotonic() + STRESS_S
     work(writers + readers + [steering], lambda: time.monotonic() > deadline, process)
-    print(findings.commits, findings.reads, findings.refused, steering.changes)
     assert findings.wrong == []
     assert findings.commits > 0
     assert findings.reads > 0

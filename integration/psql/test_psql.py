@@ -38,7 +38,10 @@ def test_journals_are_in_no_list(gateway: Address, database: str) -> None:
     gateway.execute("CREATE TABLE t (id integer PRIMARY KEY, v text)", database=database)
     listed = run("psql", ["-XAtc", r"\dt"], server=gateway.variables(database)).stdout
     assert listed.splitlines() == ["public|t|table|postgres"]
-    tables = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema !~ '^(pg_catalog|information_schema)$'"
+    tables = (
+        "SELECT table_schema, table_name FROM information_schema.tables"
+        " WHERE table_schema !~ '^(pg_catalog|information_schema)$'"
+    )
     named = run("psql", ["-XAtc", tables], server=gateway.variables(database)).stdout
     assert named.splitlines() == ["public|t"]
 

@@ -90,7 +90,11 @@ class Residency:
 
     def _look_after(self, database: str, session: CatalogSession, table: ResidentTable) -> None:
         large = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
-        resting = table.rest_s >= REST_S or table.writers <= BULK_WRITERS
+        resting = (
+            table.rest_s >= REST_S
+            or table.writers <= BULK_WRITERS
+            or table.rows > self._bounds.hard_rows
+        )
         if large and resting:
             reason = resident_upkeep.obstacle(session, table.relid)
             if reason is None:
