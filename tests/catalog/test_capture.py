@@ -522,3 +522,15 @@ def test_a_tiered_table_refuses_native_writes(client, inspector):
             client.run(sql)
         assert caught.value.sqlstate in {"GW001", "40001"}
     assert client.run("SELECT * FROM t") == []
+
+
+def test_a_full_table_takes_no_more_rows(client, inspector):
+    inspector.run("SELECT pg_journal.configure(10, 67108864, 20)")
+    client.run("CREATE TABLE t (id int PRIMARY KEY, v text UNIQUE)")
+    client.run("INSERT INTO t SELECT g, g FROM generate_series(1, 2000) g")
+    inspector.run("SELECT * FROM pg_journal.resident_tables(NULL)")
+    assert client.sqlstate("INSERT INTO t VALUES (3000, 'more')") == "53400"
+    client.run("UPDATE t SET v = 'x' || v WHERE id = 1")
+    client.run("DELETE FROM t WHERE id > 5")
+    inspector.run("SELECT * FROM pg_journal.resident_tables(NULL)")
+    client.run("INSERT INTO t VALUES (3000, 'more')")
