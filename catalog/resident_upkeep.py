@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog.connections import CatalogSession
+from catalog.model import TableSnapshot
 from catalog.names import quoted
+from catalog.results import SnapshotRequest
+from catalog.tail import PLAIN_SETTINGS
 
 _OID = 26
 _JSON = 114
@@ -86,6 +89,31 @@ def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
     """Return what a resident table holds, in transfer forms of its columns."""
     text = _text(session, "SELECT pg_journal.held_rows($1)", relid)
     return list(json.loads(text)) if text else []
+
+
+@contextmanager
+def tail_read(
+    session: CatalogSession, relid: int
+) -> Iterator[tuple[TableSnapshot, Iterator[bytes]]]:
+    """Yield a resident table's snapshot, and its tail of that moment as CSV of transfer forms.
+
+    Each line holds the live columns in attribute-number order, version number, subsequent version
+    number and row identity.
+    """
+    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        result = session.snapshot([SnapshotRequest(relid, rows=False)])
+        for name, value in PLAIN_SETTINGS:
+            _run(session, f"SET LOCAL {name} = '{value}'")
+        _text(session, "SELECT pg_journal.open_tail($1)", relid)
+        yield result.snapshots[relid], _lines(session)
+    finally:
+        session.rollback()
+
+
+def _lines(session: CatalogSession) -> Iterator[bytes]:
+    rows = session.execute("FETCH ALL FROM pgwire_tail", result_format=1).rows
+    return (row[0] or b"" for row in rows)
 
 
 def check_tail(session: CatalogSession, relid: int) -> int | None:

@@ -114,6 +114,8 @@ class SnapshotRequest:
     """``definition_version`` already held (the session fills it from its own cache)."""
     known_state: str | None = None
     """``TableSnapshot.state`` whose tail rows the caller holds."""
+    rows: bool = True
+    """Whether the rows of a resident table's tail are wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class KnownState:
                     "relid": request.relid,
                     "definition": known.definition_version if known is not None else None,
                     "state": state,
+                    "rows": request.rows,
                 }
             )
         return json.dumps(asked).encode()

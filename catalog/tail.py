@@ -12,7 +12,7 @@ from catalog.results import CaptureReceipt, DrainedRows, LocalResult, Row
 from catalog.steps import Query, Step
 
 # Transfer forms do not depend on the client's settings; the texts of other types do.
-_PLAIN_SETTINGS = (
+PLAIN_SETTINGS = (
     ("datestyle", "ISO"),
     ("intervalstyle", "postgres"),
     ("timezone", "UTC"),
@@ -50,11 +50,11 @@ def inserted(backend: Backend, result: PGresult) -> tuple[list[Row], LocalResult
 
 def drain(backend: Backend, calls: Bookkeeping, relid: int) -> DrainedRows:
     """Open the rows of a catalog table for reading, as CSV in transfer forms."""
-    names = ", ".join(f"current_setting('{name}')" for name, _ in _PLAIN_SETTINGS)
+    names = ", ".join(f"current_setting('{name}')" for name, _ in PLAIN_SETTINGS)
     saved = calls.run_all(
         [
             Query(f"SELECT {names}", internal=True),
-            _settings([value for _, value in _PLAIN_SETTINGS]),
+            _settings([value for _, value in PLAIN_SETTINGS]),
             *calls.steps(bookkeeping.OPEN_DRAIN, str(relid).encode()),
         ]
     )
@@ -78,7 +78,7 @@ def _lines(backend: Backend, restored: Sequence[str]) -> Iterator[bytes]:
 
 def _settings(values: Sequence[str]) -> Query:
     calls = ", ".join(
-        f"set_config('{name}', ${i + 1}, true)" for i, (name, _) in enumerate(_PLAIN_SETTINGS)
+        f"set_config('{name}', ${i + 1}, true)" for i, (name, _) in enumerate(PLAIN_SETTINGS)
     )
     return Query(f"SELECT {calls}", [value.encode() for value in values], internal=True)
 

@@ -23,7 +23,9 @@ RETURN (SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size
 
 -- Snapshot of a resident table's journal. Versions of its tail are ordered by row, not by table, and come
 -- without a lock: the state tells which transactions are in it.
-CREATE FUNCTION pg_journal.resident_snapshot(wanted oid, known_definition bigint, known_state text) RETURNS json
+CREATE FUNCTION pg_journal.resident_snapshot(
+    wanted oid, known_definition bigint, known_state text, with_rows boolean)
+RETURNS json
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -41,7 +43,7 @@ BEGIN
        INTO t USING j.version;
     state := concat_ws('_', j.epoch, t.row_count, t.version_micros, t.writers);
     same := state IS NOT DISTINCT FROM known_state;
-    IF t.row_count > 0 AND NOT same THEN
+    IF t.row_count > 0 AND with_rows AND NOT same THEN
         EXECUTE format(
             'SELECT json_agg(json_build_array(%s pg_journal.micros(version_number), '
             'pg_journal.micros(subsequent_version_number), row_identity)) FROM %s',
@@ -57,7 +59,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION pg_journal.table_snapshot(
-    wanted oid, known_definition bigint, known_state text, OUT result json)
+    wanted oid, known_definition bigint, known_state text, with_rows boolean, OUT result json)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -70,7 +72,7 @@ DECLARE
     segment_list json;
 BEGIN
     IF (SELECT b.residency FROM journals b WHERE b.relid = wanted) = 'resident' THEN
-        result := resident_snapshot(wanted, known_definition, known_state);
+        result := resident_snapshot(wanted, known_definition, known_state, with_rows);
         RETURN;
     END IF;
     SELECT b.epoch, b.tail_relid, b.definition, coalesce(s.changes, b.changes) AS changes,
@@ -127,8 +129,8 @@ DECLARE
     tables json;
 BEGIN
     PERFORM authorize(secret);
-    SELECT json_agg(table_snapshot(r.relid, r.definition, r.state)) INTO tables
-      FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text);
+    SELECT json_agg(table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true))) INTO tables
+      FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text, rows boolean);
     RETURN convert_to(json_build_object(
         'tables', tables, 'definitions', fingerprint(), 'temporary_schema', pg_my_temp_schema()::bigint,
         'transaction_timestamp', micros(transaction_timestamp()))::text, 'UTF8');

@@ -263,6 +263,24 @@ BEGIN
     RETURN answer;
 END $$;
 
+-- Open the cursor pgwire_tail over the rows of a tail, as lines of CSV.
+CREATE FUNCTION pg_journal.open_tail(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    lines refcursor := 'pgwire_tail';
+BEGIN
+    OPEN lines NO SCROLL FOR EXECUTE format(
+        $f$SELECT convert_to(concat_ws(',', %s micros(v.version_number),
+                  coalesce(micros(v.subsequent_version_number)::text, ''), coalesce(v.row_identity::text, ''))
+                  || E'\n', 'UTF8') FROM pg_journal.tail_%s v$f$,
+        (SELECT string_agg(csv_expression('v.c' || k.attnum,
+                                          CASE WHEN is_built_in(base_type(k.type_oid)) THEN base_type(k.type_oid)
+                                               ELSE 'text'::regtype END) || ', ', '' ORDER BY k.attnum)
+           FROM columns k WHERE k.relid = wanted AND k.name <> ''), wanted);
+END $$;
+
 -- A column with a value that segments cannot hold; NULL for none.
 CREATE FUNCTION pg_journal.unstorable(wanted oid) RETURNS text
 LANGUAGE plpgsql

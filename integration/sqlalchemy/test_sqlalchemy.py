@@ -47,7 +47,8 @@ def run_suite(server: Address, database: str, report: Path, *arguments: str) -> 
             *(f"--dburi={URL}", f"--junit-xml={report}", *arguments),
         ],
         cwd=SUITE,
-        env=environment(**server.variables(database)),
+        # It would take the rights of others away from the directory this run keeps its files in.
+        env=environment(**server.variables(database), PYTEST_DEBUG_TEMPROOT=str(report.parent)),
         capture_output=True,
         text=True,
         check=False,

@@ -22,7 +22,7 @@ from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_table
-from pgwire_gateway.wire_types.settling import images, settle
+from pgwire_gateway.wire_types.settling import captured, images, settle
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def differences(
     def stored() -> Any:
         return compactor.live_rows(replace(snapshot, tail_rows=0), running)
 
-    tail = settle(snapshot, result.tails[relid].rows, stored)
+    tail = settle(snapshot, captured(snapshot.table, result.tails[relid].rows), stored)
     journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
     rows = tail_table(snapshot.table, [[*row, 0, None, 0] for row in held])
     difference = Counter(images(snapshot.table, rows))

@@ -23,7 +23,7 @@ from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_table
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
-from pgwire_gateway.wire_types.settling import TRUNCATION, settle
+from pgwire_gateway.wire_types.settling import TRUNCATION, captured, captured_lines, settle
 
 logger = logging.getLogger(__name__)
 
@@ -115,8 +115,8 @@ class Residency:
 
     def flush(self, session: CatalogSession, relid: int) -> None:
         """Write the tail of a resident table to its segments; writers go on meanwhile."""
-        snapshot, rows = _read(session, relid)
-        if not rows:
+        snapshot, rows = _read_whole(session, relid)
+        if not rows.num_rows:
             return
         tail = self._settled(session, snapshot, rows)
         deltas = len(snapshot.of_kind(SegmentKind.DELTA))
@@ -138,13 +138,13 @@ class Residency:
             GatewayError: 57014 when cancelled.
         """
         try:
-            snapshot, rows = _read(session, relid)
+            snapshot, rows = _read_whole(session, relid)
         except GatewayError as error:
             if error.sqlstate not in UNSTORABLE:
                 raise
             logger.info("table %d is not compacted: %s", relid, error.message)
             return
-        if not rows and not snapshot.of_kind(SegmentKind.DELTA):
+        if not rows.num_rows and not snapshot.of_kind(SegmentKind.DELTA):
             return
         tail = self._settled(session, snapshot, rows)
         merged = self._compactor.compact(replace(snapshot, tail_rows=tail.num_rows), tail, running)
@@ -164,7 +164,7 @@ class Residency:
         return self._compactor.flush(snapshot, tail, self._running)
 
     def _settled(
-        self, session: CatalogSession, snapshot: TableSnapshot, rows: list[list[object]]
+        self, session: CatalogSession, snapshot: TableSnapshot, rows: pa.Table
     ) -> pa.Table:
         first = (
             0
@@ -202,7 +202,7 @@ class Residency:
             snapshot, rows = _read(session, table.relid)
             if rows and (not snapshot.table.key or any(row[-1] == TRUNCATION for row in rows)):
                 # A tail of a tiered table has identities, and no marks.
-                tail = self._settled(session, snapshot, rows)
+                tail = self._settled(session, snapshot, captured(snapshot.table, rows))
                 self._replace(session, snapshot, self._written(snapshot, tail))
             resident_upkeep.make_tiered(session, table.relid)
         taken_s = time.monotonic() - started
@@ -248,6 +248,12 @@ PASSING = frozenset(
 
 UNSTORABLE = frozenset({sqlstate.FEATURE_NOT_SUPPORTED, "22003", "22008"})
 """What reading a tail meets whose values files cannot hold: infinite dates and the like."""
+
+
+def _read_whole(session: CatalogSession, relid: int) -> tuple[TableSnapshot, pa.Table]:
+    """Return a table's snapshot and all of its tail, however large."""
+    with resident_upkeep.tail_read(session, relid) as (snapshot, lines):
+        return snapshot, captured_lines(snapshot.table, lines)
 
 
 def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, list[list[object]]]:

@@ -8,16 +8,23 @@ identities: which of several equal rows went cannot be told, so the oldest has g
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.errors import GatewayError
 from catalog.model import JournalTable, TableSnapshot
 from catalog.sqlstate import DATA_CORRUPTED
-from pgwire_gateway.wire_types.catalog_rows import tail_table
-from pgwire_gateway.wire_types.versions import IDENTITY, SUBSEQUENT, VERSION, VERSION_TYPE
+from pgwire_gateway.wire_types.catalog_rows import csv_batches, tail_table
+from pgwire_gateway.wire_types.versions import (
+    IDENTITY,
+    SUBSEQUENT,
+    VERSION,
+    VERSION_TYPE,
+    storage_schema,
+)
 
 TRUNCATION: Final = -(1 << 63)
 """What stands for the identity in the row that marks a truncation."""
@@ -35,9 +42,21 @@ class _Alive:
     row: int
 
 
+def captured(table: JournalTable, rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return captured rows, given as arrays of transfer forms; identities may be missing."""
+    return tail_table(replace(table, key=()), rows)
+
+
+def captured_lines(table: JournalTable, lines: Iterable[bytes]) -> pa.Table:
+    """Return captured rows, given as CSV of transfer forms."""
+    schema = storage_schema(replace(table, key=()))
+    batches = list(csv_batches(table.columns, lines, trailing=(VERSION, SUBSEQUENT, IDENTITY)))
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
 def settle(
     snapshot: TableSnapshot,
-    rows: Sequence[Sequence[Any]],
+    rows: pa.Table,
     stored: Callable[[], pa.Table],
     first_identity: int = 0,
 ) -> pa.Table:
@@ -45,7 +64,7 @@ def settle(
 
     Args:
         snapshot: What the rows were read of.
-        rows: The captured rows in transfer forms, see :func:`tail_table`.
+        rows: The rows as captured, see :func:`captured`.
         stored: Returns the current rows of the segments; only called where they matter.
         first_identity: Identities of new rows count down from before this number when it is 0,
             else up from it.
@@ -53,11 +72,14 @@ def settle(
     Raises:
         GatewayError: XX001 when a row has gone that was never there.
     """
-    marks = [row[-3] for row in rows if row[-1] == TRUNCATION]
-    tail = tail_table(snapshot.table, [row for row in rows if row[-1] != TRUNCATION])
+    marking = pc.fill_null(pc.equal(rows.column(IDENTITY), TRUNCATION), False)
+    marks = rows.filter(marking).column(VERSION).cast(pa.int64()).to_pylist()
+    tail = rows.filter(pc.invert(marking)) if marks else rows
     keyed = bool(snapshot.table.key)
-    if keyed and not marks:
-        return tail
+    if keyed:
+        tail = tail.drop_columns([IDENTITY])
+        if not marks:
+            return tail.combine_chunks()
     gone = tail.column(SUBSEQUENT).is_valid().to_pylist()
     numbers = _identities(first_identity)
     if not marks and not any(gone):

@@ -12,7 +12,7 @@ from catalog.model import TableSnapshot
 from catalog.results import TailRows
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.catalog_rows import tail_table
-from pgwire_gateway.wire_types.settling import settle
+from pgwire_gateway.wire_types.settling import captured, settle
 
 _PLAIN_KEYS = frozenset(
     {
@@ -99,7 +99,7 @@ class TailCache:
     ) -> pa.Table:
         if snapshot.seen is None:
             return tail_table(snapshot.table, fetched.rows)
-        return settle(snapshot, fetched.rows, stored)
+        return settle(snapshot, captured(snapshot.table, fetched.rows), stored)
 
     def latest(self, database: str, snapshot: TableSnapshot, tail: pa.Table) -> pa.Table | None:
         """Return the newest version of each row in a tail; None where keys are not that simple.
