@@ -69,7 +69,9 @@ def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewa
 @pytest.fixture(scope="session")
 def resident_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """A gateway with its own bounds of residency, for tests that share it; none may end it."""
-    with GatewayProcess(tmp_path_factory.mktemp("resident"), *MACHINE_OPTIONS) as process:
+    # Hundreds of small tables: writing each of their tails to a file would only take time.
+    options = (*MACHINE_OPTIONS, "--flush-age-s=3600")
+    with GatewayProcess(tmp_path_factory.mktemp("resident"), *options) as process:
         yield process
 
 
