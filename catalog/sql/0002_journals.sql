@@ -291,14 +291,6 @@ RETURN EXISTS (
        AND n.nspname NOT IN ('pg_journal', 'pg_catalog', 'information_schema')
        AND n.nspname !~ '^pg_(toast|temp)');
 
--- What is ours disappears with its table.
-CREATE FUNCTION pg_journal.tie(dependent_class regclass, dependent oid, relid oid) RETURNS void
-LANGUAGE sql
-AS $$
-    INSERT INTO pg_catalog.pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
-    VALUES (dependent_class, dependent, 0, 'pg_catalog.pg_class'::regclass, relid, 0, 'a')
-$$;
-
 -- The columns a table's rows are told apart by; none where there may be equal rows, where data files cannot
 -- compare the keys, or where two transactions can hold the same key until they end.
 CREATE FUNCTION pg_journal.row_key(relid oid) RETURNS int2[]
@@ -440,7 +432,7 @@ BEGIN
     UPDATE journals j SET journal_relid = journal, tail_relid = tail WHERE j.relid = t.oid;
     PERFORM index_tail(t.oid);
     IF NOT resident THEN PERFORM constrain_tail(t.oid, true); END IF;
-    PERFORM tie('pg_class', journal, t.oid), tie('pg_class', tail, t.oid), mirror_readers(t.oid);
+    PERFORM mirror_readers(t.oid);
     PERFORM watch(t.oid);
     IF resident THEN PERFORM journal_rows(t.oid); END IF;
 END $$;

@@ -773,6 +773,9 @@ BEGIN
         DELETE FROM segments s WHERE s.relid = gone.relid;
         DELETE FROM states s WHERE s.relid = gone.relid;
         INSERT INTO dropped_locations VALUES (gone.location, clock_timestamp()) ON CONFLICT DO NOTHING;
+        -- By hand: dependencies on the table would have pg_dump write tables before functions.
+        EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s', gone.relid);
+        EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%s()', gone.relid);
     END LOOP;
     -- A journal table alone can only go with its schema or its owner.
     SELECT j.relid INTO orphan FROM journals j JOIN pg_event_trigger_dropped_objects() e

@@ -233,9 +233,6 @@ BEGIN
     DELETE FROM pg_depend d USING ours WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid;
     IF j.residency = 'resident' THEN
         PERFORM make_capture(j.relid, by_row);
-        IF capture IS NULL THEN
-            PERFORM tie('pg_proc', to_regproc('pg_journal.capture_' || j.relid), j.relid);
-        END IF;
     END IF;
     FOREACH t IN ARRAY CASE
         WHEN j.residency = 'tiered' THEN ARRAY[
