@@ -664,6 +664,22 @@ BEGIN
     END IF;
 END $$;
 
+-- Have what reads a journal depend on its table, as it would if the journal were in it.
+CREATE FUNCTION pg_journal.tie_named_journals() RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    INSERT INTO pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
+    SELECT 'pg_class'::regclass, j.journal_relid, 0, 'pg_class'::regclass, j.relid, 0, 'a'
+      FROM journals j
+     WHERE EXISTS (SELECT FROM pg_depend d
+                    WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = j.journal_relid
+                      AND d.classid IN ('pg_rewrite'::regclass, 'pg_proc'::regclass))
+       AND NOT EXISTS (SELECT FROM pg_depend d
+                        WHERE d.classid = 'pg_class'::regclass AND d.objid = j.journal_relid
+                          AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid)
+$$;
+
 CREATE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -740,6 +756,9 @@ BEGIN
     IF tg_tag ~ ' (FUNCTION|PROCEDURE|ROUTINE|VIEW|RULE|POLICY|TRIGGER)$' THEN
         -- No table becomes tiered that does not see this code yet. The class is the gateway's RESIDENCY_LOCK.
         PERFORM pg_advisory_xact_lock_shared(x'70676a72'::int, 0);
+    END IF;
+    IF tg_tag IN ('CREATE VIEW', 'CREATE MATERIALIZED VIEW', 'CREATE RULE', 'CREATE FUNCTION', 'CREATE PROCEDURE') THEN
+        PERFORM tie_named_journals();
     END IF;
     IF EXISTS (SELECT FROM journals j WHERE j.residency = 'tiered') THEN PERFORM check_code(); END IF;
     -- Domains' checks are evaluated with the bookkeeping's rights too.
