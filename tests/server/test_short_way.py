@@ -412,5 +412,7 @@ def test_a_prepared_write_in_a_block_fails_once(shared_pair: Pair) -> None:
 
 def test_statements_pass_with_a_proof(connection: psycopg.Connection) -> None:
     again(lambda: connection.execute("SELECT v FROM p WHERE id = 1"))
-    names = connection.execute("SELECT name FROM pg_catalog.pg_prepared_statements").fetchall()
+    # The view leaves out what is the gateway's own.
+    query = "SELECT name FROM pg_catalog.pg_prepared_statement()"
+    names = connection.execute(query).fetchall()
     assert ("pgwire_prove1",) in names
