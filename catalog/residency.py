@@ -26,12 +26,15 @@ def check_body(session: CatalogSession, body: str) -> None:
 def kept(session: CatalogSession) -> Iterator[None]:
     """Let no table become tiered while the context lasts, or until the transaction ends."""
     in_block = session.transaction_status != "I"
-    _run(session, f"SELECT pg_advisory_{'xact_' if in_block else ''}lock_shared({LOCK}, 0)")
+    _run(
+        session,
+        f"SELECT pg_catalog.pg_advisory_{'xact_' if in_block else ''}lock_shared({LOCK}, 0)",
+    )
     try:
         yield
     finally:
         if not in_block:
-            _run(session, f"SELECT pg_advisory_unlock_shared({LOCK}, 0)")
+            _run(session, f"SELECT pg_catalog.pg_advisory_unlock_shared({LOCK}, 0)")
 
 
 def is_loadable(session: CatalogSession, relid: int) -> bool:
