@@ -39,6 +39,9 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
     ):
         connection.execute("CREATE SCHEMA hr")
         connection.execute("CREATE TABLE hr.depts (deptno int PRIMARY KEY, department_name text)")
+        connection.execute("ALTER TABLE hr.depts SET (gateway.residency = never)")
+        connection.execute("CREATE TABLE hr.towns (name text PRIMARY KEY)")
+        connection.execute("INSERT INTO hr.towns VALUES ('Bern'), ('Zug')")
         connection.execute("INSERT INTO hr.depts VALUES (666, 'Pivotal'), (1, 'One')")
         connection.execute("UPDATE hr.depts SET department_name = 'New' WHERE deptno = 666")
         connection.execute("DELETE FROM hr.depts WHERE deptno = 1")
@@ -51,8 +54,11 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
         assert rows(gateway, "SELECT count(*), max(deptno) FROM hr.depts") == [(3001, 3999)]
         versions = "SELECT department_name FROM hr.depts_journal WHERE deptno = 666"
         assert rows(gateway, f"{versions} ORDER BY version_number") == [("Pivotal",), ("New",)]
+        assert rows(gateway, "SELECT * FROM hr.towns ORDER BY name") == [("Bern",), ("Zug",)]
     with psycopg.connect(server.address.conninfo()) as connection:
-        assert connection.execute("SELECT count(*) FROM hr.depts").fetchone() == (0,)
+        tiered = connection.execute("SELECT count(*) FROM hr.depts").fetchone()
+        resident = connection.execute("SELECT count(*) FROM hr.towns").fetchone()
+    assert (tiered, resident) == ((0,), (2,))
 
 
 def test_a_second_gateway_on_the_same_directory_is_refused(
