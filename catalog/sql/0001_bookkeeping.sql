@@ -115,11 +115,12 @@ CREATE TABLE pg_journal.dropped_locations (
 );
 
 -- The exclusive or of all marks is the fingerprint of all definitions. Several rows, so that concurrent
--- definitions do not wait for each other; random marks, so that a fingerprint never comes back.
+-- definitions do not wait for each other; random marks, so that a fingerprint never comes back. Every statement
+-- reads it: on a page that counts as full readers themselves remove what later definitions left behind.
 CREATE TABLE pg_journal.definition_marks (
     slot bigint PRIMARY KEY,
     mark bigint NOT NULL
-);
+) WITH (fillfactor = 10);
 
 CREATE FUNCTION pg_journal.authorize(secret text) RETURNS void
 LANGUAGE plpgsql STABLE

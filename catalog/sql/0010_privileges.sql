@@ -45,3 +45,6 @@ SELECT p.oid, 'pg_catalog.pg_proc'::regclass, 0, 'i', p.proacl FROM pg_catalog.p
 UPDATE pg_catalog.pg_init_privs i SET initprivs = p.proacl FROM pg_catalog.pg_proc p
  WHERE i.classoid = 'pg_catalog.pg_proc'::regclass AND i.objoid = p.oid
    AND p.pronamespace = 'pg_catalog'::regnamespace AND i.initprivs <> p.proacl;
+
+-- Without statistics PostgreSQL expects thousands of marks, and plans the proof anew each time to save on them.
+ANALYZE pg_journal.definition_marks;
