@@ -368,62 +368,74 @@ BEGIN
      WHERE jj.relid = j.relid;
 END $$;
 
--- Names by which code can reach a table: its own, and those of views over it.
-CREATE FUNCTION pg_journal.names_of(relid oid) RETURNS SETOF name
+-- Tables and the views over them: what code can name to reach the tables.
+CREATE FUNCTION pg_journal.names_of(relids oid[]) RETURNS TABLE (relid oid, reached oid, name text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    WITH RECURSIVE over(oid) AS (
-        SELECT names_of.relid
+    WITH RECURSIVE over(relid, oid) AS (
+        SELECT u.relid, u.relid FROM unnest(relids) u(relid)
         UNION
-        SELECT w.ev_class FROM over o
+        SELECT o.relid, w.ev_class FROM over o
           JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid
                           AND d.classid = 'pg_rewrite'::regclass
           JOIN pg_rewrite w ON w.oid = d.objid)
-    SELECT c.relname FROM over o JOIN pg_class c ON c.oid = o.oid
+    SELECT o.relid, c.oid, c.relname::text FROM over o JOIN pg_class c ON c.oid = o.oid
 $$;
 
--- True when code may name one of these relations: the text holds the name as a word, or makes SQL of text.
-CREATE FUNCTION pg_journal.may_reach(body text, names name[]) RETURNS boolean
+CREATE FUNCTION pg_journal.tiered_tables() RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN body ~* '\mexecute\M|\mu&' OR EXISTS (
-    SELECT FROM unnest(names) u(n)
-     WHERE CASE WHEN n ~ '^[A-Za-z_][A-Za-z0-9_]*$' THEN body ~* ('\m' || n || '\M')
-                ELSE strpos(lower(body), lower(replace(n, '"', '""'))) > 0 END);
+RETURN ARRAY(SELECT j.relid FROM journals j WHERE j.residency = 'tiered');
 
--- Code of users that may reach a table while PostgreSQL runs it; NULL when there is none.
-CREATE FUNCTION pg_journal.code_reaching(relid oid) RETURNS text
+-- True when code makes SQL of text, or writes names in a way that cannot be read.
+CREATE FUNCTION pg_journal.may_reach_all(body text) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN body ~* '\mexecute\M|\mu&';
+
+-- Which of these relations code may name: its text holds the name as a word. Names that are no plain words are
+-- looked for as they stand.
+CREATE FUNCTION pg_journal.named_in(body text, names text[]) RETURNS SETOF text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    WITH RECURSIVE over(oid) AS (
-        SELECT code_reaching.relid
-        UNION
-        SELECT w.ev_class FROM over o
-          JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid
-                          AND d.classid = 'pg_rewrite'::regclass
-          JOIN pg_rewrite w ON w.oid = d.objid)
-    SELECT found.what FROM (
-        SELECT format('the function %s', p.oid::regprocedure) AS what
-          FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-         WHERE p.oid >= 16384 AND p.pronamespace <> 'pg_journal'::regnamespace
-           AND l.lanname NOT IN ('c', 'internal') AND p.prokind <> 'a'
-           AND (l.lanname NOT IN ('sql', 'plpgsql')
-                OR may_reach(p.prosrc, (SELECT array_agg(n) FROM names_of(code_reaching.relid) n)))
-        UNION ALL
-        SELECT CASE d.classid WHEN 'pg_proc'::regclass THEN format('the function %s', d.objid::regprocedure)
-                              WHEN 'pg_policy'::regclass THEN 'a row security policy'
-                              WHEN 'pg_trigger'::regclass THEN 'a trigger' END
-          FROM over o JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid
-         WHERE d.classid IN ('pg_proc'::regclass, 'pg_policy'::regclass)
-           AND NOT (d.classid = 'pg_proc'::regclass AND EXISTS (
-               SELECT FROM pg_proc p WHERE p.oid = d.objid AND p.pronamespace = 'pg_journal'::regnamespace))
-        UNION ALL
-        SELECT CASE c.relkind WHEN 'm' THEN format('the materialized view %s', c.oid::regclass)
-                              ELSE format('a rule on %s', c.oid::regclass) END
-          FROM over o JOIN pg_class c ON c.oid = o.oid AND c.relkind <> 'v' AND o.oid <> code_reaching.relid) found
-     WHERE found.what IS NOT NULL LIMIT 1
+    WITH words AS (SELECT DISTINCT lower(m[1]) AS word FROM regexp_matches(body, '\w+', 'g') m)
+    SELECT n FROM unnest(names) n JOIN words w ON w.word = lower(n)
+     WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]*$'
+    UNION ALL
+    SELECT n FROM unnest(names) n
+     WHERE n !~ '^[A-Za-z_][A-Za-z0-9_]*$' AND strpos(lower(body), lower(replace(n, '"', '""'))) > 0
+$$;
+
+-- Code of users that may reach one of these tables while PostgreSQL runs it, with the table; NULLs when there is none.
+CREATE FUNCTION pg_journal.code_reaching(relids oid[], OUT relid oid, OUT what text) RETURNS record
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    WITH n AS MATERIALIZED (SELECT * FROM names_of(relids))
+    SELECT (SELECT n.relid FROM n WHERE n.name = coalesce(reach.name, n.name) LIMIT 1) AS relid,
+           format('the function %s', p.oid::regprocedure) AS what
+      FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
+      CROSS JOIN LATERAL (SELECT l.lanname NOT IN ('sql', 'plpgsql') OR may_reach_all(p.prosrc)) every(thing)
+      CROSS JOIN LATERAL (
+          SELECT CASE WHEN NOT every.thing THEN
+              (SELECT w FROM named_in(p.prosrc, (SELECT array_agg(n.name) FROM n)) w LIMIT 1) END) reach(name)
+     WHERE p.oid >= 16384 AND p.pronamespace <> 'pg_journal'::regnamespace
+       AND l.lanname NOT IN ('c', 'internal') AND p.prokind <> 'a'
+       AND (every.thing OR reach.name IS NOT NULL) AND relids <> '{}'
+    UNION ALL
+    SELECT n.relid, CASE d.classid WHEN 'pg_proc'::regclass THEN format('the function %s', d.objid::regprocedure)
+                                   ELSE 'a row security policy' END
+      FROM n JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = n.reached
+     WHERE d.classid IN ('pg_proc'::regclass, 'pg_policy'::regclass)
+       AND NOT (d.classid = 'pg_proc'::regclass AND EXISTS (
+           SELECT FROM pg_proc p WHERE p.oid = d.objid AND p.pronamespace = 'pg_journal'::regnamespace))
+    UNION ALL
+    SELECT n.relid, CASE c.relkind WHEN 'm' THEN format('the materialized view %s', c.oid::regclass)
+                                   ELSE format('a rule on %s', c.oid::regclass) END
+      FROM n JOIN pg_class c ON c.oid = n.reached WHERE c.relkind <> 'v' AND n.reached <> n.relid
+     LIMIT 1
 $$;
 
 -- Refuse code that could read or change tiered tables where only PostgreSQL sees it: it would find no rows.
@@ -432,18 +444,15 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    j record;
-    what text;
+    found record;
 BEGIN
-    FOR j IN SELECT jj.relid FROM journals jj WHERE jj.residency = 'tiered' LOOP
-        what := code_reaching(j.relid);
-        IF what IS NOT NULL THEN
-            RAISE EXCEPTION '% can reach the tiered table "%", whose rows are not in PostgreSQL',
-                what, (SELECT relname FROM pg_class WHERE oid = j.relid)
-                USING ERRCODE = '0A000',
-                      HINT = format('ALTER TABLE %s SET (gateway.residency = always) first.', j.relid::regclass);
-        END IF;
-    END LOOP;
+    SELECT * INTO found FROM code_reaching(tiered_tables());
+    IF found.what IS NOT NULL THEN
+        RAISE EXCEPTION '% can reach the tiered table "%", whose rows are not in PostgreSQL',
+            found.what, (SELECT relname FROM pg_class WHERE oid = found.relid)
+            USING ERRCODE = '0A000',
+                  HINT = format('ALTER TABLE %s SET (gateway.residency = always) first.', found.relid::regclass);
+    END IF;
 END $$;
 
 -- The same for code that is sent to be run at once.
@@ -452,11 +461,16 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
+    tiered oid[] := tiered_tables();
     reached regclass;
 BEGIN
     PERFORM authorize(secret);
-    SELECT j.relid INTO reached FROM journals j
-     WHERE j.residency = 'tiered' AND may_reach(body, ARRAY(SELECT names_of(j.relid))) LIMIT 1;
+    IF may_reach_all(body) THEN
+        reached := tiered[1];
+    ELSE
+        SELECT n.relid INTO reached FROM names_of(tiered) n
+         WHERE n.name IN (SELECT named_in(body, ARRAY(SELECT m.name FROM names_of(tiered) m))) LIMIT 1;
+    END IF;
     IF reached IS NOT NULL THEN
         RAISE EXCEPTION 'the code can reach the tiered table "%", whose rows are not in PostgreSQL', reached
             USING ERRCODE = '0A000',
@@ -543,6 +557,7 @@ DECLARE
     before jsonb := nullif(current_setting('pg_journal.types_before', true), '');
     using_it record;
 BEGIN
+    IF NOT EXISTS (SELECT FROM columns k WHERE k.type_oid >= 16384 AND k.name <> '') THEN RETURN; END IF;
     FOR using_it IN
         WITH RECURSIVE made_of(oid) AS (
             SELECT n.enumtypid FROM pg_enum n WHERE before->'labels'->>n.oid::text <> n.enumlabel
@@ -629,8 +644,8 @@ BEGIN
             ON e.classid = 'pg_proc'::regclass AND d.refclassid = e.classid AND d.refobjid = e.objid
         UNION
         SELECT d.classid, d.objid FROM e JOIN pg_operator o ON e.classid = 'pg_proc'::regclass AND o.oprcode = e.objid
-          JOIN pg_depend d ON d.refclassid = 'pg_operator'::regclass AND d.refobjid = o.oid)
-    SELECT found.what INTO what FROM (
+          JOIN pg_depend d ON d.refclassid = 'pg_operator'::regclass AND d.refobjid = o.oid),
+    found AS MATERIALIZED (
         SELECT format('the index %s', i.indexrelid::regclass) AS what, concat(i.indexprs, i.indpred) AS expression
           FROM pg_index i WHERE EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass
                                            AND c.objid IN (i.indexrelid, i.indrelid))
@@ -640,8 +655,8 @@ BEGIN
           FROM pg_statistic_ext x
          WHERE x.stxexprs IS NOT NULL
            AND EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass AND c.objid = x.stxrelid
-                                              OR c.classid = 'pg_statistic_ext'::regclass AND c.objid = x.oid)) found
-     WHERE is_run_by_planner(found.expression) LIMIT 1;
+                                              OR c.classid = 'pg_statistic_ext'::regclass AND c.objid = x.oid))
+    SELECT f.what INTO what FROM found f WHERE is_run_by_planner(f.expression) LIMIT 1;
     IF what IS NOT NULL THEN
         PERFORM refuse(format('%s with a function that is called with constants, or that can be inlined, is', what),
                        'Pass a column, and write the function in PL/pgSQL or with a SET clause.');
@@ -814,9 +829,10 @@ BEGIN
     UPDATE journals j SET pinned_by = pin(j.relid)
      WHERE j.residency = 'resident' AND j.pinned_by IS NOT NULL AND pin(j.relid) IS DISTINCT FROM j.pinned_by;
     -- A table that left its tree is captured by statement again.
-    PERFORM watch(j.relid) FROM journals j
-      WHERE j.residency = 'resident' AND j.watched IS DISTINCT FROM watch_signature(j.relid)
-        AND EXISTS (SELECT FROM pg_event_trigger_dropped_objects() e WHERE e.object_type = 'table');
+    IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() e WHERE e.object_type = 'table') THEN
+        PERFORM watch(g.tgrelid) FROM pg_trigger g
+          WHERE g.tgname = 'pgwire_row' AND g.tgisinternal AND NOT is_in_tree(g.tgrelid);
+    END IF;
 END $$;
 
 CREATE FUNCTION pg_journal.on_ddl_command_start() RETURNS event_trigger

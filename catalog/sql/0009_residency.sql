@@ -23,7 +23,7 @@ CREATE FUNCTION pg_journal.obstacle(wanted oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT CASE WHEN j.wanted_residency = 'always' THEN 'gateway.residency = always'
-                    ELSE coalesce(j.pinned_by, pg_journal.code_reaching(j.relid)) END
+                    ELSE coalesce(j.pinned_by, (pg_journal.code_reaching(ARRAY[j.relid])).what) END
           FROM journals j WHERE j.relid = wanted);
 
 -- Take the rows out of a resident table whose journal has them all: it is tiered from now on. The caller holds
