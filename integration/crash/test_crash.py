@@ -16,8 +16,6 @@ import pytest
 from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.servers import Address, GatewayProcess
 
-ROUNDS = 3
-
 WRITERS = 3
 
 SEED = 20241121
@@ -142,15 +140,16 @@ def progress(writers: list[Writer]) -> tuple[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_acknowledged_commits_survive_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("rounds", [2, pytest.param(8, marks=pytest.mark.exhaustive)])
+def test_acknowledged_commits_survive_and_nothing_else(tmp_path: Path, rounds: int) -> None:
     moments = random.Random(SEED)  # noqa: S311 - not for secrets
     process = GatewayProcess(tmp_path / "data", *SPARK_OPTIONS)
     try:
         process.start()
         process.address.execute(SCHEMA)
         writers = [Writer(number, process.address) for number in range(WRITERS)]
-        for round_number in range(ROUNDS):
+        for round_number in range(rounds):
             threads = [threading.Thread(target=writer.run, daemon=True) for writer in writers]
             for writer, thread in zip(writers, threads, strict=True):
                 writer.address = process.address
@@ -166,7 +165,7 @@ def test_acknowledged_commits_survive_and_nothing_else(tmp_path: Path) -> None:
             process.start()
             check(process.address, writers)
         transfers, loads = progress(writers)
-        assert transfers >= 2 * ROUNDS
+        assert transfers >= 2 * rounds
         assert loads > 0
         process.terminate()
     finally:

@@ -6,6 +6,7 @@ restart, and of no other a part; tables hold what their journals say.
 
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.support import restless
 from tests.support.fix_server import MACHINE_OPTIONS
 from tests.support.processes import descendants
 from tests.support.servers import Address, GatewayProcess
@@ -70,6 +72,9 @@ REPLAYED = {
         WHERE age = 1 AND subsequent_version_number IS NULL""",
 }
 """What journals make of tables."""
+
+ENDED = re.compile(r"is (?:tiered|resident) now|could not become resident")
+"""What the gateway logs at the end of a change of residency."""
 
 EXPECTED = frozenset({"40001", "40P01", "23505", "0A000", "55P03"})
 """Serialization, deadlocks, a key somebody else inserted, limits of tiered tables, locks."""
@@ -448,35 +453,69 @@ def victim(process: GatewayProcess, program: str) -> int:
     return min(found)
 
 
+def is_changing(process: GatewayProcess) -> bool:
+    """Return whether a table is on its way to the other residency."""
+    for line in reversed(process.log):
+        if restless.BEGINS in line:
+            return True
+        if ENDED.search(line):
+            return False
+    return False
+
+
+def wait_for_change(process: GatewayProcess) -> None:
+    """Wait until a change of residency has begun."""
+    deadline = time.monotonic() + STRESS_S
+    while not is_changing(process) and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "programs",
+    [
+        pytest.param(("", "java"), id="gateway, java"),
+        pytest.param(
+            ("", "postgres", "java") * 5, id="each five times", marks=pytest.mark.exhaustive
+        ),
+    ],
+)
 def test_acknowledged_commits_survive_whichever_process_is_killed(
-    process: GatewayProcess,
+    process: GatewayProcess, programs: tuple[str, ...]
 ) -> None:
     moments = random.Random(SEED)  # noqa: S311 - not for secrets
     findings = Findings()
     writers = [Writer(number, process.address, findings) for number in range(WRITERS)]
-    changes = 0
-    for program in ("", "postgres", "java", ""):
+    changing = 0
+    for program in programs:
         steering = Steering(process.address, findings)
-        deadline = time.monotonic() + moments.uniform(2.0, 6.0)
+        killed = threading.Event()
+        begun, rest_s, into_s = (moments.uniform(*span) for span in ((1, 3), (0, 1), (0, 0.3)))
 
-        def kill(program: str = program, deadline: float = deadline) -> None:
-            time.sleep(max(0.0, deadline - time.monotonic()))
+        def kill(
+            program: str = program,
+            waits_s: tuple[float, ...] = (begun, into_s, rest_s),
+            killed: threading.Event = killed,
+        ) -> None:
+            nonlocal changing
+            time.sleep(waits_s[0])
+            wait_for_change(process)
+            time.sleep(waits_s[1])
+            changing += is_changing(process)
             if program:
                 os.kill(victim(process, program), signal.SIGKILL)
-                time.sleep(1.0)
+                time.sleep(waits_s[2])
             process.kill()
+            killed.set()
 
         killer = threading.Thread(target=kill, daemon=True)
         killer.start()
-        ended = deadline + 10.0
-        work([*writers, steering], lambda ended=ended: time.monotonic() > ended, process)
+        work([*writers, steering], killed.is_set, process)
         killer.join(60.0)
         process.start()
-        changes += steering.changes.total()
         assert findings.wrong == []
         check(process.address, writers)
     assert findings.commits > 0
-    assert changes > 0
+    assert changing > 0, "no process was killed while a table changed its residency"
     process.terminate()

@@ -1,11 +1,32 @@
 """The gateway's command, with upkeep that lets no table rest.
 
 ``python -m tests.support.restless serve …``: tables become tiered while they are being written, as
-soon as they are large or are asked to, and upkeep looks all the time.
+soon as they are large or are asked to, and upkeep looks all the time. Its log tells when a change
+of residency begins; that it has ended the gateway tells itself.
 """
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
 
 from pgwire_gateway.cli import main
 from pgwire_gateway.session import flusher, residency
+
+BEGINS = "a change of residency begins"
+
+_Result = TypeVar("_Result")
+
+logger = logging.getLogger(residency.__name__)
+
+
+def told(change: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Log that a change begins."""
+
+    def change_and_tell(*arguments: object) -> _Result:
+        logger.info(BEGINS)
+        return change(*arguments)
+
+    return change_and_tell
 
 
 def hurry() -> None:
@@ -14,6 +35,8 @@ def hurry() -> None:
     residency.LOCK_WAIT_MS = 1_000
     flusher.PAUSE_S = 0.2
     flusher.VISIT_S = 0.2
+    residency.Residency._freeze = told(residency.Residency._freeze)  # type: ignore[method-assign]
+    residency.Residency._thaw = told(residency.Residency._thaw)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
