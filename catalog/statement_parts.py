@@ -34,6 +34,9 @@ _PLACES: Final = frozenset(
 )
 """Fields that tell where something stands in the text."""
 
+_DEPTH: Final = 10_000
+"""Depth of trees that Python has long given up on."""
+
 
 class UnfaithfulTextError(Exception):
     """A tree could not be written as text that reads the same."""
@@ -123,7 +126,10 @@ class StatementTree:
         Raises:
             UnfaithfulTextError: It cannot be put together again.
         """
-        (self._tree,) = parse_tree(text) or ({},)
+        tree = parse_tree(text)
+        if not tree:
+            raise UnfaithfulTextError
+        self._tree = tree[0]
         _text(self._tree)
         self._numbers = count(1)
         self._assigned: dict[str, Any] = {}
@@ -256,14 +262,15 @@ class StatementTree:
 
 def _text(tree: dict[str, Any]) -> str:
     """Write a raw tree as SQL, and make sure that it reads the same."""
-    result = json_format.ParseDict({"stmts": [{"stmt": tree}]}, ParseResult())
+    document = {"stmts": [{"stmt": tree}]}
     try:
+        result = json_format.ParseDict(document, ParseResult(), max_recursion_depth=_DEPTH)
         text: str = postgast.deparse(result)
-    except postgast.PgQueryError as error:
+        again = parse_tree(text)
+        if len(again) != 1 or _placeless(again[0]) != _placeless(tree):
+            raise UnfaithfulTextError
+    except (RecursionError, json_format.ParseError, postgast.PgQueryError) as error:
         raise UnfaithfulTextError from error
-    again = parse_tree(text)
-    if len(again) != 1 or _placeless(again[0]) != _placeless(tree):
-        raise UnfaithfulTextError
     return text
 
 

@@ -32,6 +32,9 @@ NUMBERS = count(1)
 
 SAVEPOINT = "pgwire_extract"
 
+PREPARED = "pgwire_extract"
+"""Name the catalog has for the query or statement that is about to run."""
+
 
 def run(call: Invocation) -> StatementResult:
     """Run a statement over extracts of the journaled tables it reads.
@@ -240,6 +243,9 @@ class Extraction:
             return error  # it does not stand by itself
         if plan.route is not Route.READ:
             return None
+        if plan.analysis is not None and not plan.analysis.columns:
+            # Tables without columns cannot be copied into.
+            return self._refusal(part, f"SELECT true FROM ({query}) q", [], alone=alone)  # noqa: S608
         if not alone and not self._keeps_snapshot:
             kinds = self._catalog.relations(plan.tables).values()
             mixed = [relation for relation in kinds if relation.kind is RelationKind.RESIDENT]
@@ -282,7 +288,8 @@ class Extraction:
     def _planned(self, query: str) -> Plan:
         """Plan a query that may have any of the statement's parameters."""
         (statement,) = split(query)
-        return router.plan(self._catalog, statement, self._call.parameter_oids, "")
+        self._catalog.deallocate(PREPARED)
+        return router.plan(self._catalog, statement, self._call.parameter_oids, PREPARED)
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
@@ -303,23 +310,21 @@ class Extraction:
         Raises:
             UnsupportedError: 0A000, it would be another one.
         """
+        written = self._catalog.relations(written_relations(self._call.query)).values()
+        changed = ", ".join(f'"{relation.name}"' for relation in written)
+        unreadable = UnsupportedError(
+            f"changing {changed} by what journaled tables hold is not supported in this form",
+            hint="Read them in a subquery that stands by itself.",
+        )
         try:
             plan = self._planned(text)
         except OutdatedPlanError:
             raise
         except GatewayError as error:
-            raise self._unreadable() from error
+            raise unreadable from error
         if plan.route is not Route.CATALOG or not _same_rows(plan, self._call.plan):
-            raise self._unreadable()
+            raise unreadable
         return plan
-
-    def _unreadable(self) -> UnsupportedError:
-        written = self._catalog.relations(written_relations(self._call.query)).values()
-        changed = ", ".join(f'"{relation.name}"' for relation in written)
-        return UnsupportedError(
-            f"changing {changed} by what journaled tables hold is not supported in this form",
-            hint="Read them in a subquery that stands by itself.",
-        )
 
 
 class MixedError(UnsupportedError):
