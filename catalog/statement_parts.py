@@ -180,6 +180,9 @@ class StatementTree:
         elif isinstance(value, dict):
             if "MultiAssignRef" in value and self._is_assigned_again(value["MultiAssignRef"]):
                 return
+            if "RangeTableSample" in value:
+                # Nothing stands for it: its rows are chosen by where they are stored.
+                found.names.add(_name(value["RangeTableSample"]["relation"]["RangeVar"]))
             if "withClause" in value:
                 visible = self._look_at_with(value["withClause"], visible, found)
             for key, item in value.items():
@@ -250,7 +253,7 @@ class StatementTree:
             if fields is None:
                 self._look(items[place], visible, found)
                 continue
-            name = RelationName(fields.get("schemaname"), fields["relname"])
+            name = _name(fields)
             if name.schema is None and name.name in visible:
                 found.expressions.add(visible[name.name])
                 continue
@@ -290,6 +293,10 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
         yield value
         for item in value.values():
             yield from _nodes(item)
+
+
+def _name(fields: dict[str, Any]) -> RelationName:
+    return RelationName(fields.get("schemaname"), fields["relname"])
 
 
 def _string(item: dict[str, Any]) -> str | None:

@@ -19,6 +19,7 @@ def outline(part: Part) -> object:
         ("DELETE FROM r USING t WHERE b IN (SELECT 1)", ['"t"']),
         ("DELETE FROM r WHERE a IN (SELECT a FROM t)", [("query", ['"t"'])]),
         ("MERGE INTO r USING t ON true WHEN MATCHED THEN DELETE", ['"t"']),
+        ("DELETE FROM r WHERE a IN (SELECT a FROM t TABLESAMPLE SYSTEM (1))", ["query"]),
         ("INSERT INTO r SELECT 1", []),
         ("INSERT INTO r VALUES (1, (SELECT a FROM t))", [("query", ['"t"'])]),
         (
