@@ -328,6 +328,10 @@ class CatalogSession:
         versions = json.loads(value_of(results[len(before) - 1]))
         return {int(relid): version for relid, version in versions.items()}, snapshot
 
+    def hold(self, relids: Sequence[int]) -> None:
+        """Let nobody else write tiered tables among these until the transaction ends."""
+        self._calls.call(bookkeeping.HOLD, array(relids))
+
     def insert_small(  # noqa: PLR0913 — as many as Bind has
         self,
         relid: int,

@@ -69,6 +69,19 @@ def tables_of_missing(
     return [int(row[0] or b"0") for row in result.rows]
 
 
+def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> list[int]:
+    """Return the OID of each relation as the session's search path finds it, else 0."""
+    listed = [quoted(*filter(None, (name.schema, name.name))) for name in named]
+    encoded = json.dumps(listed).encode(session.codec, "surrogateescape")
+    result = session.execute_parameters(
+        "SELECT pg_catalog.to_regclass(n)::oid FROM pg_catalog.json_array_elements_text($1)"
+        " WITH ORDINALITY a(n, o) ORDER BY o",
+        [encoded],
+        parameter_oids=[_JSON],
+    )
+    return [int(row[0] or b"0") for row in result.rows]
+
+
 def identifiers(session: CatalogSession, names: Sequence[str]) -> str:
     """Return names parted by commas, each quoted where it must be, as PostgreSQL's messages do."""
     marks = ", ".join(f"(${number + 1})" for number in range(len(names)))
@@ -148,6 +161,21 @@ def fail_transaction(session: CatalogSession) -> None:
     with suppress(CatalogError):
         for _ in session.execute("FAILED").rows:
             pass
+
+
+def is_read_only(session: CatalogSession) -> bool:
+    """Return whether the transaction is a read-only one."""
+    return _setting(session, "transaction_read_only") == b"on"
+
+
+def keeps_snapshot(session: CatalogSession) -> bool:
+    """Return whether all statements of the transaction see the same moment."""
+    return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}
+
+
+def _setting(session: CatalogSession, name: str) -> bytes:
+    (row,) = session.execute(f"SHOW {name}").rows
+    return row[0] or b""
 
 
 def statement_timeout_s(session: CatalogSession) -> float:

@@ -1,8 +1,12 @@
 """What an analysed query does: read, or write which relation, from which others."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from rewrite.tree import Node, walk
+
+# Bit of attribute 0 in a bitmapset of columns (sysattr.h, FirstLowInvalidHeapAttributeNumber).
+FIRST_ATTRIBUTE = 7
 
 
 class Command(IntEnum):
@@ -25,12 +29,50 @@ def target_relation(query: Node) -> int:
     return query.nodes("rtable")[query.integer("resultRelation") - 1].integer("relid")
 
 
+def written_relations(query: Node) -> frozenset[int]:
+    """Return the OIDs of all relations a query writes, those of its WITH queries among them."""
+    return frozenset(entry.integer("relid") for entry in _targets(query))
+
+
 def source_relations(query: Node) -> frozenset[int]:
     """Return the OIDs of the relations a query reads besides the rows it writes."""
-    target = query.nodes("rtable")[query.integer("resultRelation") - 1]
+    targets = {id(entry) for entry in _targets(query)}
     found = (
         node.get("relid")
         for node, _ in walk(query)
-        if node.tag == "RANGETBLENTRY" and node is not target
+        if node.tag == "RANGETBLENTRY" and id(node) not in targets
     )
     return frozenset(relid for relid in found if isinstance(relid, int) and relid)
+
+
+def row_locked_relations(query: Node) -> frozenset[int]:
+    """Return the OIDs of the relations whose rows FOR UPDATE and the like would lock."""
+    return frozenset(
+        relid
+        for node, _ in walk(query)
+        if node.tag == "QUERY"
+        for mark in node.nodes("rowMarks")
+        if isinstance(relid := node.nodes("rtable")[mark.integer("rti") - 1].get("relid"), int)
+    )
+
+
+def selected_attributes(query: Node) -> Mapping[int, frozenset[int]]:
+    """Return the attributes a query reads of relations, by OID.
+
+    0 stands for whole rows, negative numbers for system columns.
+    """
+    found: dict[int, frozenset[int]] = {}
+    for node, _ in walk(query):
+        if node.tag == "RTEPERMISSIONINFO":
+            relid = node.integer("relid")
+            selected = {bit - FIRST_ATTRIBUTE for bit in node.integers("selectedCols")}
+            found[relid] = found.get(relid, frozenset()) | selected
+    return found
+
+
+def _targets(query: Node) -> list[Node]:
+    return [
+        node.nodes("rtable")[node.integer("resultRelation") - 1]
+        for node, _ in walk(query)
+        if node.tag == "QUERY" and node["resultRelation"]
+    ]

@@ -56,6 +56,24 @@ BEGIN
     RETURN convert_to(versions::text, 'UTF8');
 END $$;
 
+-- Keep the rows of tiered tables as they are until the transaction ends: as writers do it among themselves, in the
+-- order of the tables' OIDs. The caller has locked the relations as readers do.
+CREATE FUNCTION pg_journal.hold(secret text, relids oid[]) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    wanted oid;
+BEGIN
+    PERFORM authorize(secret);
+    FOR wanted IN
+        SELECT j.relid FROM journals j WHERE j.relid = ANY (relids) AND j.residency = 'tiered' ORDER BY j.relid
+    LOOP
+        PERFORM locked(wanted);
+    END LOOP;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
 -- Raise what PostgreSQL's own index would have raised.
 CREATE FUNCTION pg_journal.raise_duplicate(j pg_journal.journals, key_text text) RETURNS void
 LANGUAGE plpgsql

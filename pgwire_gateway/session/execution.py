@@ -12,6 +12,7 @@ from pgwire_gateway.session import (
     changes,
     checking,
     commands,
+    extracts,
     hidden_queries,
     inserts,
     local_queries,
@@ -170,6 +171,7 @@ EXECUTORS = {
     Route.INSERT: "postgres, then the journal",
     Route.INSERT_QUERY: "spark, then postgres",
     Route.FILL: "spark, then postgres",
+    Route.EXTRACT: "spark, then postgres",
     Route.CHANGE: "spark",
 }
 """Who evaluates the rows of each route."""
@@ -180,7 +182,8 @@ ROUTES = {
     Route.READ: reads.read,
     Route.INSERT: inserts.insert,
     Route.INSERT_QUERY: inserts.insert_query,
-    Route.FILL: inserts.fill,
+    Route.FILL: extracts.fill,
+    Route.EXTRACT: extracts.run,
     Route.CHANGE: changes.change,
 }
 """What executes each route."""

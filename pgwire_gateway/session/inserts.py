@@ -1,5 +1,7 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
+from collections.abc import Sequence
+
 from catalog import names
 from pgwire_gateway.session import reads, router
 from pgwire_gateway.session.invocation import Invocation
@@ -7,9 +9,12 @@ from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
 from rewrite.context import ParameterValue
+from rewrite.results import SparkQuery
 from rewrite.returning import returning_query
 
 
@@ -74,7 +79,7 @@ def insert_query(call: Invocation) -> StatementResult:
 
 
 def fill(call: Invocation) -> StatementResult:
-    """Run an INSERT of rows of journaled tables into a temporary table.
+    """Run an INSERT of rows of journaled tables into a table of PostgreSQL.
 
     Raises:
         GatewayError: PostgreSQL's own errors for rows it refuses.
@@ -95,13 +100,24 @@ def _load(
     context = observer.context(call.plan, observation, bound)
     query = pipeline.compile_insert_source(call.query, context)
     columns = [column.name for column in query.columns]
+    with observer.run(query, observation, call.running) as batches:
+        return copy(call.session, query, batches, table, columns)
+
+
+def copy(
+    session: ClientSession, query: SparkQuery, batches: Batches, table: str, columns: Sequence[str]
+) -> int:
+    """Copy the rows of a query into columns of a catalog table, given as SQL; count them.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors for rows it refuses.
+    """
     encoder = CopyEncoder(
         reads.wire_columns(query.columns, [0] * len(columns)),
         columns,
         CopyOptions(),
         reads.ISO_SETTINGS,
     )
-    with observer.run(query, observation, call.running) as batches:
-        lines = (data for batch in batches for data in encoder.lines(batch))
-        tag = names.load(call.session.catalog, table, columns, lines)
+    lines = (data for batch in batches for data in encoder.lines(batch))
+    tag = names.load(session.catalog, table, columns, lines)
     return int(tag.rpartition(" ")[2])

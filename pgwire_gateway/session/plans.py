@@ -23,7 +23,10 @@ class Route(Enum):
     INSERT_QUERY = "insert query"
     """Spark reads the rows, PostgreSQL completes and checks them; they move to the journal."""
     FILL = "fill"
-    """Spark reads the rows, PostgreSQL inserts them into a temporary table."""
+    """Spark reads the rows, PostgreSQL inserts them into a table of its own."""
+    EXTRACT = "extract"
+    """Spark computes what reads journaled tables, PostgreSQL the rest of a statement that writes
+    tables of its own."""
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
     OWN = "own"
@@ -58,7 +61,7 @@ class Plan:
     target: int | None = None
     """Journaled table written."""
     filled: str = ""
-    """Temporary table written, as SQL."""
+    """Table of PostgreSQL that is filled, as SQL."""
     basis: Basis | None = None
     """What the analysis rests on; None when it holds whatever changes."""
     replaceable: bool = False

@@ -70,11 +70,12 @@ NEVER = Basis(0, "never")
 
 def _require_same_row_type(announced: Plan, new: Plan) -> None:
     """Refuse other columns than those of a prepared statement, as PostgreSQL does."""
-    if announced.prepared and _row_type(new) != _row_type(announced):
+    if announced.prepared and row_type(new) != row_type(announced):
         raise UnsupportedError("cached plan must not change result type")
 
 
-def _row_type(plan: Plan) -> list[tuple[str, int, int]] | None:
+def row_type(plan: Plan) -> list[tuple[str, int, int]] | None:
+    """Return name, type and type modifier of each column; None for a statement without rows."""
     columns = plan.analysis.columns if plan.analysis else None
     if columns is None:
         return None

@@ -18,7 +18,13 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import hidden_queries, own_statements
 from pgwire_gateway.session.plans import Plan, Route
 from rewrite import pipeline
-from rewrite.command import Command, command, source_relations, target_relation
+from rewrite.command import (
+    Command,
+    command,
+    source_relations,
+    target_relation,
+    written_relations,
+)
 from rewrite.tree import Node, walk
 
 EXECUTORS = frozenset({"", "spark", "files", "postgres"})
@@ -193,7 +199,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         journals=journals,
         reason="tiered tables" if journaled else "a journal" if journals else "asked for",
     )
-    if command(queries[0]) is Command.SELECT:
+    if not written_relations(queries[0]):
         return plan
     return _writing(catalog, plan, local, relations)
 
@@ -213,17 +219,18 @@ def _writing(
     }
     if query is None:
         raise TypeError(plan.route)
-    target = target_relation(query)
+    written = written_relations(query)
+    for relid in written & journals.keys():
+        raise GatewayError(
+            f"permission denied for table {relations[relid].name}",
+            sqlstate=codes.INSUFFICIENT_PRIVILEGE,
+        )
+    if written.isdisjoint(journaled):
+        reads = source_relations(query) & (plan.tables | journals.keys())
+        return _extracting(plan, query, relations) if reads else local
     if query.get("hasModifyingCTE"):
         raise UnsupportedError("data-modifying statements in WITH are not supported")
-    name = relations[target].name if target in relations else "the table"
-    if target in journals:
-        raise GatewayError(
-            f"permission denied for table {name}", sqlstate=codes.INSUFFICIENT_PRIVILEGE
-        )
-    if target not in journaled:
-        reads = source_relations(query) & plan.tables
-        return _filling(plan, query, relations[target]) if reads else local
+    target = target_relation(query)
     if command(query) in {Command.UPDATE, Command.DELETE}:
         return replace(plan, route=Route.CHANGE, target=target)
     return _inserting(catalog, plan, query, relations)
@@ -254,17 +261,16 @@ def _inserting(
     return replace(plan, route=Route.INSERT_QUERY if reads else Route.INSERT, target=target)
 
 
-def _filling(plan: Plan, query: Node, target: Relation) -> Plan:
-    """Plan an INSERT of what journaled tables hold into a table of PostgreSQL."""
+def _extracting(plan: Plan, query: Node, relations: dict[int, Relation]) -> Plan:
+    """Plan a statement that writes tables of PostgreSQL, and reads journaled ones."""
     if (
         command(query) is not Command.INSERT
+        or query.get("hasModifyingCTE")
         or query.get("onConflict") is not None
         or query.items("returningList")
     ):
-        raise UnsupportedError(
-            f'changing "{target.name}" by what journaled tables hold is not supported',
-            hint="Only INSERT without ON CONFLICT and RETURNING can do that.",
-        )
+        return replace(plan, route=Route.EXTRACT)
+    target = relations[target_relation(query)]
     return replace(plan, route=Route.FILL, filled=quoted(target.schema, target.name))
 
 

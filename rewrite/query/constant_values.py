@@ -1,6 +1,8 @@
 """Values known when a statement is compiled: counts, frame offsets, what a key must equal."""
 
 from rewrite.context import RewriteContext
+from rewrite.dialect.constants import decode
+from rewrite.dialect.oids import TEXT
 from rewrite.errors import UnsupportedError
 from rewrite.tree import Node
 
@@ -33,6 +35,18 @@ def _integer(node: Node) -> int | None:
     if not isinstance(datum, bytes):
         return None
     return int.from_bytes(datum[: node.integer("constlen")], "little", signed=True)
+
+
+def text_columns(query: Node) -> dict[int, str | None]:
+    """Return the columns of a SELECT that are constants of type text, counted from 0."""
+    columns = [entry.node("expr") for entry in query.nodes("targetList") if not entry["resjunk"]]
+    return {
+        number: str(decode(TEXT, column["constvalue"]))
+        if isinstance(column["constvalue"], bytes)
+        else None
+        for number, column in enumerate(columns)
+        if column.tag == "CONST" and column["consttype"] == TEXT
+    }
 
 
 def is_constant(node: Node) -> bool:

@@ -3,6 +3,7 @@
 Not handled here: ON CONFLICT and RETURNING, which concern the rows once they are written.
 """
 
+from rewrite.command import FIRST_ATTRIBUTE
 from rewrite.errors import UnsupportedError
 from rewrite.query.compilation import Compilation, projected
 from rewrite.query.from_clause import from_clause
@@ -12,8 +13,6 @@ from rewrite.results import SparkQuery
 from rewrite.tree import Node
 
 _INSERT = 3
-# Bit of attribute 0 in a bitmapset of columns (sysattr.h, FirstLowInvalidHeapAttributeNumber).
-_FIRST_ATTRIBUTE = 7
 
 
 def insert_source(compilation: Compilation, query: Node) -> SparkQuery:
@@ -45,4 +44,4 @@ def insert_source(compilation: Compilation, query: Node) -> SparkQuery:
 
 def _named_columns(query: Node, target: Node) -> set[int]:
     permissions = query.nodes("rteperminfos")[target.integer("perminfoindex") - 1]
-    return {bit - _FIRST_ATTRIBUTE for bit in permissions.integers("insertedCols")}
+    return {bit - FIRST_ATTRIBUTE for bit in permissions.integers("insertedCols")}

@@ -1,7 +1,8 @@
 """Each file of statements runs on PostgreSQL and on the gateway, which must not be told apart.
 
 Once with all tables on Spark, where what is refused is marked in the files, and once with tables
-resident, where nothing is refused.
+resident, where nothing is refused. Files about statements on both kinds of tables say which tables
+become tiered.
 """
 
 from dataclasses import replace
@@ -25,12 +26,17 @@ REFUSED = DIRECTORY / "refused" / "refused.test"
 RESIDENT = DIRECTORY / "resident"
 """Files of what only resident tables can do."""
 
+TWO_TIERS = DIRECTORY / "two_tiers"
+"""Files about statements on tables of both kinds."""
+
 
 def name_of(path):
     return str(path.relative_to(DIRECTORY).with_suffix(""))
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.parent != RESIDENT], ids=name_of)
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if p.parent not in {RESIDENT, TWO_TIERS}], ids=name_of
+)
 def test_gateway_answers_as_postgresql(path: Path, shared_pair: Pair) -> None:
     check(path, read(path), shared_pair)
 
@@ -38,7 +44,15 @@ def test_gateway_answers_as_postgresql(path: Path, shared_pair: Pair) -> None:
 @pytest.mark.parametrize("path", [p for p in FILES if p != REFUSED], ids=name_of)
 def test_resident_tables_are_postgresqls(path: Path, resident_pair: Pair) -> None:
     records = [record for record in read(path) if record.sqlstate != "0A000"]
-    check(path, [resident(record) for record in records], resident_pair)
+    records = [resident(record) for record in records if record.kind != "tiered"]
+    check(path, records, resident_pair)
+    schema = name_of(path).replace("/", "_")
+    assert inconsistent(resident_pair.gateway, resident_pair.database, schema) == {}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent == TWO_TIERS], ids=name_of)
+def test_tables_of_both_tiers(path: Path, resident_pair: Pair) -> None:
+    check(path, read(path), resident_pair)
     schema = name_of(path).replace("/", "_")
     assert inconsistent(resident_pair.gateway, resident_pair.database, schema) == {}
 

@@ -10,6 +10,8 @@ rest is one query string, sent as it stands by the simple query protocol:
 ``gateway``
     Runs on the gateway only; the rows, columns joined by ``|``, follow after a line ``----``.
     ``gateway error SQLSTATE`` fails there.
+``tiered``
+    The tables named in it, one on a line, become tiered on the gateway before the next record.
 
 Words may follow on the first line: ``ordered`` compares rows in their order, ``binary`` runs the
 query once more by the extended protocol with results in binary format, ``on NAME`` uses another
@@ -24,13 +26,17 @@ tags, notices, the fields of errors and the transaction status after each query 
 
 import itertools
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.support.statement_client import ERROR_FIELDS, Answer, Client
 
-_KINDS = frozenset({"statement", "query", "error", "gateway"})
+_KINDS = frozenset({"statement", "query", "error", "gateway", "tiered"})
+
+_PATIENCE_S = 60.0
+"""How long upkeep may take to make a table tiered."""
 
 _DIVERGES = re.compile(r"diverges(?: ([0-9A-Z]{5}))?: (.+)")
 
@@ -134,6 +140,8 @@ def _with_words(record: Record, words: list[str]) -> Record:
 
 def disagreements(record: Record, plain: Client, gateway: Client) -> list[str]:
     """Run a record on both servers and return what is not as it should be."""
+    if record.kind == "tiered":
+        return [text for table in record.sql.splitlines() for text in _make_tiered(table, gateway)]
     if record.kind == "gateway":
         return _against_rows(record, gateway.run(*_said(record)))
     found = _compare(record, plain.run(*_said(record)), gateway.run(*_said(record)))
@@ -142,6 +150,23 @@ def disagreements(record: Record, plain: Client, gateway: Client) -> list[str]:
             record, plain.run(*_said(record), binary=True), gateway.run(*_said(record), binary=True)
         )
     return found
+
+
+def _make_tiered(table: str, gateway: Client) -> list[str]:
+    """Have the gateway make a table tiered; return what is wrong with that."""
+    asked = gateway.run(f"ALTER TABLE {table} SET (gateway.residency = never)")
+    if asked.sqlstate:
+        return [f"{table} does not become tiered: {asked.results[-1].error}"]
+    query = (
+        "SELECT residency, pinned_by FROM gateway.tables"
+        f" WHERE format('%I.%I', schema_name, table_name)::regclass = '{table}'::regclass"
+    )
+    deadline = time.monotonic() + _PATIENCE_S
+    while (rows := gateway.run(query).results[-1].rows) and rows[0][0] != "tiered":
+        if time.monotonic() > deadline:
+            return [f"{table} is still resident, pinned by {rows[0][1]}"]
+        time.sleep(0.1)
+    return [] if rows else [f"{table} is in no list of tables"]
 
 
 def _said(record: Record) -> tuple[str, str, str | None]:
