@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from catalog import names
+from catalog import journal_names, names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.statements import StatementKind, split
@@ -48,6 +48,9 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
         session.transaction.require_not_failed()
     if plan.statement.kind is StatementKind.SET:
         session.shortcuts.read_committed = False
+    if journal_names.sets_lists(plan.statement):
+        session.shortcuts.clear()
+        session.passages.clear()
     running = RunningStatement()
     session.running = running
     call = Invocation(session, plan, running, values, formats, result_formats, alone)
