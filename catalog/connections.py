@@ -53,6 +53,8 @@ class CatalogSession:
     ) -> None:
         self.has_resident_tables = has_resident_tables
         """Whether new tables are resident, and code of users is offered."""
+        self.may_show_journals: bool | None = None
+        """Whether ``gateway.show_journals`` may be on; None while nobody has looked."""
         self._backend = backend
         self._calls = Bookkeeping(backend, secret)
         self._known = known

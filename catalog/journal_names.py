@@ -54,6 +54,33 @@ _VIEWS: Final = {
 Not views, which pg_dump has PostgreSQL refuse unless they are the system's.
 """
 
+_LISTS: Final = {
+    **{
+        RelationName(schema, name): f"pg_journal.{view}"
+        for schema in (None, "pg_catalog")
+        for name, view in (
+            ("pg_class", "shown_pg_class"),
+            ("pg_tables", "shown_pg_tables"),
+            ("pg_table_is_visible", "pg_table_is_visible"),
+        )
+    },
+    **{
+        RelationName("information_schema", name): f"pg_journal.shown_{name}"
+        for name in (
+            "columns",
+            "column_privileges",
+            "role_table_grants",
+            "table_privileges",
+            "tables",
+        )
+    },
+}
+"""What shows journals too, where ``gateway.show_journals`` is on: lists, and a function of them."""
+
+_SYSTEM_COLUMNS: Final = ("tableoid", "xmin", "ctid")
+
+SHOW_JOURNALS: Final = "gateway.show_journals"
+
 _ALIASED: Final = frozenset(
     {"fromClause", "larg", "rarg", "relation", "usingClause", "sourceRelation"}
 )
@@ -63,6 +90,17 @@ _WITH_ALIASES: Final = frozenset(
     {"SelectStmt", "JoinExpr", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"}
 )
 """Nodes with such fields."""
+
+_CREATED: Final = frozenset(
+    {
+        ("CreateStmt", "relation"),
+        ("CreateSeqStmt", "sequence"),
+        ("CreateTableAsStmt", "rel"),
+        ("SelectStmt", "rel"),
+        ("ViewStmt", "view"),
+    }
+)
+"""Nodes and fields with the name of a relation that is to be: it hides the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +123,13 @@ class NamedJournals:
 
 def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | None:
     """Return a statement that names journals as PostgreSQL can understand it; None for others."""
+    if sets_lists(statement):
+        catalog.may_show_journals = True
     hidden = {name: _VIEWS[name] for name in statement.relations if name in _VIEWS}
     if hidden and "tableoid" not in statement.text:
         hidden = {name: sql.replace("tableoid, ", "") for name, sql in hidden.items()}
+    if any(name in _LISTS for name in statement.relations) and _may_show_journals(catalog):
+        hidden |= _lists(statement)
     candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
     if candidates:
         hidden |= _journals(catalog, candidates)
@@ -95,10 +137,30 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
         return None
     text = _substituted(statement.text, hidden)
     (inner,) = split(text)
-    shown = {
-        sql.rpartition(".")[2]: name.name for name, sql in hidden.items() if name not in _VIEWS
-    }
+    ours = _VIEWS.keys() | _LISTS.keys()
+    shown = {sql.rpartition(".")[2]: name.name for name, sql in hidden.items() if name not in ours}
     return NamedJournals(replace(inner, offset=statement.offset), shown)
+
+
+def sets_lists(statement: Statement) -> bool:
+    """Return whether a statement may change ``gateway.show_journals``."""
+    return SHOW_JOURNALS in statement.text.lower()
+
+
+def _may_show_journals(catalog: CatalogSession) -> bool:
+    """Return whether the setting has been given a value in this session, or for it."""
+    if catalog.may_show_journals is None:
+        catalog.may_show_journals = names.is_set(catalog, SHOW_JOURNALS)
+    return catalog.may_show_journals
+
+
+def _lists(statement: Statement) -> dict[RelationName, str]:
+    """Return the lists that show journals; by the setting of the moment they do, or do not."""
+    lists = dict(_LISTS)
+    if any(column in statement.text for column in _SYSTEM_COLUMNS):
+        for name, view in lists.items():
+            lists[name] = view.replace("shown_pg_class", "shown_system_pg_class")
+    return lists
 
 
 def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[RelationName, str]:
@@ -142,11 +204,23 @@ def _places(
             if "relpersistence" in value and "relname" in value:
                 name = RelationName(value.get("schemaname"), value["relname"])
                 aliased = above in _WITH_ALIASES and field in _ALIASED
+                if (above, field) in _CREATED:
+                    continue
                 if name in hidden and (aliased or not hidden[name].startswith("(")):
                     yield value.get("location", 0), name, aliased and "alias" not in value
                 continue
+            if "funcname" in value:
+                name = RelationName(*_function_name(value["funcname"]))
+                if name in hidden:
+                    yield value.get("location", 0), name, False
             for key, item in value.items():
                 # A node's class stands in a field of its own, above its fields.
                 node = key[:1].isupper()
                 inside = key if node and key != "RangeVar" else above
                 stack.append((inside, field if node else key, item))
+
+
+def _function_name(parts: list[dict[str, Any]]) -> tuple[str | None, str]:
+    """Return schema and name of a function; a longer name is none of PostgreSQL's own."""
+    words = [part["String"].get("sval", "") for part in parts]
+    return (words[0], words[1]) if len(words) == 2 else (None, words[-1])

@@ -48,6 +48,11 @@ def may_select(session: CatalogSession, relid: int) -> bool:
     return _texts(session, sql, _OID, str(relid)) == ["t"]
 
 
+def is_set(session: CatalogSession, setting: str) -> bool:
+    """Return whether a setting of ours has a value."""
+    return _texts(session, "SELECT current_setting($1, true) IS NULL", _TEXT, setting) == ["f"]
+
+
 def tables_of_missing(
     session: CatalogSession, missing: Sequence[str], tables: Sequence[str]
 ) -> list[int]:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from catalog import names
+from catalog import journal_names, names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.statements import StatementKind, split
@@ -13,6 +13,7 @@ from pgwire_gateway.session import (
     checking,
     commands,
     extracts,
+    explaining,
     hidden_queries,
     inserts,
     local_queries,
@@ -48,6 +49,9 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
         session.transaction.require_not_failed()
     if plan.statement.kind is StatementKind.SET:
         session.shortcuts.read_committed = False
+    if journal_names.sets_lists(plan.statement):
+        session.shortcuts.clear()
+        session.passages.clear()
     running = RunningStatement()
     session.running = running
     call = Invocation(session, plan, running, values, formats, result_formats, alone)
@@ -86,12 +90,17 @@ def _dispatch(call: Invocation) -> StatementResult:
 def _run(call: Invocation) -> StatementResult:
     session = call.session
     if call.plan.route is not Route.OWN:
-        session.last_decision = f"{EXECUTORS[call.plan.route]}: {call.plan.reason}"
+        session.last_decision = (call.plan.explained or call.plan).decision
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
         session.watch(call.running, names.statement_timeout_s(session.catalog))
     return ROUTES[call.plan.route](call)
+
+
+def _explain(call: Invocation) -> StatementResult:
+    """Tell how a statement would be run; ANALYZE runs it as it would be by itself."""
+    return explaining.explain(call, lambda explained: ROUTES[explained.plan.route](explained))
 
 
 def create_table_as(call: Invocation) -> StatementResult:
@@ -165,19 +174,9 @@ ATTEMPTS = 100
 UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 """Client encodings in which text arrives as the server holds it."""
 
-EXECUTORS = {
-    Route.CATALOG: "postgres",
-    Route.READ: "spark",
-    Route.INSERT: "postgres, then the journal",
-    Route.INSERT_QUERY: "spark, then postgres",
-    Route.FILL: "spark, then postgres",
-    Route.EXTRACT: "spark, then postgres",
-    Route.CHANGE: "spark",
-}
-"""Who evaluates the rows of each route."""
-
 ROUTES = {
     Route.CATALOG: local_queries.run,
+    Route.EXPLAIN: _explain,
     Route.OWN: checking.run,
     Route.READ: reads.read,
     Route.INSERT: inserts.insert,

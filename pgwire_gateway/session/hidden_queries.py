@@ -15,9 +15,6 @@ from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from rewrite import pipeline
 
-HOLDERS = {StatementKind.DECLARE, StatementKind.EXPLAIN}
-"""Statements that hold their query themselves."""
-
 CREATING = {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}
 """Statements that make a table of the rows of a query; also CREATE MATERIALIZED VIEW."""
 
@@ -25,11 +22,12 @@ CONSTRUCTS = {
     StatementKind.DECLARE: "DECLARE CURSOR over a journaled table",
     StatementKind.PREPARE: "PREPARE of a statement on a journaled table",
     StatementKind.EXECUTE: "EXECUTE of a statement on journaled tables",
-    StatementKind.EXPLAIN: "EXPLAIN of a statement on a journaled table",
+    StatementKind.EXPLAIN: "EXPLAIN of a statement that is not a query, on a journaled table,",
     StatementKind.CREATE_TABLE_AS: "CREATE TABLE AS EXECUTE of a statement on journaled tables",
 }
 
 HINTS = {
+    StatementKind.EXPLAIN: "Explain the query by itself.",
     StatementKind.DECLARE: "Send the query by itself; drivers can read its rows in parts.",
     StatementKind.PREPARE: "Prepare the statement by the extended query protocol.",
     StatementKind.EXECUTE: "Prepare the statement by the extended query protocol.",
@@ -94,6 +92,7 @@ def _hidden(catalog: CatalogSession, around: HiddenQuery) -> HiddenQuery | None:
 def _explained(
     catalog: CatalogSession, statement: Statement, inner: HiddenQuery
 ) -> HiddenQuery | None:
+    """Return the query PostgreSQL would plan; one that EXPLAIN holds itself is the router's."""
     kind = inner.statement.kind
     if kind in CREATING and statement.details["analyze"]:
         # PostgreSQL's event triggers would not see the table.

@@ -5,10 +5,11 @@ from functools import partial
 
 from catalog import residency
 from catalog.errors import GatewayError
-from catalog.results import LocalResult, Row
+from catalog.results import LocalResult
 from catalog.sqlstate import SERIALIZATION_FAILURE
 from catalog.statements import StatementKind
 from pgwire_gateway.session import router
+from pgwire_gateway.session.explanation import without_capture
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
@@ -26,7 +27,7 @@ def run(call: Invocation) -> StatementResult:
         return _run_code(call)
     result = _execute(call)
     if call.statement.kind is StatementKind.EXPLAIN:
-        result.rows = (row for row in result.rows if not _tells_of_capture(row))
+        result.rows = without_capture(result.rows)
     formats = call.result_formats or (result.format_code,)
     rows = LocalRows(result, formats)
     prove = partial(_prove, call)
@@ -44,11 +45,6 @@ def _run_code(call: Invocation) -> StatementResult:
         residency.check_body(catalog, str(call.statement.details["body"]))
         tag = tag_of(call.session, call.statement.text)
     return StatementResult(None, NoRows(), lambda _: tag)
-
-
-def _tells_of_capture(row: Row) -> bool:
-    """Return whether a line of EXPLAIN ANALYZE counts triggers of the journal."""
-    return (row[0] or b"").lstrip().startswith(b"Trigger pgwire_")
 
 
 def _prove(call: Invocation) -> None:

@@ -12,6 +12,7 @@ from catalog.results import SnapshotRequest, SnapshotResult
 from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
+from pgwire_gateway.spark.executor import SparkPlan
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.tails import (
@@ -338,6 +339,17 @@ class Observer:
     ) -> Batches:
         """Start a compiled query on Spark."""
         return self._services.executor.run(
+            query,
+            relations=observation.relations(query),
+            sessions=self._services.engine.sessions(),
+            statement=statement,
+        )
+
+    def explain(
+        self, query: SparkQuery, observation: Observation, statement: RunningStatement
+    ) -> SparkPlan:
+        """Return how Spark would run a compiled query."""
+        return self._services.executor.explain(
             query,
             relations=observation.relations(query),
             sessions=self._services.engine.sessions(),

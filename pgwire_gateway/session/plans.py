@@ -29,10 +29,24 @@ class Route(Enum):
     tables of its own."""
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
+    EXPLAIN = "explain"
+    """The gateway: how it would run a statement of one of the five routes above."""
     OWN = "own"
     """The gateway: what it tells of itself."""
     COMMAND = "command"
     """The gateway: transactions, COPY, TRUNCATE, VACUUM, …"""
+
+
+EXECUTORS = {
+    Route.CATALOG: "postgres",
+    Route.READ: "spark",
+    Route.INSERT: "postgres, then the journal",
+    Route.INSERT_QUERY: "spark, then postgres",
+    Route.FILL: "spark, then postgres",
+    Route.EXTRACT: "spark, then postgres",
+    Route.CHANGE: "spark",
+}
+"""Who evaluates the rows of each route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +88,15 @@ class Plan:
     """Set where the client named journals, which PostgreSQL knows by other names."""
     reason: str = "no journaled table"
     """Why this route, for people."""
+    explained: "Plan | None" = None
+    """What EXPLAIN tells about; set on that route alone."""
+
+    @property
+    def executor(self) -> str:
+        """Who evaluates the rows; KeyError for statements without."""
+        return EXECUTORS[self.route]
+
+    @property
+    def decision(self) -> str:
+        """Who evaluates the rows, and why, in one line for people."""
+        return f"{self.executor}: {self.reason}"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from catalog.results import Basis
+from catalog.statements import StatementKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import hidden_queries, router
 from pgwire_gateway.session.invocation import Invocation
@@ -18,7 +19,9 @@ def refreshed(call: Invocation) -> Invocation:
         GatewayError: 0A000 when the columns of the result are not those announced any more.
     """
     catalog, plan = call.session.catalog, call.plan
-    if plan.prepared and plan.statement.kind in hidden_queries.HOLDERS:
+    if plan.prepared and plan.statement.kind is StatementKind.EXPLAIN:
+        return planned_again(call)
+    if plan.prepared and plan.statement.kind is StatementKind.DECLARE:
         hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
     same = not plan.prepared or plan.basis == router.basis(catalog, plan.statement)
     return call if plan.basis is None or same else planned_again(call)

@@ -13,7 +13,7 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.names import have_defaults, quoted
 from catalog.results import Basis, Relation, RelationKind
-from catalog.statements import SYSTEM_SCHEMAS, Statement, StatementKind
+from catalog.statements import SYSTEM_SCHEMAS, Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import hidden_queries, own_statements
 from pgwire_gateway.session.plans import Plan, Route
@@ -95,36 +95,67 @@ def _plan(
     catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
 ) -> Plan:
     _require_same_reading(catalog, statement)
-    if statement.kind is StatementKind.REFUSED:
-        details = statement.details
-        raise GatewayError(
-            details["message"], sqlstate=details["sqlstate"], hint=details.get("hint")
-        )
+    _require_offered(catalog, statement)
     if own_statements.is_own(statement):
         return Plan(statement, Route.OWN, own_statements.analysis(statement))
-    if statement.kind is StatementKind.DO and not catalog.has_resident_tables:
-        raise UnsupportedError("DO is not supported", hint="Send the statements one by one.")
     if statement.kind in COMMANDS:
         executes = statement.kind is StatementKind.EXECUTE
         return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
+    if statement.kind is StatementKind.EXPLAIN:
+        return _plan_explain(catalog, statement, parameter_oids, prepared)
     plain = statement.all_qualified_system and statement.kind is StatementKind.SELECT
     if not prepared and (plain or statement.kind in WITHOUT_TREE):
         return Plan(statement, Route.CATALOG)
     tree = statement.kind not in WITHOUT_TREE
     # Before the analysis: what changes meanwhile makes the plan an outdated one.
     rests_on = basis(catalog, statement)
-    if statement.kind in hidden_queries.HOLDERS:
+    if statement.kind is StatementKind.DECLARE:
         hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
+    if statement.kind is StatementKind.UNKNOWN:
+        raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     if statement.kind is StatementKind.SELECT and analysis.columns is None:
         # libpq does not tell rows without columns from no rows.
         analysis = replace(analysis, columns=())
-    if statement.kind is StatementKind.UNKNOWN:
-        raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     local = Plan(statement, Route.CATALOG, analysis, basis=rests_on, prepared=prepared)
     if analysis.tree is None or rests_on is None:
         return local
     return _plan_query(catalog, local, rests_on)
+
+
+def _plan_explain(
+    catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
+) -> Plan:
+    """Let PostgreSQL explain what it would run alone."""
+    explained = _explained(catalog, statement, parameter_oids)
+    if explained is None:
+        hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
+    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    if explained is None or explained.route is Route.CATALOG:
+        return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
+    return Plan(statement, Route.EXPLAIN, analysis, prepared=prepared, explained=explained)
+
+
+def _explained(
+    catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int]
+) -> Plan | None:
+    """Return the plan of the query that EXPLAIN tells about; None where another statement is."""
+    piece = statement.details["query"]
+    (query,) = split(piece.text)
+    if query.kind not in QUERIES or "own_call" in query.details:
+        return None
+    if query.all_qualified_system:
+        return Plan(query, Route.CATALOG)
+    catalog.deallocate(EXPLAINED)
+    try:
+        return _plan(catalog, query, parameter_oids, EXPLAINED)
+    except GatewayError as error:
+        error.position = error.position and error.position + piece.offset
+        raise
+
+
+EXPLAINED = "pgwire_explained"
+"""Name the catalog has for the query in EXPLAIN."""
 
 
 def _require_same_reading(catalog: CatalogSession, statement: Statement) -> None:
@@ -139,6 +170,17 @@ def _require_same_reading(catalog: CatalogSession, statement: Statement) -> None
             "backslashes are not supported while standard_conforming_strings is off",
             hint="SET standard_conforming_strings TO on first.",
         )
+
+
+def _require_offered(catalog: CatalogSession, statement: Statement) -> None:
+    """Refuse kinds of statements that are not offered, whatever they touch (0A000 mostly)."""
+    if statement.kind is StatementKind.REFUSED:
+        details = statement.details
+        raise GatewayError(
+            details["message"], sqlstate=details["sqlstate"], hint=details.get("hint")
+        )
+    if statement.kind is StatementKind.DO and not catalog.has_resident_tables:
+        raise UnsupportedError("DO is not supported", hint="Send the statements one by one.")
 
 
 def basis(catalog: CatalogSession, statement: Statement) -> Basis | None:

@@ -1,7 +1,9 @@
 """Run compiled queries on Spark and hand out their rows as Arrow batches, cancellably."""
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,9 +21,22 @@ from rewrite.results import Scan, SparkQuery
 
 __all__ = ["Batches", "Executor", "RunningStatement", "failures"]
 
+_BLANK_LINES: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
 _POSITION: Final = "__position"
 _PEEKED: Final = 9
 """A result of fewer batches is small, whatever could be proven about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPlan:
+    """How Spark runs a query, for people."""
+
+    sql: str
+    """The query as compiled, with views named by table and part of the journal."""
+    physical: str
+    """Spark's physical plan; says so where it is not used."""
+    logical: str
+    """Spark's logical plans: parsed, analysed, optimized."""
 
 
 class Executor:
@@ -76,6 +91,50 @@ class Executor:
         rows = _within(iter(running), plan.offset, plan.limit)
         return Batches(schema, rows, running.close)
 
+    def explain(
+        self,
+        query: SparkQuery,
+        *,
+        relations: Iterable[Relation],
+        sessions: Sessions,
+        statement: RunningStatement,
+    ) -> SparkPlan:
+        """Return how a query would be run; nothing is.
+
+        Raises:
+            GatewayError: As :meth:`run`.
+        """
+        used = tuple(relations)
+        engine = self._relations.engine
+        driver = sessions.small.driver
+        with failures(engine, driver, statement):
+            width = max((self._relations.row_bytes(r, driver) for r in used), default=0)
+            plan = plan_result(query, width)
+            session = sessions.of_kind(plan.kind)
+            group = statement.begin(driver)
+            session.enter(group)
+            with self._relations.lease(used, session, plan.kind) as names:
+                frame = session.sql(substitute(plan.sql, names, plan.kind))
+            execution = frame.queryExecution()
+            modes = driver.jvm.org.apache.spark.sql.execution.ExplainMode
+            physical, logical = (
+                self._without_place(execution.explainString(modes.fromString(mode)))
+                for mode in ("formatted", "extended")
+            )
+            statement.end(group)
+        files = self._file_scan(query, used, plan.batch_rows)
+        if files is not None:
+            physical = f"none: the gateway reads the rows from data files itself ({files.count})"
+        sql = substitute(
+            query.sql, {relation.source.view: _readable(relation) for relation in used}
+        )
+        return SparkPlan(sql, physical, logical.partition("== Physical Plan ==")[0])
+
+    def _without_place(self, plan: str) -> str:
+        """Leave out where the data files are, which is nobody's business but the operator's."""
+        place = f"file:{self._relations.warehouse.absolute('.')}/"
+        return _BLANK_LINES.sub("\n\n", plan.replace(place, ""))
+
     def _file_scan(
         self, query: SparkQuery, relations: tuple[Relation, ...], batch_rows: int
     ) -> FileScan | None:
@@ -83,6 +142,11 @@ class Executor:
             return None
         (relation,) = relations
         return file_scan(query.scan, relation, self._relations.warehouse, batch_rows)
+
+
+def _readable(relation: Relation) -> str:
+    table = relation.snapshot.table
+    return f"{table.schema}.{table.name}_{relation.source.part.value}"
 
 
 def _scanned(scan: Scan, files: FileScan, statement: RunningStatement) -> Batches:

@@ -33,6 +33,11 @@ class FileScan:
             [found.field(stored).with_name(name) for name, stored in columns.items()]
         )
 
+    @property
+    def count(self) -> int:
+        """Number of files."""
+        return len(self._files)
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches.
 

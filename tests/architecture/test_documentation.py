@@ -24,6 +24,7 @@ CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PROMPT = "postgres=> "
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00")
+SPARK_NUMBER = re.compile(r"#\d+")
 MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./*]*)`")
 
 
@@ -109,7 +110,8 @@ def shown_session():
 
 def comparable(session):
     """Return the text of a session without what differs from run to run."""
-    lines = (TIMESTAMP.sub("<timestamp>", line) for line in session.splitlines())
+    stable = SPARK_NUMBER.sub("#", TIMESTAMP.sub("<timestamp>", session))
+    lines = stable.splitlines()
     # Columns are as wide as their widest value, and timestamps drop trailing zeros.
     squeezed = (re.sub(r"-{2,}", "--", re.sub(r" {2,}", " ", line)) for line in lines)
     return "\n".join(line.strip() for line in squeezed).strip()

@@ -1,0 +1,130 @@
+"""EXPLAIN of statements that Spark has a part in: who runs them, why, and by which plans."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+from catalog.errors import GatewayError
+from catalog.results import Row
+from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import reads
+from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.portals import StatementResult, format_codes
+from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from rewrite import pipeline
+from rewrite.command import Command, command
+from rewrite.context import RewriteContext
+from rewrite.results import SparkQuery
+from rewrite.tree import Node
+
+Execute = Callable[[Invocation], StatementResult]
+
+
+def explain(call: Invocation, execute: Execute) -> StatementResult:
+    """Tell how a statement would be run; with ANALYZE run it, and tell what that took.
+
+    Raises:
+        GatewayError: What the statement itself would raise; PostgreSQL's own errors for options.
+    """
+    plan = call.plan.explained
+    if plan is None:
+        raise TypeError(call.plan.route)
+    piece = call.statement.details["query"]
+    _check_options(call, piece.offset)
+    options = ExplainOptions.of(call.statement.details["options"])
+    if plan.analysis and plan.analysis.parameter_oids and not call.values:
+        _refuse_parameters(call, options)
+    try:
+        explanation = _explanation(replace(call, plan=plan, result_formats=()), options, execute)
+    except GatewayError as error:
+        error.position = error.position and error.position + piece.offset
+        raise
+    columns = call.columns or ()
+    rows: list[Row] = [[line.encode()] for line in lines(explanation, options)]
+    codes = format_codes(call.result_formats, 1)
+    told = CatalogRows(rows, [columns[0].type_oid], codes)
+    return StatementResult(field_descriptions(columns, codes), told, lambda _: "EXPLAIN")
+
+
+def _check_options(call: Invocation, length: int) -> None:
+    """Let PostgreSQL look at the options, which are all there is before the query."""
+    for _ in call.session.catalog.execute(f"{call.statement.text[:length]}SELECT 1").rows:
+        pass
+
+
+def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
+    """Refuse parameters that have no values: Spark plans with these."""
+    if options.generic_plan:
+        raise UnsupportedError(
+            "GENERIC_PLAN of a statement on tiered tables with parameters is not supported",
+            hint="Give values instead of the parameters.",
+        )
+    # There is no parameter $1 in a query string, says PostgreSQL.
+    for _ in call.session.catalog.execute(call.statement.text).rows:
+        pass
+
+
+def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
+    started = perf_counter()
+    is_postgres = call.plan.route is Route.INSERT
+    texts = _postgres_plan(call) if is_postgres else _spark_plan(call, verbose=options.verbose)
+    planned = perf_counter()
+    return Explanation(
+        "PostgreSQL" if is_postgres else "Spark",
+        call.plan.executor,
+        call.plan.reason,
+        {name: text.strip("\n") for name, text in texts.items()},
+        (planned - started) * 1000,
+        _measured(call, execute) if options.analyze else None,
+    )
+
+
+def _postgres_plan(call: Invocation) -> dict[str, str]:
+    """Return PostgreSQL's plan for the rows of an INSERT."""
+    result = call.session.catalog.execute_parameters(
+        f"EXPLAIN (COSTS OFF) {call.statement.text}",
+        call.values,
+        parameter_oids=call.parameter_oids,
+        formats=call.formats,
+    )
+    return {"PostgreSQL Plan": "\n".join((row[0] or b"").decode() for row in result.rows)}
+
+
+def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
+    """Compile a statement against what it sees now; return Spark's SQL and plans for it."""
+    bound = reads.bind(call)
+    observer = Observer(call.session)
+    observation = observer.observe(call.plan.tables, call.plan)
+    if call.plan.route in {Route.READ, Route.CHANGE}:
+        observation = observer.narrowed(call.plan, observation, bound)
+    context = observer.context(call.plan, observation, bound)
+    query = COMPILERS[command(call.query)](call.query, context)
+    planned = observer.explain(query, observation, call.running)
+    texts = {"Spark SQL": planned.sql, "Spark Plan": planned.physical}
+    return texts | {"Spark Logical Plans": planned.logical} if verbose else texts
+
+
+COMPILERS: dict[Command, Callable[[Node, RewriteContext], SparkQuery]] = {
+    Command.SELECT: pipeline.compile_query,
+    Command.INSERT: pipeline.compile_insert_source,
+    Command.UPDATE: lambda query, context: pipeline.compile_update(query, context).query,
+    Command.DELETE: lambda query, context: pipeline.compile_delete(query, context).query,
+}
+"""What makes the query of each kind of statement that Spark is to run."""
+
+
+def _measured(call: Invocation, execute: Execute) -> Measured:
+    """Run a statement to its end."""
+    started = perf_counter()
+    first, taken = 0.0, 0
+    result = execute(call)
+    for _, rows in result.stream.take(0):
+        first = first or perf_counter() - started
+        taken += rows
+    result.prove()
+    total = perf_counter() - started
+    rows = int(result.tag(taken).rpartition(" ")[2])
+    return Measured((first or total) * 1000, total * 1000, rows)
