@@ -16,7 +16,7 @@ _OID = 26
 _JSON = 114
 
 _RESIDENT = (
-    "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes"
+    "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes"
     " FROM pg_journal.resident_tables($1)"
 )
 
@@ -37,26 +37,54 @@ class ResidentTable:
     row_bytes: int
     changes: int
     """Rows ever inserted, updated and deleted, as statistics count them."""
+    tail_changes: int
+    """Row versions that ever came to the tail, as statistics count them."""
 
 
 def resident_tables(
-    session: CatalogSession, known: Mapping[int, ResidentTable]
+    session: CatalogSession, known: Mapping[int, ResidentTable], elapsed_s: float
 ) -> list[ResidentTable]:
-    """Return all resident tables of the database; ``known`` are those of the last time, by OID."""
+    """Return all resident tables of the database.
+
+    Args:
+        session: An administrator's.
+        known: Tables as they were found the last time, by OID; what has not changed since is not
+            counted again.
+        elapsed_s: How long ago that was.
+    """
+    given = [
+        {
+            "relid": relid,
+            "changes": table.changes if table.rows else None,
+            "tail_changes": table.tail_changes,
+        }
+        for relid, table in known.items()
+    ]
+    result = session.execute_parameters(
+        _RESIDENT, [json.dumps(given).encode()], parameter_oids=[_JSON]
+    )
     found = []
-    counted = json.dumps({relid: table.changes for relid, table in known.items() if table.rows})
-    result = session.execute_parameters(_RESIDENT, [counted.encode()], parameter_oids=[_JSON])
     for row in result.rows:
         relid, tail_rows, rest_s, *numbers = (value or b"0" for value in row)
-        found.append(
-            ResidentTable(int(relid), int(tail_rows), float(rest_s), *(int(n) for n in numbers))
+        table = ResidentTable(int(relid), int(tail_rows), float(rest_s), *map(int, numbers))
+        found.append(_completed(table, known.get(table.relid), elapsed_s))
+    return found
+
+
+def _completed(
+    table: ResidentTable, known: ResidentTable | None, elapsed_s: float
+) -> ResidentTable:
+    """Return a table with what was known of it and has not been counted again."""
+    if known is not None and table.rows < 0:
+        table = replace(table, rows=known.rows, row_bytes=known.row_bytes)
+    if known is not None and table.tail_rows < 0:
+        table = replace(
+            table,
+            tail_rows=known.tail_rows,
+            rest_s=known.rest_s + elapsed_s,
+            writers=known.writers,
         )
-    return [
-        replace(table, rows=known[table.relid].rows, row_bytes=known[table.relid].row_bytes)
-        if table.rows < 0
-        else table
-        for table in found
-    ]
+    return table
 
 
 def shrunken_tables(session: CatalogSession) -> list[int]:

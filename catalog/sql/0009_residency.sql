@@ -173,37 +173,47 @@ CREATE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
 GRANT SELECT ON pg_journal.tables TO PUBLIC;
 
 -- What upkeep has to know of resident tables: row versions in the tail, how long none has come, transactions
--- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. A table
--- is not counted again (-1) that has had no more changes than when it was, which `counted` tells by OID.
+-- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. Neither
+-- is counted again (-1) where nothing has changed since, which `known` tells: of each table its OID, its
+-- `changes` when its rows were counted, and its `tail_changes` when its tail was.
 CREATE FUNCTION pg_journal.resident_tables(
-    counted json, OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
-    OUT row_bytes bigint, OUT changes bigint)
+    known json, OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
+    OUT row_bytes bigint, OUT changes bigint, OUT tail_changes bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     bounds instance;
+    -- Without statistics nothing tells of changes.
+    told boolean := current_setting('track_counts') = 'on';
     j record;
 BEGIN
     SELECT * INTO bounds FROM instance;
-    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, x.is_full,
+    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, x.is_full, x.tail_relid,
                     pg_relation_size(x.relid) AS bytes,
-                    pg_relation_size(x.tail_relid) AS tail_bytes,
-                    s.n_tup_ins + s.n_tup_upd + s.n_tup_del AS changed
+                    pg_stat_get_tuples_inserted(x.relid) + pg_stat_get_tuples_updated(x.relid)
+                    + pg_stat_get_tuples_deleted(x.relid) AS changed,
+                    pg_stat_get_tuples_inserted(x.tail_relid) AS tail_changed,
+                    k.changes AS known_changes, k.tail_changes AS known_tail_changes
                FROM journals x JOIN pg_class c ON c.oid = x.relid
-               LEFT JOIN pg_stat_all_tables s ON s.relid = x.relid
+               LEFT JOIN json_to_recordset(known) AS k(relid oid, changes bigint, tail_changes bigint)
+                 ON k.relid = x.relid
               WHERE x.residency = 'resident' ORDER BY x.relid LOOP
         relid := j.relid;
-        tail_rows := 0; rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; changes := j.changed;
-        IF j.tail_bytes > 0 THEN
+        rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; changes := j.changed; tail_changes := j.tail_changed;
+        IF told AND j.known_tail_changes = j.tail_changed THEN
+            tail_rows := -1;
+        ELSIF pg_relation_size(j.tail_relid) = 0 THEN
+            tail_rows := 0;
+        ELSE
             EXECUTE format(
                 'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 0), '
                 'count(DISTINCT writer) FILTER (WHERE version_number > clock_timestamp() - interval ''10 s'') '
                 'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
         END IF;
         -- A row takes 28 bytes at least.
-        IF (counted->>j.relid::text)::bigint = j.changed THEN
+        IF told AND j.known_changes = j.changed THEN
             row_count := -1;
         ELSIF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
             EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',

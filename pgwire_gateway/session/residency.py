@@ -7,7 +7,7 @@ to find that somebody else has the table.
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -40,6 +40,20 @@ REST_S = 10.0
 """A table is at rest when it has not been written for this long."""
 
 
+RECOUNT_S = 600.0
+"""After this time all tables are counted, whatever statistics tell; they do not outlive a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """What a visit of a database has found; times in seconds of the monotonic clock."""
+
+    began_s: float
+    counted_s: float
+    """When all tables were counted."""
+    tables: dict[int, ResidentTable] = field(default_factory=dict)
+
+
 class Residency:
     """Upkeep of the resident tables of all databases."""
 
@@ -56,8 +70,8 @@ class Residency:
         self._flush_rows = flush_rows
         self._flush_age_s = flush_age_s
         self._running = running
-        self._known: dict[str, dict[int, ResidentTable]] = {}
-        """What was found at the last visit of each database."""
+        self._visits: dict[str, _Visit] = {}
+        """The last one of each database."""
         self._hopeless: dict[tuple[str, int], int] = {}
         """Tables whose upkeep failed, with the changes they had then."""
         self._told: dict[tuple[str, int], str] = {}
@@ -65,16 +79,15 @@ class Residency:
 
     def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
         """Look after the tables of one database."""
-        known = self._known.setdefault(database, {})
-        tables = resident_upkeep.resident_tables(session, known)
-        self._known[database] = {table.relid: table for table in tables}
-        for table in tables:
+        visit = self._begin(database, session)
+        for table in list(visit.tables.values()):
             if stopping():
                 return
             if self._hopeless.get((database, table.relid)) == table.changes:
                 continue
             try:
-                self._look_after(database, session, table)
+                if self._look_after(database, session, table):
+                    del visit.tables[table.relid]
             except GatewayError as error:
                 session.rollback()
                 if error.sqlstate in PASSING:
@@ -88,7 +101,19 @@ class Residency:
             if not stopping():
                 self._thaw(session, relid)
 
-    def _look_after(self, database: str, session: CatalogSession, table: ResidentTable) -> None:
+    def _begin(self, database: str, session: CatalogSession) -> _Visit:
+        """Return what there is; what has not changed since the last visit is not counted again."""
+        now = time.monotonic()
+        last = self._visits.get(database)
+        if last is None or now - last.counted_s > RECOUNT_S:
+            last = _Visit(now, now)
+        tables = resident_upkeep.resident_tables(session, last.tables, now - last.began_s)
+        found = {table.relid: table for table in tables}
+        self._visits[database] = visit = _Visit(now, last.counted_s, found)
+        return visit
+
+    def _look_after(self, database: str, session: CatalogSession, table: ResidentTable) -> bool:
+        """Do what is to be done for a table; tell whether its tail has changed by that."""
         large = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
         resting = (
             table.rest_s >= REST_S
@@ -99,11 +124,13 @@ class Residency:
             reason = resident_upkeep.obstacle(session, table.relid)
             if reason is None:
                 self._freeze(session, table)
-                return
+                return True
             self._tell(database, table.relid, f"stays resident: {reason}")
         rested = table.tail_rows and table.rest_s >= self._flush_age_s
         if rested or table.tail_rows >= self._flush_rows:
             self.flush(session, table.relid)
+            return True
+        return False
 
     def _tell(self, database: str, relid: int, text: str) -> None:
         """Log what there is to say of a table, once."""
@@ -119,13 +146,7 @@ class Residency:
         if not rows.num_rows:
             return
         tail = self._settled(session, snapshot, rows)
-        deltas = len(snapshot.of_kind(SegmentKind.DELTA))
-        if deltas >= MOST_DELTAS:
-            written = self._compactor.compact(
-                replace(snapshot, tail_rows=tail.num_rows), tail, self._running
-            )
-        else:
-            written = self._written(snapshot, tail)
+        written = self._merged(snapshot, tail) or self._written(snapshot, tail)
         session.begin()
         self._replace(session, snapshot, written)
         session.commit()
@@ -157,6 +178,14 @@ class Residency:
                 raise
             return
         session.commit()
+
+    def _merged(self, snapshot: TableSnapshot, tail: pa.Table) -> Compaction | None:
+        """Merge the tail with the deltas when there are many."""
+        if len(snapshot.of_kind(SegmentKind.DELTA)) < MOST_DELTAS:
+            return None
+        return self._compactor.join(snapshot, tail, self._running) or self._compactor.compact(
+            replace(snapshot, tail_rows=tail.num_rows), tail, self._running
+        )
 
     def _written(self, snapshot: TableSnapshot, tail: pa.Table) -> Compaction:
         if not tail.num_rows:

@@ -1,21 +1,26 @@
 """Flush tails to deltas and merge a journal into a new base and archive."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import collect
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
+from pgwire_gateway.spark.errors import translate
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.frames import Frame
-from pgwire_gateway.spark.merging import Merge
+from pgwire_gateway.spark.merging import Merge, Queries
 from pgwire_gateway.spark.relations import Relation, Relations
+from pgwire_gateway.spark.small_files import MAX_BYTES, read_rows, write_small
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
 from pgwire_gateway.spark.warehouse import StagedSegment
-from pgwire_gateway.wire_types.versions import storage_schema
+from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
+from pgwire_gateway.wire_types.versions import SUBSEQUENT, VERSION, VERSION_TYPE, storage_schema
 from rewrite.results import Source, SourcePart
 
 
@@ -52,42 +57,70 @@ class Compactor:
         deltas = snapshot.of_kind(SegmentKind.DELTA)
         if not deltas and not snapshot.tail_rows and self._is_sorted(snapshot.table, base):
             return Compaction((), (), snapshot.version)
-        merge = Merge(snapshot)
         volume = self._volume(snapshot, (*base, *deltas), tail)
-        added = self._write(snapshot, tail, statement, merge, volume)
+        added = self._write(snapshot, tail, statement, Merge(snapshot).queries, volume)
         retired = tuple(segment.segment_id for segment in (*base, *deltas))
         return Compaction(added, retired, snapshot.version)
 
     def flush(
         self, snapshot: TableSnapshot, tail: pa.Table, statement: RunningStatement
     ) -> Compaction:
-        """Write the tail as a delta.
+        """Write the tail as a delta; Spark has work with it only when it is large.
 
         Raises:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
-        session = self._engine.sessions().large
-        driver = session.driver
-        added: tuple[Segment, ...] = ()
-        staged = self._warehouse.stage(snapshot.table)
-        try:
-            with failures(self._engine, driver, statement):
-                group = statement.begin(driver)
-                session.enter(group)
-                alone = Relation(
-                    Source(0, SourcePart.RECENT, ""), _tail_only(snapshot), lambda: tail
-                )
-                frame = self._relations.frame(alone, driver, SessionKind.LARGE)
-                volume = Volume(tail.num_rows, tail.nbytes)
-                write_sorted(driver, frame, snapshot.table, staged, volume)
-                statement.end(group)
-                segment = install(
-                    self._warehouse, staged, snapshot.table, SegmentKind.DELTA, volume
-                )
-            added = (segment,) if segment else ()
-        finally:
-            staged.discard()
+        added = self._rows(snapshot.table, tail, SegmentKind.DELTA, statement)
         return Compaction(added, (), snapshot.version)
+
+    def join(
+        self, snapshot: TableSnapshot, tail: pa.Table, statement: RunningStatement
+    ) -> Compaction | None:
+        """Write the tail and all deltas as one delta, without Spark; None when they are too large.
+
+        Deltas of other columns than the table has now are not joined either.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+        """
+        deltas = snapshot.of_kind(SegmentKind.DELTA)
+        if not self._are_readable(snapshot.table, deltas, tail):
+            return None
+        joined = self._read(snapshot.table, deltas, tail)
+        added = self._rows(snapshot.table, joined, SegmentKind.DELTA, statement)
+        retired = tuple(delta.segment_id for delta in deltas)
+        return Compaction(added, retired, snapshot.version)
+
+    def end(
+        self,
+        snapshot: TableSnapshot,
+        tail: pa.Table | None,
+        version: int,
+        statement: RunningStatement,
+    ) -> tuple[Segment, ...]:
+        """Write what a journal gets when all rows of its table end: the tail, and tombstones.
+
+        All of it is for the archive, where what the segments hold belongs from then on.
+
+        Args:
+            snapshot: The table before.
+            tail: Row versions of its tail.
+            version: Version number of the tombstones, in microseconds.
+            statement: What this is part of.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+        """
+        table, segments = snapshot.table, _current(snapshot)
+        history = tail if tail is not None else storage_schema(table).empty_table()
+        if plain_identity(table) is not None and self._are_readable(table, segments, tail):
+            gone = _tombstones(self.live_rows(snapshot, statement, tail), version)
+            history = pa.concat_tables([history, gone])
+            return self._rows(table, history, SegmentKind.ARCHIVE, statement)
+        kept = self._rows(table, history, SegmentKind.ARCHIVE, statement)
+        volume = self._volume(snapshot, segments, tail)
+        merge = Merge(snapshot).tombstones(version)
+        return (*kept, *self._write(snapshot, tail, statement, merge, volume))
 
     def live_rows(
         self,
@@ -100,20 +133,94 @@ class Compactor:
         Raises:
             GatewayError: 57014 when cancelled, 58030 when storage fails.
         """
-        if not snapshot.segments and not snapshot.tail_rows:
+        segments = _current(snapshot)
+        if not segments and not snapshot.tail_rows:
             return storage_schema(snapshot.table).empty_table()
+        identity = plain_identity(snapshot.table)
+        if identity is not None and self._are_readable(snapshot.table, segments, tail):
+            latest = latest_per_key(self._read(snapshot.table, segments, tail), identity)
+            return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
         session = self._engine.sessions().large
         driver = session.driver
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)
             session.enter(group)
-            frame = self._frames(session, snapshot, tail, Merge(snapshot))[SegmentKind.BASE]
+            frame = self._frames(session, snapshot, tail, Merge(snapshot).queries)[SegmentKind.BASE]
             schema = arrow_schema(str(frame.schema().json()))
             batches = collect(driver, frame.toArrowBatchRdd(10_000, "UTC", False, False), schema)
             statement.end(group)
         return pa.Table.from_batches(batches, schema)
 
-    def _is_sorted(self, table: JournalTable, base: tuple[Segment, ...]) -> bool:
+    def _are_readable(
+        self, table: JournalTable, segments: Sequence[Segment], tail: pa.Table | None
+    ) -> bool:
+        """Tell whether rows are few, and segments have the columns that the table has now."""
+        size = sum(self._warehouse.value_bytes(segment) for segment in segments)
+        attnums = tuple(column.attnum for column in table.columns)
+        return (
+            size + (tail.nbytes if tail is not None else 0) <= MAX_BYTES
+            and all(segment.attnums == attnums for segment in segments)
+            and self._is_sorted(table, segments)
+        )
+
+    def _read(
+        self, table: JournalTable, segments: Sequence[Segment], tail: pa.Table | None
+    ) -> pa.Table:
+        """Return all row versions of few segments and a tail, without Spark."""
+        schema = storage_schema(table)
+        with _storage():
+            rows = [read_rows(self._warehouse, table, segment).cast(schema) for segment in segments]
+        return pa.concat_tables([*rows, *([] if tail is None else [tail])])
+
+    def _rows(
+        self, table: JournalTable, rows: pa.Table, kind: SegmentKind, statement: RunningStatement
+    ) -> tuple[Segment, ...]:
+        """Write rows held in memory as a segment; no row makes none."""
+        if not rows.num_rows:
+            return ()
+        statement.check()
+        write = self._write_small if rows.nbytes <= MAX_BYTES else self._write_large
+        volume = Volume(rows.num_rows, rows.nbytes)
+        with _storage():
+            staged = self._warehouse.stage(table)
+            try:
+                write(rows, table, staged, volume, statement)
+                segment = install(self._warehouse, staged, table, kind, volume)
+            finally:
+                staged.discard()
+        return (segment,) if segment else ()
+
+    def _write_small(
+        self,
+        rows: pa.Table,
+        table: JournalTable,
+        staged: StagedSegment,
+        volume: Volume,
+        statement: RunningStatement,
+    ) -> None:
+        del statement
+        write_small(rows, table, staged, volume)
+
+    def _write_large(
+        self,
+        rows: pa.Table,
+        table: JournalTable,
+        staged: StagedSegment,
+        volume: Volume,
+        statement: RunningStatement,
+    ) -> None:
+        session = self._engine.sessions().large
+        driver = session.driver
+        with failures(self._engine, driver, statement):
+            group = statement.begin(driver)
+            session.enter(group)
+            alone = TableSnapshot(table, "", 0, (), rows.num_rows)
+            relation = Relation(Source(0, SourcePart.RECENT, ""), alone, lambda: rows)
+            frame = self._relations.frame(relation, driver, SessionKind.LARGE)
+            write_sorted(driver, frame, table, staged, volume)
+            statement.end(group)
+
+    def _is_sorted(self, table: JournalTable, base: Sequence[Segment]) -> bool:
         return all(has_identity(self._warehouse, segment) != bool(table.key) for segment in base)
 
     def _volume(
@@ -129,7 +236,7 @@ class Compactor:
         snapshot: TableSnapshot,
         tail: pa.Table | None,
         statement: RunningStatement,
-        merge: Merge,
+        queries: Queries,
         volume: Volume,
     ) -> tuple[Segment, ...]:
         """Write the rows of each query as a segment; all or none are moved into place."""
@@ -140,7 +247,7 @@ class Compactor:
             with failures(self._engine, driver, statement):
                 group = statement.begin(driver)
                 session.enter(group)
-                for kind, frame in self._frames(session, snapshot, tail, merge).items():
+                for kind, frame in self._frames(session, snapshot, tail, queries).items():
                     statement.check()
                     staged[kind] = self._warehouse.stage(snapshot.table)
                     write_sorted(driver, frame, snapshot.table, staged[kind], volume)
@@ -160,7 +267,7 @@ class Compactor:
         session: SparkSession,
         snapshot: TableSnapshot,
         tail: pa.Table | None,
-        merge: Merge,
+        queries: Queries,
     ) -> dict[SegmentKind, Frame]:
         driver: Driver = session.driver
         parts = [
@@ -172,11 +279,27 @@ class Compactor:
             for part in parts
         }
         with session.views(frames) as names:
-            queries = merge.queries(names["base"], names["recent"])
-            return {kind: session.sql(text) for kind, text in queries.items()}
+            texts = queries(names["base"], names["recent"])
+            return {kind: session.sql(text) for kind, text in texts.items()}
 
 
-def _tail_only(snapshot: TableSnapshot) -> TableSnapshot:
-    return TableSnapshot(
-        snapshot.table, snapshot.state, snapshot.version, (), max(snapshot.tail_rows, 1)
-    )
+@contextmanager
+def _storage() -> Iterator[None]:
+    """Turn failures of storage into errors of the statement."""
+    try:
+        yield
+    except OSError as error:
+        raise translate(error) from error
+
+
+def _current(snapshot: TableSnapshot) -> tuple[Segment, ...]:
+    """Return the segments that current rows can be in."""
+    return (*snapshot.of_kind(SegmentKind.BASE), *snapshot.of_kind(SegmentKind.DELTA))
+
+
+def _tombstones(rows: pa.Table, version: int) -> pa.Table:
+    """Return what ends rows, given in storage layout."""
+    ends = pa.repeat(pa.scalar(version, pa.int64()), rows.num_rows).cast(VERSION_TYPE)
+    for name in (VERSION, SUBSEQUENT):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, ends)
+    return rows

@@ -31,6 +31,12 @@ class Layout:
         hidden = (VERSION, SUBSEQUENT) if self.keyed else (VERSION, SUBSEQUENT, IDENTITY)
         return tuple(f"c{column.attnum}" for column in self.columns) + hidden
 
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """Names of the same columns in files."""
+        stored = tuple(column.storage_name for column in self.columns)
+        return stored + self.names[len(stored) :]
+
     def relation_ddl(self) -> str:
         """Return the schema of relations."""
         columns = [f"c{column.attnum} {_kind(column)}" for column in self.columns]

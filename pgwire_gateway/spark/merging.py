@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - the names put into these queries are our own
 
+from collections.abc import Callable
 from typing import Final
 
 from catalog.model import SegmentKind, TableSnapshot
@@ -9,6 +10,10 @@ from pgwire_gateway.spark.keys import key_expressions
 from pgwire_gateway.spark.layouts import SUBSEQUENT, VERSION, Layout
 
 _BROADCAST_ROWS: Final = 2_000_000
+
+
+Queries = Callable[[str, str], dict[SegmentKind, str]]
+"""Takes the names of the views of the base and of all that is newer, returns what is written."""
 
 
 class Merge:
@@ -42,6 +47,20 @@ class Merge:
                 archive.append(self._superseded())
         found = {SegmentKind.BASE: base, SegmentKind.ARCHIVE: archive}
         return {kind: " UNION ALL ".join(texts) for kind, texts in found.items() if texts}
+
+    def tombstones(self, version: int) -> Queries:
+        """Return what gives the tombstones that end all rows, with this version number."""
+        moment = f"timestamp_micros({version})"
+        columns = ", ".join(
+            f"{moment} AS {name}" if name in {VERSION, SUBSEQUENT} else name
+            for name in self._columns
+        )
+
+        def queries(base_view: str, recent_view: str) -> dict[SegmentKind, str]:
+            current = self.queries(base_view, recent_view)[SegmentKind.BASE]
+            return {SegmentKind.ARCHIVE: f"SELECT {columns} FROM ({current}) AS t"}
+
+        return queries
 
     def _select(self, alias: str, subsequent: str | None = None) -> str:
         return ", ".join(

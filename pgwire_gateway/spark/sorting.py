@@ -101,6 +101,11 @@ def install(
     )
 
 
+def group_rows(volume: Volume) -> int:
+    """Return how many rows there may be in a row group, which tasks hold decoded."""
+    return min(max(PART_BYTES // volume.row_bytes, _MIN_GROUP_ROWS), MAX_GROUP_ROWS)
+
+
 def has_identity(warehouse: Warehouse, segment: Segment) -> bool:
     """Tell whether the rows of a segment carry a hidden identity, by which they are sorted then."""
     files = warehouse.files(Path(warehouse.path(segment)))
@@ -108,9 +113,8 @@ def has_identity(warehouse: Warehouse, segment: Segment) -> bool:
 
 
 def _options(table: JournalTable, volume: Volume) -> dict[str, str]:
-    group_rows = min(max(PART_BYTES // volume.row_bytes, _MIN_GROUP_ROWS), MAX_GROUP_ROWS)
     options = {
-        "parquet.block.row.count.limit": str(group_rows),
+        "parquet.block.row.count.limit": str(group_rows(volume)),
         "parquet.page.row.count.limit": str(PAGE_ROWS),
     }
     names = [table.column(attnum).storage_name for attnum in table.key] or [IDENTITY]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.model import TableSnapshot
+from catalog.model import JournalTable, TableSnapshot
 from catalog.results import TailRows
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.catalog_rows import tail_table
@@ -110,14 +110,14 @@ class TailCache:
             tail: The whole tail of that snapshot.
         """
         table = snapshot.table
-        if any(table.column(attnum).type_oid not in _PLAIN_KEYS for attnum in table.key):
+        names = plain_identity(table)
+        if names is None:
             return None
         key = (database, table.relid)
         with self._lock:
             known = self._latest.get(key)
         if known is not None and known[0] == snapshot.state:
             return known[1]
-        names = [f"c{attnum}" for attnum in table.key] or ["row_identity"]
         latest = latest_per_key(tail, names)
         with self._lock:
             self._latest[key] = (snapshot.state, latest)
@@ -155,10 +155,18 @@ def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> p
     return tail.filter(chosen).combine_chunks()
 
 
+def plain_identity(table: JournalTable) -> list[str] | None:
+    """Return the columns that tell rows apart; None where equal ones may be stored differently."""
+    if any(table.column(attnum).type_oid not in _PLAIN_KEYS for attnum in table.key):
+        return None
+    return [f"c{attnum}" for attnum in table.key] or ["row_identity"]
+
+
 def latest_per_key(tail: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return the newest version of each row, tombstones included, told apart by the named columns.
 
-    Their values have to be equal where their stored forms are.
+    Their values have to be equal where their stored forms are. Of two versions with one number the
+    living one is newer: a statement moved a row away from a key, and another one to it.
     """
     groups = np.zeros(tail.num_rows, np.int64)
     for name in names:
@@ -166,7 +174,8 @@ def latest_per_key(tail: pa.Table, names: Sequence[str]) -> pa.Table:
         codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         _, groups = np.unique(groups * len(column.dictionary) + codes, return_inverse=True)
     versions = _versions(tail).to_numpy()
-    order = np.lexsort((versions, groups))
+    living = tail.column("subsequent_version_number").is_null().to_numpy()
+    order = np.lexsort((living, versions, groups))
     last = np.flatnonzero(np.diff(groups[order], append=-1))
     return tail.take(pa.array(np.sort(order[last]))).combine_chunks()
 

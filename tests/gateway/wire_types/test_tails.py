@@ -20,13 +20,15 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def tail(*rows: Sequence[object]) -> pa.Table:
-    """Return rows of (c1, c2, version number in microseconds)."""
+    """Return rows of (c1, c2, version number in microseconds, and whether it is a tombstone)."""
     instants = [EPOCH + timedelta(microseconds=int(str(row[2]))) for row in rows]
+    gone = [instant if len(row) > 3 else None for row, instant in zip(rows, instants, strict=True)]
     return pa.table(
         {
             "c1": pa.array([row[0] for row in rows], pa.int32()),
             "c2": pa.array([row[1] for row in rows], pa.string()),
             "version_number": pa.array(instants, pa.timestamp("us", tz="UTC")),
+            "subsequent_version_number": pa.array(gone, pa.timestamp("us", tz="UTC")),
         }
     )
 
@@ -48,6 +50,17 @@ def test_the_newest_version_of_each_key_is_left() -> None:
 def test_keys_of_several_columns_are_compared_as_a_whole() -> None:
     found = shown(latest_per_key(ROWS, ["c2", "c1"]))
     assert found == [(2, "b", 2), (1, "c", 3), (3, "b", 3), (2, "d", 5), (1, "a", 4)]
+
+
+def test_of_two_versions_with_one_number_the_living_one_is_newer() -> None:
+    moved = [
+        (1, "a", 1),
+        (1, "gone", 2, True),
+        (1, "came", 2),
+        (2, "came", 2),
+        (2, "gone", 2, True),
+    ]
+    assert shown(latest_per_key(tail(*moved), ["c1"])) == [(1, "came", 2), (2, "came", 2)]
 
 
 def test_of_several_chunks_as_of_one() -> None:
