@@ -1,8 +1,11 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
 
-from catalog import names
+from catalog import names, residency
+from catalog.api import ResidentBounds
 from pgwire_gateway.session import reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
@@ -10,9 +13,9 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
+from rewrite.command import target_relation
 from rewrite.context import ParameterValue
 from rewrite.results import SparkQuery
 from rewrite.returning import returning_query
@@ -81,31 +84,72 @@ def insert_query(call: Invocation) -> StatementResult:
 def fill(call: Invocation) -> StatementResult:
     """Run an INSERT of rows of journaled tables into a table of PostgreSQL.
 
+    Many rows for an empty table that may become tiered go to files at once.
+
     Raises:
         GatewayError: PostgreSQL's own errors for rows it refuses.
     """
-    session = call.session
+    session, catalog = call.session, call.session.catalog
     bound = reads.bind(call)
     session.transaction.begin_implicit()
-    observation = Observer(session).observe(call.plan.tables, call.plan)
-    rows = _load(call, observation, bound, call.plan.filled)
+    observer = Observer(session)
+    observation = observer.observe(call.plan.tables, call.plan)
+    query = _source(call, observation, bound)
+    columns = [column.name for column in query.columns]
+    relid = target_relation(call.query)
+    bounds = call.services.catalog.bounds
+    is_loadable = residency.is_loadable(catalog, relid)
+    with observer.run(query, observation, call.running) as batches:
+        first = list(_up_to(bounds, batches)) if is_loadable else []
+        is_large = sum(batch.num_rows for batch in first) > bounds.rows or (
+            sum(batch.nbytes for batch in first) > bounds.bytes
+        )
+        writer = None
+        if is_large and residency.begin_load(catalog, relid):
+            session.transaction.expect_implicit()
+            catalog.begin_write([relid], command="INSERT")
+            writer = JournalWriter(session, relid, call.running)
+        rows = copy(session, query, chain(first, batches), call.plan.filled, columns)
+    if writer is not None:
+        writer.settle(catalog.capture(relid, call.services.config.inline_rows))
     return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")
+
+
+def _up_to(bounds: ResidentBounds, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches until they are more than a resident table may hold."""
+    rows = size = 0
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows > bounds.rows or size > bounds.bytes:
+            return
+
+
+def _source(
+    call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]
+) -> SparkQuery:
+    """Compile what yields the rows of an INSERT."""
+    context = Observer(call.session).context(call.plan, observation, bound)
+    return pipeline.compile_insert_source(call.query, context)
 
 
 def _load(
     call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...], table: str
 ) -> int:
     """Copy the rows an INSERT reads into the columns it names of a catalog table; count them."""
-    observer = Observer(call.session)
-    context = observer.context(call.plan, observation, bound)
-    query = pipeline.compile_insert_source(call.query, context)
+    query = _source(call, observation, bound)
     columns = [column.name for column in query.columns]
-    with observer.run(query, observation, call.running) as batches:
+    with Observer(call.session).run(query, observation, call.running) as batches:
         return copy(call.session, query, batches, table, columns)
 
 
 def copy(
-    session: ClientSession, query: SparkQuery, batches: Batches, table: str, columns: Sequence[str]
+    session: ClientSession,
+    query: SparkQuery,
+    batches: Iterable[Any],
+    table: str,
+    columns: Sequence[str],
 ) -> int:
     """Copy the rows of a query into columns of a catalog table, given as SQL; count them.
 

@@ -260,6 +260,28 @@ def test_a_small_copy_into_an_empty_table_does_not(client: Client) -> None:
     assert client.run(SUM) == [(BOUND,)]
 
 
+@pytest.mark.parametrize(("rows", "residency"), [(LOADED, "tiered"), (BOUND, "resident")])
+@pytest.mark.parametrize(
+    "load",
+    [
+        "INSERT INTO t SELECT id, v FROM large WHERE id < {}",
+        "CREATE TABLE t AS SELECT id, v FROM large WHERE id < {}",
+    ],
+)
+def test_many_rows_that_spark_computes_go_to_files(
+    client: Client, load: str, rows: int, residency: str
+) -> None:
+    client.run("CREATE TABLE large (id integer PRIMARY KEY, v integer)")
+    client.copy("large", LOADED)
+    if load.startswith("INSERT"):
+        client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v > 0))")
+    client.run(load.format(rows))
+    assert client.state("t")[0] == residency
+    assert client.run(SUM) == [(rows,)]
+    client.run("INSERT INTO t VALUES (-1, 1)")
+    assert client.run(SUM) == [(rows + 1,)]
+
+
 def test_a_large_copy_that_is_rolled_back_leaves_the_table_resident(client: Client) -> None:
     client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
     client.run("BEGIN")
