@@ -117,6 +117,16 @@ def collation(session: CatalogSession, oid: int) -> str:
     return found[0] if found else str(oid)
 
 
+def has_system_triggers(session: CatalogSession, name: RelationName) -> bool:
+    """Return whether PostgreSQL itself has put triggers on a table, as for its references."""
+    sql = (
+        "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgisinternal"
+        " AND tgname !~ '^pgwire_' LIMIT 1"
+    )
+    parts = (name.schema, name.name) if name.schema else (name.name,)
+    return bool(_texts(session, sql, _TEXT, quoted(*parts)))
+
+
 def primary_key(session: CatalogSession, relid: int) -> str:
     """Return the name of a table's primary key constraint."""
     sql = "SELECT conname FROM pg_constraint WHERE conrelid = $1 AND contype = 'p'"

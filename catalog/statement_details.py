@@ -5,6 +5,7 @@ for statements inside statements) to a plain mapping. Relation names are pairs (
 name); inner statements are :class:`Piece` values.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -415,9 +416,18 @@ def do(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`relation`, `residency` if all it does is set gateway.residency; else nothing."""
+    """`relation`, `residency` if all it does is set gateway.residency.
+
+    `triggers_of` if it enables or disables all triggers of a relation; `user_triggers` is the same
+    statement about those that are not internal.
+    """
     fields = statement.fields
     commands = [entry["AlterTableCmd"] for entry in fields.get("cmds", ())]
+    if any(command.get("subtype") in _OF_ALL_TRIGGERS for command in commands):
+        return {
+            "triggers_of": _relation(fields["relation"]),
+            "user_triggers": _of_user_triggers(statement.encoded),
+        }
     if len(commands) != 1 or commands[0].get("subtype") not in {
         "AT_SetRelOptions",
         "AT_ResetRelOptions",
@@ -430,6 +440,18 @@ def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
         return {"relation": _relation(fields["relation"]), "unknown": options[0]["defname"]}
     value = _literal(options[0]["arg"]) if "arg" in options[0] else "auto"
     return {"relation": _relation(fields["relation"]), "residency": str(value)}
+
+
+_OF_ALL_TRIGGERS: Final = frozenset({"AT_EnableTrigAll", "AT_DisableTrigAll"})
+
+
+def _of_user_triggers(encoded: bytes) -> str:
+    """Return a statement with TRIGGER USER for each TRIGGER ALL."""
+    tokens = tokens_of(encoded)
+    for before, token in reversed(list(itertools.pairwise(tokens))):
+        if before.is_word("trigger") and token.is_word("all"):
+            encoded = encoded[: token.start] + b"USER" + encoded[token.end :]
+    return encoded.decode("utf-8", "surrogateescape")
 
 
 _FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] = {

@@ -38,6 +38,8 @@ CREATE TABLE pg_journal.journals (
     rewritten boolean NOT NULL DEFAULT false,
     -- More rows than a resident table may have, as upkeep has counted: none are inserted any more.
     is_full boolean NOT NULL DEFAULT false,
+    -- Larger than a resident table is to be, as upkeep has counted, but pinned: who writes next is told.
+    is_outgrown boolean NOT NULL DEFAULT false,
     -- What the triggers on the table were made for.
     watched text,
     readers text NOT NULL DEFAULT '',
@@ -63,6 +65,11 @@ CREATE TABLE pg_journal.journals (
     writer xid8 NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE UNIQUE INDEX ON pg_journal.journals (journal_relid) WHERE journal_relid <> 0;
+
+-- Tables of which somebody has been told that they stay resident although they are large.
+CREATE TABLE pg_journal.told_tables (
+    relid oid PRIMARY KEY
+);
 
 -- What later writes of the same transaction changed, newest last. Updating the journal's row time and again
 -- would leave a trail of dead rows that each look-up had to pass.

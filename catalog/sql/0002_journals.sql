@@ -303,6 +303,39 @@ RETURN coalesce((
                         WHERE a.attrelid = relid AND a.attnum = ANY (x.conkey)
                           AND (NOT is_key_type(a.atttypid, a.atttypmod) OR NOT l.collisdeterministic))), '{}');
 
+-- What the owner of an unlogged table is told, which does not stay one.
+CREATE FUNCTION pg_journal.logged_notice(wanted oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT format('table "%s" becomes logged, as its journal is', c.relname) FROM pg_class c WHERE c.oid = wanted);
+
+-- Keep a notice until the bookkeeping has followed a command, as it does so silently; NULL is none.
+CREATE FUNCTION pg_journal.tell_later(notice text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM set_config('pg_journal.notices', (coalesce(nullif(current_setting('pg_journal.notices', true), ''), '[]')::jsonb
+                                              || to_jsonb(notice))::text, true)
+      WHERE notice IS NOT NULL;
+END $$;
+
+-- Raise the notices kept.
+CREATE FUNCTION pg_journal.tell_deferred() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    notices text := nullif(current_setting('pg_journal.notices', true), '');
+    notice text;
+BEGIN
+    IF notices IS NULL THEN RETURN; END IF;
+    PERFORM set_config('pg_journal.notices', '', true);
+    FOR notice IN SELECT jsonb_array_elements_text(notices::jsonb) LOOP
+        RAISE NOTICE '%', notice;
+    END LOOP;
+END $$;
+
 -- What a tiered table would lack; NULL for nothing.
 CREATE FUNCTION pg_journal.pin(relid oid) RETURNS text
 LANGUAGE plpgsql
@@ -396,6 +429,7 @@ BEGIN
     SELECT c.relname, n.nspname, c.oid, c.relpersistence INTO t
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relid;
     IF t.relpersistence = 'u' THEN
+        PERFORM tell_later(logged_notice(t.oid));
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', t.oid::regclass);
     END IF;
     keyed := row_key(relid);

@@ -224,6 +224,7 @@ BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_resident.relid;
     PERFORM check_references(relid);
     IF (SELECT relpersistence FROM pg_class WHERE oid = j.relid) = 'u' THEN
+        PERFORM tell_later(logged_notice(j.relid));
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', j.relid::regclass);
     END IF;
     anew := j.rewritten OR keyed <> j.key;
@@ -300,6 +301,9 @@ BEGIN
                            CASE WHEN keyed = '{}' THEN 'ADD COLUMN IF NOT EXISTS row_identity bigint'
                                 ELSE 'DROP COLUMN IF EXISTS row_identity' END);
         END IF;
+    END IF;
+    IF j.pinned_by IS NULL AND pin(j.relid) IS NOT NULL AND is_large(j.relid) THEN
+        PERFORM tell_later(growth_notice(j.relid, pin(j.relid)));
     END IF;
     UPDATE journals jj
        SET key = keyed, pinned_by = pin(jj.relid),
@@ -695,8 +699,9 @@ AS $$
                           AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid)
 $$;
 
-CREATE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
-LANGUAGE plpgsql SECURITY DEFINER
+-- Let the bookkeeping follow a command; what its own commands have to say is nobody's business.
+CREATE FUNCTION pg_journal.follow_command(tg_tag text) RETURNS void
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
 SET event_triggers = off
@@ -784,6 +789,16 @@ BEGIN
       WHERE NOT has_resident_tables();
 END $$;
 
+CREATE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM follow_command(tg_tag);
+    PERFORM tell_deferred();
+END $$;
+
+
 CREATE FUNCTION pg_journal.on_sql_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -806,6 +821,7 @@ BEGIN
     LOOP
         DELETE FROM segments s WHERE s.relid = gone.relid;
         DELETE FROM states s WHERE s.relid = gone.relid;
+        DELETE FROM told_tables o WHERE o.relid = gone.relid;
         INSERT INTO dropped_locations VALUES (gone.location, clock_timestamp()) ON CONFLICT DO NOTHING;
         -- By hand: dependencies on the table would have pg_dump write tables before functions.
         EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s', gone.relid);

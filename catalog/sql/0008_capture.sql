@@ -40,14 +40,47 @@ BEGIN
                           ELSE format('It cannot become tiered: %s. Raise resident_hard_rows.', reason) END;
 END $$;
 
+-- What is told, once, of a table that is larger than a resident one is to be and cannot become tiered; else NULL. Not in
+-- snapshots that may not show that it has been told, nor while another transaction tells it.
+CREATE FUNCTION pg_journal.growth_notice(wanted oid, reason text) RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF reason IS NULL OR current_setting('transaction_isolation') <> 'read committed'
+       OR NOT pg_try_advisory_xact_lock((x'70676a74'::bigint << 32) + wanted::bigint) THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO told_tables VALUES (wanted) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN RETURN NULL; END IF;
+    RETURN (SELECT format('table "%s" stays resident although it is large, up to %s rows: %s',
+                          c.relname, i.resident_hard_rows, reason)
+              FROM pg_class c, instance i WHERE c.oid = wanted);
+END $$;
+
+-- Tell that to who writes; the answer is NULL.
+CREATE FUNCTION pg_journal.tell_growth(wanted oid) RETURNS timestamptz
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    notice text := growth_notice(wanted, obstacle(wanted));
+BEGIN
+    IF notice IS NOT NULL THEN
+        RAISE NOTICE '%', notice;
+    END IF;
+    RETURN NULL;
+END $$;
+
 -- SQL of the next version number: later than any that a row of the table has had. The clock alone would do
 -- but for one that was set back. Reading the tail would make serializable transactions conflict.
 CREATE FUNCTION pg_journal.next_version(relid oid, serializable boolean, grows text DEFAULT 'false') RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN format('(SELECT CASE WHEN j.is_full AND %s THEN pg_journal.refuse_growth(j.relid) ELSE '
-              'greatest(clock_timestamp(), j.version + interval ''1 microsecond''%s) END '
-              'FROM pg_journal.journals j WHERE j.relid = %s)', grows,
+RETURN format('(SELECT CASE WHEN j.is_full AND %1$s THEN pg_journal.refuse_growth(j.relid) ELSE '
+              'greatest(clock_timestamp(), j.version + interval ''1 microsecond''%2$s, '
+              'CASE WHEN j.is_outgrown AND %1$s THEN pg_journal.tell_growth(j.relid) END) '
+              'END FROM pg_journal.journals j WHERE j.relid = %3$s)', grows,
               CASE WHEN NOT serializable
                    THEN format(', (SELECT max(v.version_number) + interval ''1 microsecond'' '
                                'FROM pg_journal.tail_%s v)', relid) ELSE '' END, relid);

@@ -26,6 +26,26 @@ RETURN (SELECT CASE WHEN j.wanted_residency = 'always' THEN 'gateway.residency =
                     ELSE coalesce(j.pinned_by, (pg_journal.code_reaching(ARRAY[j.relid])).what) END
           FROM journals j WHERE j.relid = wanted);
 
+-- Whether a resident table is larger than one is to be.
+CREATE FUNCTION pg_journal.is_large(wanted oid) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    bounds instance;
+    size bigint := pg_relation_size(wanted);
+    found bigint := 0;
+BEGIN
+    SELECT * INTO bounds FROM instance;
+    IF size > bounds.resident_bytes THEN RETURN true; END IF;
+    -- A row takes 28 bytes at least.
+    IF size / 28 > bounds.resident_rows THEN
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM ONLY %s LIMIT %s) r', wanted::regclass,
+                       bounds.resident_rows + 1) INTO found;
+    END IF;
+    RETURN found > bounds.resident_rows;
+END $$;
+
 -- Take the rows out of a resident table whose journal has them all: it is tiered from now on. The caller holds
 -- an EXCLUSIVE lock on the table. Snapshots taken before still find the rows.
 CREATE FUNCTION pg_journal.make_tiered(wanted oid) RETURNS void
@@ -142,6 +162,10 @@ BEGIN
             USING ERRCODE = '22023', HINT = 'Available values: auto, always, never.';
     END IF;
     UPDATE journals j SET wanted_residency = ask_residency.residency WHERE j.relid = wanted;
+    IF residency = 'always' AND EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident')
+       AND is_large(wanted) THEN
+        PERFORM tell_growth(wanted);
+    END IF;
     RETURN convert_to('null', 'UTF8');
 END $$;
 
@@ -188,6 +212,7 @@ DECLARE
     -- Without statistics nothing tells of changes.
     told boolean := current_setting('track_counts') = 'on';
     j record;
+    outgrown boolean;
 BEGIN
     SELECT * INTO bounds FROM instance;
     FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, x.is_full, x.tail_relid,
@@ -218,8 +243,12 @@ BEGIN
         ELSIF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
             EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
                            j.schema_name, j.table_name) INTO row_count, row_bytes;
-            UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows
-             WHERE x.relid = j.relid AND x.is_full <> (row_count > bounds.resident_hard_rows);
+            outgrown := (row_count > bounds.resident_rows OR row_bytes > bounds.resident_bytes)
+                        AND NOT EXISTS (SELECT FROM told_tables o WHERE o.relid = j.relid)
+                        AND obstacle(j.relid) IS NOT NULL;
+            UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows, is_outgrown = outgrown
+             WHERE x.relid = j.relid
+               AND (x.is_full, x.is_outgrown) <> (row_count > bounds.resident_hard_rows, outgrown);
             IF j.wanted_residency = 'never' THEN
                 -- Whatever its size, and whoever writes to it.
                 row_count := greatest(row_count, bounds.resident_rows + 1);

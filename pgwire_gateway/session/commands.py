@@ -85,9 +85,21 @@ def definition(call: Invocation) -> StatementResult:
     session.shortcuts.clear()
     session.passages.clear()
     session.transaction.begin_implicit()
-    result = local_queries.pass_on(session, call.statement.text)
+    result = local_queries.pass_on(session, _without_capture(call))
     maintenance.complete_pending_keys(session, call.running)
     return result
+
+
+def _without_capture(call: Invocation) -> str:
+    """Return a statement about all triggers of a table so that it leaves those of the journal.
+
+    Where PostgreSQL has triggers of its own on the table it is to refuse them, which come first.
+    """
+    details = call.statement.details
+    table = details.get("triggers_of")
+    if table is None or names.has_system_triggers(call.session.catalog, RelationName(*table)):
+        return call.statement.text
+    return str(details["user_triggers"])
 
 
 def set_residency(call: Invocation) -> StatementResult:

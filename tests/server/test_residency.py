@@ -1,5 +1,6 @@
 """Which tables are PostgreSQL's to answer for, and what clients see when that changes."""
 
+import itertools
 import time
 from collections.abc import Iterator
 
@@ -241,6 +242,48 @@ def test_a_pin_keeps_a_large_table_resident(client: Client, pin: str) -> None:
     finally:
         if undone:
             client.run(undone)
+
+
+def test_who_writes_to_a_large_pinned_table_is_told_once(client: Client) -> None:
+    told: list[str | None] = []
+    client.connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer, UNIQUE (v, id))")
+    client.run(LOAD)
+    deadline = time.monotonic() + PATIENCE_S
+    for number in itertools.count(LOADED + 10_000):
+        client.run(f"INSERT INTO t VALUES ({number}, 0)")
+        if told or time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
+    _, _, pinned_by = client.state("t")
+    stays = 'table "t" stays resident although it is large, up to 1000000 rows: '
+    assert told == [f"{stays}{pinned_by}"]
+    for number in range(20):
+        client.run(f"INSERT INTO t VALUES ({-number}, 0)")
+        time.sleep(0.5)
+    assert len(told) == 1
+    assert client.is_lawful("t")
+
+
+DDL_OF_LARGE_TABLES = {
+    "unique": "ALTER TABLE t ADD UNIQUE (v, id)",
+    "always": "ALTER TABLE t SET (gateway.residency = always)",
+}
+
+
+@pytest.mark.parametrize("statement", DDL_OF_LARGE_TABLES.values(), ids=DDL_OF_LARGE_TABLES)
+@pytest.mark.parametrize("loaded", [False, True])
+def test_who_pins_a_large_table_is_told(client: Client, statement: str, loaded: bool) -> None:
+    told: list[str | None] = []
+    client.connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    with client.connection.transaction():  # upkeep cannot make it tiered before
+        client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+        client.run(LOAD if loaded else "INSERT INTO t VALUES (1, 1)")
+        client.run(statement)
+    stays = 'table "t" stays resident although it is large, up to '
+    assert [message is not None and message.startswith(stays) for message in told] == [
+        True
+    ] * loaded
 
 
 # loads --------------------------------------------------------------------------------------------
