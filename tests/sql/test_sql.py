@@ -51,10 +51,10 @@ def test_resident_tables_are_postgresqls(path: Path, resident_pair: Pair) -> Non
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if p.parent == TWO_TIERS], ids=name_of)
-def test_tables_of_both_tiers(path: Path, resident_pair: Pair) -> None:
-    check(path, read(path), resident_pair)
+def test_tables_of_both_tiers(path: Path, two_tiers_pair: Pair) -> None:
+    check(path, read(path), two_tiers_pair)
     schema = name_of(path).replace("/", "_")
-    assert inconsistent(resident_pair.gateway, resident_pair.database, schema) == {}
+    assert inconsistent(two_tiers_pair.gateway, two_tiers_pair.database, schema) == {}
 
 
 def resident(record: Record) -> Record:

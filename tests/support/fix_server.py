@@ -4,7 +4,7 @@ import itertools
 import shutil
 import subprocess
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -84,11 +84,24 @@ def resident_gateway(resident_process: GatewayProcess) -> Address:
 @pytest.fixture(scope="session")
 def resident_pair(plain_postgres: Address, resident_gateway: Address) -> Iterator[Pair]:
     """As ``shared_pair``, where small tables are resident."""
-    for server in (plain_postgres, resident_gateway):
-        server.execute("CREATE DATABASE resident")
-    yield Pair(plain_postgres, resident_gateway, "resident")
-    for server in (plain_postgres, resident_gateway):
-        server.execute("DROP DATABASE resident WITH (FORCE)")
+    with _databases(plain_postgres, resident_gateway, "resident") as pair:
+        yield pair
+
+
+@pytest.fixture(scope="session")
+def two_tiers_pair(plain_postgres: Address, resident_gateway: Address) -> Iterator[Pair]:
+    """As ``resident_pair``, without code that would keep all tables resident."""
+    with _databases(plain_postgres, resident_gateway, "two_tiers") as pair:
+        yield pair
+
+
+@contextmanager
+def _databases(plain: Address, gateway: Address, name: str) -> Iterator[Pair]:
+    for server in (plain, gateway):
+        server.execute(f"CREATE DATABASE {name}")
+    yield Pair(plain, gateway, name)
+    for server in (plain, gateway):
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")
@@ -115,11 +128,8 @@ def database(gateway: Address, _database_names: Callable[[], str]) -> Iterator[s
 @pytest.fixture(scope="session")
 def shared_pair(plain_postgres: Address, gateway: Address) -> Iterator[Pair]:
     """A database of the same name on both servers, for tests that keep to a schema of their own."""
-    for server in (plain_postgres, gateway):
-        server.execute("CREATE DATABASE shared")
-    yield Pair(plain_postgres, gateway, "shared")
-    for server in (plain_postgres, gateway):
-        server.execute("DROP DATABASE shared WITH (FORCE)")
+    with _databases(plain_postgres, gateway, "shared") as pair:
+        yield pair
 
 
 @pytest.fixture
