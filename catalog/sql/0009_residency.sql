@@ -218,7 +218,12 @@ BEGIN
                     s.n_tup_ins + s.n_tup_upd + s.n_tup_del AS changed
                FROM journals x JOIN pg_class c ON c.oid = x.relid
                LEFT JOIN pg_stat_all_tables s ON s.relid = x.relid
-              WHERE x.residency = 'resident' ORDER BY x.relid LOOP
+              WHERE x.residency = 'resident'
+                -- What others change, or have prepared a change of, may be locked for long.
+                AND NOT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                                 WHERE d.datname = current_database() AND l.relation IN (x.relid, x.tail_relid)
+                                   AND l.mode = 'AccessExclusiveLock' AND l.granted)
+              ORDER BY x.relid LOOP
         relid := j.relid;
         tail_rows := 0; rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; changes := j.changed;
         IF j.tail_bytes > 0 THEN
