@@ -36,3 +36,24 @@ def large_tails(session: CatalogSession, rows: int) -> list[int]:
     """Return the tables with more row versions than that in their tails; for administrators."""
     result = session.execute_parameters(_LARGE_TAILS, [str(rows).encode()])
     return [int(row[0] or b"0") for row in result.rows]
+
+
+def wait_at_most(session: CatalogSession, wait_ms: int) -> None:
+    """Let statements of this session wait no longer than this for a lock (55P03)."""
+    for _ in session.execute(f"SET lock_timeout = {wait_ms}").rows:
+        pass
+
+
+def await_writer(session: CatalogSession, relid: int) -> None:
+    """Wait until nobody is writing a tiered table.
+
+    Raises:
+        CatalogError: 55P03 when the transaction that does, maybe a prepared one, takes too long.
+    """
+    result = session.execute_parameters(
+        "SELECT 1 FROM pg_journal.journals WHERE relid = $1 FOR UPDATE",
+        [str(relid).encode()],
+        parameter_oids=[_OID],
+    )
+    for _ in result.rows:
+        pass

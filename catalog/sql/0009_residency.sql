@@ -224,7 +224,12 @@ BEGIN
                FROM journals x JOIN pg_class c ON c.oid = x.relid
                LEFT JOIN json_to_recordset(known) AS k(relid oid, changes bigint, tail_changes bigint)
                  ON k.relid = x.relid
-              WHERE x.residency = 'resident' ORDER BY x.relid LOOP
+              WHERE x.residency = 'resident'
+                -- What others change, or have prepared a change of, may be locked for long.
+                AND NOT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                                 WHERE d.datname = current_database() AND l.relation IN (x.relid, x.tail_relid)
+                                   AND l.mode = 'AccessExclusiveLock' AND l.granted)
+              ORDER BY x.relid LOOP
         relid := j.relid;
         rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; changes := j.changed; tail_changes := j.tail_changed;
         IF told AND j.known_tail_changes = j.tail_changed THEN

@@ -11,7 +11,7 @@ from catalog.api import Catalog
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import SnapshotRequest
-from catalog.sqlstate import INVALID_CATALOG_NAME, SERIALIZATION_FAILURE
+from catalog.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE
 from pgwire_gateway.session.residency import PASSING, Residency
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 PAUSE_S = 2.0
 """Least time between two looks at the tails of the databases written to."""
+
+LOCK_WAIT_MS = 1000
+"""How long upkeep waits for a lock; the other tables must not wait for one that is in use."""
 
 VISIT_S = 5.0
 """Time between two looks at databases whose resident tables nobody tells of being written."""
@@ -91,7 +94,7 @@ class Flusher:
             except GatewayError as error:
                 if error.sqlstate == INVALID_CATALOG_NAME:
                     self._catalog.forget(database)
-                elif not self._stopping:
+                elif not self._stopping and error.sqlstate != LOCK_NOT_AVAILABLE:
                     logger.warning('could not flush tails of "%s": %s', database, error.message)
             except Exception:
                 logger.exception('could not flush tails of "%s"', database)
@@ -108,6 +111,7 @@ class Flusher:
     def _flush_database(self, database: str) -> None:
         session = self._session = self._catalog.admin(database)
         try:
+            upkeep.wait_at_most(session, LOCK_WAIT_MS)
             for relid in upkeep.large_tails(session, self._flush_rows):
                 if not self._stopping:
                     self._flush_if_there(session, relid)
@@ -127,6 +131,8 @@ class Flusher:
 
     def _flush(self, session: CatalogSession, relid: int) -> None:
         started = time.monotonic()
+        # What is written for nothing would be written again at each visit.
+        upkeep.await_writer(session, relid)
         result = session.snapshot([SnapshotRequest(relid)])
         snapshot = result.snapshots[relid]
         tail = tail_table(snapshot.table, result.tails[relid].rows)
