@@ -222,7 +222,7 @@ def _writing(
             f"permission denied for table {name}", sqlstate=codes.INSUFFICIENT_PRIVILEGE
         )
     if target not in journaled:
-        reads = source_relations(query) & plan.tables
+        reads = source_relations(query) & (plan.tables | set(journals))
         return _filling(plan, query, relations[target]) if reads else local
     if command(query) in {Command.UPDATE, Command.DELETE}:
         return replace(plan, route=Route.CHANGE, target=target)
