@@ -79,6 +79,12 @@ BEGIN
                 EXECUTE format('ALTER TABLE %s DROP COLUMN c%s', j.tail_relid::regclass, c.attnum);
                 EXECUTE format('ALTER TABLE %s ADD COLUMN %s', j.tail_relid::regclass,
                                tail_column(c.attnum, c.atttypid, c.atttypmod));
+                IF NOT keeps_values(c.type_oid, c.typmod, c.atttypid, c.atttypmod)
+                   AND EXISTS (SELECT FROM segments s WHERE s.relid = j.relid AND s.retired_at IS NULL) THEN
+                    -- Archived row versions have no value of the new type.
+                    UPDATE columns k SET storage_name = storage_name(j.relid, k.storage_name), missing_value = NULL
+                     WHERE k.relid = j.relid AND k.attnum = c.attnum;
+                END IF;
             END IF;
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING NULL',
                            j.journal_relid::regclass, c.attname, spelled);
