@@ -750,8 +750,11 @@ BEGIN
             PERFORM check_references(touched);
         END IF;
     END LOOP;
-    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE classid IS NULL OR classid = 0) THEN
-        -- GRANT and REVOKE do not say on what.
+    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
+                WHERE e.classid IS NULL OR e.classid = 0
+                   OR tg_tag = 'ALTER TABLE' AND e.classid = 'pg_class'::regclass
+                      AND (SELECT c.relkind FROM pg_class c WHERE c.oid = e.objid) = 'p') THEN
+        -- GRANT and REVOKE do not say on what, DETACH PARTITION not what.
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;
