@@ -460,9 +460,17 @@ class CatalogSession:
         )
         return answer
 
-    def truncate(self, relid: int) -> None:
-        """Retire all segments and empty the tail."""
-        self._calls.call(bookkeeping.TRUNCATE, _number(relid))
+    def truncate(self, relid: int, version: int, ended: Sequence[Segment]) -> None:
+        """Leave a table without current rows; what it had becomes history.
+
+        Args:
+            relid: The table, locked by begin_write().
+            version: What begin_write() returned for it.
+            ended: The row versions of the tail, and tombstones of all current rows.
+        """
+        self._calls.call(
+            bookkeeping.TRUNCATE, _number(relid), _number(version), encode_segments(ended)
+        )
 
     def pending_keys(self) -> dict[int, tuple[int, ...]]:
         """Return tables whose rows must still be checked for a new primary key, with the key."""

@@ -4,17 +4,23 @@ What stands for a journal in PostgreSQL lies in the bookkeeping's schema under a
 users' way. A statement that names a journal is rewritten to name that, before PostgreSQL sees it.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from catalog import names, residency
+from catalog import names, residency, sqlstate
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.statement_tokens import tokens_of
-from catalog.statements import RelationName, Statement, parse_tree, split
+from catalog.statements import RelationName, Statement, StatementKind, parse_tree, split
 
 SUFFIX: Final = "_journal"
+
+_LONGEST_TABLE: Final = 63 - len(SUFFIX)
+"""Bytes of a table's name that its journal's has room for; of a longer one the rest is cut off."""
+
+_HIDDEN: Final = re.compile(r"\bjournal_\d+\b")
 
 _VIEWS: Final = {
     RelationName("gateway", "tables"): "pg_journal.tables",
@@ -131,14 +137,15 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     if any(name in _LISTS for name in statement.relations) and _may_show_journals(catalog):
         hidden |= _lists(statement)
     candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
-    if candidates:
-        hidden |= _journals(catalog, candidates)
+    journals = _journals(catalog, candidates) if candidates else {}
+    if statement.kind is StatementKind.DEFINITION:
+        _refuse_partitioned(journals)
+    hidden |= journals
     if not hidden:
         return None
     text = _substituted(statement.text, hidden)
     (inner,) = split(text)
-    ours = _VIEWS.keys() | _LISTS.keys()
-    shown = {sql.rpartition(".")[2]: name.name for name, sql in hidden.items() if name not in ours}
+    shown = {table: name.name for name, sql in journals.items() for table in _HIDDEN.findall(sql)}
     return NamedJournals(replace(inner, offset=statement.offset), shown)
 
 
@@ -164,13 +171,41 @@ def _lists(statement: Statement) -> dict[RelationName, str]:
 
 
 def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[RelationName, str]:
-    """Return what stands for the journals named, where nothing else bears their names."""
+    """Return what stands for the journals named, where nothing else bears their names.
+
+    That of a partitioned table is a query in parentheses.
+    """
     named = [_sql(name) for name in candidates]
     tables = [_sql(RelationName(n.schema, n.name.removesuffix(SUFFIX))) for n in candidates]
     found = names.tables_of_missing(catalog, named, tables)
-    relids = {name: relid for name, relid in zip(candidates, found, strict=True) if relid}
+    relids = {
+        name: relid
+        for name, plain in zip(candidates, found, strict=True)
+        if (relid := plain or _long_table(catalog, name))
+    }
     known = residency.journals_named(catalog, sorted(set(relids.values()))) if relids else {}
     return {name: known[relid] for name, relid in relids.items() if relid in known}
+
+
+def _long_table(catalog: CatalogSession, name: RelationName) -> int:
+    """Return the OID of the table whose name was too long for its journal's, 0 for none."""
+    cut = name.name.removesuffix(SUFFIX)
+    # A character has up to four bytes, and none is cut in two.
+    if len(cut.encode("utf-8", "surrogateescape")) <= _LONGEST_TABLE - 4:
+        return 0
+    return names.cut_table(catalog, _sql(name), name.schema, cut, _LONGEST_TABLE)
+
+
+def _refuse_partitioned(journals: Mapping[RelationName, str]) -> None:
+    """Refuse definitions that partitions made later would be missing in."""
+    for name, sql in journals.items():
+        if sql.startswith("("):
+            raise GatewayError(
+                f'a definition over "{name.name}", the journal of a partitioned table, '
+                "is not supported",
+                sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
+                hint="Name the journals of the partitions.",
+            )
 
 
 def _sql(name: RelationName) -> str:
@@ -206,7 +241,8 @@ def _places(
                 aliased = above in _WITH_ALIASES and field in _ALIASED
                 if (above, field) in _CREATED:
                     continue
-                if name in hidden and (aliased or not hidden[name].startswith("(")):
+                read = aliased and field != "relation"
+                if name in hidden and (read or not hidden[name].startswith("(")):
                     yield value.get("location", 0), name, aliased and "alias" not in value
                 continue
             if "funcname" in value:

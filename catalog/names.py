@@ -87,6 +87,39 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
     return [int(row[0] or b"0") for row in result.rows]
 
 
+def cut_table(
+    session: CatalogSession, missing: str, schema: str | None, cut: str, most_bytes: int
+) -> int:
+    """Return the OID of the one table whose name, cut off after so many bytes, is this; else 0.
+
+    Args:
+        session: Whose search path counts.
+        missing: A name, as SQL; where a relation bears it there is no such table.
+        schema: Where to look; None for the search path.
+        cut: The beginning of the name, of whole characters.
+        most_bytes: After how many bytes it is cut off.
+    """
+    result = session.execute_parameters(
+        "SELECT c.oid FROM pg_catalog.pg_class c"
+        " WHERE pg_catalog.to_regclass($1) IS NULL AND c.relkind IN ('r', 'p')"
+        " AND pg_catalog.left(c.relname, pg_catalog.length($3)) = $3"
+        " AND pg_catalog.octet_length(pg_catalog.left(c.relname, pg_catalog.length($3) + 1))"
+        " > $4::int"
+        " AND CASE WHEN $2 = '' THEN pg_catalog.pg_table_is_visible(c.oid)"
+        " ELSE c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident($2)) END",
+        [
+            *(
+                text.encode(session.codec, "surrogateescape")
+                for text in (missing, schema or "", cut)
+            ),
+            str(most_bytes).encode(),
+        ],
+        parameter_oids=[_TEXT] * 4,
+    )
+    found = [int(row[0] or b"0") for row in result.rows]
+    return found[0] if len(found) == 1 else 0
+
+
 def identifiers(session: CatalogSession, names: Sequence[str]) -> str:
     """Return names parted by commas, each quoted where it must be, as PostgreSQL's messages do."""
     marks = ", ".join(f"(${number + 1})" for number in range(len(names)))

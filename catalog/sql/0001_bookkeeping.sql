@@ -199,12 +199,13 @@ BEGIN
     END IF;
 END $$;
 
+-- True for a tiered table that may have current rows; what is archived is history.
 CREATE FUNCTION pg_journal.has_rows(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = $1 AND j.tail_rows > 0)
     OR EXISTS (SELECT FROM pg_journal.states s WHERE s.relid = $1 AND s.tail_rows > 0)
     OR EXISTS (SELECT FROM pg_journal.segments s
-                WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0);
+                WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive');
 
 -- 62 random bits; gen_random_uuid() is the only strong source without extensions.
 CREATE FUNCTION pg_journal.random_mark() RETURNS bigint

@@ -352,23 +352,24 @@ EXCEPTION
         RETURN regexp_replace(SQLERRM, ' (is )?not supported on journaled tables$', '');
 END $$;
 
--- Let those read the journal who may read the table.
+-- Let those read the journal who may read the table, or one that it is a partition of, whose journal shows it.
 CREATE FUNCTION pg_journal.mirror_readers(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j record;
+    tables oid[] := ARRAY(SELECT mirror_readers.relid UNION SELECT a::oid FROM pg_partition_ancestors(mirror_readers.relid) a);
     wanted text;
     reader text;
 BEGIN
     SELECT jj.journal_relid, jj.readers, jj.relid INTO j FROM journals jj WHERE jj.relid = mirror_readers.relid;
     SELECT string_agg(DISTINCT name, ', ' ORDER BY name) INTO wanted
-      FROM (SELECT c.relowner::regrole::text AS name FROM pg_class c WHERE c.oid = j.relid
+      FROM (SELECT c.relowner::regrole::text AS name FROM pg_class c WHERE c.oid = ANY (tables)
              UNION
             SELECT CASE WHEN x.grantee = 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END
               FROM pg_class c, aclexplode(c.relacl) x
-             WHERE c.oid = j.relid AND x.privilege_type = 'SELECT') r;
+             WHERE c.oid = ANY (tables) AND x.privilege_type = 'SELECT') r;
     IF wanted IS NOT DISTINCT FROM j.readers THEN RETURN; END IF;
     UPDATE journals jj SET readers = wanted WHERE jj.relid = j.relid;
     FOR reader IN

@@ -79,6 +79,12 @@ BEGIN
                 EXECUTE format('ALTER TABLE %s DROP COLUMN c%s', j.tail_relid::regclass, c.attnum);
                 EXECUTE format('ALTER TABLE %s ADD COLUMN %s', j.tail_relid::regclass,
                                tail_column(c.attnum, c.atttypid, c.atttypmod));
+                IF NOT keeps_values(c.type_oid, c.typmod, c.atttypid, c.atttypmod)
+                   AND EXISTS (SELECT FROM segments s WHERE s.relid = j.relid AND s.retired_at IS NULL) THEN
+                    -- Archived row versions have no value of the new type.
+                    UPDATE columns k SET storage_name = storage_name(j.relid, k.storage_name), missing_value = NULL
+                     WHERE k.relid = j.relid AND k.attnum = c.attnum;
+                END IF;
             END IF;
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING NULL',
                            j.journal_relid::regclass, c.attname, spelled);
@@ -764,8 +770,11 @@ BEGIN
             PERFORM check_references(touched);
         END IF;
     END LOOP;
-    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE classid IS NULL OR classid = 0) THEN
-        -- GRANT and REVOKE do not say on what.
+    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
+                WHERE e.classid IS NULL OR e.classid = 0
+                   OR tg_tag = 'ALTER TABLE' AND e.classid = 'pg_class'::regclass
+                      AND (SELECT c.relkind FROM pg_class c WHERE c.oid = e.objid) = 'p') THEN
+        -- GRANT and REVOKE do not say on what, DETACH PARTITION not what.
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;

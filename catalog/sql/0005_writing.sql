@@ -511,23 +511,30 @@ BEGIN
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pg_journal.truncate(secret text, wanted oid) RETURNS bytea
+-- End all rows of a table: what there is becomes history. The segments given are the tail's row versions and the
+-- tombstones of the rows that end.
+CREATE FUNCTION pg_journal.truncate(secret text, wanted oid, version_micros bigint, segment_list json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
+    numbers json;
 BEGIN
     PERFORM authorize(secret);
     PERFORM fold(wanted);
     j := locked(wanted);
-    UPDATE segments s SET retired_at = clock_timestamp() WHERE s.relid = wanted AND s.retired_at IS NULL;
+    IF moment(version_micros) < j.version THEN
+        RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
+    END IF;
+    UPDATE segments s SET kind = 'archive'
+     WHERE s.relid = wanted AND s.retired_at IS NULL AND s.kind <> 'archive';
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);
+    numbers := add_segments(wanted, segment_list);
     UPDATE journals s
-       SET epoch = epoch + 1, changes = changes + 1, tail_rows = 0,
-           version = greatest(clock_timestamp(), version + interval '1 microsecond')
+       SET epoch = epoch + 1, changes = changes + 1, tail_rows = 0, version = moment(version_micros)
      WHERE s.relid = wanted;
-    RETURN convert_to('null', 'UTF8');
+    RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
 CREATE FUNCTION pg_journal.pending_keys(secret text) RETURNS bytea

@@ -93,29 +93,31 @@ RETURN (SELECT string_agg(format('%s.%I = %s.%I', one, k.name, other, k.name), '
           JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum);
 
 -- Statements that capture the rows of this name, inserted or updated to, and deleted or updated from.
-CREATE FUNCTION pg_journal.capture_new(relid oid, source text, from_rows text) RETURNS text
+CREATE FUNCTION pg_journal.capture_new(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
+RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
     SELECT CASE WHEN j.key = '{}' THEN
-               format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %spgwire_version%s;',
-                      j.relid, captured_columns(j.relid), captured_values(j.relid, source), from_rows)
+               format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %s%s%s;',
+                      j.relid, captured_columns(j.relid), captured_values(j.relid, source), moment, from_rows)
            ELSE
-               format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %spgwire_version '
+               format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %s%s '
                       'FROM ONLY %I.%I pgwire_held%s %s %s;',
-                      j.relid, captured_columns(j.relid), captured_values(j.relid, 'pgwire_held'),
+                      j.relid, captured_columns(j.relid), captured_values(j.relid, 'pgwire_held'), moment,
                       j.schema_name, j.table_name, replace(from_rows, ' FROM ', ' JOIN '),
                       CASE WHEN from_rows = '' THEN 'WHERE' ELSE 'ON' END, same_key(j, 'pgwire_held', source))
            END
       FROM journals j WHERE j.relid = capture_new.relid);
 
-CREATE FUNCTION pg_journal.capture_old(relid oid, source text, from_rows text) RETURNS text
+CREATE FUNCTION pg_journal.capture_old(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
+RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
-    SELECT format('INSERT INTO pg_journal.tail_%s (%sversion_number, subsequent_version_number) '
-                  'SELECT %spgwire_version, pgwire_version%s', j.relid, captured_columns(j.relid),
-                  captured_values(j.relid, source), from_rows)
+    SELECT format('INSERT INTO pg_journal.tail_%1$s (%2$sversion_number, subsequent_version_number) '
+                  'SELECT %3$s%4$s, %4$s%5$s', j.relid, captured_columns(j.relid),
+                  captured_values(j.relid, source), moment, from_rows)
         || CASE WHEN j.key = '{}' THEN ';' ELSE
                format(' WHERE NOT EXISTS (SELECT FROM ONLY %I.%I pgwire_held WHERE %s);',
                       j.schema_name, j.table_name, same_key(j, 'pgwire_held', source)) END
@@ -129,6 +131,33 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT micros(moment) || ' ' || encode(sha256(convert_to(concat_ws(
             ':', 'capture', secret_key, pg_backend_pid(), relid, inserted, micros(moment)), 'UTF8')), 'hex')
           FROM instance);
+
+-- Statements that capture one row, which a row trigger knows as `new` and `old`. Each is one query, version number
+-- included: queries are what a row costs. An update that leaves the key as it is ends no row; where the row has gone
+-- meanwhile, the statement that took it away has said so.
+CREATE FUNCTION pg_journal.capture_row(relid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT format(
+        $f$IF tg_op = 'INSERT' THEN
+                    %1$s
+                ELSIF tg_op = 'DELETE' THEN
+                    %2$s
+                ELSIF %3$s THEN
+                    %4$s
+                ELSE
+                    pgwire_version := %5$s;
+                    %6$s
+                    %7$s
+                END IF;$f$,
+        capture_new(j.relid, 'new', '', next_version(j.relid, false, 'true')),
+        capture_old(j.relid, 'old', format(' FROM (SELECT %s AS version) pgwire_now', next_version(j.relid, false)),
+                    'pgwire_now.version'),
+        coalesce(same_key(j, 'new', 'old'), 'false'),
+        capture_new(j.relid, 'new', '', next_version(j.relid, false)),
+        next_version(j.relid, false), capture_new(j.relid, 'new', ''), capture_old(j.relid, 'old', ''))
+      FROM journals j WHERE j.relid = capture_row.relid);
 
 -- True when no other statement has changed the table since the client's statement began: then the rows an INSERT
 -- has brought are still what it brought. Serializable transactions must not look into the tail.
@@ -161,14 +190,15 @@ DECLARE
     new_name text := CASE WHEN by_row THEN 'new' ELSE 'pgwire_n' END;
     old_name text := CASE WHEN by_row THEN 'old' ELSE 'pgwire_o' END;
 BEGIN
-    -- One plan serves one row and a million: by the index of the key. Without constraint exclusion the planner
-    -- evaluates no CHECK, which could run code of users.
+    -- One plan serves one row and a million: by the index of the key. The newest version number is found faster
+    -- without looking at the visibility map. Without constraint exclusion the planner evaluates no CHECK, which
+    -- could run code of users.
     EXECUTE format($f$
         CREATE OR REPLACE FUNCTION pg_journal.capture_%1$s() RETURNS trigger
         LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = pg_catalog, pg_temp
         SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
-        SET constraint_exclusion = off
+        SET enable_indexonlyscan = off SET constraint_exclusion = off
         %2$s
         AS $pgwire$
         #variable_conflict use_variable
@@ -177,6 +207,7 @@ BEGIN
             pgwire_serializable boolean := current_setting('transaction_isolation') = 'serializable';
             pgwire_first boolean := false;
         BEGIN
+            %14$s
             IF pgwire_serializable THEN
                 pgwire_version := %3$s;
                 pgwire_first := tg_op = 'INSERT' AND NOT %12$s AND pg_journal.is_first(%1$s, %11$s);
@@ -218,7 +249,12 @@ BEGIN
         (SELECT format('%I.%I', j.schema_name, j.table_name) FROM journals j WHERE j.relid = make_capture.relid),
         format('pg_journal.tail_%s', relid)::regclass::oid, by_row::text,
         format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %spgwire_version%s;', relid,
-               captured_columns(relid), captured_values(relid, new_name), new_rows));
+               captured_columns(relid), captured_values(relid, new_name), new_rows),
+        CASE WHEN by_row THEN format(
+            $f$IF NOT pgwire_serializable AND tg_op <> 'TRUNCATE' THEN
+                %s
+                RETURN NULL;
+            END IF;$f$, capture_row(relid)) ELSE '' END);
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.capture_%s() FROM PUBLIC', relid);
 END $$;
 

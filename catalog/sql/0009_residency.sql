@@ -169,6 +169,59 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
+-- The journal of a partitioned table as a query: the row versions of all its partitions, in its own columns. NULL
+-- when a partition has none.
+CREATE FUNCTION pg_journal.partitioned_journal(root oid) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    parts oid[];
+    with_identity boolean;
+    named text;
+    answer text;
+BEGIN
+    IF (SELECT c.relkind FROM pg_class c WHERE c.oid = root) IS DISTINCT FROM 'p'
+       OR EXISTS (SELECT FROM pg_partition_tree(root) t
+                   WHERE t.isleaf AND NOT EXISTS (SELECT FROM journals j WHERE j.relid = t.relid)) THEN
+        RETURN NULL;
+    END IF;
+    parts := ARRAY(SELECT j.journal_relid FROM pg_partition_tree(root) t JOIN journals j ON j.relid = t.relid
+                    ORDER BY j.relid);
+    SELECT string_agg(quote_ident(c.name), ', ' ORDER BY c.o) INTO named
+      FROM (SELECT a.attname::text AS name, a.attnum::int AS o FROM pg_attribute a
+             WHERE a.attrelid = root AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+             UNION ALL
+            SELECT v.name, v.o FROM (VALUES ('version_number', 10000), ('subsequent_version_number', 10001)) v(name, o)
+             WHERE NOT EXISTS (SELECT FROM pg_attribute a
+                                WHERE a.attrelid = root AND a.attname = v.name AND NOT a.attisdropped)) c;
+    with_identity := NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = root AND a.attname = 'row_identity'
+                                    AND NOT a.attisdropped)
+        AND (row_key(root) = '{}' OR EXISTS (
+            SELECT FROM pg_attribute a WHERE a.attrelid = ANY (parts) AND a.attname = 'row_identity'));
+    SELECT string_agg(format('SELECT %s%s FROM pg_journal.%I', named, CASE
+               WHEN NOT with_identity THEN ''
+               WHEN EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = p AND a.attname = 'row_identity'
+                               AND NOT a.attisdropped) THEN ', row_identity'
+               ELSE ', NULL::bigint AS row_identity' END, c.relname), ' UNION ALL ' ORDER BY o)
+      INTO answer FROM unnest(parts) WITH ORDINALITY u(p, o) JOIN pg_class c ON c.oid = p;
+    IF answer IS NULL THEN
+        SELECT format('SELECT %s WHERE false', string_agg(format('NULL::%s AS %I', c.type, c.name), ', ' ORDER BY c.o))
+          INTO answer
+          FROM (SELECT a.attname::text AS name, a.attnum::int AS o, tail_type(a.atttypid, a.atttypmod) AS type
+                  FROM pg_attribute a
+                 WHERE a.attrelid = root AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+                 UNION ALL
+                SELECT v.* FROM (VALUES ('version_number', 10000, 'timestamptz'),
+                                        ('subsequent_version_number', 10001, 'timestamptz'),
+                                        ('row_identity', 10002, 'bigint')) v(name, o, type)
+                 WHERE (v.o < 10002 OR with_identity)
+                   AND NOT EXISTS (SELECT FROM pg_attribute a
+                                    WHERE a.attrelid = root AND a.attname = v.name AND NOT a.attisdropped)) c;
+    END IF;
+    RETURN format('(%s)', answer);
+END $$;
+
 -- What stands for the journals of tables, as SQL.
 CREATE FUNCTION pg_journal.journals_named(secret text, relids oid[]) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -177,8 +230,12 @@ AS $$
 BEGIN
     PERFORM pg_journal.authorize(secret);
     RETURN convert_to(coalesce((
-        SELECT json_object_agg(j.relid, j.journal_relid::regclass::text) FROM pg_journal.journals j
-         WHERE j.relid = ANY (relids)), '{}')::text, 'UTF8');
+        SELECT json_object_agg(found.relid, found.spelled) FROM (
+            SELECT wanted AS relid, coalesce(
+                       (SELECT j.journal_relid::regclass::text FROM pg_journal.journals j WHERE j.relid = wanted),
+                       pg_journal.partitioned_journal(wanted)) AS spelled
+              FROM unnest(relids) u(wanted)) found
+         WHERE found.spelled IS NOT NULL), '{}')::text, 'UTF8');
 END $$;
 
 -- Tables with their residency, as clients see them: those they may read.

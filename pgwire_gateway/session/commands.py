@@ -12,6 +12,7 @@ from catalog.statements import RelationName, StatementKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import copy_mode, hidden_queries, local_queries, maintenance
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
 from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
 
@@ -122,18 +123,33 @@ def set_residency(call: Invocation) -> StatementResult:
 
 
 def truncate(call: Invocation) -> StatementResult:
-    """Empty the catalog tables (privileges, sequences) and their journals."""
+    """Empty the catalog tables (privileges, sequences), and end the rows of their journals.
+
+    Raises:
+        CatalogError: PostgreSQL's errors; 40001 when a table changed since the snapshot of a
+            REPEATABLE READ transaction.
+        GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+    """
     session = call.session
     session.transaction.begin_implicit()
     named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
     kinds = session.catalog.relations(named)
     tiered = [relid for relid in named if kinds[relid].kind is RelationKind.JOURNALED]
-    if tiered:
-        session.catalog.begin_write(tiered, command="TRUNCATE")
+    if not tiered:
+        return local_queries.pass_on(session, call.statement.text)
+    # Before that of the journal: writers that wait for the latter hold weaker locks on the table.
+    tables = ", ".join(names.quoted(kinds[relid].schema, kinds[relid].name) for relid in tiered)
+    local_queries.pass_on(session, f"LOCK TABLE ONLY {tables} IN ACCESS EXCLUSIVE MODE")
+    observer = Observer(session)
+    session.transaction.written.update(tiered)
+    requests = observer.requests(tiered)
+    versions, found = session.catalog.begin_write(tiered, requests, command="TRUNCATE TABLE")
+    observation = observer.complete(requests, found)
     result = local_queries.pass_on(session, call.statement.text)
     for relid in tiered:
-        session.transaction.written.add(relid)
-        session.catalog.truncate(relid)
+        snapshot, tail = observation.result.snapshots[relid], observation.tails[relid]
+        ended = session.services.compactor.end(snapshot, tail, versions[relid], call.running)
+        session.catalog.truncate(relid, versions[relid], ended)
     return result
 
 

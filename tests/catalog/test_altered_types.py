@@ -24,7 +24,7 @@ def test_a_label_is_not_renamed_under_rows(client, column):
     assert client.sqlstate("ALTER TYPE colour RENAME VALUE 'crimson' TO 'scarlet'") == "0A000"
     client.run("ALTER TYPE colour ADD VALUE 'blue' BEFORE 'green'")
     client.run("ALTER TYPE colour RENAME TO tint")
-    client.session.truncate(client.relid("t"))
+    client.truncate("t")
     client.run("ALTER TYPE tint RENAME VALUE 'crimson' TO 'scarlet'")
 
 
@@ -43,7 +43,7 @@ def test_a_domain_gets_no_constraint_over_rows(client, column, change):
     client.run(f"CREATE TABLE t (a int PRIMARY KEY, {column})")
     client.insert("t", "INSERT INTO t VALUES (1)")
     assert client.sqlstate(f"ALTER DOMAIN number {change}") == "0A000"
-    client.session.truncate(client.relid("t"))
+    client.truncate("t")
     client.run(f"ALTER DOMAIN number {change}")
 
 
@@ -86,7 +86,7 @@ def test_values_are_not_rewritten(client, change):
     client.insert("t", "INSERT INTO t VALUES (1, 'b', 'c')")
     assert client.sqlstate(f"ALTER TABLE t {change}") == "0A000"
     assert client.tail("t") == [[1, "b", "c"]]
-    client.session.truncate(client.relid("t"))
+    client.truncate("t")
     client.run(f"ALTER TABLE t {change}")
 
 

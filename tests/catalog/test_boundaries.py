@@ -21,7 +21,7 @@ pytestmark = pytest.mark.catalog
         "ALTER FUNCTION pg_journal.capture(text, oid, bigint) OWNER TO postgres",
         "SELECT pg_journal.snapshot('guess', '[]')",
         "SELECT pg_journal.begin_write(NULL, '{1}', 'x')",
-        "SELECT pg_journal.truncate('', 1)",
+        "SELECT pg_journal.truncate('', 1, 0, '[]')",
         "SELECT pg_journal.create_journal(1::oid)",
         "SELECT pg_journal.add_segments(1::oid, '[]')",
         "SELECT pg_journal.note_definition()",

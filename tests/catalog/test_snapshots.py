@@ -225,7 +225,7 @@ def test_of_two_compactions_the_second_fails(client, other, table):
 def test_truncate_leaves_nothing_and_rolls_back(client, table):
     client.insert("t", "INSERT INTO t VALUES (1)")
     client.session.begin()
-    client.session.truncate(table)
+    client.truncate("t")
     assert _keys(client, table)[0] == []
     client.session.rollback()
     assert _keys(client, table)[0] == [1]

@@ -31,13 +31,28 @@ def test_visible_segments_are_never_offered(administrator, table):
     assert vacuum.known_paths(administrator) == {"p", "q"}
 
 
-def test_retired_segments_are_offered_after_the_grace_time(administrator, client, table):
-    client.session.truncate(table)
+@pytest.fixture
+def compacted(client, table):
+    """The table, whose segments another one has replaced."""
+    (snapshot,) = client.snapshot("t").snapshots.values()
+    numbers = [segment.segment_id for segment in snapshot.segments]
+    base = Segment(0, SegmentKind.BASE, "b", 2, 1, (1,), 1, 1)
+    client.session.replace(table, [base], numbers, None, expected_state=snapshot.state)
+    client.session.commit()
+
+
+def test_retired_segments_are_offered_after_the_grace_time(administrator, compacted):
     assert vacuum.retired_segments(administrator, 3600) == {}
     retired = vacuum.retired_segments(administrator, 0)
     assert sorted(retired.values()) == ["p", "q"]
     vacuum.forget_segments(administrator, list(retired))
-    assert vacuum.known_paths(administrator) == set()
+    assert vacuum.known_paths(administrator) == {"b"}
+
+
+def test_a_truncated_table_keeps_its_segments(administrator, client, table):
+    client.truncate("t")
+    assert vacuum.retired_segments(administrator, 0) == {}
+    assert vacuum.known_paths(administrator) == {"p", "q"}
 
 
 def test_a_dropped_table_leaves_its_location(administrator, client, table):

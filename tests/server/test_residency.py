@@ -1,6 +1,7 @@
 """Which tables are PostgreSQL's to answer for, and what clients see when that changes."""
 
 import itertools
+import threading
 import time
 from collections.abc import Iterator
 
@@ -184,6 +185,41 @@ def test_a_truncated_table_becomes_resident(client: Client) -> None:
     assert client.becomes("t", "resident")
     assert client.run("SELECT count(*) FROM t") == [(0,)]
     assert client.is_lawful("t")
+
+
+def test_the_journal_of_a_truncated_table_has_all_versions(client: Client) -> None:
+    make(client, tiered=True)
+    client.run("UPDATE t SET v = 2 WHERE id <= 10")
+    client.run("TRUNCATE t")
+    count = (
+        "SELECT count(*), count(subsequent_version_number),"
+        " count(*) FILTER (WHERE v = 2) FROM t_journal"
+    )
+    versions = [(2 * LOADED + 10, LOADED, 20)]
+    assert client.run(count) == versions
+    assert client.becomes("t", "resident")
+    assert client.run(count) == versions
+    client.run("INSERT INTO t VALUES (1, 3)")
+    assert client.run("SELECT v FROM t_journal WHERE id = 1 ORDER BY version_number DESC") == [
+        (3,),
+        (2,),
+        (2,),
+        (1,),
+    ]
+    assert client.is_lawful("t")
+
+
+def test_writers_that_wait_for_a_truncation_do_not_deadlock(client: Client, other: Client) -> None:
+    make(client, tiered=True)
+    client.run("BEGIN")
+    client.run("TRUNCATE t")
+    waiting = threading.Thread(target=other.run, args=["INSERT INTO t VALUES (1, 7)"])
+    waiting.start()
+    time.sleep(1.0)
+    client.run("TRUNCATE t")
+    client.run("COMMIT")
+    waiting.join(PATIENCE_S)
+    assert client.run("SELECT id, v FROM t") == [(1, 7)]
 
 
 def test_equal_rows_without_key_are_as_many_afterwards(client: Client) -> None:

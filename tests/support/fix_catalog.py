@@ -13,6 +13,7 @@ import pytest
 from catalog.api import Catalog, CatalogConfig
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
+from catalog.model import Segment
 from catalog.results import CaptureReceipt, LocalResult, SnapshotRequest, SnapshotResult
 
 _numbers = itertools.count(1)
@@ -60,6 +61,15 @@ class Client:
         if commit:
             self.session.commit()
         return answer
+
+    def truncate(self, table: str, *ended: Segment) -> None:
+        """End all rows of a table, whose tail and tombstones are in these segments."""
+        relid = self.relid(table)
+        began = self.session.transaction_status == "I"
+        versions, _ = self.session.begin_write([relid], command="TRUNCATE")
+        self.session.truncate(relid, versions[relid], ended)
+        if began:
+            self.session.commit()
 
     def snapshot(self, table: str, known_state: str | None = None) -> SnapshotResult:
         return self.session.snapshot([SnapshotRequest(self.relid(table), known_state=known_state)])
