@@ -76,6 +76,7 @@ def residency(connection: Connection, table: str) -> object:
     return first(connection, query)[0]
 
 
+@pytest.mark.exhaustive
 def test_what_is_prepared_outlasts_upkeep_and_restarts(directory: Path) -> None:
     with connected(directory) as connection:
         connection.execute("CREATE TABLE t (id integer PRIMARY KEY, v text)")
@@ -137,6 +138,7 @@ def test_definitions_that_are_prepared_do_not_hold_up_upkeep(directory: Path) ->
             assert first(connection, f"SELECT gateway.check('{table}')") == [0]
 
 
+@pytest.mark.exhaustive
 def test_a_write_of_a_tiered_table_can_be_prepared(directory: Path) -> None:
     with connected(directory) as connection:
         for table in ("t", "other"):
