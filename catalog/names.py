@@ -21,15 +21,18 @@ def quoted(*names: str) -> str:
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
+def qualified(name: RelationName) -> str:
+    """Return the name of a relation as SQL, with its schema where it has one."""
+    return quoted(*filter(None, (name.schema, name.name)))
+
+
 def relation_oid(session: CatalogSession, name: RelationName) -> int:
     """Return the OID of a relation as the session's search path finds it.
 
     Raises:
         CatalogError: 42P01 when there is none, 3F000 when its schema is missing.
     """
-    parts = (name.schema, name.name) if name.schema else (name.name,)
-    (oid,) = _texts(session, "SELECT $1::regclass::oid", _TEXT, quoted(*parts))
-    return int(oid)
+    return named_relation(session, qualified(name))
 
 
 def named_relation(session: CatalogSession, text: str) -> int:
@@ -76,7 +79,7 @@ def tables_of_missing(
 
 def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> list[int]:
     """Return the OID of each relation as the session's search path finds it, else 0."""
-    listed = [quoted(*filter(None, (name.schema, name.name))) for name in named]
+    listed = [qualified(name) for name in named]
     encoded = json.dumps(listed).encode(session.codec, "surrogateescape")
     result = session.execute_parameters(
         "SELECT pg_catalog.to_regclass(n)::oid FROM pg_catalog.json_array_elements_text($1)"
@@ -90,14 +93,14 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
 def cut_table(
     session: CatalogSession, missing: str, schema: str | None, cut: str, most_bytes: int
 ) -> int:
-    """Return the OID of the one table whose name, cut off after so many bytes, is this; else 0.
+    """Return the OID of the one table whose name is this one when it is cut off, else 0.
 
     Args:
         session: Whose search path counts.
         missing: A name, as SQL; where a relation bears it there is no such table.
         schema: Where to look; None for the search path.
         cut: The beginning of the name, of whole characters.
-        most_bytes: After how many bytes it is cut off.
+        most_bytes: How many bytes there is room for.
     """
     result = session.execute_parameters(
         "SELECT c.oid FROM pg_catalog.pg_class c"
@@ -156,8 +159,7 @@ def has_system_triggers(session: CatalogSession, name: RelationName) -> bool:
         "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgisinternal"
         " AND tgname !~ '^pgwire_' LIMIT 1"
     )
-    parts = (name.schema, name.name) if name.schema else (name.name,)
-    return bool(_texts(session, sql, _TEXT, quoted(*parts)))
+    return bool(_texts(session, sql, _TEXT, qualified(name)))
 
 
 def primary_key(session: CatalogSession, relid: int) -> str:
