@@ -325,18 +325,3 @@ class TypeInfo:
 
 TYPES: Final[Mapping[int, TypeInfo]] = {row[0]: TypeInfo(*row) for row in _ROWS}
 """Every built-in type by OID."""
-
-OIDS: Final[Mapping[str, int]] = {info.name: info.oid for info in TYPES.values()}
-"""OIDs by pg_type.typname."""
-
-
-def array_of(oid: int) -> int:
-    """Return the array type of a built-in type; 0 when there is none."""
-    info = TYPES.get(oid)
-    return info.array_oid if info is not None else 0
-
-
-def element_of(oid: int) -> int:
-    """Return the element type of a built-in array type; 0 for types that are no arrays."""
-    info = TYPES.get(oid)
-    return info.element_oid if info is not None else 0

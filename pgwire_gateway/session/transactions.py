@@ -11,7 +11,7 @@ from collections.abc import Callable
 from catalog import names
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.sqlstate import ACTIVE_SQL_TRANSACTION, IN_FAILED_SQL_TRANSACTION
+from catalog.sqlstate import IN_FAILED_SQL_TRANSACTION
 
 IDLE = "I"
 IN_TRANSACTION = "T"
@@ -90,13 +90,6 @@ class Transaction:
             raise GatewayError(
                 "current transaction is aborted, commands ignored until end of transaction block",
                 sqlstate=IN_FAILED_SQL_TRANSACTION,
-            )
-
-    def require_no_block(self, command: str) -> None:
-        """Refuse a command that cannot be part of a transaction (25001)."""
-        if self.open:
-            raise GatewayError(
-                f"{command} cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
             )
 
     @property
