@@ -6,12 +6,8 @@ from contextlib import suppress
 
 from catalog.connections import CatalogSession
 from catalog.errors import CatalogError
+from catalog.pg_types import JSON, OID, OID_ARRAY, TEXT
 from catalog.statements import RelationName
-
-_TEXT = 25
-_JSON = 114
-_OID = 26
-_OID_ARRAY = 1028
 
 _STATEMENT_TIMEOUT = "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)"
 
@@ -41,19 +37,19 @@ def named_relation(session: CatalogSession, text: str) -> int:
     Raises:
         CatalogError: 42P01 when there is none, 42602 for no name.
     """
-    (oid,) = _texts(session, "SELECT $1::regclass::oid", _TEXT, text)
+    (oid,) = _texts(session, "SELECT $1::regclass::oid", TEXT, text)
     return int(oid)
 
 
 def may_select(session: CatalogSession, relid: int) -> bool:
     """Return whether the role may read a table."""
     sql = "SELECT has_table_privilege($1, 'SELECT')"
-    return _texts(session, sql, _OID, str(relid)) == ["t"]
+    return _texts(session, sql, OID, str(relid)) == ["t"]
 
 
 def is_set(session: CatalogSession, setting: str) -> bool:
     """Return whether a setting of ours has a value."""
-    return _texts(session, "SELECT current_setting($1, true) IS NULL", _TEXT, setting) == ["f"]
+    return _texts(session, "SELECT current_setting($1, true) IS NULL", TEXT, setting) == ["f"]
 
 
 def tables_of_missing(
@@ -72,7 +68,7 @@ def tables_of_missing(
         " FROM json_array_elements_text($1) WITH ORDINALITY a(m, o)"
         " JOIN json_array_elements_text($2) WITH ORDINALITY b(t, o) USING (o) ORDER BY o",
         arrays,
-        parameter_oids=[_JSON, _JSON],
+        parameter_oids=[JSON, JSON],
     )
     return [int(row[0] or b"0") for row in result.rows]
 
@@ -85,7 +81,7 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
         "SELECT pg_catalog.to_regclass(n)::oid FROM pg_catalog.json_array_elements_text($1)"
         " WITH ORDINALITY a(n, o) ORDER BY o",
         [encoded],
-        parameter_oids=[_JSON],
+        parameter_oids=[JSON],
     )
     return [int(row[0] or b"0") for row in result.rows]
 
@@ -117,7 +113,7 @@ def cut_table(
             ),
             str(most_bytes).encode(),
         ],
-        parameter_oids=[_TEXT] * 4,
+        parameter_oids=[TEXT] * 4,
     )
     found = [int(row[0] or b"0") for row in result.rows]
     return found[0] if len(found) == 1 else 0
@@ -127,7 +123,7 @@ def identifiers(session: CatalogSession, names: Sequence[str]) -> str:
     """Return names parted by commas, each quoted where it must be, as PostgreSQL's messages do."""
     marks = ", ".join(f"(${number + 1})" for number in range(len(names)))
     sql = f"SELECT quote_ident(n) FROM (VALUES {marks}) v(n)"  # noqa: S608 - parameters only
-    return ", ".join(_texts(session, sql, _TEXT, *names))
+    return ", ".join(_texts(session, sql, TEXT, *names))
 
 
 def copied_columns(session: CatalogSession, name: RelationName) -> list[str]:
@@ -136,7 +132,7 @@ def copied_columns(session: CatalogSession, name: RelationName) -> list[str]:
         session,
         "SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum > 0"
         " AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
-        _OID,
+        OID,
         str(relation_oid(session, name)),
     )
 
@@ -144,12 +140,12 @@ def copied_columns(session: CatalogSession, name: RelationName) -> list[str]:
 def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
     """Return whether columns of any of these relations have a default."""
     sql = "SELECT 1 FROM pg_attrdef WHERE adrelid = ANY ($1) LIMIT 1"
-    return bool(_texts(session, sql, _OID_ARRAY, "{" + ",".join(map(str, relids)) + "}"))
+    return bool(_texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, relids)) + "}"))
 
 
 def collation(session: CatalogSession, oid: int) -> str:
     """Return the name of a collation, its OID when it is gone."""
-    found = _texts(session, "SELECT collname FROM pg_collation WHERE oid = $1", _OID, str(oid))
+    found = _texts(session, "SELECT collname FROM pg_collation WHERE oid = $1", OID, str(oid))
     return found[0] if found else str(oid)
 
 
@@ -159,13 +155,13 @@ def has_system_triggers(session: CatalogSession, name: RelationName) -> bool:
         "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgisinternal"
         " AND tgname !~ '^pgwire_' LIMIT 1"
     )
-    return bool(_texts(session, sql, _TEXT, qualified(name)))
+    return bool(_texts(session, sql, TEXT, qualified(name)))
 
 
 def primary_key(session: CatalogSession, relid: int) -> str:
     """Return the name of a table's primary key constraint."""
     sql = "SELECT conname FROM pg_constraint WHERE conrelid = $1 AND contype = 'p'"
-    (name,) = _texts(session, sql, _OID, str(relid))
+    (name,) = _texts(session, sql, OID, str(relid))
     return name
 
 
@@ -237,5 +233,5 @@ def statement_timeout_s(session: CatalogSession) -> float:
 def volatile(session: CatalogSession, functions: Iterable[int]) -> frozenset[int]:
     """Return those functions that may do something beside returning a value."""
     sql = "SELECT oid FROM pg_proc WHERE oid = ANY ($1) AND provolatile = 'v'"
-    found = _texts(session, sql, _OID_ARRAY, "{" + ",".join(map(str, functions)) + "}")
+    found = _texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, functions)) + "}")
     return frozenset(map(int, found))
