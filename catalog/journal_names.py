@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from catalog import names, residency, sqlstate
+from catalog import names, residency, session_state, sqlstate
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.statement_tokens import tokens_of
@@ -159,7 +159,7 @@ def sets_lists(statement: Statement) -> bool:
 def _may_show_journals(catalog: CatalogSession) -> bool:
     """Return whether the setting has been given a value in this session, or for it."""
     if catalog.may_show_journals is None:
-        catalog.may_show_journals = names.is_set(catalog, SHOW_JOURNALS)
+        catalog.may_show_journals = session_state.is_set(catalog, SHOW_JOURNALS)
     return catalog.may_show_journals
 
 

@@ -9,8 +9,6 @@ from catalog.errors import CatalogError
 from catalog.pg_types import JSON, OID, OID_ARRAY, TEXT
 from catalog.statements import RelationName
 
-_STATEMENT_TIMEOUT = "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)"
-
 
 def quoted(*names: str) -> str:
     """Return a possibly qualified name as SQL."""
@@ -45,11 +43,6 @@ def may_select(session: CatalogSession, relid: int) -> bool:
     """Return whether the role may read a table."""
     sql = "SELECT has_table_privilege($1, 'SELECT')"
     return _texts(session, sql, OID, str(relid)) == ["t"]
-
-
-def is_set(session: CatalogSession, setting: str) -> bool:
-    """Return whether a setting of ours has a value."""
-    return _texts(session, "SELECT current_setting($1, true) IS NULL", TEXT, setting) == ["f"]
 
 
 def tables_of_missing(
@@ -200,34 +193,6 @@ def load(
             incoming.fail("the rows could not be read")
         raise
     return incoming.finish()
-
-
-def fail_transaction(session: CatalogSession) -> None:
-    """Put an open transaction into its failed state, as any error of PostgreSQL's does."""
-    with suppress(CatalogError):
-        for _ in session.execute("FAILED").rows:
-            pass
-
-
-def is_read_only(session: CatalogSession) -> bool:
-    """Return whether the transaction is a read-only one."""
-    return _setting(session, "transaction_read_only") == b"on"
-
-
-def keeps_snapshot(session: CatalogSession) -> bool:
-    """Return whether all statements of the transaction see the same moment."""
-    return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}
-
-
-def _setting(session: CatalogSession, name: str) -> bytes:
-    (row,) = session.execute(f"SHOW {name}").rows
-    return row[0] or b""
-
-
-def statement_timeout_s(session: CatalogSession) -> float:
-    """Return statement_timeout in seconds; 0 when there is no limit."""
-    (row,) = session.execute(_STATEMENT_TIMEOUT).rows
-    return float(row[0] or b"0")
 
 
 def volatile(session: CatalogSession, functions: Iterable[int]) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Which journals need upkeep, and whether a role may ask for it."""
+"""Which journals need upkeep, whether a role may ask for it, and what it waits for."""
 
 from catalog.connections import CatalogSession
 from catalog.pg_types import OID

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from catalog import journal_names, names
+from catalog import journal_names, names, session_state
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.statements import RelationName, StatementKind, split
@@ -94,7 +94,7 @@ def _run(call: Invocation) -> StatementResult:
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
-        session.watch(call.running, names.statement_timeout_s(session.catalog))
+        session.watch(call.running, session_state.statement_timeout_s(session.catalog))
     return ROUTES[call.plan.route](call)
 
 

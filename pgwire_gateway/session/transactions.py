@@ -8,7 +8,7 @@ Follows "Multiple Statements in a Simple Query" and "Pipelining" of PostgreSQL's
 
 from collections.abc import Callable
 
-from catalog import names
+from catalog import session_state
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.sqlstate import IN_FAILED_SQL_TRANSACTION
@@ -134,7 +134,7 @@ class Transaction:
             if self.open:
                 self._catalog.rollback()
         elif self._catalog.transaction_status == IN_TRANSACTION:
-            names.fail_transaction(self._catalog)
+            session_state.fail_transaction(self._catalog)
 
     def settle(self) -> None:
         """Forget the changes of a transaction that ended by the client's own command."""

@@ -104,7 +104,7 @@ class Compactor:
 
         Args:
             snapshot: The table before.
-            tail: Row versions of its tail.
+            tail: Row versions of its tail, None for none.
             version: Version number of the tombstones, in microseconds.
             statement: What this is part of.
 
