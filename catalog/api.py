@@ -129,31 +129,7 @@ class Catalog:
         """The embedded server, None when the catalog is external."""
         return self._server
 
-    def is_available(self) -> bool:
-        """Return True while the catalog answers."""
-        try:
-            with self._administrator(MAINTENANCE_DATABASE):
-                return True
-        except GatewayError:
-            return False
-
-    def restart(self) -> None:
-        """Start the embedded server again after it was lost."""
-        if self._server is not None:
-            self._close_maintenance()
-            with self._lock:
-                self._server.start()
-                self._parameters["host"] = self._server.host
-
     # roles and databases --------------------------------------------------------------------------
-
-    def database_exists(self, database: str) -> bool:
-        """Return True when clients can connect to a database of this name."""
-        with self._maintaining() as administrator:
-            row = administrator.execute(
-                "SELECT datallowconn FROM pg_database WHERE datname = %s", [database]
-            ).fetchone()
-        return row is not None and bool(row[0])
 
     def role(self, name: str) -> Role | None:
         """Return what authentication needs of a role; None for unknown ones and our own."""

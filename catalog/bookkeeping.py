@@ -12,17 +12,9 @@ from typing import Final
 from psycopg.pq.abc import PGresult
 
 from catalog.backend import Backend
+from catalog.pg_types import BOOL, INT8, INT8_ARRAY, JSON, OID, OID_ARRAY, TEXT, TEXT_ARRAY
 from catalog.results import Basis
 from catalog.steps import Execute, Prepare, Step
-
-_TEXT: Final = 25
-_TEXT_ARRAY: Final = 1009
-_OID_ARRAY: Final = 1028
-_OID: Final = 26
-_INT8: Final = 20
-_INT8_ARRAY: Final = 1016
-_BOOL: Final = 16
-_JSON: Final = 114
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +34,25 @@ class Function:
 OUTDATED: Final = "GW001"
 """SQLSTATE of the bookkeeping for a plan that does not hold any more."""
 
-SNAPSHOT: Final = Function("snapshot", (_TEXT, _JSON))
-DEFINITIONS: Final = Function("definitions", (_TEXT,))
-RELATIONS: Final = Function("relations", (_TEXT, _OID_ARRAY))
-BEGIN_WRITE: Final = Function("begin_write", (_TEXT, _OID_ARRAY, _TEXT))
-HOLD: Final = Function("hold", (_TEXT, _OID_ARRAY))
-CAPTURE: Final = Function("capture", (_TEXT, _OID, _INT8))
-APPEND: Final = Function("append", (_TEXT, _OID, _INT8, _TEXT, _TEXT, _BOOL))
-OPEN_DRAIN: Final = Function("open_drain", (_TEXT, _OID))
-CLEAR_DRAINED: Final = Function("clear_drained", (_TEXT, _OID, _BOOL))
-PUBLISH: Final = Function("publish", (_TEXT, _OID, _INT8, _JSON))
-REPLACE: Final = Function("replace", (_TEXT, _OID, _INT8, _JSON, _INT8_ARRAY, _INT8, _TEXT))
-TRUNCATE: Final = Function("truncate", (_TEXT, _OID, _INT8, _JSON))
-PENDING_KEYS: Final = Function("pending_keys", (_TEXT,))
-SET_KEY: Final = Function("set_key", (_TEXT, _OID))
-IS_LOADABLE: Final = Function("is_loadable", (_TEXT, _OID))
-BEGIN_LOAD: Final = Function("begin_load", (_TEXT, _OID))
-CHECK_BODY: Final = Function("check_body", (_TEXT, _TEXT))
-ASK_RESIDENCY: Final = Function("ask_residency", (_TEXT, _OID, _TEXT))
-JOURNALS_NAMED: Final = Function("journals_named", (_TEXT, _OID_ARRAY))
+SNAPSHOT: Final = Function("snapshot", (TEXT, JSON))
+DEFINITIONS: Final = Function("definitions", (TEXT,))
+RELATIONS: Final = Function("relations", (TEXT, OID_ARRAY))
+BEGIN_WRITE: Final = Function("begin_write", (TEXT, OID_ARRAY, TEXT))
+HOLD: Final = Function("hold", (TEXT, OID_ARRAY))
+CAPTURE: Final = Function("capture", (TEXT, OID, INT8))
+APPEND: Final = Function("append", (TEXT, OID, INT8, TEXT, TEXT, BOOL))
+OPEN_DRAIN: Final = Function("open_drain", (TEXT, OID))
+CLEAR_DRAINED: Final = Function("clear_drained", (TEXT, OID, BOOL))
+PUBLISH: Final = Function("publish", (TEXT, OID, INT8, JSON))
+REPLACE: Final = Function("replace", (TEXT, OID, INT8, JSON, INT8_ARRAY, INT8, TEXT))
+TRUNCATE: Final = Function("truncate", (TEXT, OID, INT8, JSON))
+PENDING_KEYS: Final = Function("pending_keys", (TEXT,))
+SET_KEY: Final = Function("set_key", (TEXT, OID))
+IS_LOADABLE: Final = Function("is_loadable", (TEXT, OID))
+BEGIN_LOAD: Final = Function("begin_load", (TEXT, OID))
+CHECK_BODY: Final = Function("check_body", (TEXT, TEXT))
+ASK_RESIDENCY: Final = Function("ask_residency", (TEXT, OID, TEXT))
+JOURNALS_NAMED: Final = Function("journals_named", (TEXT, OID_ARRAY))
 
 
 # What names stand for is found with the client's own rights and search path.
@@ -131,7 +123,7 @@ class Bookkeeping:
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for."""
         return self.prepared_steps(
-            "pgwire_basis", _BASIS, (_TEXT, _TEXT_ARRAY), (self._secret, _text_array(names))
+            "pgwire_basis", _BASIS, (TEXT, TEXT_ARRAY), (self._secret, _text_array(names))
         )
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
@@ -142,9 +134,7 @@ class Bookkeeping:
             str(basis.definitions).encode(),
             basis.resolution.encode(),
         )
-        return self.prepared_steps(
-            "pgwire_expect", _EXPECT, (_TEXT, _TEXT_ARRAY, _INT8, _TEXT), values
-        )
+        return self.prepared_steps("pgwire_expect", _EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), values)
 
     def prepared_steps(
         self, name: str, sql: str, oids: Sequence[int] = (), values: Sequence[bytes | None] = ()

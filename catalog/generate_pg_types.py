@@ -1,4 +1,4 @@
-"""Regenerate the table of built-in types in ``pg_types.py`` from a live PostgreSQL server.
+"""Regenerate the OIDs of built-in types in ``pg_types.py`` from a live PostgreSQL server.
 
 Run as ``python -m catalog.generate_pg_types <connection string>``.
 """
@@ -10,11 +10,7 @@ from pathlib import Path
 import psycopg
 
 _QUERY = """
-SELECT t.oid::int8, t.typname::text, t.typlen::int4, t.typcategory::text, t.typtype::text,
-       t.typarray::int8,
-       CASE WHEN t.typsubscript = 'array_subscript_handler'::regproc
-            THEN t.typelem::int8 ELSE 0 END,
-       t.typdelim::text
+SELECT t.oid::int8, t.typname::text
   FROM pg_type t
  WHERE t.oid < 10000 AND t.typnamespace = 'pg_catalog'::regnamespace AND t.typrelid = 0
    AND NOT EXISTS (SELECT FROM pg_type e WHERE e.oid = t.typelem AND e.typrelid <> 0)
@@ -31,25 +27,15 @@ def generate(url: str) -> str:
         version = connection.info.parameter_status("server_version")
         rows = connection.execute(_QUERY).fetchall()
     lines = [_BEGIN, f"# by catalog.generate_pg_types from PostgreSQL {version}", ""]
-    lines += [
-        f"{_constant(name)}: Final = {oid}" for oid, name, *_ in rows if not name.startswith("_")
-    ]
-    lines += ["", "_ROWS: Final = ("]
-    for oid, name, size, category, kind, array_oid, element_oid, delimiter in rows:
-        lines.append(
-            f"    ({oid}, {_quoted(name)}, {size}, {_quoted(category)}, {_quoted(kind)},"
-            f" {array_oid}, {element_oid}, {_quoted(delimiter)}),"
-        )
-    lines += [")", _END]
-    return "\n".join(lines)
+    lines += [f"{_constant(name)}: Final = {oid}" for oid, name in rows]
+    return "\n".join([*lines, _END])
 
 
 def _constant(name: str) -> str:
-    return "INTERNAL_CHAR" if name == "char" else re.sub(r"\W", "_", name).upper()
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    """Return the name of a type's constant; the catalog writes arrays with an underscore."""
+    element = name.removeprefix("_")
+    constant = "INTERNAL_CHAR" if element == "char" else re.sub(r"\W", "_", element).upper()
+    return f"{constant}_ARRAY" if element != name else constant
 
 
 def main() -> None:

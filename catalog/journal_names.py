@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from catalog import names, residency, sqlstate
+from catalog import names, residency, session_state, sqlstate
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.statement_tokens import tokens_of
@@ -21,6 +21,7 @@ _LONGEST_TABLE: Final = 63 - len(SUFFIX)
 """Bytes of a table's name that its journal's has room for; of a longer one the rest is cut off."""
 
 _HIDDEN: Final = re.compile(r"\bjournal_\d+\b")
+"""Names of the tables that stand for journals."""
 
 _VIEWS: Final = {
     RelationName("gateway", "tables"): "pg_journal.tables",
@@ -84,6 +85,7 @@ _LISTS: Final = {
 """What shows journals too, where ``gateway.show_journals`` is on: lists, and a function of them."""
 
 _SYSTEM_COLUMNS: Final = ("tableoid", "xmin", "ctid")
+"""Those of ``pg_class`` that clients ask for; views have them only as columns of their own."""
 
 SHOW_JOURNALS: Final = "gateway.show_journals"
 
@@ -157,7 +159,7 @@ def sets_lists(statement: Statement) -> bool:
 def _may_show_journals(catalog: CatalogSession) -> bool:
     """Return whether the setting has been given a value in this session, or for it."""
     if catalog.may_show_journals is None:
-        catalog.may_show_journals = names.is_set(catalog, SHOW_JOURNALS)
+        catalog.may_show_journals = session_state.is_set(catalog, SHOW_JOURNALS)
     return catalog.may_show_journals
 
 
@@ -175,8 +177,10 @@ def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[R
 
     That of a partitioned table is a query in parentheses.
     """
-    named = [_sql(name) for name in candidates]
-    tables = [_sql(RelationName(n.schema, n.name.removesuffix(SUFFIX))) for n in candidates]
+    named = [names.qualified(name) for name in candidates]
+    tables = [
+        names.qualified(RelationName(n.schema, n.name.removesuffix(SUFFIX))) for n in candidates
+    ]
     found = names.tables_of_missing(catalog, named, tables)
     relids = {
         name: relid
@@ -193,11 +197,12 @@ def _long_table(catalog: CatalogSession, name: RelationName) -> int:
     # A character has up to four bytes, and none is cut in two.
     if len(cut.encode("utf-8", "surrogateescape")) <= _LONGEST_TABLE - 4:
         return 0
-    return names.cut_table(catalog, _sql(name), name.schema, cut, _LONGEST_TABLE)
+    missing = names.qualified(name)
+    return names.cut_table(catalog, missing, name.schema, cut, _LONGEST_TABLE)
 
 
 def _refuse_partitioned(journals: Mapping[RelationName, str]) -> None:
-    """Refuse definitions that partitions made later would be missing in."""
+    """Refuse definitions that partitions made later would be missing in (0A000)."""
     for name, sql in journals.items():
         if sql.startswith("("):
             raise GatewayError(
@@ -206,10 +211,6 @@ def _refuse_partitioned(journals: Mapping[RelationName, str]) -> None:
                 sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
                 hint="Name the journals of the partitions.",
             )
-
-
-def _sql(name: RelationName) -> str:
-    return names.quoted(*filter(None, (name.schema, name.name)))
 
 
 def _substituted(text: str, hidden: Mapping[RelationName, str]) -> str:

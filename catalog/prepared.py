@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from catalog.connections import CatalogSession
-
-_TEXT = 25
+from catalog.pg_types import TEXT
 
 _STATEMENT = """
 SELECT statement, pg_catalog.array_to_string(parameter_types::pg_catalog.oid[], ' ')
@@ -24,7 +23,7 @@ class PreparedText:
 def statement(session: CatalogSession, name: str) -> PreparedText | None:
     """Return the statement prepared under a name, None when there is none."""
     result = session.execute_parameters(
-        _STATEMENT, [name.encode(session.codec)], parameter_oids=[_TEXT]
+        _STATEMENT, [name.encode(session.codec)], parameter_oids=[TEXT]
     )
     rows = list(result.rows)
     if not rows:

@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog.bookkeeping import EXECUTOR
+from catalog.pg_types import BOOL, INT8, OID, TEXT
 from catalog.relay import message
 from catalog.results import Basis
-
-_TEXT: Final = 25
-_OID: Final = 26
-_INT8: Final = 20
-_BOOL: Final = 16
 
 # Names and operators are qualified: the session's search path is the client's.
 _UNCHANGED: Final = (
@@ -102,7 +98,7 @@ def _check(values: Sequence[bytes], *, telling: bool) -> Check:
     parameters = range(4, 4 + 2 * count, 2)
     conditions = [_UNCHANGED, _PLACE, *(_NAME.format(n, n + 1) for n in parameters)]
     sql = (_TELLING if telling else _RAISING).format(" AND ".join(conditions))
-    oids = (_INT8, _BOOL, _TEXT, *(_TEXT, _OID) * count)
+    oids = (INT8, BOOL, TEXT, *(TEXT, OID) * count)
     answer = _answer(b"t", b"SELECT 1")
     return Check(name, _parse(name, sql, oids), _execute(name, values), answer)
 

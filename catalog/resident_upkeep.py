@@ -9,11 +9,9 @@ from typing import Any
 from catalog.connections import CatalogSession
 from catalog.model import TableSnapshot
 from catalog.names import quoted
+from catalog.pg_types import JSON, OID
 from catalog.results import SnapshotRequest
 from catalog.tail import PLAIN_SETTINGS
-
-_OID = 26
-_JSON = 114
 
 _RESIDENT = (
     "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes"
@@ -61,7 +59,7 @@ def resident_tables(
         for relid, table in known.items()
     ]
     result = session.execute_parameters(
-        _RESIDENT, [json.dumps(given).encode()], parameter_oids=[_JSON]
+        _RESIDENT, [json.dumps(given).encode()], parameter_oids=[JSON]
     )
     found = []
     for row in result.rows:
@@ -198,6 +196,6 @@ def _run(session: CatalogSession, sql: str) -> None:
 
 
 def _text(session: CatalogSession, sql: str, relid: int) -> str | None:
-    result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[_OID])
+    result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[OID])
     row = next(iter(list(result.rows)), [None])
     return None if row[0] is None else row[0].decode()

@@ -3,8 +3,8 @@
 Nothing here does I/O; the gateway may pass these values between threads.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -60,13 +60,6 @@ class LocalResult:
     command_tag: str | None = None
     format_code: int = 0
     """Format of all columns. Binary unasked where a text fetches from a binary cursor."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoticeFields:
-    """A NoticeResponse: one-letter field codes of the protocol to their texts."""
-
-    fields: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +161,3 @@ class DrainedRows:
     attnums: tuple[int, ...]
     """Column order of the CSV; a last field is the row identity (empty for keyed tables)."""
     chunks: Iterator[bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectSettings:
-    """Startup parameters a client sent, beyond user and database."""
-
-    settings: Mapping[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ import postgast
 from google.protobuf import json_format
 from postgast.pg_query_pb2 import ParseResult
 
-from catalog.names import quoted
+from catalog.names import qualified, quoted
 from catalog.statements import RelationName, parse_tree
 
 _SUBSELECTS: Final = frozenset({"selectStmt", "subquery", "subselect", "ctequery"})
@@ -83,8 +83,7 @@ class Part:
     @property
     def named(self) -> str:
         """The relation as SQL."""
-        relation = self.relation
-        return quoted(*filter(None, (relation.schema, relation.name))) if relation else ""
+        return qualified(self.relation) if self.relation else ""
 
     @property
     def column_aliases(self) -> list[str]:

@@ -1,8 +1,7 @@
-"""Which journals need upkeep, and whether a role may ask for it."""
+"""Which journals need upkeep, whether a role may ask for it, and what it waits for."""
 
 from catalog.connections import CatalogSession
-
-_OID = 26
+from catalog.pg_types import OID
 
 _MAINTAINABLE = """
 SELECT c.oid FROM pg_catalog.pg_class c
@@ -26,7 +25,7 @@ def may_maintain(session: CatalogSession, relid: int) -> bool:
     result = session.execute_parameters(
         "SELECT pg_catalog.has_table_privilege($1, 'MAINTAIN')",
         [str(relid).encode()],
-        parameter_oids=[_OID],
+        parameter_oids=[OID],
     )
     (row,) = result.rows
     return row[0] == b"t"
@@ -53,7 +52,7 @@ def await_writer(session: CatalogSession, relid: int) -> None:
     result = session.execute_parameters(
         "SELECT 1 FROM pg_journal.journals WHERE relid = $1 FOR UPDATE",
         [str(relid).encode()],
-        parameter_oids=[_OID],
+        parameter_oids=[OID],
     )
     for _ in result.rows:
         pass

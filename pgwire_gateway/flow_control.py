@@ -5,7 +5,6 @@ Knows a socket and bytes, nothing of messages.
 
 import socket
 import ssl
-from collections.abc import Iterable
 
 from catalog import sockets
 
@@ -36,11 +35,6 @@ class OutputBuffer:
         self._size += len(data)
         if self._size >= WRITE_BYTES:
             self.flush()
-
-    def write_all(self, parts: Iterable[bytes | memoryview]) -> None:
-        """Append several runs of bytes."""
-        for part in parts:
-            self.write(part)
 
     def flush(self) -> None:
         """Send everything; raises OSError when the client is gone."""

@@ -119,12 +119,9 @@ BEGIN
               WHERE i.indrelid = relid AND e.expression IS NOT NULL LOOP
         PERFORM check_expression(c.expression, t.relowner, format('index %s', c.name));
     END LOOP;
-    FOR c IN SELECT i.indexrelid FROM pg_index i
-              WHERE i.indrelid = relid AND NOT i.indisprimary LOOP
-        IF EXISTS (SELECT FROM pg_index WHERE indexrelid = c.indexrelid AND indisunique) THEN
-            PERFORM refuse('a UNIQUE index is', 'Only the primary key is kept unique.');
-        END IF;
-    END LOOP;
+    IF EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relid AND i.indisunique AND NOT i.indisprimary) THEN
+        PERFORM refuse('a UNIQUE index is', 'Only the primary key is kept unique.');
+    END IF;
     FOR c IN SELECT a.attname, l.collname FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
               WHERE a.attrelid = relid AND NOT a.attisdropped
                 AND l.collname NOT IN ('default', 'C', 'POSIX', 'ucs_basic', 'C.UTF-8', 'C.utf8', 'pg_c_utf8',
@@ -307,7 +304,8 @@ RETURN coalesce((
 CREATE FUNCTION pg_journal.logged_notice(wanted oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN (SELECT format('table "%s" becomes logged, as its journal is', c.relname) FROM pg_class c WHERE c.oid = wanted);
+RETURN (SELECT format('table "%s" becomes logged, as its journal is', c.relname)
+          FROM pg_class c WHERE c.oid = wanted);
 
 -- Keep a notice until the bookkeeping has followed a command, as it does so silently; NULL is none.
 CREATE FUNCTION pg_journal.tell_later(notice text) RETURNS void
@@ -315,9 +313,11 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM set_config('pg_journal.notices', (coalesce(nullif(current_setting('pg_journal.notices', true), ''), '[]')::jsonb
-                                              || to_jsonb(notice))::text, true)
-      WHERE notice IS NOT NULL;
+    IF notice IS NULL THEN RETURN; END IF;
+    PERFORM set_config(
+        'pg_journal.notices',
+        (coalesce(nullif(current_setting('pg_journal.notices', true), ''), '[]')::jsonb || to_jsonb(notice))::text,
+        true);
 END $$;
 
 -- Raise the notices kept.
@@ -359,7 +359,8 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j record;
-    tables oid[] := ARRAY(SELECT mirror_readers.relid UNION SELECT a::oid FROM pg_partition_ancestors(mirror_readers.relid) a);
+    tables oid[] := ARRAY(SELECT mirror_readers.relid
+                          UNION SELECT a::oid FROM pg_partition_ancestors(mirror_readers.relid) a);
     wanted text;
     reader text;
 BEGIN
@@ -434,7 +435,8 @@ BEGIN
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', t.oid::regclass);
     END IF;
     keyed := row_key(relid);
-    INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, residency, pinned_by, location, key, key_name, checks, definition)
+    INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, residency, pinned_by,
+                          location, key, key_name, checks, definition)
     SELECT t.oid, 0, 0, t.nspname, t.relname, CASE WHEN resident THEN 'resident' ELSE 'tiered' END,
            CASE WHEN resident THEN pin(t.oid) END, d.oid || '/' || t.oid, keyed,
            (SELECT x.conname FROM pg_constraint x

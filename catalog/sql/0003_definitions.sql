@@ -30,7 +30,50 @@ BEGIN
     IF base <> type_oid THEN EXECUTE format('SELECT NULL::%s', type_oid::regtype); END IF;
 END $$;
 
--- Bring columns into line with the table.
+-- Take columns that the table has lost out of tail and journal table.
+CREATE FUNCTION pg_journal.drop_columns(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT k.attnum, k.name, j.relid, j.tail_relid, j.journal_relid
+               FROM journals j JOIN columns k ON k.relid = j.relid AND k.name <> ''
+               LEFT JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum AND NOT a.attisdropped
+              WHERE j.relid = drop_columns.relid AND a.attnum IS NULL LOOP
+        -- The row of a dropped column stays, without name, to keep its storage name taken.
+        UPDATE columns k SET name = '' WHERE k.relid = c.relid AND k.attnum = c.attnum;
+        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS c%s', c.tail_relid::regclass, c.attnum);
+        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS %I', c.journal_relid::regclass, c.name);
+    END LOOP;
+END $$;
+
+-- Give the tail a column that the table has got; rows that are there have this value, as text, in it.
+CREATE FUNCTION pg_journal.add_column(relid oid, attnum int2, missing text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    a record;
+    tail regclass;
+BEGIN
+    SELECT x.attname, x.atttypid, x.atttypmod, x.attnotnull INTO a
+      FROM pg_attribute x WHERE x.attrelid = add_column.relid AND x.attnum = add_column.attnum;
+    SELECT j.tail_relid INTO tail FROM journals j WHERE j.relid = add_column.relid;
+    INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value,
+                         generation)
+    VALUES (add_column.relid, add_column.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
+            storage_name(add_column.relid, a.attname), missing,
+            generation_tree(add_column.relid, add_column.attnum));
+    EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', tail, tail_column(attnum, a.atttypid, a.atttypmod),
+                   CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);
+    IF missing IS NOT NULL THEN
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN c%s DROP DEFAULT', tail, attnum);
+    END IF;
+END $$;
+
+-- Bring columns of a tiered table's journal into line with the table.
 CREATE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -48,14 +91,7 @@ DECLARE
     spelled text;
 BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_columns.relid;
-    FOR c IN SELECT k.* FROM columns k LEFT JOIN pg_attribute a
-                 ON a.attrelid = k.relid AND a.attnum = k.attnum AND NOT a.attisdropped
-              WHERE k.relid = j.relid AND a.attnum IS NULL AND k.name <> '' LOOP
-        -- The row of a dropped column stays, without name, to keep its storage name taken.
-        UPDATE columns k SET name = '' WHERE k.relid = j.relid AND k.attnum = c.attnum;
-        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS c%s', j.tail_relid::regclass, c.attnum);
-        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS %I', j.journal_relid::regclass, c.name);
-    END LOOP;
+    PERFORM drop_columns(relid);
     FOR c IN SELECT k.attnum, k.name, k.type_oid, k.typmod, k.not_null, k.generation, a.attname, a.atttypid,
                     a.atttypmod, a.attnotnull, generation_tree(j.relid, k.attnum) AS tree
                FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
@@ -120,16 +156,7 @@ BEGIN
                 PERFORM check_domain_default(c.attname, c.atttypid);
             END IF;
         END IF;
-        INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value,
-                             generation)
-        VALUES (j.relid, c.attnum, c.attname, c.atttypid, c.atttypmod, c.attnotnull,
-                storage_name(j.relid, c.attname), missing, generation_tree(j.relid, c.attnum));
-        EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', j.tail_relid::regclass,
-                       tail_column(c.attnum, c.atttypid, c.atttypmod),
-                       CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);
-        IF missing IS NOT NULL THEN
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN c%s DROP DEFAULT', j.tail_relid::regclass, c.attnum);
-        END IF;
+        PERFORM add_column(relid, c.attnum, missing);
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', j.journal_relid::regclass, c.attname, spelled);
     END LOOP;
 END $$;
@@ -234,14 +261,7 @@ BEGIN
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', j.relid::regclass);
     END IF;
     anew := j.rewritten OR keyed <> j.key;
-    FOR c IN SELECT k.* FROM columns k LEFT JOIN pg_attribute a
-                 ON a.attrelid = k.relid AND a.attnum = k.attnum AND NOT a.attisdropped
-              WHERE k.relid = j.relid AND a.attnum IS NULL AND k.name <> '' LOOP
-        -- The row of a dropped column stays, without name, to keep its storage name taken.
-        UPDATE columns k SET name = '' WHERE k.relid = j.relid AND k.attnum = c.attnum;
-        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS c%s', j.tail_relid::regclass, c.attnum);
-        EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS %I', j.journal_relid::regclass, c.name);
-    END LOOP;
+    PERFORM drop_columns(relid);
     -- Two columns may have changed names: out of the way with all of them first.
     FOR c IN SELECT k.attnum, k.name FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
               WHERE k.relid = j.relid AND NOT a.attisdropped AND k.name <> a.attname LOOP
@@ -284,16 +304,7 @@ BEGIN
               WHERE a.attrelid = j.relid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
                 AND k.relid IS NULL ORDER BY a.attnum LOOP
         missing := CASE WHEN c.atthasmissing THEN (SELECT c.attmissingval::text::text[])[1] END;
-        INSERT INTO columns (relid, attnum, name, type_oid, typmod, not_null, storage_name, missing_value,
-                             generation)
-        VALUES (j.relid, c.attnum, c.attname, c.atttypid, c.atttypmod, c.attnotnull,
-                storage_name(j.relid, c.attname), missing, generation_tree(j.relid, c.attnum));
-        EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', j.tail_relid::regclass,
-                       tail_column(c.attnum, c.atttypid, c.atttypmod),
-                       CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);
-        IF missing IS NOT NULL THEN
-            EXECUTE format('ALTER TABLE %s ALTER COLUMN c%s DROP DEFAULT', j.tail_relid::regclass, c.attnum);
-        END IF;
+        PERFORM add_column(relid, c.attnum, missing);
         PERFORM make_room(j.journal_relid, c.attname);
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', j.journal_relid::regclass, c.attname,
                        tail_type(c.atttypid, c.atttypmod));
@@ -349,10 +360,12 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT md5(concat_ws('|', j.residency, is_in_tree(j.relid), quote_ident(j.schema_name),
                              quote_ident(j.table_name), j.key,
-                             (SELECT string_agg(concat_ws(' ', k.attnum, quote_ident(k.name), k.type_oid), ',' ORDER BY k.attnum)
+                             (SELECT string_agg(concat_ws(' ', k.attnum, quote_ident(k.name), k.type_oid), ','
+                                                ORDER BY k.attnum)
                                 FROM columns k WHERE k.relid = j.relid AND k.name <> '')))
           FROM journals j WHERE j.relid = watch_signature.relid);
 
+-- Bring journal, triggers and readers of a table into line with it.
 CREATE FUNCTION pg_journal.reconcile(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -705,7 +718,8 @@ AS $$
                           AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid)
 $$;
 
--- Let the bookkeeping follow a command; what its own commands have to say is nobody's business.
+-- Let the bookkeeping follow a command, in silence: notices of its own commands would be the client's. What the client
+-- is to be told is kept for tell_deferred().
 CREATE FUNCTION pg_journal.follow_command(tg_tag text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -744,7 +758,8 @@ BEGIN
                 ON e.classid = 'pg_type'::regclass AND a.atttypid = e.objid AND e.command_tag LIKE 'ALTER%'
             UNION
             -- tables of a composite type, which comes as the relation that describes it
-            SELECT t.oid FROM e JOIN pg_class y ON e.classid = 'pg_class'::regclass AND y.oid = e.objid AND y.relkind = 'c'
+            SELECT t.oid FROM e JOIN pg_class y
+                ON e.classid = 'pg_class'::regclass AND y.oid = e.objid AND y.relkind = 'c'
               JOIN pg_class t ON t.reloftype = y.reltype),
         -- what an ALTER of a table does it does to all below it
         tree AS (
@@ -783,7 +798,8 @@ BEGIN
             SELECT e.objid FROM pg_event_trigger_ddl_commands() e WHERE e.classid = 'pg_class'::regclass));
     END IF;
     IF tg_tag ~ ' (FUNCTION|PROCEDURE|ROUTINE|VIEW|RULE|POLICY|TRIGGER)$' THEN
-        -- No table becomes tiered that does not see this code yet. The class is the gateway's RESIDENCY_LOCK.
+        -- No table becomes tiered by a transaction that does not see this code yet. The class is that of
+        -- catalog/residency.py.
         PERFORM pg_advisory_xact_lock_shared(x'70676a72'::int, 0);
     END IF;
     IF tg_tag IN ('CREATE VIEW', 'CREATE MATERIALIZED VIEW', 'CREATE RULE', 'CREATE FUNCTION', 'CREATE PROCEDURE') THEN

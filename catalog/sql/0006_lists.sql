@@ -1,7 +1,7 @@
 -- Journals in lists of relations, for sessions with gateway.show_journals on: what stands for a journal is shown by the
 -- name the journal has.
 
--- Whether gateway.show_journals is on.
+-- Whether gateway.show_journals is on; 22023 for a word that is no Boolean.
 CREATE FUNCTION pg_journal.shows_journals() RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -42,8 +42,8 @@ BEGIN
     FOR l IN SELECT * FROM (VALUES
             ('shown_pg_class', '', 'pg_catalog.pg_class', 'relnamespace', 's.schema_oid', 'relname',
              's.journal_relid = v.oid', ''),
-            ('shown_system_pg_class', 'v.tableoid, v.xmin, v.ctid, ', 'pg_catalog.pg_class', 'relnamespace', 's.schema_oid',
-             'relname', 's.journal_relid = v.oid', ''),
+            ('shown_system_pg_class', 'v.tableoid, v.xmin, v.ctid, ', 'pg_catalog.pg_class', 'relnamespace',
+             's.schema_oid', 'relname', 's.journal_relid = v.oid', ''),
             ('shown_pg_tables', '', 'pg_catalog.pg_tables', 'schemaname', 's.schema_name', 'tablename',
              '(v.schemaname, v.tablename) = (''pg_journal'', s.stand_in)', ''))
         o (view_name, extra, list, schema_column, schema_value, name_column, same, condition)
@@ -54,7 +54,8 @@ BEGIN
                ' WHERE v.table_schema <> ''pg_journal'' OR s.relid IS NOT NULL'
           FROM unnest(ARRAY['tables', 'columns', 'table_privileges', 'column_privileges', 'role_table_grants']) name
     LOOP
-        EXECUTE format('CREATE VIEW pg_journal.%I AS SELECT %s%s FROM %s v LEFT JOIN pg_journal.shown_journals s ON %s%s',
+        EXECUTE format(
+            'CREATE VIEW pg_journal.%I AS SELECT %s%s FROM %s v LEFT JOIN pg_journal.shown_journals s ON %s%s',
             l.view_name, l.extra,
             (SELECT string_agg(
                         CASE a.attname

@@ -19,13 +19,15 @@ RETURN coalesce((
     SELECT string_agg(tail_expression(format('%s.%I', source, k.name), k.type_oid) || ', ', '' ORDER BY k.attnum)
       FROM columns k WHERE k.relid = captured_values.relid AND k.name <> ''), '');
 
+-- The columns of the tail that these values are for.
 CREATE FUNCTION pg_journal.captured_columns(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce((SELECT string_agg(format('c%s, ', k.attnum), '' ORDER BY k.attnum)
                    FROM columns k WHERE k.relid = captured_columns.relid AND k.name <> ''), '');
 
--- Refuse rows for a table that is as large as a resident one may be.
+-- Refuse rows for a table that is as large as a resident one may be (53400). It has the type of what it stands in, a
+-- version number.
 CREATE FUNCTION pg_journal.refuse_growth(relid oid) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -40,8 +42,9 @@ BEGIN
                           ELSE format('It cannot become tiered: %s. Raise resident_hard_rows.', reason) END;
 END $$;
 
--- What is told, once, of a table that is larger than a resident one is to be and cannot become tiered; else NULL. Not in
--- snapshots that may not show that it has been told, nor while another transaction tells it.
+-- What is told, once, of a table that is larger than a resident one is to be and cannot become tiered for this reason;
+-- else NULL. Not in snapshots that may not show that it has been told, nor while another transaction tells it, which an
+-- advisory lock shows.
 CREATE FUNCTION pg_journal.growth_notice(wanted oid, reason text) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -73,7 +76,8 @@ BEGIN
 END $$;
 
 -- SQL of the next version number: later than any that a row of the table has had. The clock alone would do
--- but for one that was set back. Reading the tail would make serializable transactions conflict.
+-- but for one that was set back. Reading the tail would make serializable transactions conflict. Where `grows`, a
+-- condition, holds, rows are inserted: that is refused, or told, of tables that are too large.
 CREATE FUNCTION pg_journal.next_version(relid oid, serializable boolean, grows text DEFAULT 'false') RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -85,6 +89,7 @@ RETURN format('(SELECT CASE WHEN j.is_full AND %1$s THEN pg_journal.refuse_growt
                    THEN format(', (SELECT max(v.version_number) + interval ''1 microsecond'' '
                                'FROM pg_journal.tail_%s v)', relid) ELSE '' END, relid);
 
+-- Condition that the rows of two names have one key; NULL for tables without.
 CREATE FUNCTION pg_journal.same_key(j pg_journal.journals, one text, other text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -406,7 +411,8 @@ BEGIN
         'versions AS (SELECT v.* FROM pg_journal.tail_%1$s v, marked m WHERE v.version_number > m.mark), '
         'journal AS (%3$s), '
         'difference AS (SELECT image, sum(n) AS n FROM ('
-        'SELECT image, 1 AS n FROM %4$s h UNION ALL SELECT image, -n FROM journal) x GROUP BY image HAVING sum(n) <> 0) '
+        'SELECT image, 1 AS n FROM %4$s h UNION ALL SELECT image, -n FROM journal) x '
+        'GROUP BY image HAVING sum(n) <> 0) '
         'SELECT coalesce(sum(abs(n)), 0)::bigint FROM difference',
         relid, truncation_mark(),
         CASE WHEN j.key = '{}' THEN format(

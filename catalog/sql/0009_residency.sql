@@ -26,7 +26,7 @@ RETURN (SELECT CASE WHEN j.wanted_residency = 'always' THEN 'gateway.residency =
                     ELSE coalesce(j.pinned_by, (pg_journal.code_reaching(ARRAY[j.relid])).what) END
           FROM journals j WHERE j.relid = wanted);
 
--- Whether a resident table is larger than one is to be.
+-- Whether a resident table is larger than one is to be, dead rows and free space counted as bytes.
 CREATE FUNCTION pg_journal.is_large(wanted oid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -83,23 +83,33 @@ BEGIN
     PERFORM note_definition();
 END $$;
 
+-- True when neither a resident table nor its tail holds anything. Volatile: it looks anew in each statement, as after
+-- a lock has been taken.
+CREATE FUNCTION pg_journal.is_vacant(wanted oid) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    filled boolean;
+BEGIN
+    EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM ONLY %I.%I) OR EXISTS (SELECT FROM pg_journal.tail_%s)',
+                           j.schema_name, j.table_name, j.relid)
+               FROM journals j WHERE j.relid = wanted) INTO filled;
+    RETURN NOT filled;
+END $$;
+
 -- Make an empty resident table tiered before a large load, in the transaction that loads it. The answer is false
 -- where it has to stay resident, or others are using it.
 CREATE FUNCTION pg_journal.begin_load(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-DECLARE
-    filled boolean;
 BEGIN
     PERFORM authorize(secret);
     BEGIN
         EXECUTE (SELECT format('LOCK TABLE ONLY %I.%I IN EXCLUSIVE MODE NOWAIT', j.schema_name, j.table_name)
                    FROM journals j WHERE j.relid = wanted AND j.residency = 'resident');
-        EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM ONLY %I.%I) OR EXISTS (SELECT FROM pg_journal.tail_%s)',
-                               j.schema_name, j.table_name, j.relid)
-                   FROM journals j WHERE j.relid = wanted) INTO filled;
-        IF filled OR obstacle(wanted) IS NOT NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
+        IF NOT is_vacant(wanted) OR obstacle(wanted) IS NOT NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
         PERFORM make_tiered(wanted);
     EXCEPTION WHEN lock_not_available THEN
         RETURN convert_to('false', 'UTF8');
@@ -114,17 +124,15 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    filled boolean := true;
+    loadable boolean := false;
 BEGIN
     PERFORM authorize(secret);
     IF current_setting('transaction_isolation') = 'read committed'
        AND EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident'
                       AND j.pinned_by IS NULL AND j.wanted_residency <> 'always') THEN
-        EXECUTE (SELECT format('SELECT EXISTS (SELECT FROM ONLY %I.%I) OR EXISTS (SELECT FROM pg_journal.tail_%s)',
-                               j.schema_name, j.table_name, j.relid)
-                   FROM journals j WHERE j.relid = wanted) INTO filled;
+        loadable := is_vacant(wanted);
     END IF;
-    RETURN convert_to(to_json(NOT filled)::text, 'UTF8');
+    RETURN convert_to(to_json(loadable)::text, 'UTF8');
 END $$;
 
 -- Have PostgreSQL answer for a tiered table whose current rows have been put into the catalog table. The caller
@@ -147,7 +155,7 @@ BEGIN
     PERFORM note_definition();
 END $$;
 
--- What an owner can ask for: auto, always, never.
+-- Keep what an owner asks for: auto, always, never. 42501 for others than the owner, 22023 for another word.
 CREATE FUNCTION pg_journal.ask_residency(secret text, wanted oid, residency text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -169,8 +177,8 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
--- The journal of a partitioned table as a query: the row versions of all its partitions, in its own columns. NULL
--- when a partition has none.
+-- The journal of a partitioned table as a query in parentheses: the row versions of all its partitions, in its own
+-- columns. NULL for other relations, and when a partition has none.
 CREATE FUNCTION pg_journal.partitioned_journal(root oid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -178,7 +186,8 @@ AS $$
 DECLARE
     parts oid[];
     with_identity boolean;
-    named text;
+    names text[];
+    types text[];
     answer text;
 BEGIN
     IF (SELECT c.relkind FROM pg_class c WHERE c.oid = root) IS DISTINCT FROM 'p'
@@ -188,36 +197,29 @@ BEGIN
     END IF;
     parts := ARRAY(SELECT j.journal_relid FROM pg_partition_tree(root) t JOIN journals j ON j.relid = t.relid
                     ORDER BY j.relid);
-    SELECT string_agg(quote_ident(c.name), ', ' ORDER BY c.o) INTO named
-      FROM (SELECT a.attname::text AS name, a.attnum::int AS o FROM pg_attribute a
+    with_identity := row_key(root) = '{}' OR EXISTS (
+        SELECT FROM pg_attribute a WHERE a.attrelid = ANY (parts) AND a.attname = 'row_identity');
+    SELECT array_agg(c.name ORDER BY c.place), array_agg(c.type ORDER BY c.place) INTO names, types
+      FROM (SELECT a.attname::text, tail_type(a.atttypid, a.atttypmod), (0, a.attnum::int) FROM pg_attribute a
              WHERE a.attrelid = root AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
              UNION ALL
-            SELECT v.name, v.o FROM (VALUES ('version_number', 10000), ('subsequent_version_number', 10001)) v(name, o)
-             WHERE NOT EXISTS (SELECT FROM pg_attribute a
-                                WHERE a.attrelid = root AND a.attname = v.name AND NOT a.attisdropped)) c;
-    with_identity := NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = root AND a.attname = 'row_identity'
-                                    AND NOT a.attisdropped)
-        AND (row_key(root) = '{}' OR EXISTS (
-            SELECT FROM pg_attribute a WHERE a.attrelid = ANY (parts) AND a.attname = 'row_identity'));
-    SELECT string_agg(format('SELECT %s%s FROM pg_journal.%I', named, CASE
-               WHEN NOT with_identity THEN ''
-               WHEN EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = p AND a.attname = 'row_identity'
-                               AND NOT a.attisdropped) THEN ', row_identity'
-               ELSE ', NULL::bigint AS row_identity' END, c.relname), ' UNION ALL ' ORDER BY o)
-      INTO answer FROM unnest(parts) WITH ORDINALITY u(p, o) JOIN pg_class c ON c.oid = p;
+            SELECT v.name, v.type, (1, v.o)
+              FROM (VALUES ('version_number', 'timestamptz', 1), ('subsequent_version_number', 'timestamptz', 2),
+                           ('row_identity', 'bigint', 3)) v(name, type, o)
+             WHERE (v.o < 3 OR with_identity)
+               AND NOT EXISTS (SELECT FROM pg_attribute a
+                                WHERE a.attrelid = root AND a.attname = v.name AND NOT a.attisdropped)
+           ) c(name, type, place);
+    -- A partition may have no identity where another one has it.
+    SELECT string_agg(format('SELECT %s FROM pg_journal.%I', (
+               SELECT string_agg(CASE WHEN EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = p AND a.attname = n
+                                                      AND NOT a.attisdropped)
+                                      THEN quote_ident(n) ELSE format('NULL::%s AS %I', y, n) END, ', ' ORDER BY place)
+                 FROM unnest(names, types) WITH ORDINALITY c(n, y, place)), x.relname), ' UNION ALL ' ORDER BY o)
+      INTO answer FROM unnest(parts) WITH ORDINALITY u(p, o) JOIN pg_class x ON x.oid = p;
     IF answer IS NULL THEN
-        SELECT format('SELECT %s WHERE false', string_agg(format('NULL::%s AS %I', c.type, c.name), ', ' ORDER BY c.o))
-          INTO answer
-          FROM (SELECT a.attname::text AS name, a.attnum::int AS o, tail_type(a.atttypid, a.atttypmod) AS type
-                  FROM pg_attribute a
-                 WHERE a.attrelid = root AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
-                 UNION ALL
-                SELECT v.* FROM (VALUES ('version_number', 10000, 'timestamptz'),
-                                        ('subsequent_version_number', 10001, 'timestamptz'),
-                                        ('row_identity', 10002, 'bigint')) v(name, o, type)
-                 WHERE (v.o < 10002 OR with_identity)
-                   AND NOT EXISTS (SELECT FROM pg_attribute a
-                                    WHERE a.attrelid = root AND a.attname = v.name AND NOT a.attisdropped)) c;
+        SELECT format('SELECT %s WHERE false', string_agg(format('NULL::%s AS %I', y, n), ', ' ORDER BY place))
+          INTO answer FROM unnest(names, types) WITH ORDINALITY c(n, y, place);
     END IF;
     RETURN format('(%s)', answer);
 END $$;
@@ -302,7 +304,8 @@ BEGIN
         -- A row takes 28 bytes at least.
         IF told AND j.known_changes = j.changed THEN
             row_count := -1;
-        ELSIF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes OR j.bytes / 28 > bounds.resident_rows THEN
+        ELSIF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes
+              OR j.bytes / 28 > bounds.resident_rows THEN
             EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
                            j.schema_name, j.table_name) INTO row_count, row_bytes;
             outgrown := (row_count > bounds.resident_rows OR row_bytes > bounds.resident_bytes)

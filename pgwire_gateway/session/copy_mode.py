@@ -29,7 +29,7 @@ from pgwire_gateway.messages.extended_query import Flush, Sync
 from pgwire_gateway.messages.simple_query import Terminate
 from pgwire_gateway.session import local_queries, reads, router
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.journal_writes import JournalWriter
+from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
@@ -88,11 +88,7 @@ def _load(call: Invocation, relid: int) -> StatementResult:
         with suppress(CatalogError):
             incoming.fail("the rows go another way")
         local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {savepoint}")
-        tiered = residency.begin_load(catalog, relid)
-        if tiered:
-            session.transaction.expect_implicit()
-            catalog.begin_write([relid], command="COPY FROM")
-            session.transaction.written.add(relid)
+        tiered = begin_load(session, relid, "COPY FROM")
         incoming = catalog.copy_in(text)
     for data in held.take():
         incoming.write(data)

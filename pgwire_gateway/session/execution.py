@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Sequence
 
-from catalog import journal_names, names
+from catalog import journal_names, names, session_state
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
-from catalog.statements import StatementKind, split
+from catalog.statements import RelationName, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     changes,
@@ -94,7 +94,7 @@ def _run(call: Invocation) -> StatementResult:
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
-        session.watch(call.running, names.statement_timeout_s(session.catalog))
+        session.watch(call.running, session_state.statement_timeout_s(session.catalog))
     return ROUTES[call.plan.route](call)
 
 
@@ -119,8 +119,7 @@ def create_table_as(call: Invocation) -> StatementResult:
     exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
     if exists or not details["with_data"]:
         return created
-    schema, name = details["target"]
-    target = names.quoted(schema, name) if schema else names.quoted(name)
+    target = names.qualified(RelationName(*details["target"]))
     text = f"INSERT INTO {target} {details['query'].text}"
     insert = router.plan(session.catalog, split(text)[0], (), "")
     result = execute(session, insert, alone=False)

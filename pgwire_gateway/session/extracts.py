@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
-from catalog import names
+from catalog import names, session_state
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.results import Relation, RelationKind
@@ -92,7 +92,7 @@ class Extraction:
         self._session = call.session
         self._catalog = call.session.catalog
         self._selected = selected_attributes(call.query)
-        self._keeps_snapshot = names.keeps_snapshot(self._catalog)
+        self._keeps_snapshot = session_state.keeps_snapshot(self._catalog)
         self._held = False
         self._relations: dict[RelationName, Relation] = {}
         self._extracts: list[str] = []
@@ -135,7 +135,7 @@ class Extraction:
     # before ---------------------------------------------------------------------------------------
 
     def _require_writable(self) -> None:
-        if names.is_read_only(self._catalog):
+        if session_state.is_read_only(self._catalog):
             raise GatewayError(
                 f"cannot execute {self._call.statement.kind.name} in a read-only transaction",
                 sqlstate=codes.READ_ONLY_SQL_TRANSACTION,
@@ -183,7 +183,7 @@ class Extraction:
             self._bring_relation(part, reason)
             return
         if part.closed:
-            refused = self._refusal(part, part.query, alone=alone)
+            refused = self._try(part, part.query, alone=alone)
             if refused is None:
                 return
             if reason is None and _is_refusal(refused) and not isinstance(refused, MixedError):
@@ -219,14 +219,16 @@ class Extraction:
         aliases = dict(enumerate(part.column_aliases, start=1))
         shown = [aliases.get(place, name) for place, name in wanted.items()]
         query = f"SELECT {listed} FROM {part.named}"  # noqa: S608 - quoted
-        refused = self._refusal(part, query, shown)
+        refused = self._try(part, query, shown)
         if refused is not None:
             raise reason or refused
 
-    def _refusal(
+    def _try(
         self, part: Part, query: str, shown: list[str] | None = None, *, alone: bool = False
     ) -> GatewayError | None:
-        """Replace a part by the rows of a query; return why that cannot be, None when it is done.
+        """Try to replace a part by the rows of a query; return what speaks against it, if anything.
+
+        None too where PostgreSQL can compute the query itself: the part stays then.
 
         Args:
             part: The part.
@@ -245,7 +247,7 @@ class Extraction:
             return None
         if plan.analysis is not None and not plan.analysis.columns:
             # Tables without columns cannot be copied into.
-            return self._refusal(part, f"SELECT true FROM ({query}) q", [], alone=alone)  # noqa: S608
+            return self._try(part, f"SELECT true FROM ({query}) q", [], alone=alone)  # noqa: S608
         if not alone and not self._keeps_snapshot:
             kinds = self._catalog.relations(plan.tables).values()
             mixed = [relation for relation in kinds if relation.kind is RelationKind.RESIDENT]
@@ -261,6 +263,7 @@ class Extraction:
         return None
 
     def _extract(self, part: Part, plan: Plan, query: str, shown: list[str] | None) -> None:
+        """Have Spark compute a query into an extract, and put that in place of the part."""
         call = replace(self._call, plan=plan)
         compiled, batches = reads.start(call)
         extract = names.quoted("pg_temp", f"pgwire_extract_{next(NUMBERS)}")
@@ -293,6 +296,7 @@ class Extraction:
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
+        """Leave the transaction as it was when what is done inside fails."""
         local_queries.pass_on(self._session, f"SAVEPOINT {SAVEPOINT}")
         try:
             yield

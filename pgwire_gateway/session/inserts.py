@@ -1,6 +1,6 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -8,7 +8,7 @@ from catalog import names, residency
 from catalog.api import ResidentBounds
 from pgwire_gateway.session import reads, router
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.journal_writes import JournalWriter
+from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
@@ -97,33 +97,30 @@ def fill(call: Invocation) -> StatementResult:
     query = _source(call, observation, bound)
     columns = [column.name for column in query.columns]
     relid = target_relation(call.query)
-    bounds = call.services.catalog.bounds
     is_loadable = residency.is_loadable(catalog, relid)
     with observer.run(query, observation, call.running) as batches:
-        first = list(_up_to(bounds, batches)) if is_loadable else []
-        is_large = sum(batch.num_rows for batch in first) > bounds.rows or (
-            sum(batch.nbytes for batch in first) > bounds.bytes
+        first, is_large = (
+            _first(call.services.catalog.bounds, batches) if is_loadable else ([], False)
         )
-        writer = None
-        if is_large and residency.begin_load(catalog, relid):
-            session.transaction.expect_implicit()
-            catalog.begin_write([relid], command="INSERT")
-            writer = JournalWriter(session, relid, call.running)
+        is_load = is_large and begin_load(session, relid, "INSERT")
         rows = copy(session, query, chain(first, batches), call.plan.filled, columns)
-    if writer is not None:
-        writer.settle(catalog.capture(relid, call.services.config.inline_rows))
+    if is_load:
+        receipt = catalog.capture(relid, call.services.config.inline_rows)
+        JournalWriter(session, relid, call.running).settle(receipt)
     return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")
 
 
-def _up_to(bounds: ResidentBounds, batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield batches until they are more than a resident table may hold."""
+def _first(bounds: ResidentBounds, batches: Iterable[Any]) -> tuple[list[Any], bool]:
+    """Take batches until they are more than a resident table may hold; tell whether they are."""
+    taken: list[Any] = []
     rows = size = 0
     for batch in batches:
-        yield batch
+        taken.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
         if rows > bounds.rows or size > bounds.bytes:
-            return
+            return taken, True
+    return taken, False
 
 
 def _source(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from catalog import names
+from catalog import names, residency
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import JournalTable, Segment, SegmentKind
@@ -19,6 +19,19 @@ from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import keys
 from rewrite.context import ParameterValue
 from rewrite.results import RowChange, SparkQuery
+
+
+def begin_load(session: ClientSession, relid: int, command: str) -> bool:
+    """Make an empty resident table tiered for a large load; False where it has to stay resident.
+
+    What is copied into it from now on is settled by its JournalWriter.
+    """
+    if not residency.begin_load(session.catalog, relid):
+        return False
+    session.transaction.expect_implicit()
+    session.catalog.begin_write([relid], command=command)
+    session.transaction.written.add(relid)
+    return True
 
 
 class JournalWriter:

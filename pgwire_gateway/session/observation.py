@@ -15,6 +15,7 @@ from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.executor import SparkPlan
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.tails import (
     StaleTailError,
     newest_version,
@@ -29,7 +30,6 @@ from rewrite.results import Source, SparkQuery
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-BYTEA_OID = 17
 
 _OWN_STATES = count(1)
 """Numbers for states no other statement may take for its own."""
@@ -378,7 +378,7 @@ class Observer:
     def _bytea_output(self, plan: Plan) -> str:
         """Return bytea_output where a statement can depend on it; PostgreSQL does not report it."""
         tree = plan.analysis.tree if plan.analysis else None
-        if not tree or f"type {BYTEA_OID} " not in tree:
+        if not tree or f"type {type_oids.BYTEA} " not in tree:
             return "hex"
         ((value,),) = self._query("SELECT current_setting('bytea_output')")
         return (value or b"hex").decode()

@@ -4,9 +4,9 @@ from catalog.errors import GatewayError
 from catalog.results import Analysis, ResultColumn
 from catalog.sqlstate import UNDEFINED_FUNCTION
 from catalog.statements import Statement, StatementKind
+from pgwire_gateway.wire_types import type_oids
 
 _INT8 = 20
-_TEXT = 25
 
 LAST_DECISION = "gateway.last_decision"
 """SHOW tells who evaluated the statement before, and why."""
@@ -39,7 +39,7 @@ def is_own(statement: Statement) -> bool:
 def analysis(statement: Statement) -> Analysis:
     """Return the types of what an own statement answers."""
     if statement.kind is StatementKind.SHOW:
-        column = ResultColumn(LAST_DECISION, 0, 0, _TEXT, -1, -1)
+        column = ResultColumn(LAST_DECISION, 0, 0, type_oids.TEXT, -1, -1)
     else:
         column = ResultColumn(CHECK, 0, 0, _INT8, 8, -1)
     return Analysis((), (column,), None)

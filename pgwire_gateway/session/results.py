@@ -37,9 +37,10 @@ def field_descriptions(
 
 
 QUERY_VERBS = frozenset({"SELECT", "FETCH"})
+"""Beginnings of tags that count the rows of one Execute."""
 
 RETURNING_VERBS = frozenset({"INSERT 0", "UPDATE", "DELETE", "MERGE"})
-"""Beginnings of tags that count the rows of one Execute when a portal is executed in parts."""
+"""Beginnings of tags that do when a portal is executed in parts."""
 
 
 class CatalogRows:

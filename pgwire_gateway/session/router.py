@@ -11,7 +11,7 @@ from catalog import journal_names
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.names import have_defaults, quoted
+from catalog.names import have_defaults, qualified, quoted
 from catalog.results import Basis, Relation, RelationKind
 from catalog.statements import SYSTEM_SCHEMAS, Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
@@ -198,7 +198,7 @@ def basis(catalog: CatalogSession, statement: Statement) -> Basis | None:
 
 def named(statement: Statement) -> list[str]:
     """Return the relations a statement names, as SQL."""
-    return [quoted(*filter(None, (name.schema, name.name))) for name in statement.relations]
+    return [qualified(name) for name in statement.relations]
 
 
 def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:

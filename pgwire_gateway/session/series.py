@@ -32,8 +32,6 @@ BEGINNING: Final = frozenset({"begin", "start"})
 
 _BIND, _SYNC, _PORTAL = b"BSP"
 
-_SYNC_BYTES: Final = 5
-
 _ALL_ROWS: Final = b"\0\0\0\0\0"
 """Body of an Execute that takes all rows of the unnamed portal."""
 

@@ -8,10 +8,10 @@ Follows "Multiple Statements in a Simple Query" and "Pipelining" of PostgreSQL's
 
 from collections.abc import Callable
 
-from catalog import names
+from catalog import session_state
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.sqlstate import ACTIVE_SQL_TRANSACTION, IN_FAILED_SQL_TRANSACTION
+from catalog.sqlstate import IN_FAILED_SQL_TRANSACTION
 
 IDLE = "I"
 IN_TRANSACTION = "T"
@@ -92,13 +92,6 @@ class Transaction:
                 sqlstate=IN_FAILED_SQL_TRANSACTION,
             )
 
-    def require_no_block(self, command: str) -> None:
-        """Refuse a command that cannot be part of a transaction (25001)."""
-        if self.open:
-            raise GatewayError(
-                f"{command} cannot run inside a transaction block", sqlstate=ACTIVE_SQL_TRANSACTION
-            )
-
     @property
     def implicit(self) -> bool:
         """Return whether the open transaction is one the client did not begin."""
@@ -141,7 +134,7 @@ class Transaction:
             if self.open:
                 self._catalog.rollback()
         elif self._catalog.transaction_status == IN_TRANSACTION:
-            names.fail_transaction(self._catalog)
+            session_state.fail_transaction(self._catalog)
 
     def settle(self) -> None:
         """Forget the changes of a transaction that ended by the client's own command."""

@@ -104,7 +104,7 @@ class Compactor:
 
         Args:
             snapshot: The table before.
-            tail: Row versions of its tail.
+            tail: Row versions of its tail, None for none.
             version: Version number of the tombstones, in microseconds.
             statement: What this is part of.
 
@@ -179,27 +179,18 @@ class Compactor:
         if not rows.num_rows:
             return ()
         statement.check()
-        write = self._write_small if rows.nbytes <= MAX_BYTES else self._write_large
         volume = Volume(rows.num_rows, rows.nbytes)
         with _storage():
             staged = self._warehouse.stage(table)
             try:
-                write(rows, table, staged, volume, statement)
+                if rows.nbytes <= MAX_BYTES:
+                    write_small(rows, table, staged, volume)
+                else:
+                    self._write_large(rows, table, staged, volume, statement)
                 segment = install(self._warehouse, staged, table, kind, volume)
             finally:
                 staged.discard()
         return (segment,) if segment else ()
-
-    def _write_small(
-        self,
-        rows: pa.Table,
-        table: JournalTable,
-        staged: StagedSegment,
-        volume: Volume,
-        statement: RunningStatement,
-    ) -> None:
-        del statement
-        write_small(rows, table, staged, volume)
 
     def _write_large(
         self,

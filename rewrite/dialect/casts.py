@@ -15,7 +15,6 @@ from rewrite.dialect.datetimes import to_date, to_time, to_timestamp, to_timesta
 from rewrite.dialect.floats import OVERFLOW, UNDERFLOW, is_infinite, is_zero
 from rewrite.dialect.floats import SPARK_TYPES as SPARK_FLOATS
 from rewrite.dialect.integers import SPARK_TYPES
-from rewrite.dialect.literals import literal
 from rewrite.dialect.numeric_functions import from_integer
 from rewrite.dialect.numerics import as_fixed, as_text, is_fixed, shape_of
 from rewrite.dialect.text_input import read_char
@@ -262,13 +261,6 @@ def _text_to_name(call: Call) -> Value:
     source = call.args[0]
     text = b.call("rtrim", source.sql) if source.type_oid == oids.BPCHAR else source.sql
     return call.result(b.let([text], body))
-
-
-def _bpchar_to_text(call: Call) -> Value:
-    known = known_text(call.args[0])
-    if known is not None:
-        return literal(known.rstrip(" "), oids.TEXT)
-    return call.result(b.call("rtrim", call.trees[0]))
 
 
 def _same(call: Call) -> Value:

@@ -60,9 +60,6 @@ ELEMENTS: Final[dict[int, int]] = {
 }
 """Array type → type of its elements."""
 
-ARRAYS: Final[dict[int, int]] = {element: array for array, element in ELEMENTS.items()}
-"""Type → type of arrays of it."""
-
 # Collations whose order is that of the bytes in UTF-8: default (see below), C, POSIX, ucs_basic,
 # pg_c_utf8. The catalog's databases are created with C.UTF-8, so "default" is one of them.
 DEFAULT_COLLATION: Final = 100

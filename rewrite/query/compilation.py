@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rewrite.context import RewriteContext
 from rewrite.errors import UnsupportedError
-from rewrite.query.sql import aliased, column, named, select, view
+from rewrite.query.sql import column, named, view
 from rewrite.results import Source
 from rewrite.tree import Node
 from rewrite.values import Value
@@ -87,13 +87,3 @@ def projected(values: list[Value], prefix: str) -> tuple[list[exp.Expression], t
         items += [named(part, name) for part, name in zip(value.parts, names, strict=True)]
         columns.append(value.with_parts([column(name) for name in names]))
     return items, tuple(columns)
-
-
-def reselected(block: Block, alias: str) -> exp.Select:
-    """Return ``SELECT … FROM (block) AS alias`` with all columns of the block under their names."""
-    items = [
-        named(column(part.name, alias), part.name)
-        for value in block.columns
-        for part in value.parts
-    ]
-    return select(items, aliased(block.query, alias))

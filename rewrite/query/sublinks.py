@@ -41,7 +41,6 @@ PARAM_MULTIEXPR = 3
 _DEFAULT_FRAME = 0x2 | 0x20 | 0x400
 _ROW_NUMBER = 3100
 
-_BOOLEAN = 16
 _Branch: TypeAlias = tuple[exp.Expression, exp.Expression]
 _ARRAYS = {element: array for array, element in oids.ELEMENTS.items()}
 
@@ -51,18 +50,18 @@ def value(node: Node, scope: "QueryScope", compile_node: Callable[[Node], Value]
     del compile_node  # the scope compiles, so that it can bind the sublink's columns
     kind = node["subLinkType"]
     if kind == EXISTS:
-        return Value(_exists(node, scope), _BOOLEAN)
+        return Value(_exists(node, scope), oids.BOOL)
     if kind == ANY:
-        return Value(_any_value(node, scope), _BOOLEAN)
+        return Value(_any_value(node, scope), oids.BOOL)
     if kind == ALL:
-        return Value(_all_value(node, scope), _BOOLEAN)
+        return Value(_all_value(node, scope), oids.BOOL)
     if kind == EXPRESSION:
         return column_value(node, scope, 1)
     if kind == ARRAY:
         return _array(node, scope)
     if kind == ROW_COMPARE:
         block, alias, condition = _tested(node, scope)
-        return Value(_scalar(block, alias, condition), _BOOLEAN)
+        return Value(_scalar(block, alias, condition), oids.BOOL)
     raise UnsupportedError("this kind of subquery is not supported")
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rewrite.query.scopes import QueryScope
 
 # Bits of WindowClause.frameOptions (parsenodes.h, FRAMEOPTION_*).
-_RANGE = 0x2
 _ROWS = 0x4
 _GROUPS = 0x8
 _START_UNBOUNDED = 0x20

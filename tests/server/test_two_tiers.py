@@ -18,7 +18,7 @@ pytestmark = pytest.mark.server
 SCHEMA = "two_tiers_served"
 
 PATIENCE_S = 60.0
-"""How long upkeep may take to make a table tiered."""
+"""How long upkeep may take to change the residency of a table."""
 
 SETUP = (
     f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
@@ -42,6 +42,16 @@ def connected(pair: Pair, user: str = "postgres") -> psycopg.Connection:
     )
 
 
+def ask(connection: psycopg.Connection, wanted: str, residency: str) -> None:
+    """Ask for a residency of ``t``, and wait until upkeep has seen to it."""
+    connection.execute(f"ALTER TABLE t SET (gateway.residency = {wanted})")
+    query = "SELECT residency FROM gateway.tables WHERE schema_name = %s AND table_name = 't'"
+    deadline = time.monotonic() + PATIENCE_S
+    while connection.execute(query, [SCHEMA]).fetchone() != (residency,):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def ran(connection: psycopg.Connection, statement: str, *values: object, **options: bool):
     cursor = connection.execute(statement, values or None, **options)
     return sorted(cursor.fetchall()) if cursor.description else cursor.statusmessage
@@ -57,12 +67,7 @@ def served(resident_pair: Pair) -> Iterator[Pair]:
     for server in (resident_pair.plain, resident_pair.gateway):
         set_up(server, resident_pair.database)
     with connected(resident_pair) as connection:
-        connection.execute("ALTER TABLE t SET (gateway.residency = never)")
-        query = "SELECT residency FROM gateway.tables WHERE schema_name = %s AND table_name = 't'"
-        deadline = time.monotonic() + PATIENCE_S
-        while connection.execute(query, [SCHEMA]).fetchone() != ("tiered",):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        ask(connection, "never", "tiered")
     yield resident_pair
     for server in (resident_pair.plain, resident_pair.gateway):
         server.execute(f"DROP SCHEMA {SCHEMA} CASCADE", database=resident_pair.database)
@@ -254,11 +259,6 @@ def test_a_statement_that_is_prepared_outlives_a_change_of_residency(
 ) -> None:
     statement = f"{CHANGE} AND r.id < %s RETURNING r.id"
     assert ran(client, statement, 3, prepare=True) == [(1,), (2,)]
-    client.execute("ALTER TABLE t SET (gateway.residency = always)")
-    query = "SELECT residency FROM gateway.tables WHERE schema_name = %s AND table_name = 't'"
-    deadline = time.monotonic() + PATIENCE_S
-    while ran(client, query, SCHEMA) != [("resident",)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    ask(client, "always", "resident")
     assert ran(client, statement, 4, prepare=True) == [(1,), (2,), (3,)]
     assert decision(client) == "postgres: resident tables only"

@@ -85,14 +85,6 @@ def test_a_failure_outside_postgresql_fails_the_clients_transaction_there(transa
     assert caught.value.sqlstate == "25P02"
 
 
-def test_a_command_that_needs_no_block_is_refused_in_one(transaction):
-    transaction.require_no_block("VACUUM")
-    transaction.begin_implicit()
-    with pytest.raises(GatewayError, match="VACUUM cannot run inside") as caught:
-        transaction.require_no_block("VACUUM")
-    assert caught.value.sqlstate == "25001"
-
-
 def test_only_a_transaction_that_wrote_is_reported(transaction, notices):
     transaction.begin_implicit()
     transaction.end_implicit()

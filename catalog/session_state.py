@@ -1,0 +1,45 @@
+"""Settings and transaction of a catalog session, as PostgreSQL tells them."""
+
+from contextlib import suppress
+
+from catalog.connections import CatalogSession
+from catalog.errors import CatalogError
+from catalog.pg_types import TEXT
+
+_STATEMENT_TIMEOUT = "SELECT extract(epoch FROM current_setting('statement_timeout')::interval)"
+
+
+def is_set(session: CatalogSession, setting: str) -> bool:
+    """Return whether a setting that PostgreSQL does not know itself has a value."""
+    result = session.execute_parameters(
+        "SELECT current_setting($1, true) IS NULL", [setting.encode()], parameter_oids=[TEXT]
+    )
+    return [row[0] for row in result.rows] == [b"f"]
+
+
+def is_read_only(session: CatalogSession) -> bool:
+    """Return whether the transaction is a read-only one."""
+    return _setting(session, "transaction_read_only") == b"on"
+
+
+def keeps_snapshot(session: CatalogSession) -> bool:
+    """Return whether all statements of the transaction see the same moment."""
+    return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}
+
+
+def statement_timeout_s(session: CatalogSession) -> float:
+    """Return statement_timeout in seconds; 0 when there is no limit."""
+    (row,) = session.execute(_STATEMENT_TIMEOUT).rows
+    return float(row[0] or b"0")
+
+
+def fail_transaction(session: CatalogSession) -> None:
+    """Put an open transaction into its failed state, as any error of PostgreSQL's does."""
+    with suppress(CatalogError):
+        for _ in session.execute("FAILED").rows:
+            pass
+
+
+def _setting(session: CatalogSession, name: str) -> bytes:
+    (row,) = session.execute(f"SHOW {name}").rows
+    return row[0] or b""
