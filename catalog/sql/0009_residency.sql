@@ -111,7 +111,8 @@ BEGIN
                    FROM journals j WHERE j.relid = wanted AND j.residency = 'resident');
         IF NOT is_vacant(wanted) OR obstacle(wanted) IS NOT NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
         PERFORM make_tiered(wanted);
-    EXCEPTION WHEN lock_not_available THEN
+    -- The latter when it has become tiered meanwhile.
+    EXCEPTION WHEN lock_not_available OR null_value_not_allowed THEN
         RETURN convert_to('false', 'UTF8');
     END;
     RETURN convert_to('true', 'UTF8');
