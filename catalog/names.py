@@ -221,6 +221,11 @@ def keeps_snapshot(session: CatalogSession) -> bool:
     return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}
 
 
+def refuses_views(session: CatalogSession) -> bool:
+    """Return whether PostgreSQL reads no views but its own, as programs that dump ask for."""
+    return b"view" in _setting(session, "restrict_nonsystem_relation_kind")
+
+
 def _setting(session: CatalogSession, name: str) -> bytes:
     (row,) = session.execute(f"SHOW {name}").rows
     return row[0] or b""
