@@ -107,6 +107,7 @@ class Backend:
         self._relay = Relay(connection) if plain else None
         self._relayed_status = ""
         self._used = True
+        self._copies_own = False
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
         self.on_notification: Callable[[Notification], None] = _ignore
 
@@ -296,9 +297,15 @@ class Backend:
 
     # COPY -----------------------------------------------------------------------------------------
 
-    def start_copy(self, sql: str) -> PGresult:
-        """Run a COPY statement up to the point where data flow."""
+    def start_copy(self, sql: str, *, is_own: bool = False) -> PGresult:
+        """Run a COPY statement up to the point where data flow.
+
+        Args:
+            sql: The statement.
+            is_own: Whether errors and notices are not to tell that there is a COPY.
+        """
         self._settle()
+        self._copies_own = is_own
         self._connection.send_query(self.encode(sql))
         self._note_use()
         self._flush()
@@ -351,12 +358,15 @@ class Backend:
                 self._drain()
 
     def _finish_copy(self) -> str:
-        result = self._fetch()
-        if result is None:
-            raise self._lost()
-        self._drain()
-        self._deliver_notifications()
-        self._check(result, internal=False)
+        try:
+            result = self._fetch()
+            if result is None:
+                raise self._lost()
+            self._drain()
+            self._deliver_notifications()
+            self._check(result, internal=False)
+        finally:
+            self._copies_own = False
         return self.decode(result.command_status or b"")
 
     def finish_copy_out(self) -> str:
@@ -496,6 +506,10 @@ class Backend:
             value = result.error_field(field)
             if value is not None:
                 fields[code] = self.decode(value)
+        if self._copies_own and "W" in fields:
+            fields["W"] = contexts.without_copy(fields["W"])
+            if not fields["W"]:
+                del fields["W"]
         return _without_own(fields)
 
     def _check(self, result: PGresult, *, internal: bool) -> None:

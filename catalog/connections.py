@@ -169,9 +169,9 @@ class CatalogSession:
         result = self._backend.run(Query(f"SELECT {marks}", values, parameter_oids, formats, 1))
         return [result.get_value(0, i) for i in range(len(values))]
 
-    def copy_in(self, sql: str) -> CopyIn:
-        """Start a COPY FROM STDIN."""
-        return CopyIn(self._backend, self._backend.start_copy(sql))
+    def copy_in(self, sql: str, *, is_own: bool = False) -> CopyIn:
+        """Start a COPY FROM STDIN; errors and notices do not tell about one that is ours."""
+        return CopyIn(self._backend, self._backend.start_copy(sql, is_own=is_own))
 
     def copy_out(self, sql: str) -> CopyOut:
         """Start a COPY TO STDOUT."""

@@ -13,6 +13,14 @@ _OWN_FUNCTION: Final = re.compile(
 )
 """A line that names one; the schema is left out where the path has it."""
 
+_COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
+"""The last line of the context of what goes wrong in a COPY."""
+
+
+def without_copy(context: str) -> str:
+    """Return the lines that do not tell about a COPY that is ours."""
+    return _COPY.sub("", context)
+
 
 def is_own(context: str) -> bool:
     """Return whether a context has lines about our functions."""

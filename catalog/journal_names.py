@@ -136,7 +136,7 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     hidden = {name: _VIEWS[name] for name in statement.relations if name in _VIEWS}
     if hidden and "tableoid" not in statement.text:
         hidden = {name: sql.replace("tableoid, ", "") for name, sql in hidden.items()}
-    if any(name in _LISTS for name in statement.relations) and _may_show_journals(catalog):
+    if any(name in _LISTS for name in statement.relations) and _shows_lists(catalog, statement):
         hidden |= _lists(statement)
     candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
     journals = _journals(catalog, candidates) if candidates else {}
@@ -154,6 +154,26 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
 def sets_lists(statement: Statement) -> bool:
     """Return whether a statement may change ``gateway.show_journals``."""
     return SHOW_JOURNALS in statement.text.lower()
+
+
+def _shows_lists(catalog: CatalogSession, statement: Statement) -> bool:
+    """Return whether lists are to show journals in a statement.
+
+    What a definition holds outlives the setting. Dumps have PostgreSQL refuse views that are not
+    its own, and journals do not belong in them.
+    """
+    return (
+        _may_show_journals(catalog)
+        and not _is_definition(statement)
+        and not session_state.refuses_views(catalog)
+    )
+
+
+def _is_definition(statement: Statement) -> bool:
+    if statement.kind is StatementKind.CREATE_TABLE_AS:
+        (tree,) = parse_tree(statement.text)
+        return bool(tree["CreateTableAsStmt"]["objtype"] == "OBJECT_MATVIEW")
+    return statement.kind is StatementKind.DEFINITION
 
 
 def _may_show_journals(catalog: CatalogSession) -> bool:

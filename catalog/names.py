@@ -183,7 +183,7 @@ def load(
         CatalogError: What PostgreSQL finds wrong with the rows.
     """
     listed = ", ".join(quoted(column) for column in columns)
-    incoming = session.copy_in(f"COPY {table} ({listed}) FROM STDIN")
+    incoming = session.copy_in(f"COPY {table} ({listed}) FROM STDIN", is_own=True)
     source: Iterator[bytes | memoryview] = iter(lines)
     try:
         for data in source:

@@ -27,6 +27,11 @@ def keeps_snapshot(session: CatalogSession) -> bool:
     return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}
 
 
+def refuses_views(session: CatalogSession) -> bool:
+    """Return whether PostgreSQL reads no views but its own, as programs that dump ask for."""
+    return b"view" in _setting(session, "restrict_nonsystem_relation_kind")
+
+
 def statement_timeout_s(session: CatalogSession) -> float:
     """Return statement_timeout in seconds; 0 when there is no limit."""
     (row,) = session.execute(_STATEMENT_TIMEOUT).rows

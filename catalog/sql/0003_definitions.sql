@@ -417,13 +417,13 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN body ~* '\mexecute\M|\mu&';
 
--- Which of these relations code may name: its text holds the name as a word. Names that are no plain words are
--- looked for as they stand.
+-- Which of these relations code may name: its text holds the name as a word, which ends where PostgreSQL cuts names.
+-- Names that are no plain words are looked for as they stand.
 CREATE FUNCTION pg_journal.named_in(body text, names text[]) RETURNS SETOF text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    WITH words AS (SELECT DISTINCT lower(m[1]) AS word FROM regexp_matches(body, '\w+', 'g') m)
+    WITH words AS (SELECT DISTINCT lower(m[1]::name::text) AS word FROM regexp_matches(body, '\w+', 'g') m)
     SELECT n FROM unnest(names) n JOIN words w ON w.word = lower(n)
      WHERE n ~ '^[A-Za-z_][A-Za-z0-9_]*$'
     UNION ALL
@@ -718,6 +718,15 @@ AS $$
                           AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid)
 $$;
 
+-- No table becomes tiered by a transaction that does not see the code of this one yet. The class is that of
+-- catalog/residency.py.
+CREATE FUNCTION pg_journal.await_residency() RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT pg_advisory_xact_lock_shared(x'70676a72'::int, 0);
+END;
+
 -- Let the bookkeeping follow a command, in silence: notices of its own commands would be the client's. What the client
 -- is to be told is kept for tell_deferred().
 CREATE FUNCTION pg_journal.follow_command(tg_tag text) RETURNS void
@@ -731,6 +740,13 @@ DECLARE
 BEGIN
     -- Temporary relations are their session's: what names stand for is looked at there.
     IF (SELECT bool_and(schema_name IS NOT DISTINCT FROM 'pg_temp') FROM pg_event_trigger_ddl_commands()) THEN
+        IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
+                    WHERE e.classid = 'pg_proc'::regclass
+                       OR e.classid = 'pg_class'::regclass
+                          AND (SELECT c.relkind FROM pg_class c WHERE c.oid = e.objid) = 'v') THEN
+            PERFORM await_residency();
+            PERFORM check_code();
+        END IF;
         RETURN;
     END IF;
     PERFORM note_definition();
@@ -797,11 +813,7 @@ BEGIN
         PERFORM follow_altered_types(ARRAY(
             SELECT e.objid FROM pg_event_trigger_ddl_commands() e WHERE e.classid = 'pg_class'::regclass));
     END IF;
-    IF tg_tag ~ ' (FUNCTION|PROCEDURE|ROUTINE|VIEW|RULE|POLICY|TRIGGER)$' THEN
-        -- No table becomes tiered by a transaction that does not see this code yet. The class is that of
-        -- catalog/residency.py.
-        PERFORM pg_advisory_xact_lock_shared(x'70676a72'::int, 0);
-    END IF;
+    IF tg_tag ~ ' (FUNCTION|PROCEDURE|ROUTINE|VIEW|RULE|POLICY|TRIGGER)$' THEN PERFORM await_residency(); END IF;
     IF tg_tag IN ('CREATE VIEW', 'CREATE MATERIALIZED VIEW', 'CREATE RULE', 'CREATE FUNCTION', 'CREATE PROCEDURE') THEN
         PERFORM tie_named_journals();
     END IF;

@@ -85,21 +85,30 @@ class Residency:
                 return
             if self._hopeless.get((database, table.relid)) == table.changes:
                 continue
-            try:
-                if self._look_after(database, session, table):
-                    del visit.tables[table.relid]
-            except GatewayError as error:
-                session.rollback()
-                if error.sqlstate in PASSING:
-                    continue
-                self._hopeless[database, table.relid] = table.changes
-                if error.sqlstate in UNSTORABLE:
-                    self._tell(database, table.relid, f"keeps its tail: {error.message}")
-                else:
-                    logger.warning("upkeep of table %d: %s", table.relid, error.message)
+            if self._attended(database, session, table):
+                del visit.tables[table.relid]
         for relid in resident_upkeep.shrunken_tables(session):
             if not stopping():
                 self._thaw(session, relid)
+
+    def _attended(self, database: str, session: CatalogSession, table: ResidentTable) -> bool:
+        """Look after a table, whatever is wrong with it; return what ``_look_after`` does."""
+        try:
+            return self._look_after(database, session, table)
+        except GatewayError as error:
+            session.rollback()
+            if error.sqlstate in PASSING:
+                return False
+            self._hopeless[database, table.relid] = table.changes
+            if error.sqlstate in UNSTORABLE:
+                self._tell(database, table.relid, f"keeps its tail: {error.message}")
+            else:
+                logger.warning("upkeep of table %d: %s", table.relid, error.message)
+        except Exception:  # other tables must not wait for what is wrong with this one
+            session.rollback()
+            self._hopeless[database, table.relid] = table.changes
+            logger.exception("upkeep of table %d", table.relid)
+        return False
 
     def _begin(self, database: str, session: CatalogSession) -> _Visit:
         """Return what there is; what has not changed since the last visit is not counted again."""

@@ -15,6 +15,7 @@ from catalog.model import JournalTable, Segment
 from pgwire_gateway.spark.layouts import IDENTITY, VERSION, Layout
 from pgwire_gateway.spark.sorting import PAGE_ROWS, Volume, group_rows
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.wire_types.datetimes import countable
 
 MAX_BYTES: Final = 16 << 20
 """Largest volume that is written here; more would keep clients' threads from running too long.
@@ -84,8 +85,7 @@ def _comparable(values: pa.Array) -> list[pa.Array]:
 
 
 def _ranks(arrays: pa.Array) -> pa.Array:
-    element = _NUMBERS.get(arrays.type.value_type, arrays.type.value_type)
-    lists = arrays.cast(pa.list_(element)).to_pylist()
+    lists = countable(arrays).to_pylist()
     sortable = [tuple((item is not None, item) for item in found or ()) for found in lists]
     ranks = {key: rank for rank, key in enumerate(sorted(set(sortable), key=_nulls_first))}
     return pa.array([ranks[key] for key in sortable], pa.int64())
@@ -93,14 +93,6 @@ def _ranks(arrays: pa.Array) -> pa.Array:
 
 def _nulls_first(key: tuple[tuple[bool, object], ...]) -> tuple[tuple[object, ...], ...]:
     return tuple(item if item[0] else (False,) for item in key)
-
-
-_NUMBERS: Final = {
-    pa.date32(): pa.int32(),
-    pa.timestamp("us"): pa.int64(),
-    pa.timestamp("us", tz="UTC"): pa.int64(),
-}
-"""What stands for types whose values Python's need not hold."""
 
 
 def _leaves(fields: Iterator[pa.Field]) -> list[str]:

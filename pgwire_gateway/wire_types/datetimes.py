@@ -155,6 +155,22 @@ def _trimmed(
     return pc.ascii_rtrim(pc.ascii_rtrim(written, "0"), ".")
 
 
+def countable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Return dates and timestamps, or arrays of them, as the numbers they are stored as.
+
+    Python has no values for years before 1 and after 9999. Other columns are returned as they are.
+    """
+    return values.cast(_counting(values.type))
+
+
+def _counting(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_counting(kind.value_type))
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(kind) else kind
+
+
 def _array(stored: Numbers, kind: pa.DataType, valid: Flags | None) -> pa.Array:
     data = pa.py_buffer(np.ascontiguousarray(stored))
     return pa.Array.from_buffers(kind, len(stored), [validity_buffer(valid), data])

@@ -18,6 +18,7 @@ from catalog.errors import GatewayError
 from catalog.model import JournalTable, TableSnapshot
 from catalog.sqlstate import DATA_CORRUPTED
 from pgwire_gateway.wire_types.catalog_rows import csv_batches, tail_table
+from pgwire_gateway.wire_types.datetimes import countable
 from pgwire_gateway.wire_types.versions import (
     IDENTITY,
     SUBSEQUENT,
@@ -179,7 +180,7 @@ def _images(snapshot: TableSnapshot, rows: pa.Table) -> list[Image]:
 
 
 def _values(rows: pa.Table, attnums: Sequence[int]) -> list[Image]:
-    columns = [[repr(value) for value in rows.column(f"c{n}").to_pylist()] for n in attnums]
+    columns = [[repr(v) for v in countable(rows.column(f"c{n}")).to_pylist()] for n in attnums]
     if not columns:
         return [()] * rows.num_rows
     return list(zip(*columns, strict=True))

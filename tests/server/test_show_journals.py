@@ -115,6 +115,24 @@ def test_a_word_that_is_no_boolean_fails_the_next_list(connection):
     assert first_column(connection, "SELECT count(*) FROM hr.depts") == [0]
 
 
+@pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED VIEW"])
+def test_definitions_hold_the_lists_of_postgresql(connection, kind):
+    connection.execute(f"SET {SETTING} = on")
+    connection.execute(f"CREATE {kind} hr.classes AS {CLASSES}")
+    definition = connection.execute("SELECT pg_get_viewdef('hr.classes'::regclass)").fetchone()
+    assert "FROM pg_class" in definition[0]
+
+
+def test_dumps_know_nothing_of_the_setting(resident_gateway, resident_database):
+    server = resident_gateway.variables(resident_database)
+    plain, shown = (
+        programs.run("pg_dump", ["--restrict-key=key"], server={**server, "PGOPTIONS": options})
+        for options in ("", f"-c {SETTING}=on")
+    )
+    assert "CREATE TABLE hr.depts (" in plain.stdout
+    assert (shown.stdout, shown.stderr) == (plain.stdout, "")
+
+
 @pytest.mark.parametrize("shown", [False, True])
 def test_psql_lists_and_describes_journals(resident_gateway, resident_database, shown):
     typed = f"SET {SETTING} = {shown};\nSET search_path = hr;\n\\dt\n\\d depts_journal\n\\d+\n"

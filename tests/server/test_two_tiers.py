@@ -125,6 +125,29 @@ def test_the_journal_of_the_table_has_what_was_done(client: psycopg.Connection) 
     }
 
 
+def test_how_rows_come_into_a_table_shows_nowhere(client: psycopg.Connection) -> None:
+    with pytest.raises(errors.UniqueViolation) as raised:
+        ran(client, "INSERT INTO r SELECT id, v FROM t")
+    assert raised.value.diag.context is None
+    body = "BEGIN RAISE NOTICE 'row'; RAISE unique_violation; END"
+    ran(client, f"CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
+    ran(client, "CREATE TRIGGER tell BEFORE INSERT ON r FOR EACH ROW EXECUTE FUNCTION tell()")
+    noticed: list[str | None] = []
+    client.add_notice_handler(lambda notice: noticed.append(notice.context))
+    with pytest.raises(errors.UniqueViolation) as raised:
+        ran(client, "INSERT INTO r SELECT id, v FROM t")
+    function = "PL/pgSQL function tell() line 1 at RAISE"
+    assert [*noticed, raised.value.diag.context] == [function, function]
+    ran(client, "DROP FUNCTION tell CASCADE")
+    # That of a client does show.
+    with (
+        pytest.raises(errors.UniqueViolation, match="COPY r, line 1"),
+        client.cursor() as cursor,
+        cursor.copy("COPY r FROM STDIN") as copy,
+    ):
+        copy.write(b"1\t2\n")
+
+
 PARTS = ObjectKind.PORTAL
 
 DIALOGUES = {
