@@ -83,7 +83,7 @@ test-unit: install-dev ## Run the tests that need no other process
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not catalog and not spark and not server and not integration" tests
 
 test-catalog: install-dev ## Run the tests on the embedded PostgreSQL
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m catalog tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "catalog and not exhaustive" tests
 
 test-spark: install-dev ## Run the tests on a local Spark
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m spark tests
@@ -91,8 +91,9 @@ test-spark: install-dev ## Run the tests on a local Spark
 test-server: install-dev ## Run the tests on the whole gateway
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m server tests
 
-integration: install-clients install-dbt ## Run real clients against the gateway
+integration: install-clients install-dbt ## Run real clients against the gateway, and what takes minutes
 	DBT_VENV=$(DBT_VENV) $(BIN)/python -m pytest $(PYTEST_ARGS) integration
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m exhaustive tests
 
 baseline: install-clients install-dbt ## Run the same clients against a plain PostgreSQL
 	DBT_VENV=$(DBT_VENV) $(BIN)/python -m pytest --on-plain $(PYTEST_ARGS) $(CLIENTS)

@@ -13,7 +13,7 @@ from rewrite.query.constant_values import is_constant
 from rewrite.tree import Node
 
 # pg_amop: the "=" of every btree operator family over types that can be a key.
-_EQUALITIES = frozenset(
+EQUALITIES = frozenset(
     {
         *(
             15,
@@ -134,7 +134,7 @@ def _equalities(qual: Node, context: RewriteContext) -> list[_Equality]:
             for one, other in ((left, right), (right, left))
             if (column := column_of(one)) and (depends := _depends(other)) is not None
         ]
-    if qual.tag == "SCALARARRAYOPEXPR" and qual["useOr"] and qual["opno"] in _EQUALITIES:
+    if qual.tag == "SCALARARRAYOPEXPR" and qual["useOr"] and qual["opno"] in EQUALITIES:
         left, right = qual.nodes("args")
         column, values = column_of(left), _elements(right, context)
         if column and values is not None:
@@ -144,7 +144,7 @@ def _equalities(qual: Node, context: RewriteContext) -> list[_Equality]:
 
 def is_equality(qual: Node) -> bool:
     """Tell whether a condition is ``=`` of a type that can be a key."""
-    return qual.tag == "OPEXPR" and qual["opno"] in _EQUALITIES
+    return qual.tag == "OPEXPR" and qual["opno"] in EQUALITIES
 
 
 def column_of(node: Node) -> tuple[int, int] | None:

@@ -1,0 +1,118 @@
+"""Values that are known before a statement runs: constants, and columns of VALUES lists.
+
+A relation counts as constant when it is a VALUES list or a plain subquery or common table
+expression over one: then the rows written here are a superset of those it yields.
+"""
+
+from rewrite.needs.definitions import Definitions
+from rewrite.needs.levels import Level, is_plain
+from rewrite.needs.places import places
+from rewrite.needs.steady import is_constant
+from rewrite.query.range_table import CTE, RELATION, SUBQUERY, VALUES
+from rewrite.tree import Item, Node, transform, walk
+
+Row = tuple[Node | None, ...]
+"""The value of each column, None where it is not known."""
+
+
+def known_rows(
+    level: Level, expressions: tuple[Node, ...], definitions: Definitions
+) -> tuple[Row, ...]:
+    """Return the rows of values that some expressions can have together."""
+    used = {
+        part.integer("varno")
+        for expression in expressions
+        for part, depth in walk(expression)
+        if part.tag == "VAR" and part["varlevelsup"] == depth == 0
+    }
+    nullable = places(level.query).nullable
+    sources = {varno: _source(level, varno, definitions) for varno in used - nullable}
+    known = {varno: rows for varno, rows in sources.items() if rows is not None}
+    if len(known) != 1:
+        return (tuple(_constant(expression, definitions) for expression in expressions),)
+    ((varno, rows),) = known.items()
+    return tuple(
+        tuple(_substituted(expression, varno, row, definitions) for expression in expressions)
+        for row in rows
+    )
+
+
+def _constant(expression: Item, definitions: Definitions) -> Node | None:
+    if isinstance(expression, Node) and is_constant(expression, definitions.volatility):
+        return expression
+    return None
+
+
+def _substituted(expression: Node, varno: int, row: Row, definitions: Definitions) -> Node | None:
+    def value(node: Node, depth: int) -> Item | None:
+        if node.tag != "VAR" or depth or node["varno"] != varno or node["varlevelsup"]:
+            return None
+        attno = node.integer("varattno")
+        return row[attno - 1] if 0 < attno <= len(row) else None
+
+    if expression.tag == "VAR":
+        # What a row holds has been looked at already, and lists may be long.
+        found = value(expression, 0)
+        return found if isinstance(found, Node) else None
+    return _constant(transform(expression, value), definitions)
+
+
+def _source(level: Level, varno: int, definitions: Definitions) -> tuple[Row, ...] | None:
+    """Return the rows of a constant relation; None for any other."""
+    entry = level.entry(varno)
+    kind = entry["rtekind"]
+    if kind == VALUES:
+        return tuple(
+            tuple(_constant(cell, definitions) for cell in row)
+            for row in entry.items("values_lists")
+            if isinstance(row, list)
+        )
+    if kind == SUBQUERY:
+        return _output(Level(entry.node("subquery"), level), definitions)
+    if kind == CTE and not entry.get("self_reference"):
+        return _common_table(level, entry, definitions)
+    if kind == RELATION:
+        return _excluded(level, varno, definitions)
+    return None
+
+
+def _common_table(level: Level, entry: Node, definitions: Definitions) -> tuple[Row, ...] | None:
+    owner = level.up(entry.integer("ctelevelsup"))
+    for definition in owner.query.nodes("cteList") if owner else ():
+        if definition.text("ctename") == entry.text("ctename"):
+            if definition.get("cterecursive"):
+                return None
+            return _output(Level(definition.node("ctequery"), owner), definitions)
+    return None
+
+
+def _output(level: Level, definitions: Definitions) -> tuple[Row, ...] | None:
+    query = level.query
+    if not is_plain(query):
+        return None
+    targets = [target for target in query.nodes("targetList") if not target["resjunk"]]
+    rows = known_rows(level, tuple(target.node("expr") for target in targets), definitions)
+    return rows if any(value is not None for row in rows for value in row) else None
+
+
+def _excluded(level: Level, varno: int, definitions: Definitions) -> tuple[Row, ...] | None:
+    """Return the rows an INSERT with ON CONFLICT proposes, where SET names them."""
+    conflict = level.query.optional("onConflict")
+    if conflict is None or conflict["exclRelIndex"] != varno:
+        return None
+    columns, rows = proposed(level, level.query.nodes("targetList"), definitions)
+    width = range(1, max(columns, default=0) + 1)
+    return tuple(
+        tuple(row[columns.index(attno)] if attno in columns else None for attno in width)
+        for row in rows
+    )
+
+
+def proposed(
+    level: Level, targets: list[Node], definitions: Definitions
+) -> tuple[tuple[int, ...], tuple[Row, ...]]:
+    """Return the columns a target list assigns, and the rows of values they may get."""
+    assigned = [target for target in targets if not target["resjunk"]]
+    expressions = tuple(target.node("expr") for target in assigned)
+    columns = tuple(target.integer("resno") for target in assigned)
+    return columns, known_rows(level, expressions, definitions)

@@ -1,0 +1,74 @@
+"""What the rule of thaw-and-run has to know of the tables, besides the statement's tree.
+
+Values only: whoever calls reads them from the catalog.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Action(Enum):
+    """What a foreign key does to the referencing rows; the values are those of pg_constraint."""
+
+    NO_ACTION = "a"
+    RESTRICT = "r"
+    CASCADE = "c"
+    SET_NULL = "n"
+    SET_DEFAULT = "d"
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """A primary key, a unique constraint or a unique index."""
+
+    columns: tuple[int, ...]
+    """Attribute numbers; generated columns may be among them."""
+    irregular: str | None = None
+    """Why its values are not those of the columns, NULLs apart: "an index with a predicate". The
+    columns are then all those the index looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key, seen from both ends."""
+
+    child: int
+    columns: tuple[int, ...]
+    parent: int
+    referenced: tuple[int, ...]
+    """The parent's columns, in the order of ``columns``."""
+    on_update: Action = Action.NO_ACTION
+    on_delete: Action = Action.NO_ACTION
+    nulled: tuple[int, ...] = ()
+    """The columns named by ON DELETE SET NULL (…) or SET DEFAULT (…); none: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table a statement may touch, itself or by a foreign key's action."""
+
+    unique: tuple[UniqueKey, ...] = ()
+    generated: frozenset[int] = frozenset()
+    """Columns computed from the others of the row."""
+    code: str | None = None
+    """What of a user's code runs when the table is written: "the trigger audit"."""
+    unfit: str | None = None
+    """Why no statement may be run on hot rows of the table at all: "its partitions"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The tables of the closure: what a statement names, and what foreign keys reach from there."""
+
+    tiered: frozenset[int]
+    """OIDs of the tables most of whose rows are cold."""
+    volatility: Callable[[int], str]
+    """``pg_proc.provolatile`` of a built-in function by OID."""
+    relations: Mapping[int, Relation] = field(default_factory=dict)
+    """By OID; a table that is missing has nothing of what a Relation tells."""
+    foreign_keys: tuple[ForeignKey, ...] = ()
+
+    def relation(self, relid: int) -> Relation:
+        """Return what is known of a table."""
+        return self.relations.get(relid, Relation())

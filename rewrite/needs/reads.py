@@ -1,0 +1,163 @@
+"""The rows of a tiered table that a query can see, for each place where it stands."""
+
+from collections.abc import Iterator
+
+from rewrite.command import Command, command
+from rewrite.needs.constant_rows import known_rows
+from rewrite.needs.definitions import Definitions
+from rewrite.needs.levels import Level, is_plain
+from rewrite.needs.places import places
+from rewrite.needs.results import Fixed, Need, Occurrence
+from rewrite.needs.steady import is_constant, is_steady
+from rewrite.query.predicates import conjuncts
+from rewrite.query.range_table import RELATION
+from rewrite.query.row_bounds import EQUALITIES
+from rewrite.tree import Node, transform, walk
+
+NOT_MATCHED_BY_SOURCE = 1
+"""MergeMatchKind of PostgreSQL's nodes/primnodes.h."""
+
+
+def occurrences(level: Level, definitions: Definitions) -> Iterator[Occurrence]:
+    """Yield the tiered tables of a query's FROM clause, and what is needed of each.
+
+    The queries inside of it are levels of their own, also those of set operations. DISTINCT,
+    aggregates, windows and LIMIT come after WHERE. Row locks need what reading needs. Of what an
+    INSERT writes to nothing is seen but what its constraints look at.
+    """
+    query = level.query
+    for varno, conditions in counting(level, definitions).items():
+        relid = tiered_table(level, varno, definitions)
+        if relid:
+            yield Occurrence(relid, (need(level, varno, conditions, definitions),))
+    if command(query) in {Command.INSERT, Command.MERGE}:
+        varno = query.integer("resultRelation")
+        relid = tiered_table(level, varno, definitions)
+        if relid:
+            merged = command(query) is Command.MERGE
+            yield Occurrence(relid, merged_needs(level, varno, definitions) if merged else ())
+
+
+def counting(level: Level, definitions: Definitions) -> dict[int, tuple[Node, ...]]:
+    """Return the conditions that count for each relation of a FROM clause, by varno.
+
+    A plain subquery or view gets those on its output, too: they are as good as its own WHERE.
+    """
+    return places(level.query).limited(_of_output(level, definitions)).conditions
+
+
+def _of_output(level: Level, definitions: Definitions) -> list[Node]:
+    outer = level.outer
+    if outer is None or not is_plain(level.query):
+        return []
+    entries = outer.query.nodes("rtable")
+    found = (n for n, entry in enumerate(entries, 1) if entry.get("subquery") is level.query)
+    varno = next(found, 0)
+    return [
+        _inside(condition, level.query)
+        for condition in counting(outer, definitions).get(varno, ())
+        if is_own(condition, varno, definitions)
+    ]
+
+
+def _inside(condition: Node, query: Node) -> Node:
+    """Return a condition on a query's output as one on its FROM clause."""
+    outputs = {target["resno"]: target.node("expr") for target in query.nodes("targetList")}
+    changed = transform(
+        condition, lambda node, _: outputs[node["varattno"]] if node.tag == "VAR" else None
+    )
+    return changed if isinstance(changed, Node) else condition
+
+
+def tiered_table(level: Level, varno: int, definitions: Definitions) -> int:
+    """Return the OID of a range table entry that is a tiered table, else 0."""
+    entry = level.entry(varno)
+    relid = entry.integer("relid") if entry["rtekind"] == RELATION else 0
+    return relid if relid in definitions.tiered else 0
+
+
+def merged_needs(level: Level, varno: int, definitions: Definitions) -> tuple[Need, ...]:
+    """Return what MERGE needs of its target: what can match, and what can be left without match."""
+    joined = level.query.node("mergeJoinCondition")
+    left = (
+        action.get("qual")
+        for action in level.query.nodes("mergeActionList")
+        if action["matchKind"] == NOT_MATCHED_BY_SOURCE
+    )
+    return tuple(
+        need(level, varno, tuple(conjuncts(condition)), definitions)
+        for condition in (joined, *left)
+    )
+
+
+def target_needs(level: Level, definitions: Definitions) -> tuple[Need, ...]:
+    """Return what an UPDATE, DELETE or MERGE needs of the table it writes, tiered or not."""
+    varno = level.query.integer("resultRelation")
+    if command(level.query) is Command.MERGE:
+        return merged_needs(level, varno, definitions)
+    return (need(level, varno, counting(level, definitions)[varno], definitions),)
+
+
+def need(level: Level, varno: int, conditions: tuple[Node, ...], definitions: Definitions) -> Need:
+    """Return the rows of a relation for which those conditions can hold that count."""
+    own = tuple(condition for condition in conditions if is_own(condition, varno, definitions))
+    found = (_fixed(level, varno, condition, definitions) for condition in conditions)
+    return Need(own, varno, tuple(fixed for fixed in found if fixed is not None))
+
+
+def is_own(condition: Node, varno: int, definitions: Definitions) -> bool:
+    """Return whether a condition is about a relation of its query alone, whenever it is asked."""
+    return is_steady(condition, definitions.volatility) and mentions_alone(condition, varno)
+
+
+def mentions_alone(condition: Node, varno: int) -> bool:
+    """Return whether the columns in a condition without queries are those of one relation."""
+    found = [part for part, _ in walk(condition) if part.tag == "VAR"]
+    return bool(found) and all(
+        part["varno"] == varno and part["varlevelsup"] == 0 and part.integer("varattno") > 0
+        for part in found
+    )
+
+
+def _fixed(level: Level, varno: int, condition: Node, definitions: Definitions) -> Fixed | None:
+    """Return the values a condition compares a column with.
+
+    Columns of other relations count where these are constant. Those of resident tables do not: such
+    a table may change between the search and the statement.
+    """
+    if condition.tag == "OPEXPR" and condition["opno"] in EQUALITIES:
+        left, right = condition.nodes("args")
+        for one, other in ((left, right), (right, left)):
+            column = _column(one, varno, condition)
+            rows = known_rows(level, (other,), definitions) if column else ()
+            values = tuple((value,) for (value,) in rows if value is not None)
+            if column and len(values) == len(rows):
+                return Fixed((column,), values)
+    if condition.tag == "SCALARARRAYOPEXPR" and condition["opno"] in EQUALITIES:
+        return _any_of(varno, condition, definitions)
+    return None
+
+
+def _any_of(varno: int, condition: Node, definitions: Definitions) -> Fixed | None:
+    one, array = condition.nodes("args")
+    column = _column(one, varno, condition)
+    if not column or not condition["useOr"] or not is_constant(array, definitions.volatility):
+        return None
+    if array.tag == "ARRAYEXPR" and not array.get("multidims"):
+        return Fixed((column,), tuple((element,) for element in array.nodes("elements")))
+    return Fixed((column,), ((array,),), arrays=True)
+
+
+def _column(node: Node, varno: int, condition: Node) -> int:
+    """Return the attribute number of a column of a relation, 0 for anything else.
+
+    A column that is compared by another collation than its own is something else: its constraints
+    hold other values for equal.
+    """
+    while node.tag == "RELABELTYPE":
+        node = node.node("arg")
+    if node.tag != "VAR" or node["varno"] != varno or node["varlevelsup"]:
+        return 0
+    if node["varcollid"] != condition["inputcollid"]:
+        return 0
+    return max(node.integer("varattno"), 0)

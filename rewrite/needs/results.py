@@ -1,0 +1,96 @@
+"""What the rule of thaw-and-run answers: the rows that have to be hot before a statement runs."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rewrite.errors import UnsupportedError
+from rewrite.tree import Node
+
+
+class Refusal(UnsupportedError):  # noqa: N818 - a verdict; the caller takes another road
+    """The statement cannot be run on hot rows; the message names the construct (0A000)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Columns that together have one of some rows of values.
+
+    A column and its value are equal as PostgreSQL compares them: by the operator of the condition
+    this comes from, or of the unique key or foreign key that is searched.
+    """
+
+    columns: tuple[int, ...]
+    rows: tuple[tuple[Node, ...], ...]
+    """Expressions over constants and parameters alone, the same whenever they are evaluated in the
+    statement's transaction (see `rewrite.needs.steady`)."""
+    arrays: bool = False
+    """Each value is an array any of whose elements the (single) column may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Current rows of one table that have to be hot: those that satisfy everything said here."""
+
+    conditions: tuple[Node, ...] = ()
+    """Conditions on the table alone, whose Vars have the number `varno`."""
+    varno: int = 0
+    fixed: tuple[Fixed, ...] = ()
+
+    @property
+    def all_rows(self) -> bool:
+        """Whether nothing limits the rows; the caller looks at how many the table has."""
+        return not self.conditions and not self.fixed
+
+    def fixes(self, columns: tuple[int, ...]) -> bool:
+        """Return whether each of some columns is compared with values on its own."""
+        return all(any(fixed.columns == (c,) for fixed in self.fixed) for c in columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A tiered table where a statement, or an action of a foreign key, reads or writes it."""
+
+    relid: int
+    needs: tuple[Need, ...]
+    """Rows that satisfy any of these have to be hot; without any, none."""
+
+
+class Image(Enum):
+    """Which row versions a statement's own changes are looked through for."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Rows whose keys are known once capture has recorded what the statement wrote.
+
+    When the statement has run, cold rows of `searched` whose `keys` equal the `columns` of a row
+    version that it wrote to `written` are thawed, its changes are undone and it runs again, until
+    there are none. An error of a run, while anything is Recorded, proves nothing: in the full table
+    another row could have been met before. Another road is taken then.
+    """
+
+    written: int
+    columns: tuple[int, ...]
+    image: Image
+    searched: int
+    keys: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What has to be hot for a statement to do on hot rows what it would do on all of them."""
+
+    occurrences: tuple[Occurrence, ...]
+    recorded: tuple[Recorded, ...] = ()
+
+    @property
+    def whole(self) -> frozenset[int]:
+        """Tables of which all rows are needed."""
+        return frozenset(
+            occurrence.relid
+            for occurrence in self.occurrences
+            if any(need.all_rows for need in occurrence.needs)
+        )

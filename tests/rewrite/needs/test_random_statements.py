@@ -1,0 +1,336 @@
+"""The proof of the rule: random statements do on the rows it asks for what they do on all rows.
+
+Controls leave one line of the rule out, and show that the comparison finds what is wrong then.
+"""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from rewrite.command import Command, command
+from rewrite.needs import levels, places, reads, statement, writes
+from rewrite.needs.definitions import Definitions
+from rewrite.needs.levels import Level
+from rewrite.needs.results import Image, Needs, Occurrence, Refusal
+from rewrite.query.predicates import conjuncts
+from rewrite.query.range_table import GROUP
+from rewrite.tree import Item, Node, transform, walk
+from tests.support.rewrite_oracle import database
+from tests.support.thawing import Comparison, Thawing, Verdict, campaign
+
+pytestmark = pytest.mark.catalog
+
+logger = logging.getLogger(__name__)
+
+SEED = 20_418
+CONTROL_STATEMENTS = 20_000
+"""After how many statements a control must have been found at the latest."""
+
+
+@pytest.fixture
+def thawing(oracle_uri: str) -> Iterator[Thawing]:
+    with database(oracle_uri, "thawing") as connection:
+        opened = Thawing(connection.info.dsn, random.Random(SEED))  # noqa: S311 - the same each time
+        yield opened
+        opened.close()
+
+
+def described(found: Comparison) -> str:
+    return f"{found.sql}\nexpected {found.expected}\nfound    {found.found}"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [500, pytest.param(20_000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)])],
+)
+def test_statements_do_on_hot_rows_what_they_do_on_all(thawing: Thawing, number: int) -> None:
+    verdicts: Counter[Verdict] = Counter()
+    reasons: Counter[str] = Counter()
+    for sql in campaign(thawing, number):
+        found = thawing.check(sql)
+        assert found.verdict is not Verdict.MISMATCH, described(found)
+        verdicts[found.verdict] += 1
+        reasons[f"{found.verdict.name}: {found.reason}"] += bool(found.reason)
+    logger.info("%s %s", {verdict.name: n for verdict, n in verdicts.items()}, dict(+reasons))
+    assert sum(verdicts.values()) == number
+    # Statements that need all rows, or fail before it is known what they need, prove little.
+    assert verdicts[Verdict.SAME] > number / 2
+    assert verdicts[Verdict.AMBIGUOUS] < number / 50
+    assert verdicts[Verdict.REFUSED] < number / 50
+
+
+# -- controls --------------------------------------------------------------------------------------
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def _without(tag: str) -> Patch:
+    """Do not look for queries below a kind of node."""
+
+    def nested(query: Node) -> Iterator[Node]:
+        pending: list[Item] = list(query.fields.values())
+        while pending:
+            item = pending.pop()
+            if isinstance(item, list):
+                pending.extend(item)
+            elif isinstance(item, Node) and item.tag == "QUERY":
+                yield item
+            elif isinstance(item, Node) and item.tag != tag:
+                pending.extend(item.fields.values())
+
+    return lambda patch: patch.setattr(levels, "_nested", nested)
+
+
+def _without_field(name: str) -> Patch:
+    """Do not look for queries in a field of a query."""
+    original = levels._nested
+
+    def nested(query: Node) -> Iterator[Node]:
+        return original(query.replace(**{name: None}))
+
+    return lambda patch: patch.setattr(levels, "_nested", nested)
+
+
+def _joins(filled: dict[int, tuple[str, ...]], limited: dict[int, tuple[str, ...]]) -> Patch:
+    def change(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(places, "FILLED", places.FILLED | filled)
+        patch.setattr(places, "LIMITED", places.LIMITED | limited)
+
+    return change
+
+
+def _having_counts(patch: pytest.MonkeyPatch) -> None:
+    original = places.places
+
+    def with_having(query: Node) -> places.Places:
+        entries = query.nodes("rtable")
+
+        def grouped(node: Node, depth: int) -> Item | None:
+            if node.tag == "VAR" and node["varlevelsup"] == depth == 0:
+                entry = entries[node.integer("varno") - 1]
+                if entry["rtekind"] == GROUP:
+                    return entry.items("groupexprs")[node.integer("varattno") - 1]
+            return None
+
+        having = transform(query.get("havingQual"), grouped)
+        aggregated = [
+            c for c in conjuncts(having) if not any(n.tag == "AGGREF" for n, _ in walk(c))
+        ]
+        bare = [_unaggregated(c) for c in conjuncts(having) if c not in aggregated]
+        return original(query).limited(aggregated + bare)
+
+    patch.setattr(reads, "places", with_having)
+
+
+def _unaggregated(condition: Node) -> Node:
+    """Return a condition on an aggregate as one on what is aggregated."""
+
+    def argument(node: Node, depth: int) -> Item | None:
+        del depth
+        if node.tag == "AGGREF" and node.nodes("args"):
+            return node.nodes("args")[0].node("expr")
+        return None
+
+    changed = transform(condition, argument)
+    assert isinstance(changed, Node)
+    return changed
+
+
+def _volatile_counts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        reads, "is_steady", lambda node, _: all(n.tag != "SUBLINK" for n, _ in walk(node))
+    )
+
+
+def _outer_columns_count(patch: pytest.MonkeyPatch) -> None:
+    """Take a column of the query around for one of the relation that has the same number."""
+
+    def alone(condition: Node, varno: int) -> bool:
+        found = [part for part, _ in walk(condition) if part.tag == "VAR"]
+        return bool(found) and all(part["varno"] == varno for part in found)
+
+    patch.setattr(reads, "mentions_alone", alone)
+    patch.setattr(reads, "_of_output", lambda *_: [])
+
+
+def _changed_rule(
+    change: Callable[[Level, Definitions, list[Occurrence]], list[Occurrence]],
+) -> Patch:
+    original = reads.occurrences
+
+    def occurrences(level: Level, definitions: Definitions) -> Iterator[Occurrence]:
+        yield from change(level, definitions, list(original(level, definitions)))
+
+    return lambda patch: patch.setattr(statement, "occurrences", occurrences)
+
+
+def _without_unmatched(
+    level: Level, definitions: Definitions, found: list[Occurrence]
+) -> list[Occurrence]:
+    del definitions
+    if command(level.query) is not Command.MERGE:
+        return found
+    return [replace(one, needs=one.needs[:1]) for one in found]
+
+
+def _unmatched_alone(
+    level: Level, definitions: Definitions, found: list[Occurrence]
+) -> list[Occurrence]:
+    del definitions
+    if command(level.query) is not Command.MERGE:
+        return found
+    return [replace(one, needs=one.needs[1:]) if len(one.needs) > 1 else one for one in found]
+
+
+def _source_limited(
+    level: Level, definitions: Definitions, found: list[Occurrence]
+) -> list[Occurrence]:
+    """Let ON of a MERGE count for its source."""
+    if command(level.query) is not Command.MERGE:
+        return found
+    condition = level.query.node("mergeJoinCondition")
+    limited = []
+    for varno, conditions in reads.counting(level, definitions).items():
+        relid = reads.tiered_table(level, varno, definitions)
+        if relid:
+            both = (*conditions, *conjuncts(condition))
+            limited.append(Occurrence(relid, (reads.need(level, varno, both, definitions),)))
+    return limited + [one for one in found if one.relid not in {e.relid for e in limited}]
+
+
+def _first_occurrence_only(patch: pytest.MonkeyPatch) -> None:
+    original = reads.occurrences
+    seen: dict[int, set[int]] = {}
+
+    def occurrences(level: Level, definitions: Definitions) -> Iterator[Occurrence]:
+        if level.outer is None:
+            seen.clear()
+        for one in original(level, definitions):
+            known = seen.setdefault(one.relid, set())
+            if not known:
+                yield one
+            known.add(1)
+
+    patch.setattr(statement, "occurrences", occurrences)
+
+
+def _pushed_down(patch: pytest.MonkeyPatch) -> None:
+    """Let conditions on the output of any subquery count for the tables in it."""
+    patch.setattr(reads, "is_plain", lambda query: not query.get("setOperations"))
+
+
+def _without_occurrences(kind: str) -> Patch:
+    """Leave out what a search of the constraints finds."""
+    original = getattr(writes, kind)
+
+    def search(change: writes.Change, definitions: Definitions, found: writes.Searches) -> object:
+        unseen = writes.Searches(recorded=found.recorded)
+        return original(change, definitions, unseen)
+
+    return lambda patch: patch.setattr(writes, kind, search)
+
+
+def _without_recorded(image: Image) -> Callable[[Needs], Needs]:
+    def drop(wanted: Needs) -> Needs:
+        return replace(
+            wanted, recorded=tuple(one for one in wanted.recorded if one.image is not image)
+        )
+
+    return drop
+
+
+def _nothing_set_off(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(writes, "set_off", lambda *_: [])
+
+
+_JOINS = ("select",)
+_WRITES = ("update", "delete")
+
+CONTROLS: dict[str, tuple[Patch, Collection[str]]] = {
+    "sublinks": (_without("SUBLINK"), ()),
+    "subqueries and views": (_without("RANGETBLENTRY"), ()),
+    "common table expressions": (_without("COMMONTABLEEXPR"), ("with",)),
+    "subqueries in RETURNING": (_without_field("returningList"), _WRITES),
+    "subqueries in assigned values": (_without_field("targetList"), _WRITES),
+    "subqueries in ON CONFLICT": (_without_field("onConflict"), ("insert",)),
+    "subqueries in the actions of MERGE": (_without_field("mergeActionList"), ("merge",)),
+    "other tables' columns": (_outer_columns_count, ()),
+    "the nullable side of LEFT JOIN": (_joins({places.LEFT: ()}, {}), _JOINS),
+    "the nullable side of RIGHT JOIN": (_joins({places.RIGHT: ()}, {}), _JOINS),
+    "the nullable sides of FULL JOIN": (_joins({places.FULL: ()}, {}), _JOINS),
+    "ON limits what LEFT JOIN keeps": (_joins({}, {places.LEFT: ("larg", "rarg")}), _JOINS),
+    "ON limits what RIGHT JOIN keeps": (_joins({}, {places.RIGHT: ("larg", "rarg")}), _JOINS),
+    "MERGE: what matches": (_changed_rule(_unmatched_alone), ("merge",)),
+    "MERGE: not matched by source": (_changed_rule(_without_unmatched), ("merge",)),
+    "MERGE: ON limits the source": (_changed_rule(_source_limited), ("merge",)),
+    "HAVING": (_having_counts, _JOINS),
+    "conditions on a subquery's output": (_pushed_down, ("derived",)),
+    "volatile functions": (_volatile_counts, ()),
+    "needs of each occurrence": (_first_occurrence_only, ()),
+    "unique values that are known": (_without_occurrences("search_unique_keys"), ()),
+    "parents": (_without_occurrences("search_parents"), ()),
+    "children of known keys": (_without_occurrences("search_children"), _WRITES),
+    "what foreign keys set off": (_nothing_set_off, _WRITES),
+}
+ANSWERS = {
+    "unique values that are recorded": _without_recorded(Image.NEW),
+    "children that are recorded": _without_recorded(Image.OLD),
+}
+
+
+def found_after(
+    thawing: Thawing, altered: Callable[[Sequence[Node]], Needs], kinds: Collection[str]
+) -> int:
+    """Return the number of statements after which a mismatch is found.
+
+    Those are not run for which the rule without its line says the same as with it.
+    """
+    for number, sql in enumerate(campaign(thawing, CONTROL_STATEMENTS, kinds), 1):
+        queries = thawing.queries(sql)
+        try:
+            right, wrong = statement.needs(queries, thawing.definitions), altered(queries)
+        except Refusal:
+            continue
+        if wrong != right and thawing.compare(sql, wrong).verdict is Verdict.MISMATCH:
+            logger.info("found after %s statements: %s", number, sql)
+            return number
+    raise AssertionError(f"not found in {CONTROL_STATEMENTS} statements")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", CONTROLS)
+def test_a_line_left_out_is_found(thawing: Thawing, line: str) -> None:
+    change, kinds = CONTROLS[line]
+
+    def altered(queries: Sequence[Node]) -> Needs:
+        with pytest.MonkeyPatch.context() as patch:
+            change(patch)
+            return statement.needs(queries, thawing.definitions)
+
+    assert found_after(thawing, altered, kinds)
+
+
+@pytest.mark.parametrize("line", ANSWERS)
+def test_a_part_of_the_answer_left_out_is_found(thawing: Thawing, line: str) -> None:
+    def altered(queries: Sequence[Node]) -> Needs:
+        return ANSWERS[line](statement.needs(queries, thawing.definitions))
+
+    assert found_after(thawing, altered, ())
+
+
+def test_rows_that_just_happen_to_be_hot_are_not_enough(thawing: Thawing) -> None:
+    found = (thawing.compare(sql, Needs(())) for sql in campaign(thawing, 200))
+    assert sum(one.verdict is Verdict.MISMATCH for one in found) > 40
+
+
+@pytest.mark.slow
+def test_an_error_before_all_keys_are_known_proves_nothing(thawing: Thawing) -> None:
+    for sql in campaign(thawing, CONTROL_STATEMENTS, ("insert",)):
+        found = thawing.check(sql)
+        if found.verdict is Verdict.UNDECIDED and found.expected and not found.expected.failed:
+            return
+    raise AssertionError("the full tables always failed, too")

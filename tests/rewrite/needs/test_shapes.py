@@ -1,0 +1,373 @@
+"""What the rule of thaw-and-run asks for, shape by shape."""
+
+# ruff: noqa: E501 - a line for each shape
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from rewrite.needs.definitions import Definitions, Relation
+from rewrite.needs.results import Fixed, Need, Needs, Refusal
+from rewrite.needs.statement import needs
+from tests.support.expression_text import ExpressionText
+from tests.support.rewrite_oracle import database
+from tests.support.table_definitions import Analyst, definitions
+
+pytestmark = pytest.mark.catalog
+
+TABLES = """
+create table t (k int primary key, v int, w text, d date);
+create table s (k int primary key, v int);
+create table resident (k int primary key, v int);
+create table two (a int, b int, v int, primary key (a, b));
+create table parent (k int primary key, u int unique, v int);
+create table child (k int primary key, p int references parent on delete cascade, v int);
+create table grandchild (k int primary key, c int references child (k) on update cascade);
+create table pair (k int primary key, a int, b int, foreign key (a, b) references two);
+create table tree (k int primary key, up int references tree on delete cascade);
+create table numbered (k int generated always as identity primary key, v int);
+create table random (k uuid primary key default gen_random_uuid(), v int default 3 unique);
+create table doubled (k int primary key, v int, g int generated always as (v * 2) stored unique);
+create table partial (k int primary key, v int);
+create unique index on partial (v) where v > 0;
+create table computed (k int primary key, v int, w int);
+create unique index on computed (k, abs(v));
+create table nothing (k int primary key, v int, unique nulls not distinct (v));
+create table audited (k int primary key, v int);
+create function note() returns trigger language plpgsql as 'begin return new; end';
+create trigger audit before update on audited for each row execute function note();
+create table ranged (k int primary key, v int) partition by range (k);
+create view positive as select k, v from t where v > 0;
+create view totals as select v, count(*) as n from t where k < 100 group by v;
+create function mine(int) returns int language sql immutable return $1;
+create domain small as int check (value < 10);
+create table named (name text collate "POSIX" primary key, other text);
+create table policed (k int primary key, v int);
+alter table policed enable row level security;
+create policy visible on policed using (v in (select v from s where k < 5));
+create role somebody;
+grant usage on schema public to somebody;
+grant all on policed, s to somebody;
+"""
+
+
+class Catalog:
+    """The tables, of which all but ``resident`` are tiered."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        connection.execute(TABLES)
+        names = connection.execute(
+            "select relname, oid::int8 from pg_class where relnamespace = 'public'::regnamespace"
+            " and relkind in ('r', 'p')"
+        ).fetchall()
+        self.relids: dict[str, int] = dict(names)
+        self.names = {relid: name for name, relid in names}
+        self.definitions = definitions(connection, "public", set(self.relids) - {"resident"})
+        self.columns = {
+            (relid, attnum): name
+            for relid, attnum, name in connection.execute(
+                "select attrelid::int8, attnum::int4, attname from pg_attribute"
+            )
+        }
+        self.analyst = Analyst(connection.info.dsn)
+        self._text = ExpressionText(connection)
+
+    def needs(self, sql: str, known: Definitions | None = None) -> Needs:
+        return needs(self.analyst.queries(sql), known or self.definitions)
+
+    def asked(self, sql: str) -> list[str]:
+        """Return a line for each occurrence, and one for what is searched afterwards."""
+        found = self.needs(sql)
+        lines = [
+            f"{self.names[one.relid]}: "
+            + (" or ".join(self._need(one.relid, need) for need in one.needs) or "none")
+            for one in found.occurrences
+        ]
+        for recorded in found.recorded:
+            written = self._columns(recorded.written, recorded.columns)
+            searched = self._columns(recorded.searched, recorded.keys)
+            lines.append(f"{recorded.image.value} {written} in {searched}")
+        return sorted(lines)
+
+    def _columns(self, relid: int, attnums: tuple[int, ...]) -> str:
+        return f"{self.names[relid]}({', '.join(self.columns[relid, n] for n in attnums)})"
+
+    def _need(self, relid: int, need: Need) -> str:
+        parts = [
+            self._text.expression(condition, lambda attnum: self.columns[relid, attnum])
+            for condition in need.conditions
+        ]
+        parts += [self._fixed(relid, fixed) for fixed in need.fixed]
+        return " ".join(parts) or "all"
+
+    def _fixed(self, relid: int, fixed: Fixed) -> str:
+        names = ", ".join(self.columns[relid, attnum] for attnum in fixed.columns)
+        rows = "; ".join(
+            ", ".join(self._text.expression(value, str) for value in row) for row in fixed.rows
+        )
+        return f"[{names}: {'any of ' if fixed.arrays else ''}{rows}]"
+
+
+@pytest.fixture(scope="module")
+def catalog(oracle_uri: str) -> Iterator[Catalog]:
+    with database(oracle_uri, "needs") as connection:
+        opened = Catalog(connection)
+        yield opened
+        opened.analyst.connection.close()
+        connection.execute("drop owned by somebody")
+        connection.execute("drop role somebody")
+
+
+READS = [
+    # Conditions of the query's own level that are about the table alone.
+    ("select v from t where k = 5 for update", ["t: (k = 5) [k: 5]"]),
+    ("select v from t where 5 = k", ["t: (5 = k) [k: 5]"]),
+    ("select v from t where k = $1", ["t: (k = $1) [k: $1]"]),
+    ("select v from t where k in (1, 2)", ["t: (k = ANY (ARRAY[1, 2])) [k: 1; 2]"]),
+    ("select v from t where k = any ($1)", ["t: (k = ANY ($1)) [k: any of $1]"]),
+    ("select v from t where k = 5 + 1", ["t: (k = (5 + 1)) [k: (5 + 1)]"]),
+    ("select v from t where k = 5 or v = 3", ["t: ((k = 5) OR (v = 3))"]),
+    ("select v from t where k > 5 and v is null", ["t: (k > 5) (v IS NULL)"]),
+    ("select v from t", ["t: all"]),
+    ("select v from resident where k = 5", []),
+    ("select t.v from t, s where t.k = s.k and t.v = 1 and s.v > 2", ["s: (v > 2)", "t: (v = 1) [v: 1]"]),
+    # A resident table may change between the search and the statement.
+    ("select t.v from t, resident r where t.k = r.k and r.v = 1", ["t: all"]),
+    # A list of values does not.
+    (
+        "select t.v from t, (values (1, 2), (3, 4)) l (a, b) where t.k = l.a and t.v = l.b + 1",
+        ["t: [k: 1; 3] [v: (2 + 1); (4 + 1)]"],
+    ),
+    (
+        "with l (a) as (values (1), (3)) select t.v from t join l on k = a",
+        ["t: [k: 1; 3]"],
+    ),
+    ("with l as (select 7 as a) select t.v from t join l on k = a", ["t: [k: 7]"]),
+    ("select t.v from t, (select max(a) from (values (1), (2)) l (a)) m where k = max", ["t: all"]),
+    ("select t.v from t, (values (1), (random()::int)) l (a) where t.k = l.a", ["t: all"]),
+    # Joins: WHERE counts where nothing is filled up, ON for the sides it limits.
+    ("select * from t left join s on t.k = s.k where t.v = 1", ["s: all", "t: (v = 1) [v: 1]"]),
+    ("select * from t left join s on t.k = s.k and s.v = 1", ["s: (v = 1) [v: 1]", "t: all"]),
+    ("select * from t left join s on t.k = s.k and t.v = 1", ["s: all", "t: all"]),
+    ("select * from t left join s on t.k = s.k where s.v is null", ["s: all", "t: all"]),
+    ("select * from t right join s on t.k = s.k and t.v < 1", ["s: all", "t: (v < 1)"]),
+    ("select * from t full join s on t.k = s.k and t.v < 1 where t.k > 2", ["s: all", "t: all"]),
+    ("select * from t join s on t.k = s.k and t.v < 1 and s.v > 2", ["s: (v > 2)", "t: (v < 1)"]),
+    (
+        "select * from resident r left join (t join s on t.k = s.k and t.v < 1) on r.k = t.k and s.v = 2",
+        ["s: (v = 2) [v: 2]", "t: (v < 1)"],
+    ),
+    (
+        "select * from (resident r left join t on r.k = t.k) join s on s.k = r.k and t.v is null and s.v < 1",
+        ["s: (v < 1)", "t: all"],
+    ),
+    ("select * from t left join s using (k) where k = 5", ["s: all", "t: (k = 5) [k: 5]"]),
+    (
+        "select * from (values (1)) l (a) left join t on t.k = l.a",
+        ["t: [k: 1]"],
+    ),
+    (
+        "select * from s left join (values (1)) l (a) on s.v = l.a join t on t.k = coalesce(l.a, 7) where s.k = 1",
+        ["s: (k = 1) [k: 1]", "t: all"],
+    ),
+    # Every query in the statement, each with its own conditions.
+    (
+        "select v from t where k = 1 and exists (select from s where s.k = t.v and s.v > 2)",
+        ["s: (v > 2)", "t: (k = 1) [k: 1]"],
+    ),
+    (
+        "select v from t where k = 1 and v not in (select v from t u where u.v < 3)",
+        ["t: (k = 1) [k: 1]", "t: (v < 3)"],
+    ),
+    ("select (select max(v) from s where k = 2) from t where k = 1", ["s: (k = 2) [k: 2]", "t: (k = 1) [k: 1]"]),
+    ("with w as (select * from t where k = 1) select * from w where v = 2", ["t: (k = 1) [k: 1]"]),
+    # What is asked of a plain subquery is asked of the rows in it.
+    ("select * from (select * from t) q where q.k = 1", ["t: (k = 1) [k: 1]"]),
+    ("select * from (select k + 1 as n from t) q where n = 5", ["t: ((k + 1) = 5)"]),
+    ("select * from (select random() as n from t) q where n = 5", ["t: all"]),
+    ("select * from (select * from t limit 3) q where q.k = 1", ["t: all"]),
+    ("select * from (select * from t for update) q where q.k = 1", ["t: all"]),
+    ("select * from (select * from (select * from t) p where v = 2) q where q.k = 1", ["t: (v = 2) (k = 1) [v: 2] [k: 1]"]),
+    ("select * from resident r left join (select * from t where v = 2) q on q.k = 1", ["t: (v = 2) (k = 1) [v: 2] [k: 1]"]),
+    ("select * from resident r left join (select * from t where v = 2) q on true where q.k = 1", ["t: (v = 2) [v: 2]"]),
+    ("select * from (select t.k, s.v from t left join s on t.k = s.k) q where q.k = 1 and q.v is null", ["s: all", "t: (k = 1) [k: 1]"]),
+    ("select k from t where k < 3 union select k from s where k > 9", ["s: (k > 9)", "t: (k < 3)"]),
+    ("select v, count(*) from t where k < 9 group by v having v > 3", ["t: (k < 9)"]),
+    ("select row_number() over (order by v) from t where k < 9 order by v limit 2", ["t: (k < 9)"]),
+    ("select k from positive where k = 4", ["t: (v > 0) (k = 4) [k: 4]"]),
+    ("select n from totals where v = 4", ["t: (k < 100)"]),
+    ("select * from t, lateral (select * from s where s.k = t.v and s.v > 1) q where t.k = 1", ["s: (v > 1)", "t: (k = 1) [k: 1]"]),
+    # What is not the same when rows are searched and when the statement runs.
+    ("select v from t where d < now() and k < 2", ["t: (d < now()) (k < 2)"]),
+    ("select v from t where d < clock_timestamp() and k < 2", ["t: (k < 2)"]),
+    ("select v from t where d < statement_timestamp()", ["t: all"]),
+    ("select v from t where k = (random() * 3)::int", ["t: all"]),
+    ("select v from t where d = current_date", ["t: (d = CURRENT_DATE) [d: CURRENT_DATE]"]),
+    # Equal by another collation than the key's.
+    ("select other from named where name = 'a'", ["named: (name = 'a') [name: 'a']"]),
+    ('select other from named where name = \'a\' collate "C"', ["named: (name = 'a' COLLATE \"C\")"]),
+]  # fmt: skip
+
+WRITES = [
+    ("update t set v = v + 1 where k = 5", ["t: (k = 5) [k: 5]"]),
+    ("update t set v = 1 from s where s.k = t.k and s.v = 3 and t.v > 4", ["s: (v = 3) [v: 3]", "t: (v > 4)"]),
+    ("update t set v = (select max(v) from s where k < 3) where k = 5", ["s: (k < 3)", "t: (k = 5) [k: 5]"]),
+    ("update t set (v, w) = (select v, 'x' from s where k = 3) where k = 5", ["s: (k = 3) [k: 3]", "t: (k = 5) [k: 5]"]),
+    ("update positive set v = 3 where k = 5", ["t: (k = 5) (v > 0) [k: 5]"]),
+    ("delete from t where k = 5 returning (select max(v) from s where k < 3)", ["s: (k < 3)", "t: (k = 5) [k: 5]"]),
+    ("delete from t using (values (1), (2)) l (a) where t.k = l.a", ["t: [k: 1; 2]"]),
+    (
+        "with gone as (delete from t where k = 1 returning v) insert into s select v, 0 from gone",
+        ["new s(k) in s(k)", "s: none", "t: (k = 1) [k: 1]"],
+    ),
+    # Unique keys: values known before are searched, others when they have been written.
+    ("insert into t (k, v) values (1, 2)", ["t: [k: 1]", "t: none"]),
+    ("insert into t (k) values (1), (2), ($1)", ["t: [k: 1; 2; $1]", "t: none"]),
+    ("insert into two values (1, 2, 3), (4, 5, 6)", ["two: [a, b: 1, 2; 4, 5]", "two: none"]),
+    ("insert into t select k + 1 from (values (1), (2)) l (k)", ["t: [k: (1 + 1); (2 + 1)]", "t: none"]),
+    ("insert into t select k from s where k < 3", ["new t(k) in t(k)", "s: (k < 3)", "t: none"]),
+    ("insert into t select generate_series(1, 3)", ["new t(k) in t(k)", "t: none"]),
+    ("insert into t (v) values (3)", ["t: none"]),
+    ("insert into numbered (v) values (3)", ["new numbered(k) in numbered(k)", "numbered: none"]),
+    ("insert into random default values", ["new random(k) in random(k)", "random: [v: 3]", "random: none"]),
+    ("insert into doubled values (1, 2)", ["doubled: [k: 1]", "doubled: none", "new doubled(g) in doubled(g)"]),
+    ("update doubled set v = 4 where k = 1", ["doubled: (k = 1) [k: 1]", "new doubled(g) in doubled(g)"]),
+    ("update t set k = 7 where k = 5", ["t: (k = 5) [k: 5]", "t: [k: 7]"]),
+    ("update t set k = k + 1 where k = 5", ["new t(k) in t(k)", "t: (k = 5) [k: 5]"]),
+    ("update two set a = 1 where b = 2", ["new two(a, b) in two(a, b)", "old two(a, b) in pair(a, b)", "two: (b = 2) [b: 2]"]),
+    (
+        "insert into t (k, v) values (1, 2), (3, 4) on conflict (k) do update set v = excluded.v where t.v < 5",
+        ["t: [k: 1; 3]", "t: none"],
+    ),
+    (
+        "insert into random (k, v) values (null, 1) on conflict (k) do update set v = excluded.v",
+        ["random: [k: ]", "random: [v: 1]", "random: [v: 1]", "random: none"],
+    ),
+    (
+        "insert into t (k) values (1) on conflict (k) do update set v = 1 where exists (select from s where s.k = 2)",
+        ["s: (k = 2) [k: 2]", "t: [k: 1]", "t: none"],
+    ),
+    # MERGE
+    (
+        "merge into t using (values (1, 2), (3, 4)) l (a, b) on t.k = l.a and t.v > 0 when matched then update set v = l.b when not matched then insert (k, v) values (a, b)",
+        ["t: (v > 0) [k: 1; 3]", "t: [k: 1; 3]"],
+    ),
+    (
+        "merge into t using (values (1)) l (a) on t.k = l.a when matched then delete when not matched by source and t.v = 9 then delete",
+        ["t: [k: 1] or (v = 9) [v: 9]"],
+    ),
+    (
+        "merge into t using (values (1)) l (a) on t.k = l.a when not matched by source then delete",
+        ["t: [k: 1] or all"],
+    ),
+    (
+        "merge into t using s on t.k = s.k and t.v = 1 and s.v = 2 when matched then delete",
+        ["s: all", "t: (v = 1) [v: 1]"],
+    ),
+    # Foreign keys
+    ("insert into child values (1, 2, 3)", ["child: [k: 1]", "child: none", "parent: [k: 2]"]),
+    ("insert into child (k) values (1)", ["child: [k: 1]", "child: none"]),
+    ("insert into child select 1, v from s where k = 1", ["child: [k: 1]", "child: none", "parent: all", "s: (k = 1) [k: 1]"]),
+    ("update child set v = 3 where k = 1", ["child: (k = 1) [k: 1]"]),
+    ("update child set p = 3 where k = 1", ["child: (k = 1) [k: 1]", "parent: [k: 3]"]),
+    ("update child set p = p + 1 where k = 1", ["child: (k = 1) [k: 1]", "parent: all"]),
+    ("insert into pair values (1, 2, 3)", ["pair: [k: 1]", "pair: none", "two: [a, b: 2, 3]"]),
+    ("update pair set a = 2 where k = 1", ["pair: (k = 1) [k: 1]", "two: [a: 2]"]),
+    (
+        "delete from parent where k = 5",
+        ["child: [p: 5]", "old child(k) in grandchild(c)", "parent: (k = 5) [k: 5]"],
+    ),
+    (
+        "delete from parent where v = 5",
+        ["old child(k) in grandchild(c)", "old parent(k) in child(p)", "parent: (v = 5) [v: 5]"],
+    ),
+    ("update parent set u = 1 where k = 5", ["parent: (k = 5) [k: 5]", "parent: [u: 1]"]),
+    (
+        "update child set k = 7 where k = 5",
+        ["child: (k = 5) [k: 5]", "child: [k: 7]", "grandchild: [c: 5]"],
+    ),
+    ("delete from tree where k = 1", ["old tree(k) in tree(up)", "tree: (k = 1) [k: 1]", "tree: [up: 1]"]),
+    ("insert into resident values (1, 2)", []),
+]  # fmt: skip
+
+REFUSED = [
+    ("update t set v = mine(3) where k = 1", "a user's own function"),
+    ("update t set v = v::small where k = 1", "a domain"),
+    ("insert into partial values (1, 2)", "an index with a predicate"),
+    ("update partial set v = 3 where k = 1", "an index with a predicate"),
+    ("insert into computed values (1, 2)", "an index with an expression"),
+    ("update computed set v = 3 where k = 1", "an index with an expression"),
+    ("insert into nothing values (1, 2)", "NULLs are equal"),
+    ("update audited set v = 1 where k = 1", "the trigger audit"),
+    ("select * from ranged where k = 1", "partitions"),
+    ("select ctid from t where k = 1", "system columns"),
+    ("select * from t tablesample system (10)", "TABLESAMPLE"),
+    ("select * from ts_stat('select w::tsvector from t')", "reads tables"),
+    ("select query_to_xml('select * from t', true, true, '') from t where k = 1", "reads tables"),
+]
+
+
+@pytest.mark.parametrize(("sql", "expected"), READS + WRITES)
+def test_what_is_asked_for(catalog: Catalog, sql: str, expected: list[str]) -> None:
+    assert catalog.asked(sql) == expected
+
+
+@pytest.mark.parametrize(("sql", "reason"), REFUSED)
+def test_what_is_refused(catalog: Catalog, sql: str, reason: str) -> None:
+    with pytest.raises(Refusal, match=reason) as caught:
+        catalog.needs(sql)
+    assert caught.value.sqlstate == "0A000"
+
+
+@pytest.mark.parametrize(
+    "sql", ["delete from computed where k = 1", "update computed set w = 1 where k = 1"]
+)
+def test_an_index_is_kept_where_nothing_is_written_that_it_looks_at(
+    catalog: Catalog, sql: str
+) -> None:
+    assert catalog.asked(sql) == ["computed: (k = 1) [k: 1]"]
+
+
+def test_a_table_read_alone_runs_no_trigger(catalog: Catalog) -> None:
+    assert catalog.asked("select * from audited where k = 1") == ["audited: (k = 1) [k: 1]"]
+
+
+def test_a_trigger_is_met_by_way_of_a_foreign_key(catalog: Catalog) -> None:
+    child = catalog.relids["child"]
+    known = catalog.definitions
+    audited = replace(known.relation(child), code="the trigger audit")
+    with pytest.raises(Refusal, match="the trigger audit"):
+        catalog.needs(
+            "delete from parent where k = 1",
+            replace(known, relations={**known.relations, child: audited}),
+        )
+
+
+def test_policies_are_queries_like_others(catalog: Catalog) -> None:
+    catalog.analyst.connection.execute("set role somebody")
+    try:
+        found = catalog.asked("update policed set v = 1 where k = 3")
+    finally:
+        catalog.analyst.connection.execute("reset role")
+    assert "s: (k < 5)" in found
+    assert "policed: (k = 3) [k: 3]" in found
+
+
+def test_several_queries_are_refused(catalog: Catalog) -> None:
+    queries = catalog.analyst.queries("delete from t where k = 1")
+    with pytest.raises(Refusal, match="rules"):
+        needs(queries * 2, catalog.definitions)
+
+
+def test_whole_names_the_tables_of_which_all_rows_are_needed(catalog: Catalog) -> None:
+    found = catalog.needs("update t set v = 1 from s where t.k = 1 and s.v = t.v")
+    assert found.whole == {catalog.relids["s"]}
+
+
+def test_a_table_nothing_is_known_of_has_no_constraints(catalog: Catalog) -> None:
+    bare = Definitions(frozenset({catalog.relids["t"]}), lambda _: "i")
+    found = catalog.needs("insert into t (k) values (1)", bare)
+    assert [one.needs for one in found.occurrences] == [()]
+    assert bare.relation(1) == Relation()

@@ -1,0 +1,340 @@
+"""Runs statements on full tables and on hot rows alone, and compares all that can be seen.
+
+Every table exists in three schemas. ``whole`` holds all rows and is where PostgreSQL says what is
+right. ``hot`` holds the rows that happen to be hot, and those that the rule asks for: a statement
+runs there unchanged. ``source`` holds all rows and is what is searched, as a journal would be.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import psycopg
+from psycopg.pq import ExecStatus
+
+from rewrite.needs.results import Image, Needs, Refusal
+from rewrite.needs.statement import needs
+from rewrite.tree import Node
+from tests.support import random_statements
+from tests.support.expression_text import ExpressionText
+from tests.support.table_definitions import Analyst, definitions
+
+Row = tuple[int | None, ...]
+Rows = Mapping[str, Sequence[Row]]
+
+HOT_SHARE = 0.2
+"""How many rows are hot before anything is thawed."""
+_RUNS = 12
+_PLANNERS = (
+    "select 1",
+    "set local enable_hashjoin = off; set local enable_mergejoin = off",
+    "set local enable_nestloop = off; set local enable_mergejoin = off",
+    "set local enable_nestloop = off; set local enable_hashjoin = off",
+    "set local enable_seqscan = off; set local enable_hashagg = off",
+    "set local enable_indexscan = off; set local enable_bitmapscan = off",
+)
+"""Settings under which the same statement may come across rows in another order."""
+
+
+class Verdict(Enum):
+    """How the comparison of one statement ended."""
+
+    SAME = "the same on hot rows as on all"
+    WHOLE = "the same, where the rule asks for all rows of a table"
+    REFUSED = "refused"
+    AMBIGUOUS = "the full tables give several answers"
+    UNDECIDED = "failed before all keys were known: another road is taken"
+    MISMATCH = "another answer on hot rows"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What can be seen of a statement."""
+
+    tag: str
+    """Its command tag, with the number of rows; or the SQLSTATE of its error."""
+    failed: bool
+    rows: Counter[tuple[str | None, ...]]
+    tables: dict[str, Counter[Row]]
+    """Contents afterwards; empty when it failed."""
+
+
+@dataclass
+class Comparison:
+    """One statement, and what came of it."""
+
+    sql: str
+    verdict: Verdict
+    reason: str = ""
+    runs: int = 0
+    expected: Outcome | None = None
+    found: Outcome | None = None
+
+
+@dataclass
+class Thawing:
+    """The three schemas of one database."""
+
+    uri: str
+    random_source: random.Random
+    tables: tuple[str, ...] = ()
+    full: dict[str, Counter[Row]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.connection = psycopg.connect(self.uri, autocommit=True)
+        self._analyst = Analyst(self.uri)
+        self._text = ExpressionText(self.connection)
+        for setting in ("client_min_messages = error", "synchronous_commit = off", "jit = off"):
+            self.connection.execute(f"set {setting}")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.connection.close()
+        self._analyst.connection.close()
+
+    # -- set-up ------------------------------------------------------------------------------------
+
+    def define(self, tables: Mapping[str, str], others: Sequence[str]) -> None:
+        """Create tables, given by the columns and constraints of each, then views and the like."""
+        for schema in ("whole", "hot", "source"):
+            statements = [f"drop schema if exists {schema} cascade", f"create schema {schema}"]
+            statements.append(f"set search_path = {schema}")
+            if schema == "source":
+                statements += [
+                    f"create table {name} as select * from whole.{name}" for name in tables
+                ]
+            else:
+                statements += [f"create table {name} ({body})" for name, body in tables.items()]
+                statements += ["create sequence clock", "select nextval('clock')", *others]
+            self._do("; ".join(statements))
+        self._do("reset search_path")
+        self.tables = tuple(tables)
+        self._analyst.search_path("hot")
+        self.definitions = definitions(self.connection, "hot", set(tables))
+        columns = self.connection.execute(
+            "select attrelid::int8, attnum::int4, attname from pg_attribute where attnum > 0"
+            " and attrelid = any (%s) order by attnum",
+            [list(self.definitions.relations)],
+        ).fetchall()
+        self._columns: dict[int, dict[int, str]] = {}
+        for relid, attnum, name in columns:
+            self._columns.setdefault(relid, {})[attnum] = name
+        self._names: dict[int, str] = dict(
+            self.connection.execute(
+                "select oid::int8, relname from pg_class where oid = any (%s)",
+                [list(self._columns)],
+            ).fetchall()
+        )
+
+    def fill(self, rows: Rows) -> None:
+        """Replace the rows of all tables, without those that a constraint refuses."""
+        script = ["begin; set local search_path = whole", *self._emptied()]
+        self._do("; ".join([*script, "commit"]))
+        for table, values in rows.items():
+            for row in values:
+                self._send(f"insert into whole.{table} values {_values([row])}")
+        self.full = self._contents("whole")
+        self._fill("source", self.full)
+
+    def _emptied(self) -> list[str]:
+        return ["set local session_replication_role = replica"] + [
+            f"delete from {table}" for table in self.tables
+        ]
+
+    def _fill(
+        self, schema: str, rows: Mapping[str, Counter[Row]], *, shuffled: bool = False
+    ) -> None:
+        """Put rows into the tables of a schema, with triggers and foreign keys silent."""
+        script = [f"begin; set local search_path = {schema}", *self._emptied()]
+        for table, counted in rows.items():
+            values = list(counted.elements())
+            if shuffled:
+                self.random_source.shuffle(values)
+            if values:
+                script.append(f"insert into {table} values {_values(values)}")
+        self._do("; ".join([*script, "commit"]))
+
+    # -- comparison --------------------------------------------------------------------------------
+
+    def queries(self, sql: str) -> tuple[Node, ...]:
+        """Return the tree of a statement."""
+        return self._analyst.queries(sql)
+
+    def check(self, sql: str) -> Comparison:
+        """Run a statement on the full tables and on the rows the rule asks for."""
+        try:
+            return self.compare(sql, needs(self.queries(sql), self.definitions))
+        except Refusal as refusal:
+            return Comparison(sql, Verdict.REFUSED, str(refusal))
+
+    def compare(self, sql: str, wanted: Needs) -> Comparison:
+        """Run a statement on the full tables and on some rows."""
+        hot = {table: self._some(rows) for table, rows in self.full.items()}
+        self._add(hot, self._searched(wanted))
+        found, runs = self._run_hot(sql, wanted, hot)
+        expected = self._run("whole", sql)
+        if found.failed and wanted.recorded:
+            return Comparison(sql, Verdict.UNDECIDED, found.tag, runs, expected, found)
+        if found == expected:
+            verdict = Verdict.WHOLE if wanted.whole else Verdict.SAME
+            reason = "failed" if found.failed else ""
+            return Comparison(sql, verdict, reason, runs)
+        verdict = Verdict.AMBIGUOUS if self._varies(sql, expected, hot) else Verdict.MISMATCH
+        return Comparison(sql, verdict, "", runs, expected, found)
+
+    def _some(self, rows: Counter[Row]) -> Counter[Row]:
+        return Counter(row for row in rows.elements() if self.random_source.random() < HOT_SHARE)
+
+    def _add(self, hot: dict[str, Counter[Row]], found: Mapping[str, Counter[Row]]) -> bool:
+        """Add rows to the hot ones that are not yet hot; return whether there were any."""
+        added = False
+        for table, rows in found.items():
+            merged = hot[table] | rows
+            added = added or merged != hot[table]
+            hot[table] = merged
+        return added
+
+    def _searched(self, wanted: Needs) -> dict[str, Counter[Row]]:
+        conditions: dict[str, list[str]] = {}
+        for occurrence in wanted.occurrences:
+            names = self._columns[occurrence.relid]
+            conditions.setdefault(self._names[occurrence.relid], []).extend(
+                self._text.need(need, lambda attnum, names=names: f"t.{names[attnum]}")
+                for need in occurrence.needs
+            )
+        # What volatile functions said when the rows were searched they do not say again.
+        self._send("begin; select setval('hot.clock', 2); select setval('whole.clock', 2)")
+        self._send("set local search_path = hot")
+        found = {}
+        for table, parts in conditions.items():
+            if parts:
+                query = f"select t.* from source.{table} t where {' or '.join(parts)}"
+                found[table] = Counter(_row(row) for row in self._rows(self._send(query)))
+        self._send("rollback")
+        return found
+
+    def _run_hot(
+        self, sql: str, wanted: Needs, hot: dict[str, Counter[Row]]
+    ) -> tuple[Outcome, int]:
+        """Run on hot rows, again whenever recorded keys turn out to be those of cold rows."""
+        for runs in range(1, _RUNS + 1):
+            self._fill("hot", hot)
+            found = self._run("hot", sql)
+            if found.failed:
+                return found, runs
+            met = self._met(wanted, hot, found.tables)
+            if not self._add(hot, met):
+                break
+        else:
+            raise AssertionError(f"{sql}: keys are met without end")
+        tables = {t: found.tables[t] + (rows - hot[t]) for t, rows in self.full.items()}
+        return Outcome(found.tag, found.failed, found.rows, tables), runs
+
+    def _met(
+        self, wanted: Needs, before: Mapping[str, Counter[Row]], after: Mapping[str, Counter[Row]]
+    ) -> dict[str, Counter[Row]]:
+        """Return the cold rows whose keys are those of row versions that were written."""
+        met: dict[str, Counter[Row]] = {}
+        for recorded in wanted.recorded:
+            written, searched = self._names[recorded.written], self._names[recorded.searched]
+            new = recorded.image is Image.NEW
+            gone, come = (before, after) if new else (after, before)
+            images = come[written] - gone[written]
+            keys = {tuple(row[c - 1] for c in recorded.columns) for row in images}
+            cold = self.full[searched] - before[searched]
+            for row, count in cold.items():
+                key = tuple(row[c - 1] for c in recorded.keys)
+                if None not in key and key in keys:
+                    met.setdefault(searched, Counter())[row] = before[searched][row] + count
+        return met
+
+    def _varies(self, sql: str, expected: Outcome, hot: Mapping[str, Counter[Row]]) -> bool:
+        """Whether the full tables give other answers when rows are met in another order.
+
+        The first order tried is that in which the statement met them on hot rows.
+        """
+        ahead = {table: hot[table] + (rows - hot[table]) for table, rows in self.full.items()}
+        try:
+            self._fill("whole", ahead)
+            if any(self._run("whole", sql, planner) != expected for planner in _PLANNERS):
+                return True
+            for planner in (*_PLANNERS, *_PLANNERS):
+                self._fill("whole", self.full, shuffled=True)
+                if self._run("whole", sql, planner) != expected:
+                    return True
+            return False
+        finally:
+            self._fill("whole", self.full)
+
+    def _run(self, schema: str, sql: str, settings: str = "select 1") -> Outcome:
+        self._do(f"begin; set local search_path = {schema}; select setval('clock', 5); {settings}")
+        try:
+            result = self.connection.pgconn.exec_(sql.encode())
+            if result.status in {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK}:
+                late = self.connection.pgconn.exec_(b"set constraints all immediate")
+                if late.status == ExecStatus.COMMAND_OK:
+                    rows = Counter(self._rows(result))
+                    return Outcome(
+                        (result.command_status or b"").decode(), False, rows, self._contents(schema)
+                    )
+                result = late
+            state = result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) or b""
+            return Outcome(state.decode(), True, Counter(), {})
+        finally:
+            self._do("rollback")
+
+    def _contents(self, schema: str) -> dict[str, Counter[Row]]:
+        found: dict[str, Counter[Row]] = {}
+        for table in self.tables:
+            result = self._send(f"select * from {schema}.{table}")
+            found[table] = Counter(_row(row) for row in self._rows(result))
+        return found
+
+    @staticmethod
+    def _rows(result: psycopg.pq.abc.PGresult) -> list[tuple[str | None, ...]]:
+        return [
+            tuple(
+                None if (value := result.get_value(r, c)) is None else value.decode()
+                for c in range(result.nfields)
+            )
+            for r in range(result.ntuples)
+        ]
+
+    def _send(self, sql: str) -> psycopg.pq.abc.PGresult:
+        return self.connection.pgconn.exec_(sql.encode())
+
+    def _do(self, sql: str) -> None:
+        result = self._send(sql)
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise AssertionError(f"{sql}: {result.error_message.decode()}")
+
+
+def _row(values: tuple[str | None, ...]) -> Row:
+    return tuple(None if value is None else int(value) for value in values)
+
+
+def _values(rows: Sequence[Row]) -> str:
+    return ", ".join(
+        "(" + ", ".join("null" if value is None else str(value) for value in row) + ")"
+        for row in rows
+    )
+
+
+STATEMENTS_OF_FILLING = 40
+FILLINGS_OF_SCHEMA = 5
+
+
+def campaign(thawing: Thawing, number: int, kinds: Collection[str] = ()) -> Iterator[str]:
+    """Yield so many random statements, each for the schema and the rows that are there then."""
+    chance = thawing.random_source
+    done = 0
+    while done < number:
+        thawing.define(random_statements.schema(chance), random_statements.OTHERS)
+        statements = random_statements.Statements(chance, kinds)
+        for _ in range(FILLINGS_OF_SCHEMA):
+            thawing.fill(random_statements.rows(chance))
+            for _ in range(min(STATEMENTS_OF_FILLING, number - done)):
+                done += 1
+                yield statements.statement()
