@@ -62,15 +62,15 @@ def set_up(server: Address, database: str) -> None:
 
 
 @pytest.fixture
-def served(resident_pair: Pair) -> Iterator[Pair]:
+def served(two_tiers_pair: Pair) -> Iterator[Pair]:
     """Both servers with a table ``r`` and a table ``t``, which is tiered on the gateway."""
-    for server in (resident_pair.plain, resident_pair.gateway):
-        set_up(server, resident_pair.database)
-    with connected(resident_pair) as connection:
+    for server in (two_tiers_pair.plain, two_tiers_pair.gateway):
+        set_up(server, two_tiers_pair.database)
+    with connected(two_tiers_pair) as connection:
         ask(connection, "never", "tiered")
-    yield resident_pair
-    for server in (resident_pair.plain, resident_pair.gateway):
-        server.execute(f"DROP SCHEMA {SCHEMA} CASCADE", database=resident_pair.database)
+    yield two_tiers_pair
+    for server in (two_tiers_pair.plain, two_tiers_pair.gateway):
+        server.execute(f"DROP SCHEMA {SCHEMA} CASCADE", database=two_tiers_pair.database)
 
 
 @pytest.fixture
