@@ -718,13 +718,17 @@ AS $$
                           AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid)
 $$;
 
--- No table becomes tiered by a transaction that does not see the code of this one yet. The class is that of
--- catalog/residency.py.
+-- Class of the advisory locks that keep tables from becoming tiered: LOCK of catalog/residency.py.
+CREATE FUNCTION pg_journal.residency_lock() RETURNS int
+LANGUAGE sql IMMUTABLE
+RETURN x'70676a72'::int;
+
+-- No table becomes tiered by a transaction that does not see the code of this one yet.
 CREATE FUNCTION pg_journal.await_residency() RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-    SELECT pg_advisory_xact_lock_shared(x'70676a72'::int, 0);
+    SELECT pg_advisory_xact_lock_shared(pg_journal.residency_lock(), 0);
 END;
 
 -- Let the bookkeeping follow a command, in silence: notices of its own commands would be the client's. What the client
@@ -834,7 +838,6 @@ BEGIN
     PERFORM follow_command(tg_tag);
     PERFORM tell_deferred();
 END $$;
-
 
 CREATE FUNCTION pg_journal.on_sql_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER

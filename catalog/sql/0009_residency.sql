@@ -26,25 +26,32 @@ RETURN (SELECT CASE WHEN j.wanted_residency = 'always' THEN 'gateway.residency =
                     ELSE coalesce(j.pinned_by, (pg_journal.code_reaching(ARRAY[j.relid])).what) END
           FROM journals j WHERE j.relid = wanted);
 
--- Whether a resident table is larger than one is to be, dead rows and free space counted as bytes.
-CREATE FUNCTION pg_journal.is_large(wanted oid) RETURNS boolean
+-- Rows of a resident table and their bytes, where it may be past its bounds; zeros where its file says that it is
+-- not, or unless `always` is asked for.
+CREATE FUNCTION pg_journal.measured(wanted oid, always boolean, OUT row_count bigint, OUT row_bytes bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     bounds instance;
     size bigint := pg_relation_size(wanted);
-    found bigint := 0;
 BEGIN
     SELECT * INTO bounds FROM instance;
-    IF size > bounds.resident_bytes THEN RETURN true; END IF;
+    row_count := 0; row_bytes := 0;
     -- A row takes 28 bytes at least.
-    IF size / 28 > bounds.resident_rows THEN
-        EXECUTE format('SELECT count(*) FROM (SELECT FROM ONLY %s LIMIT %s) r', wanted::regclass,
-                       bounds.resident_rows + 1) INTO found;
+    IF always OR size > bounds.resident_bytes OR size / 28 > bounds.resident_rows THEN
+        EXECUTE (SELECT format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
+                               j.schema_name, j.table_name) FROM journals j WHERE j.relid = wanted)
+           INTO row_count, row_bytes;
     END IF;
-    RETURN found > bounds.resident_rows;
 END $$;
+
+-- Whether a resident table is larger than one is to be.
+CREATE FUNCTION pg_journal.is_large(wanted oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT m.row_count > i.resident_rows OR m.row_bytes > i.resident_bytes
+          FROM measured(wanted, false) m, instance i);
 
 -- Take the rows out of a resident table whose journal has them all: it is tiered from now on. The caller holds
 -- an EXCLUSIVE lock on the table. Snapshots taken before still find the rows.
@@ -62,8 +69,8 @@ BEGIN
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.residency = 'tiered' THEN RETURN; END IF;
-    -- Code that runs now may come to the table yet. The class is that of catalog/residency.py.
-    IF NOT pg_try_advisory_xact_lock(x'70676a72'::int, 0) THEN
+    -- Code that runs now may come to the table yet.
+    IF NOT pg_try_advisory_xact_lock(residency_lock(), 0) THEN
         RAISE EXCEPTION 'code is running' USING ERRCODE = '55P03';
     END IF;
     reason := obstacle(wanted);
@@ -104,15 +111,18 @@ CREATE FUNCTION pg_journal.begin_load(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    name text;
 BEGIN
     PERFORM authorize(secret);
+    SELECT format('%I.%I', j.schema_name, j.table_name) INTO name
+      FROM journals j WHERE j.relid = wanted AND j.residency = 'resident';
+    IF name IS NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
     BEGIN
-        EXECUTE (SELECT format('LOCK TABLE ONLY %I.%I IN EXCLUSIVE MODE NOWAIT', j.schema_name, j.table_name)
-                   FROM journals j WHERE j.relid = wanted AND j.residency = 'resident');
+        EXECUTE format('LOCK TABLE ONLY %s IN EXCLUSIVE MODE NOWAIT', name);
         IF NOT is_vacant(wanted) OR obstacle(wanted) IS NOT NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
         PERFORM make_tiered(wanted);
-    -- The latter when it has become tiered meanwhile.
-    EXCEPTION WHEN lock_not_available OR null_value_not_allowed THEN
+    EXCEPTION WHEN lock_not_available THEN
         RETURN convert_to('false', 'UTF8');
     END;
     RETURN convert_to('true', 'UTF8');
@@ -275,8 +285,7 @@ DECLARE
     outgrown boolean;
 BEGIN
     SELECT * INTO bounds FROM instance;
-    FOR j IN SELECT x.relid, x.schema_name, x.table_name, x.wanted_residency, x.is_full, x.tail_relid,
-                    pg_relation_size(x.relid) AS bytes,
+    FOR j IN SELECT x.relid, x.wanted_residency, x.tail_relid,
                     pg_stat_get_tuples_inserted(x.relid) + pg_stat_get_tuples_updated(x.relid)
                     + pg_stat_get_tuples_deleted(x.relid) AS changed,
                     pg_stat_get_tuples_inserted(x.tail_relid) AS tail_changed,
@@ -302,13 +311,11 @@ BEGIN
                 'count(DISTINCT writer) FILTER (WHERE version_number > clock_timestamp() - interval ''10 s'') '
                 'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
         END IF;
-        -- A row takes 28 bytes at least.
         IF told AND j.known_changes = j.changed THEN
             row_count := -1;
-        ELSIF j.wanted_residency = 'never' OR j.bytes > bounds.resident_bytes
-              OR j.bytes / 28 > bounds.resident_rows THEN
-            EXECUTE format('SELECT count(*), coalesce(sum(pg_column_size(t.*)), 0) FROM ONLY %I.%I t',
-                           j.schema_name, j.table_name) INTO row_count, row_bytes;
+        ELSE
+            SELECT m.row_count, m.row_bytes INTO row_count, row_bytes
+              FROM measured(j.relid, j.wanted_residency = 'never') m;
             outgrown := (row_count > bounds.resident_rows OR row_bytes > bounds.resident_bytes)
                         AND NOT EXISTS (SELECT FROM told_tables o WHERE o.relid = j.relid)
                         AND obstacle(j.relid) IS NOT NULL;
@@ -320,9 +327,6 @@ BEGIN
                 row_count := greatest(row_count, bounds.resident_rows + 1);
                 writers := 0;
             END IF;
-        END IF;
-        IF j.is_full AND row_count = 0 THEN
-            UPDATE journals x SET is_full = false WHERE x.relid = j.relid;
         END IF;
         RETURN NEXT;
     END LOOP;

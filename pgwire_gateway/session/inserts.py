@@ -97,12 +97,11 @@ def fill(call: Invocation) -> StatementResult:
     query = _source(call, observation, bound)
     columns = [column.name for column in query.columns]
     relid = target_relation(call.query)
-    is_loadable = residency.is_loadable(catalog, relid)
     with observer.run(query, observation, call.running) as batches:
-        first, is_large = (
-            _first(call.services.catalog.bounds, batches) if is_loadable else ([], False)
-        )
-        is_load = is_large and begin_load(session, relid, "INSERT")
+        first, is_large = _first(call.services.catalog.bounds, batches)
+        # Few rows, which is most often so, take no trip to the catalog for this.
+        is_loadable = is_large and residency.is_loadable(catalog, relid)
+        is_load = is_loadable and begin_load(session, relid, "INSERT")
         rows = copy(session, query, chain(first, batches), call.plan.filled, columns)
     if is_load:
         receipt = catalog.capture(relid, call.services.config.inline_rows)

@@ -14,7 +14,7 @@ from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine
 from pgwire_gateway.spark.errors import SparkLostError, translate
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
-from pgwire_gateway.spark.result_plans import plan_result
+from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
 from pgwire_gateway.spark.scans import FileScan, file_scan
 from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.results import Scan, SparkQuery
@@ -63,16 +63,12 @@ class Executor:
         engine = self._relations.engine
         driver = sessions.small.driver
         with failures(engine, driver, statement):
-            width = max((self._relations.row_bytes(r, driver) for r in used), default=0)
-            plan = plan_result(query, width)
+            plan = self._planned(query, used, driver)
             files = self._file_scan(query, used, plan.batch_rows)
             if query.scan is not None and files is not None:
                 return _scanned(query.scan, files, statement)
-            session = sessions.of_kind(plan.kind)
             group = statement.begin(driver)
-            session.enter(group)
-            with self._relations.lease(used, session, plan.kind) as names:
-                frame = session.sql(substitute(plan.sql, names, plan.kind))
+            frame = self._frame(plan, used, sessions, group)
             schema = arrow_schema(str(frame.schema().json()))
             rdd = _arrow_rdd(frame, plan.batch_rows)
             statement.check()
@@ -108,13 +104,9 @@ class Executor:
         engine = self._relations.engine
         driver = sessions.small.driver
         with failures(engine, driver, statement):
-            width = max((self._relations.row_bytes(r, driver) for r in used), default=0)
-            plan = plan_result(query, width)
-            session = sessions.of_kind(plan.kind)
+            plan = self._planned(query, used, driver)
             group = statement.begin(driver)
-            session.enter(group)
-            with self._relations.lease(used, session, plan.kind) as names:
-                frame = session.sql(substitute(plan.sql, names, plan.kind))
+            frame = self._frame(plan, used, sessions, group)
             execution = frame.queryExecution()
             modes = driver.jvm.org.apache.spark.sql.execution.ExplainMode
             physical, logical = (
@@ -129,6 +121,19 @@ class Executor:
             query.sql, {relation.source.view: _readable(relation) for relation in used}
         )
         return SparkPlan(sql, physical, logical.partition("== Physical Plan ==")[0])
+
+    def _planned(self, query: SparkQuery, used: tuple[Relation, ...], driver: Driver) -> ResultPlan:
+        width = max((self._relations.row_bytes(r, driver) for r in used), default=0)
+        return plan_result(query, width)
+
+    def _frame(
+        self, plan: ResultPlan, used: tuple[Relation, ...], sessions: Sessions, group: str
+    ) -> Frame:
+        """Have Spark analyse a query, as part of a group of jobs."""
+        session = sessions.of_kind(plan.kind)
+        session.enter(group)
+        with self._relations.lease(used, session, plan.kind) as names:
+            return session.sql(substitute(plan.sql, names, plan.kind))
 
     def _without_place(self, plan: str) -> str:
         """Leave out where the data files are, which is nobody's business but the operator's."""
