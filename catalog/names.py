@@ -145,8 +145,8 @@ def collation(session: CatalogSession, oid: int) -> str:
 def has_system_triggers(session: CatalogSession, name: RelationName) -> bool:
     """Return whether PostgreSQL itself has put triggers on a table, as for its references."""
     sql = (
-        "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgisinternal"
-        " AND tgname !~ '^pgwire_' LIMIT 1"
+        "SELECT 1 FROM pg_catalog.pg_trigger WHERE tgrelid = pg_catalog.to_regclass($1)"
+        " AND tgisinternal AND NOT pg_catalog.starts_with(tgname, 'pgwire_') LIMIT 1"
     )
     return bool(_texts(session, sql, TEXT, qualified(name)))
 

@@ -12,7 +12,9 @@ _STATEMENT_TIMEOUT = "SELECT extract(epoch FROM current_setting('statement_timeo
 def is_set(session: CatalogSession, setting: str) -> bool:
     """Return whether a setting that PostgreSQL does not know itself has a value."""
     result = session.execute_parameters(
-        "SELECT current_setting($1, true) IS NULL", [setting.encode()], parameter_oids=[TEXT]
+        "SELECT pg_catalog.current_setting($1, true) IS NULL",
+        [setting.encode()],
+        parameter_oids=[TEXT],
     )
     return [row[0] for row in result.rows] == [b"f"]
 
