@@ -1,5 +1,6 @@
 """A gateway whose catalog is a PostgreSQL server of its own, named by ``--catalog``."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from catalog.embedded import SUPERUSER
 from tests.support.servers import GatewayProcess, PlainPostgres
 
 pytestmark = [pytest.mark.integration]
+
+PATIENCE_S = 90.0
+"""How long upkeep may take to look at a table."""
 
 
 @pytest.fixture
@@ -27,6 +31,14 @@ def url(server: PlainPostgres) -> str:
 def rows(gateway: GatewayProcess, sql: str) -> list[tuple]:
     with psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection:
         return connection.execute(sql).fetchall()
+
+
+def await_tiered(connection: psycopg.Connection, table: str) -> None:
+    query = "SELECT residency FROM gateway.tables WHERE table_name = %s"
+    deadline = time.monotonic() + PATIENCE_S
+    while connection.execute(query, [table]).fetchone() != ("tiered",):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def test_rows_written_through_one_gateway_are_there_for_the_next(
@@ -49,6 +61,7 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
             "INSERT INTO hr.depts SELECT i, 'bulk' FROM generate_series(1000, 3999) i"
         )
         assert connection.execute("SELECT current_user").fetchone() == ("postgres",)
+        await_tiered(connection, "depts")
     with GatewayProcess(data_dir, "--catalog", url(server)) as gateway:
         assert rows(gateway, "SELECT * FROM hr.depts WHERE deptno < 1000") == [(666, "New")]
         assert rows(gateway, "SELECT count(*), max(deptno) FROM hr.depts") == [(3001, 3999)]

@@ -228,6 +228,19 @@ class Residency:
             seen=snapshot.seen,
         )
 
+    def _settle_tail(
+        self, session: CatalogSession, snapshot: TableSnapshot, tail: pa.Table
+    ) -> None:
+        """Write the tail of a tiered table to its segments, under a lock."""
+        flushed = self._compactor.flush(snapshot, tail, self._running)
+        session.replace(
+            snapshot.table.relid,
+            flushed.added,
+            flushed.retired,
+            flushed.tail_version,
+            expected_state=snapshot.state,
+        )
+
     # growing --------------------------------------------------------------------------------------
 
     def _freeze(self, session: CatalogSession, table: ResidentTable) -> None:
@@ -265,6 +278,9 @@ class Residency:
                         [column.name for column in columns],
                         _lines(current, columns),
                     )
+                if rows and not table.key:
+                    # What capture adds to a tail has no identities yet; those of its rows would be lost.
+                    self._settle_tail(session, snapshot, tail)
                 resident_upkeep.make_resident(session, relid)
         except GatewayError as error:
             if error.sqlstate not in PASSING:

@@ -237,6 +237,25 @@ def test_equal_rows_without_key_are_as_many_afterwards(client: Client) -> None:
 # what owners ask for ------------------------------------------------------------------------------
 
 
+def test_rows_without_key_changed_while_tiered_are_as_many_when_resident(client: Client) -> None:
+    client.run("CREATE TABLE coins (worth int, side text)")
+    client.run("ALTER TABLE coins SET (gateway.residency = never)")
+    client.run("INSERT INTO coins SELECT 1, 'head' FROM generate_series(1, 9)")
+    assert client.becomes("coins", "tiered")
+    client.run("UPDATE coins SET side = 'tail'")
+    client.run("INSERT INTO coins VALUES (1, 'new'), (2, 'gone')")
+    client.run("DELETE FROM coins WHERE worth = 2")
+    client.run("ALTER TABLE coins SET (gateway.residency = always)")
+    assert client.becomes("coins", "resident")
+    client.run("UPDATE coins SET side = 'edge' WHERE side = 'new'")
+    client.run("VACUUM coins")
+    assert client.is_lawful("coins")
+    client.run("ALTER TABLE coins SET (gateway.residency = never)")
+    assert client.becomes("coins", "tiered")
+    counts = client.run("SELECT side, count(*) FROM coins GROUP BY side ORDER BY side")
+    assert counts == [("edge", 1), ("tail", 9)]
+
+
 def test_residency_never(client: Client) -> None:
     client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
     client.run("INSERT INTO t VALUES (1, 1)")
