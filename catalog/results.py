@@ -96,6 +96,8 @@ class Relation:
     """For JOURNAL: OID of the journaled table."""
     schema: str = ""
     name: str = ""
+    turns: int = 0
+    """How often it has become tiered, or resident."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,8 +129,8 @@ class KnownState:
         """Return relations of the catalog's answer; OIDs that are no relation count as CATALOG."""
         definitions, entries = json.loads(answer)
         found = {relid: Relation(relid, RelationKind.CATALOG) for relid in relids}
-        for relid, schema, name, kind, journal_of in entries or ():
-            found[relid] = Relation(relid, RelationKind(kind), journal_of, schema, name)
+        for relid, schema, name, kind, journal_of, turns in entries or ():
+            found[relid] = Relation(relid, RelationKind(kind), journal_of, schema, name, turns)
         for relid, relation in found.items():
             self._relations.put((definitions, relid), relation)
         return found

@@ -29,6 +29,8 @@ CREATE TABLE pg_journal.journals (
     table_name text NOT NULL,
     -- Who answers for the table: the catalog table (resident), or the journal alone (tiered).
     residency text NOT NULL CHECK (residency IN ('resident', 'tiered')),
+    -- How often that has changed.
+    turns bigint NOT NULL DEFAULT 0,
     -- What the owner asked for: auto, always, never.
     wanted_residency text NOT NULL DEFAULT 'auto',
     -- What keeps the table resident whatever its size; NULL for nothing.

@@ -160,7 +160,7 @@ BEGIN
                     WHEN j.relid IS NOT NULL THEN 'journal'
                     WHEN c.relkind = 'v' THEN 'view'
                     ELSE 'catalog' END,
-               CASE WHEN j.relid <> c.oid THEN j.relid::bigint END))
+               CASE WHEN j.relid <> c.oid THEN j.relid::bigint END, coalesce(j.turns, 0)))
       INTO found_relations
       FROM unnest(relids) u(wanted)
       JOIN pg_class c ON c.oid = u.wanted

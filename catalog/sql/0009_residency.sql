@@ -79,7 +79,7 @@ BEGIN
     END IF;
     EXECUTE format('DELETE FROM ONLY %I.%I', j.schema_name, j.table_name);
     EXECUTE format(
-        'UPDATE pg_journal.journals j SET residency = ''tiered'', epoch = epoch + 1, changes = changes + 1, '
+        'UPDATE pg_journal.journals j SET residency = ''tiered'', turns = turns + 1, epoch = epoch + 1, changes = changes + 1, '
         'tail_rows = t.n, version = greatest(j.version, t.newest), '
         'definition = pg_journal.random_mark() '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '
@@ -156,8 +156,8 @@ AS $$
 BEGIN
     PERFORM fold(wanted);
     UPDATE journals j
-       SET residency = 'resident', epoch = epoch + 1, changes = changes + 1, pinned_by = pin(wanted), rewritten = false,
-           definition = random_mark()
+       SET residency = 'resident', turns = turns + 1, epoch = epoch + 1, changes = changes + 1,
+           pinned_by = pin(wanted), rewritten = false, definition = random_mark()
      WHERE j.relid = wanted AND j.residency = 'tiered';
     IF NOT FOUND THEN RETURN; END IF;
     PERFORM constrain_tail(wanted, false);

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from catalog import names, residency
@@ -210,8 +211,8 @@ def execute_prepared(call: Invocation) -> StatementResult:
     on_spark = known is not None and known.plan is not None and known.plan.tables
     if on_spark or name.startswith(UNNAMED_PREFIX):
         raise UnsupportedError("EXECUTE of a statement on journaled tables is not supported")
-    hidden_queries.refuse_journaled(call.session.catalog, call.statement)
-    return local_queries.run(call)
+    found = hidden_queries.refuse_journaled(call.session.catalog, call.statement)
+    return local_queries.run(replace(call, plan=replace(call.plan, answerable=found)))
 
 
 COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {

@@ -27,7 +27,8 @@ from pgwire_gateway.messages.copy_data import (
 )
 from pgwire_gateway.messages.extended_query import Flush, Sync
 from pgwire_gateway.messages.simple_query import Terminate
-from pgwire_gateway.session import local_queries, reads, router
+from pgwire_gateway.session import answerable, local_queries, reads, router
+from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.plans import Plan, Route
@@ -186,7 +187,7 @@ def _copy_to(call: Invocation) -> StatementResult:
     session, details = call.session, call.statement.details
     plan = _plan(session, call.statement)
     if plan.route is Route.CATALOG:
-        return _pass_on(session, call.statement)
+        return _pass_on(session, call.statement, plan.answerable)
     if plan.route is not Route.READ:
         raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
     # On PostgreSQL's empty table the same COPY yields no rows, but its errors are the right ones.
@@ -264,11 +265,14 @@ OPTIONS = frozenset(field.name for field in fields(CopyOptions))
 """Options of COPY TO that are known here."""
 
 
-def _pass_on(session: ClientSession, statement: Statement) -> StatementResult:
+def _pass_on(
+    session: ClientSession, statement: Statement, found: Answerable | None
+) -> StatementResult:
     outgoing = session.catalog.copy_out(statement.text)
     session.send(CopyOutResponse(outgoing.overall_format, outgoing.formats))
     for data in outgoing.chunks:
         session.send(CopyData(data))
+    answerable.prove(session.catalog, found)
     session.send(CopyDone())
     tag = outgoing.command_tag or "COPY"
     return StatementResult(None, NoRows(), lambda _: tag)

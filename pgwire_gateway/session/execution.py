@@ -9,6 +9,7 @@ from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.statements import RelationName, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
+    answerable,
     changes,
     checking,
     commands,
@@ -109,9 +110,11 @@ def create_table_as(call: Invocation) -> StatementResult:
     session = call.session
     if details.get("executes") and details["with_data"]:
         return _table_of_prepared(call)
-    if is_local(call):
+    inner = inner_plan(call)
+    if inner is not None and inner.route is Route.CATALOG:
         session.transaction.begin_implicit()
         tag = local_queries.tag_of(session, call.statement.text)
+        answerable.prove(session.catalog, inner.answerable)
         return StatementResult(None, NoRows(), lambda _: tag)
     session.transaction.begin_implicit()
     with session.notices() as notices:
@@ -127,18 +130,20 @@ def create_table_as(call: Invocation) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
 
 
-def is_local(call: Invocation) -> bool:
-    """Return whether PostgreSQL can run a CREATE TABLE AS or SELECT INTO as it is."""
+def inner_plan(call: Invocation) -> Plan | None:
+    """Return the plan of the query in a CREATE TABLE AS or SELECT INTO.
+
+    None where PostgreSQL cannot run such a statement as it is, whatever the query.
+    """
     catalog, details = call.session.catalog, call.statement.details
     if not catalog.has_resident_tables or details.get("executes"):
-        return False
+        return None
     query = details["query"]
     try:
-        inner = router.plan(catalog, split(query.text)[0], (), "")
+        return router.plan(catalog, split(query.text)[0], (), "")
     except GatewayError as error:
         error.position = error.position and error.position + query.offset
         raise
-    return inner.route is Route.CATALOG
 
 
 def _table_of_prepared(call: Invocation) -> StatementResult:
@@ -148,11 +153,12 @@ def _table_of_prepared(call: Invocation) -> StatementResult:
             "CREATE TABLE AS EXECUTE is not supported on journaled tables",
             hint="Name the query itself instead of the prepared statement.",
         )
-    hidden_queries.refuse_journaled(call.session.catalog, call.statement)
     call.session.transaction.begin_implicit()
+    found = hidden_queries.refuse_journaled(call.session.catalog, call.statement)
     result = call.session.catalog.execute(call.statement.text)
     for _ in result.rows:
         pass
+    answerable.prove(call.session.catalog, found)
     tag = result.command_tag or "SELECT 0"
     return StatementResult(None, NoRows(), lambda _: tag)
 

@@ -13,6 +13,7 @@ from catalog.errors import GatewayError
 from catalog.results import RelationKind
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session.answerable import Answerable
 from rewrite import pipeline
 
 CREATING = {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}
@@ -47,10 +48,11 @@ class HiddenQuery:
 
 def refuse_journaled(
     catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int] = ()
-) -> None:
+) -> Answerable | None:
     """Refuse a statement whose hidden query touches journaled tables, as its names are now.
 
-    That of PREPARE is looked up, so it comes after PostgreSQL's own.
+    That of PREPARE is looked up, so it comes after PostgreSQL's own. The answer is what PostgreSQL
+    answers for in it, which may change until it does.
 
     Raises:
         UnsupportedError: 0A000.
@@ -58,7 +60,8 @@ def refuse_journaled(
     """
     query = _hidden(catalog, HiddenQuery(statement, tuple(parameter_oids)))
     if query is None or query.statement.all_qualified_system:
-        return
+        return None
+    definitions = catalog.definitions()
     try:
         analysis = catalog.analyse(query.statement.text, query.parameter_oids)
     except GatewayError as error:
@@ -66,14 +69,17 @@ def refuse_journaled(
             error.position += query.offset
         raise
     if analysis.tree is None:
-        return
-    touched = catalog.relations(pipeline.relations(pipeline.parse_tree(analysis.tree)))
+        return None
+    touched = catalog.relations(
+        pipeline.relations(pipeline.parse_tree(analysis.tree)), definitions=definitions
+    )
     if any(
         relation.kind in {RelationKind.JOURNALED, RelationKind.JOURNAL}
         for relation in touched.values()
     ):
         construct = CONSTRUCTS[statement.kind]
         raise UnsupportedError(f"{construct} is not supported", hint=HINTS.get(statement.kind))
+    return Answerable.of(definitions, touched.values())
 
 
 def _hidden(catalog: CatalogSession, around: HiddenQuery) -> HiddenQuery | None:

@@ -1,17 +1,13 @@
 """Statements PostgreSQL evaluates alone: what it answers goes to the client as it comes."""
 
-from contextlib import suppress
 from functools import partial
 
 from catalog import residency
-from catalog.errors import GatewayError
 from catalog.results import LocalResult
-from catalog.sqlstate import SERIALIZATION_FAILURE
 from catalog.statements import StatementKind
-from pgwire_gateway.session import router
+from pgwire_gateway.session import answerable
 from pgwire_gateway.session.explanation import without_capture
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import LocalRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
@@ -30,7 +26,7 @@ def run(call: Invocation) -> StatementResult:
         result.rows = without_capture(result.rows)
     formats = call.result_formats or (result.format_code,)
     rows = LocalRows(result, formats)
-    prove = partial(_prove, call)
+    prove = partial(answerable.prove, call.session.catalog, call.plan.answerable)
     if result.columns is None:
         for _ in rows.take(0):
             pass
@@ -45,26 +41,6 @@ def _run_code(call: Invocation) -> StatementResult:
         residency.check_body(catalog, str(call.statement.details["body"]))
         tag = tag_of(call.session, call.statement.text)
     return StatementResult(None, NoRows(), lambda _: tag)
-
-
-def _prove(call: Invocation) -> None:
-    """Make sure that tables a statement read were PostgreSQL's to answer for until it was done.
-
-    Raises:
-        GatewayError: 40001.
-    """
-    catalog, plan = call.session.catalog, call.plan
-    if not plan.resident or plan.basis is None or call.session.transaction.failed:
-        return
-    if router.basis(catalog, plan.statement) == plan.basis:
-        return
-    with suppress(GatewayError):
-        if router.plan(catalog, plan.statement, call.parameter_oids, "").route is Route.CATALOG:
-            return
-    raise GatewayError(
-        "could not serialize access due to a concurrent change of residency",
-        sqlstate=SERIALIZATION_FAILURE,
-    )
 
 
 def pass_on(session: ClientSession, text: str) -> StatementResult:

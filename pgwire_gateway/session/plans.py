@@ -7,6 +7,7 @@ from enum import Enum
 from catalog.journal_names import NamedJournals
 from catalog.results import Analysis, Basis
 from catalog.statements import Statement
+from pgwire_gateway.session.answerable import Answerable
 from rewrite.context import CheckConstraint
 from rewrite.tree import Node
 
@@ -83,8 +84,8 @@ class Plan:
     """Whether others can replace relations PostgreSQL alone reads for it."""
     prepared: str = ""
     """Name of the catalog's prepared statement."""
-    resident: bool = False
-    """Whether PostgreSQL answers for tables in it that could become tiered."""
+    answerable: Answerable | None = None
+    """What PostgreSQL answers for in it that could become tiered."""
     named: NamedJournals | None = None
     """Set where the client named journals, which PostgreSQL knows by other names."""
     reason: str = "no journaled table"

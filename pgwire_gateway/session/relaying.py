@@ -188,19 +188,22 @@ def _settle(session: ClientSession, passage: Passage, reply: Reply) -> None:
     has: only a table that has become tiered meanwhile would make them wrong.
     """
     for shortcut in passage.shortcuts:
-        if shortcut.proof is not None and not _is_local(session, shortcut.plan):
+        if shortcut.proof is not None and not _was_local(session, shortcut.plan):
             _end_outdated(session, passage, reply)
             return
     _note(session, passage, reply)
     _answer(session, reply)
 
 
-def _is_local(session: ClientSession, plan: Plan) -> bool:
+def _was_local(session: ClientSession, plan: Plan) -> bool:
     try:
         oids = plan.analysis.parameter_oids if plan.analysis else ()
-        return router.plan(session.catalog, plan.statement, oids, "").route is Route.CATALOG
+        now = router.plan(session.catalog, plan.statement, oids, "")
     except GatewayError:
         return False
+    # A table may have been tiered meanwhile, and be resident again.
+    agrees = plan.answerable is None or plan.answerable.agrees(now.answerable)
+    return now.route is Route.CATALOG and agrees
 
 
 def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> None:

@@ -22,7 +22,8 @@ def refreshed(call: Invocation) -> Invocation:
     if plan.prepared and plan.statement.kind is StatementKind.EXPLAIN:
         return planned_again(call)
     if plan.prepared and plan.statement.kind is StatementKind.DECLARE:
-        hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
+        found = hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
+        call = replace(call, plan=replace(plan, answerable=found))
     same = not plan.prepared or plan.basis == router.basis(catalog, plan.statement)
     return call if plan.basis is None or same else planned_again(call)
 

@@ -279,7 +279,7 @@ class Residency:
                         _lines(current, columns),
                     )
                 if rows and not table.key:
-                    # What capture adds to a tail has no identities yet; those of its rows would be lost.
+                    # Capture adds rows without identities; those of what is there would be lost.
                     self._settle_tail(session, snapshot, tail)
                 resident_upkeep.make_resident(session, relid)
         except GatewayError as error:

@@ -16,6 +16,7 @@ from catalog.results import Basis, Relation, RelationKind
 from catalog.statements import SYSTEM_SCHEMAS, Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import hidden_queries, own_statements
+from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.plans import Plan, Route
 from rewrite import pipeline
 from rewrite.command import (
@@ -109,15 +110,23 @@ def _plan(
     tree = statement.kind not in WITHOUT_TREE
     # Before the analysis: what changes meanwhile makes the plan an outdated one.
     rests_on = basis(catalog, statement)
+    answerable = None
     if statement.kind is StatementKind.DECLARE:
-        hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
+        answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     if statement.kind is StatementKind.SELECT and analysis.columns is None:
         # libpq does not tell rows without columns from no rows.
         analysis = replace(analysis, columns=())
-    local = Plan(statement, Route.CATALOG, analysis, basis=rests_on, prepared=prepared)
+    local = Plan(
+        statement,
+        Route.CATALOG,
+        analysis,
+        basis=rests_on,
+        prepared=prepared,
+        answerable=answerable,
+    )
     if analysis.tree is None or rests_on is None:
         return local
     return _plan_query(catalog, local, rests_on)
@@ -129,10 +138,12 @@ def _plan_explain(
     """Let PostgreSQL explain what it would run alone."""
     explained = _explained(catalog, statement, parameter_oids)
     if explained is None:
-        hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
+        answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
+    else:
+        answerable = explained.answerable
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
     if explained is None or explained.route is Route.CATALOG:
-        return Plan(statement, Route.CATALOG, analysis, prepared=prepared)
+        return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
     return Plan(statement, Route.EXPLAIN, analysis, prepared=prepared, explained=explained)
 
 
@@ -229,7 +240,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         return replace(
             local,
             replaceable=not all(map(_is_lasting, relations.values())),
-            resident=bool(resident),
+            answerable=Answerable.of(rests_on.definitions, relations.values()),
             reason=reason,
         )
     if forced == "postgres":
