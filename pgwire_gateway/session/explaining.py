@@ -1,5 +1,6 @@
 """EXPLAIN of statements that Spark has a part in: who runs them, why, and by which plans."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from time import perf_counter
@@ -7,8 +8,9 @@ from time import perf_counter
 from catalog.errors import GatewayError
 from catalog.results import Row
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import reads
+from pgwire_gateway.session import local_queries, reads
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
+from pgwire_gateway.session.extracts import Extraction
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.plans import Route
@@ -21,6 +23,8 @@ from rewrite.results import SparkQuery
 from rewrite.tree import Node
 
 Execute = Callable[[Invocation], StatementResult]
+
+SAVEPOINT = "pgwire_explain"
 
 
 def explain(call: Invocation, execute: Execute) -> StatementResult:
@@ -69,11 +73,15 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
-    is_postgres = call.plan.route is Route.INSERT
-    texts = _postgres_plan(call) if is_postgres else _spark_plan(call, verbose=options.verbose)
+    if call.plan.route is Route.EXTRACT:
+        texts = _plans_over_extracts(call, verbose=options.verbose)
+    elif call.plan.route is Route.INSERT:
+        texts = _postgres_plan(call)
+    else:
+        texts = _spark_plan(call, verbose=options.verbose)
     planned = perf_counter()
     return Explanation(
-        "PostgreSQL" if is_postgres else "Spark",
+        "PostgreSQL" if call.plan.route in {Route.INSERT, Route.EXTRACT} else "Spark",
         call.plan.executor,
         call.plan.reason,
         {name: text.strip("\n") for name, text in texts.items()},
@@ -82,8 +90,30 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
     )
 
 
+def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
+    """Return Spark's plans for each extract, then PostgreSQL's for the statement over them."""
+    session = call.session
+    session.transaction.begin_implicit()
+    told: dict[str, dict[str, str]] = {}
+
+    def tell(extract: str, part: Invocation) -> None:
+        told[extract.partition(".")[2].strip('"')] = _spark_plan(part, verbose=verbose)
+
+    # Extracts that had been there would be a change of definitions to the statement itself.
+    local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+    over = _postgres_plan(replace(call, plan=Extraction(call, tell).plan()))
+    local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+    local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+    texts: dict[str, str] = {}
+    for number, (extract, plans) in enumerate(told.items(), start=1):
+        shown = f"extract_{number}"
+        over = {what: re.sub(rf"\b{extract}\b", shown, text) for what, text in over.items()}
+        texts |= {f"{what} of {shown}": text for what, text in plans.items()}
+    return texts | over
+
+
 def _postgres_plan(call: Invocation) -> dict[str, str]:
-    """Return PostgreSQL's plan for the rows of an INSERT."""
+    """Return PostgreSQL's plan for the rows of an INSERT, or for a statement over extracts."""
     result = call.session.catalog.execute_parameters(
         f"EXPLAIN (COSTS OFF) {call.statement.text}",
         call.values,

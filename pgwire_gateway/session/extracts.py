@@ -5,7 +5,7 @@ the *extract*. PostgreSQL runs the statement over the extracts: defaults, constr
 RETURNING are its own. What a part is, is `catalog.statement_parts`' business.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,9 @@ from rewrite.query.constant_values import text_columns
 
 NUMBERS = count(1)
 """Tell extracts apart."""
+
+EXTRACT = "pgwire_extract_"
+"""What names of extracts begin with."""
 
 SAVEPOINT = "pgwire_extract"
 
@@ -87,8 +90,18 @@ def _finish(result: StatementResult, extraction: "Extraction") -> None:
 class Extraction:
     """The extracts of one statement."""
 
-    def __init__(self, call: Invocation) -> None:
+    def __init__(
+        self, call: Invocation, tell: Callable[[str, Invocation], None] | None = None
+    ) -> None:
+        """Prepare the extracts of a call.
+
+        Args:
+            call: The statement.
+            tell: Given each extract and the call of the query that would fill it; extracts stay
+                empty then.
+        """
         self._call = call
+        self._tell = tell
         self._session = call.session
         self._catalog = call.session.catalog
         self._selected = selected_attributes(call.query)
@@ -265,20 +278,16 @@ class Extraction:
     def _extract(self, part: Part, plan: Plan, query: str, shown: list[str] | None) -> None:
         """Have Spark compute a query into an extract, and put that in place of the part."""
         call = replace(self._call, plan=plan)
-        compiled, batches = reads.start(call)
-        extract = names.quoted("pg_temp", f"pgwire_extract_{next(NUMBERS)}")
-        columns = [f"c{number}" for number in range(1, len(compiled.columns) + 1)]
-        with batches:
-            created = self._catalog.execute_parameters(
-                f"CREATE TEMPORARY TABLE {extract} ({', '.join(columns)}) ON COMMIT DROP"
-                f" AS {query} WITH NO DATA",
-                call.values,
-                parameter_oids=call.parameter_oids,
-                formats=call.formats,
-            )
-            for _ in created.rows:
-                pass
-            inserts.copy(self._session, compiled, batches, extract, columns)
+        extract = names.quoted("pg_temp", f"{EXTRACT}{next(NUMBERS)}")
+        columns = [f"c{number}" for number in range(1, len(call.columns or ()) + 1)]
+        if self._tell is not None:
+            self._tell(extract, call)
+            self._create(call, extract, columns, query)
+        else:
+            compiled, batches = reads.start(call)
+            with batches:
+                self._create(call, extract, columns, query)
+                inserts.copy(self._session, compiled, batches, extract, columns)
         if shown is None:
             shown = [column.name for column in call.columns or ()]
             if part.is_source:
@@ -287,6 +296,17 @@ class Extraction:
                     columns[number] = _literal(text)
         part.replace(extract, [Yielded(*pair) for pair in zip(shown, columns, strict=False)])
         self._extracts.append(extract)
+
+    def _create(self, call: Invocation, extract: str, columns: list[str], query: str) -> None:
+        created = self._catalog.execute_parameters(
+            f"CREATE TEMPORARY TABLE {extract} ({', '.join(columns)}) ON COMMIT DROP"
+            f" AS {query} WITH NO DATA",
+            call.values,
+            parameter_oids=call.parameter_oids,
+            formats=call.formats,
+        )
+        for _ in created.rows:
+            pass
 
     def _planned(self, query: str) -> Plan:
         """Plan a query that may have any of the statement's parameters."""

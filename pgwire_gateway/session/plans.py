@@ -31,8 +31,7 @@ class Route(Enum):
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
     EXPLAIN = "explain"
-    """The gateway: how it would run a statement of one of the routes above, save the first and
-    extracts."""
+    """The gateway: how it would run a statement of one of the routes above, save the first."""
     OWN = "own"
     """The gateway: what it tells of itself."""
     COMMAND = "command"

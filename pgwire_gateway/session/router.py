@@ -159,16 +159,10 @@ def _explained(
         return Plan(query, Route.CATALOG)
     catalog.deallocate(EXPLAINED)
     try:
-        plan = _plan(catalog, query, parameter_oids, EXPLAINED)
+        return _plan(catalog, query, parameter_oids, EXPLAINED)
     except GatewayError as error:
         error.position = error.position and error.position + piece.offset
         raise
-    if plan.route is Route.EXTRACT:
-        raise UnsupportedError(
-            "EXPLAIN of a statement that PostgreSQL runs over what Spark reads is not supported",
-            hint="Explain the queries in it that read tiered tables.",
-        )
-    return plan
 
 
 EXPLAINED = "pgwire_explained"

@@ -101,6 +101,28 @@ def test_analyze_runs_the_statement(connection, statement, left):
     assert [line.partition(":")[0] for line in lines[-2:]] == ["Planning Time", "Execution Time"]
 
 
+def test_a_write_over_extracts_is_explained_part_by_part(connection):
+    connection.execute("CREATE TEMPORARY TABLE r (id integer PRIMARY KEY, v text)")
+    connection.execute("INSERT INTO r VALUES (1, 'old'), (2, 'old')")
+    statement = "UPDATE r SET v = t.v FROM t WHERE t.id = r.id AND r.id < %s"
+    plain = explain(connection, f"EXPLAIN {statement % 2}")
+    assert plain[0] == "spark, then postgres: tiered tables"
+    assert [line.strip() for line in plain if line.endswith(":")] == [
+        "Spark SQL of extract_1:",
+        "Spark Plan of extract_1:",
+        "PostgreSQL Plan:",
+    ]
+    assert "            ->  Seq Scan on extract_1" in plain
+    assert not any("pgwire" in line for line in plain)
+    assert connection.execute("SELECT v FROM r ORDER BY id").fetchall() == [("old",), ("old",)]
+    document = connection.execute(f"EXPLAIN (FORMAT JSON) {statement}", [3]).fetchone()[0]
+    assert document[0]["Plan"]["Node Type"] == "PostgreSQL"
+    assert document[0]["Plan"]["PostgreSQL Plan"].startswith("Update on r")
+    analyzed = explain(connection, f"EXPLAIN (ANALYZE, TIMING OFF) {statement % 3}")
+    assert analyzed[0].endswith(" (actual rows=2.00 loops=1)")
+    assert connection.execute("SELECT v FROM r ORDER BY id").fetchall() == [("a",), ("b",)]
+
+
 def test_a_temporary_table_is_filled_when_analyzed(connection):
     connection.execute("CREATE TEMPORARY TABLE temp (id integer)")
     plain = explain(connection, "EXPLAIN INSERT INTO temp SELECT id FROM t")
