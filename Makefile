@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 DATA_DIR ?= data
 SERVE_ARGS ?=
 PYTEST_ARGS ?=
+WORKERS ?= 2
 PACKAGES := pgwire_gateway rewrite catalog
 CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
 
@@ -76,8 +77,8 @@ layers: install-dev ## Check the direction of imports
 
 check: lint typecheck layers ## All static checks
 
-test: install-clients ## Run all tests but for those that take minutes
-	$(BIN)/python -m pytest -m "not exhaustive" $(PYTEST_ARGS) tests integration
+test: install-clients ## Run all tests but for those that take minutes, in WORKERS processes
+	$(BIN)/python -m pytest -m "not exhaustive" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) tests integration
 
 test-unit: install-dev ## Run the tests that need no other process
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not catalog and not spark and not server and not integration" tests
