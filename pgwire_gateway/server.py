@@ -39,6 +39,7 @@ from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine, SparkSettings
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.java_runtime import find_java_home
+from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.spark.warm_up import warm_up
@@ -254,6 +255,7 @@ class Gateway:
             relations,
             executor,
             compactor,
+            Lookups(relations.warehouse),
             Warehouse(str(data_dir / "warehouse")),
             TailCache(),
             self._flusher,

@@ -64,6 +64,54 @@ def pinned_keys(
     return found
 
 
+def plain_columns(query: Node, table: JournalTable) -> list[int] | None:
+    """Return the columns that a SELECT of one row, fixed by its key, consists of, in order.
+
+    None for whatever asks for more than columns as they are: then the row of the table is not yet
+    the row of the result.
+    """
+    if query.tag != "QUERY" or any(
+        value for name, value in query.fields.items() if name not in _PLAIN_CLAUSES
+    ):
+        return None
+    entries, tree = query.nodes("rtable"), query.node("jointree")
+    if query["commandType"] != _SELECT or len(entries) != 1 or len(tree.items("fromlist")) != 1:
+        return None
+    (entry,) = entries
+    if entry["relid"] != table.relid or entry.get("tablesample") or entry.get("securityQuals"):
+        return None
+    if len(conjuncts(tree["quals"])) != len(table.key):
+        return None
+    columns = [_column_of_row(target) for target in query.nodes("targetList")]
+    return [attnum for attnum in columns if attnum] if all(columns) else None
+
+
+def _column_of_row(target: Node) -> int | None:
+    """Return the attribute number of the column that an entry of a target list is; else None."""
+    value = target.node("expr")
+    plain = value.tag == "VAR" and value["varlevelsup"] == 0 and not target["resjunk"]
+    return value.integer("varattno") if plain and value.integer("varattno") > 0 else None
+
+
+_SELECT = 1
+_PLAIN_CLAUSES = frozenset(
+    {
+        "commandType",
+        "querySource",
+        "queryId",
+        "canSetTag",
+        "rtable",
+        "rteperminfos",
+        "jointree",
+        "targetList",
+        "override",
+        "stmt_location",
+        "stmt_len",
+    }
+)
+"""Fields of a query that any SELECT fills."""
+
+
 def _fixed_columns(
     query: Node, parameters: tuple[ParameterValue, ...]
 ) -> dict[tuple[int, int], object]:

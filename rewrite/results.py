@@ -64,6 +64,8 @@ class SparkQuery:
     """Number of row versions in the sources."""
     scan: Scan | None = None
     """The same query as a scan, where it is no more than that."""
+    selected: tuple[str, ...] = ()
+    """Names of the columns of relations that the result consists of, where it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,9 +133,14 @@ def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
     context = observer.context(call.plan, observation, bound)
     query = COMPILERS[command(call.query)](call.query, context)
     planned = observer.explain(query, observation, call.running)
+    if call.plan.route is Route.READ and reads.single_row(call, query, observation) is not None:
+        planned = replace(planned, physical=BY_KEY)
     texts = {"Spark SQL": planned.sql, "Spark Plan": planned.physical}
     return texts | {"Spark Logical Plans": planned.logical} if verbose else texts
 
+
+BY_KEY = "none: the gateway reads the row by its key itself"
+"""What stands for a physical plan where there is none."""
 
 COMPILERS: dict[Command, Callable[[Node, RewriteContext], SparkQuery]] = {
     Command.SELECT: pipeline.compile_query,

@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from catalog.errors import OutdatedPlanError
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
@@ -13,16 +16,20 @@ from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.executor import SparkPlan
+from pgwire_gateway.spark.lookups import Key, Lookups
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.tails import (
     StaleTailError,
+    latest_per_key,
     newest_version,
     older_than,
     only_key,
     only_version,
+    plain_identity,
 )
+from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
 from rewrite import sources
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
 from rewrite.pinned_keys import pinned_keys
@@ -71,6 +78,8 @@ class Observation:
     """Segments not yet part of a table, each as a table of its own."""
     latest_only: frozenset[int] = frozenset()
     """Tables of whose tails only the newest version of each row is left."""
+    single_rows: frozenset[int] = frozenset()
+    """Tables with the versions of one row, which are in the tail whatever holds them."""
 
     def relations(self, query: SparkQuery) -> list[Relation]:
         """Return what must be registered before a compiled query runs."""
@@ -82,30 +91,42 @@ class Observation:
         snapshots = self.result.snapshots | {relid: stripped}
         return Observation(replace(self.result, snapshots=snapshots), {})
 
-    def of_keys(self, keys: Mapping[int, tuple[object, ...]]) -> "Observation":
+    def of_keys(self, keys: Mapping[int, Key], lookups: Lookups) -> "Observation":
         """Return the same moment with what can matter of tables of which one row is read.
 
-        A row with a version in the tail that is newer than the segments needs nothing else, and
-        a row without one there needs no tail. The tail may hold older ones: large writes become
-        segments although there is a tail.
+        A row with a version in the tail that is newer than the segments needs nothing else. The
+        tail may hold older ones: large writes become segments although there is a tail.
         """
         snapshots, tails = dict(self.result.snapshots), dict(self.tails)
+        single = set(self.single_rows)
         for relid, key in keys.items():
             snapshot, tail = snapshots[relid], tails.get(relid)
             if tail is None or not snapshot.tail_rows:
-                continue
+                tail = storage_schema(snapshot.table).empty_table()
             found = only_key(tail, snapshot.table.key, key)
-            if not found.num_rows:
-                snapshots[relid] = _without_tail(snapshot)
-            elif newest_version(found) > max(
-                (segment.max_version for segment in snapshot.segments), default=0
-            ):
-                state = f"{snapshot.state}_{next(_OWN_STATES)}"
-                snapshots[relid] = replace(
-                    snapshot, segments=(), tail_rows=found.num_rows, state=state
-                )
-                tails[relid] = found
-        return replace(self, result=replace(self.result, snapshots=snapshots), tails=tails)
+            if not _is_newest(found, snapshot):
+                stored = lookups.versions(snapshot, key)
+                if stored is None:
+                    if not found.num_rows:
+                        snapshots[relid] = _without_tail(snapshot)
+                    continue
+                found = pa.concat_tables([stored, found])
+            tails[relid] = rows = found.combine_chunks()
+            state = f"{snapshot.state}_{next(_OWN_STATES)}"
+            snapshots[relid] = replace(snapshot, segments=(), tail_rows=rows.num_rows, state=state)
+            single.add(relid)
+        return replace(
+            self,
+            result=replace(self.result, snapshots=snapshots),
+            tails=tails,
+            single_rows=frozenset(single),
+        )
+
+    def current_row(self, relid: int) -> pa.Table:
+        """Return the current row of a table of which one row is read; none where it has gone."""
+        names = plain_identity(self.result.snapshots[relid].table)
+        latest = latest_per_key(self.tails[relid], names or ())
+        return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
 
     def of_latest(self, tails: Mapping[int, Any]) -> "Observation":
         """Return the same moment with tails that hold the newest version of each row only."""
@@ -165,6 +186,12 @@ class Observation:
 
     def _tail(self, relid: int) -> Callable[[], Any]:
         return lambda: self.tails.get(relid)
+
+
+def _is_newest(found: pa.Table, snapshot: TableSnapshot) -> bool:
+    """Return whether no segment can have a newer version of the rows found in the tail."""
+    stored = max((segment.max_version for segment in snapshot.segments), default=0)
+    return bool(found.num_rows) and newest_version(found) > stored
 
 
 def _without_tail(snapshot: TableSnapshot) -> TableSnapshot:
@@ -317,12 +344,12 @@ class Observer:
         tables = {
             relid: snapshot.table
             for relid, snapshot in observation.result.snapshots.items()
-            if snapshot.tail_rows and relid not in plan.journals.values()
+            if relid not in plan.journals.values()
         }
-        if not tables or plan.query is None:
+        if plan.query is None:
             return observation
         keys = pinned_keys(plan.query, tables, parameters)
-        observation = observation.of_keys(keys)
+        observation = observation.of_keys(keys, self._services.lookups)
         latest = {}
         for relid in tables.keys() - keys.keys():
             snapshot = observation.result.snapshots[relid]

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import StatementResult, format_codes
 from pgwire_gateway.session.results import SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
@@ -12,6 +14,7 @@ from pgwire_gateway.wire_types import parameters as wire_parameters
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
 from rewrite import pipeline
 from rewrite.context import ParameterValue
+from rewrite.pinned_keys import plain_columns
 from rewrite.results import OutputColumn, SparkQuery
 
 BINARY = 1
@@ -43,7 +46,25 @@ def start(call: Invocation) -> tuple[SparkQuery, Batches]:
     observation = observer.observe(call.plan.tables, call.plan)
     observation = observer.narrowed(call.plan, observation, bound)
     query = pipeline.compile_query(call.query, observer.context(call.plan, observation, bound))
-    return query, observer.run(query, observation, call.running)
+    return query, single_row(call, query, observation) or observer.run(
+        query, observation, call.running
+    )
+
+
+def single_row(call: Invocation, query: SparkQuery, observation: Observation) -> Batches | None:
+    """Return the row that a SELECT of columns by key asks for, which takes no Spark; else None."""
+    basis = call.plan.basis
+    if not observation.single_rows or (basis is not None and basis.executor == "spark"):
+        return None
+    (relid, *others) = observation.single_rows
+    selected = plain_columns(call.query, observation.result.snapshots[relid].table)
+    names = [f"c{attnum}" for attnum in selected or ()]
+    if others or not names or list(query.selected) != names:
+        return None
+    row = observation.current_row(relid)
+    arrays = [row.column(name) for name in names]
+    table = pa.Table.from_arrays(arrays, [column.column for column in query.columns])
+    return Batches(table.schema, iter(table.to_batches()))
 
 
 def encoder(

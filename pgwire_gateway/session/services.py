@@ -8,6 +8,7 @@ from pgwire_gateway.session.flusher import Flusher
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor
+from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.spark.zone_rules import ZoneRules
@@ -24,6 +25,7 @@ class Services:
     relations: Relations
     executor: Executor
     compactor: Compactor
+    lookups: Lookups
     warehouse: Warehouse
     tails: TailCache
     flusher: Flusher

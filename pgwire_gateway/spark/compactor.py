@@ -1,7 +1,6 @@
 """Flush tails to deltas and merge a journal into a new base and archive."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import collect
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
-from pgwire_gateway.spark.errors import translate
+from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.merging import Merge, Queries
@@ -168,7 +167,7 @@ class Compactor:
     ) -> pa.Table:
         """Return all row versions of few segments and a tail, without Spark."""
         schema = storage_schema(table)
-        with _storage():
+        with storage_failures():
             rows = [read_rows(self._warehouse, table, segment).cast(schema) for segment in segments]
         return pa.concat_tables([*rows, *([] if tail is None else [tail])])
 
@@ -180,7 +179,7 @@ class Compactor:
             return ()
         statement.check()
         volume = Volume(rows.num_rows, rows.nbytes)
-        with _storage():
+        with storage_failures():
             staged = self._warehouse.stage(table)
             try:
                 if rows.nbytes <= MAX_BYTES:
@@ -272,15 +271,6 @@ class Compactor:
         with session.views(frames) as names:
             texts = queries(names["base"], names["recent"])
             return {kind: session.sql(text) for kind, text in texts.items()}
-
-
-@contextmanager
-def _storage() -> Iterator[None]:
-    """Turn failures of storage into errors of the statement."""
-    try:
-        yield
-    except OSError as error:
-        raise translate(error) from error
 
 
 def _current(snapshot: TableSnapshot) -> tuple[Segment, ...]:

@@ -3,12 +3,14 @@
 import errno
 import json
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from catalog import sqlstate
@@ -170,6 +172,21 @@ _TEXTS: Final = (
 
 _RAISED = "USER_RAISED_EXCEPTION"
 _JSON = re.compile(r"\{.*\}", re.DOTALL)
+
+
+@contextmanager
+def storage_failures() -> Iterator[None]:
+    """Turn failures of storage into errors of the statement; a file nobody can decode is one.
+
+    Raises:
+        GatewayError: 58P01 for a missing file, 53100 for a full disk, else 58030.
+    """
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise translate(OSError(errno.EIO, os.strerror(errno.EIO), str(error))) from error
+    except OSError as error:
+        raise translate(error) from error
 
 
 def translate(error: BaseException) -> GatewayError:

@@ -4,8 +4,6 @@ Nothing supersedes the rows of a base when nothing is newer, so a query that onl
 of them asks for no work Spark would do, and its rows need not pass through the JVM.
 """
 
-import errno
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgwire_gateway.read_ahead import ReadAhead
-from pgwire_gateway.spark.errors import translate
+from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.warehouse import Warehouse
 from rewrite.results import Scan, SourcePart
@@ -45,10 +43,8 @@ class FileScan:
             GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
         """
         self._ahead = ReadAhead(self._batches(), "file scan")
-        try:
+        with storage_failures():
             yield from self._ahead
-        except (OSError, pa.ArrowInvalid) as error:
-            raise translate(_storage_failure(error)) from error
 
     def close(self) -> None:
         """Stop reading."""
@@ -78,19 +74,10 @@ def file_scan(
         if column is None or any(column.attnum not in segment.attnums for segment in segments):
             return None
         columns[output] = column.storage_name
-    try:
+    with storage_failures():
         files = [
             file
             for segment in segments
             for file in warehouse.files(warehouse.absolute(segment.path))
         ]
         return FileScan(files, columns, batch_rows)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise translate(_storage_failure(error)) from error
-
-
-def _storage_failure(error: BaseException) -> BaseException:
-    """Return the failure of storage that a file nobody can decode is."""
-    if isinstance(error, pa.ArrowInvalid):
-        return OSError(errno.EIO, os.strerror(errno.EIO), str(error))
-    return error

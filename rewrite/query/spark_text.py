@@ -49,7 +49,20 @@ def spark_query(
         row_bound=bound,
         input_rows=sum(compilation.rows.values()),
         scan=_scan(query, compilation),
+        selected=_selected(query),
     )
+
+
+def _selected(query: exp.Expression) -> tuple[str, ...]:
+    """Return the names of the columns that all of the result are, in order; else nothing."""
+    if not isinstance(query, exp.Select):
+        return ()
+    columns = [
+        item.this.name
+        for item in query.expressions
+        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column)
+    ]
+    return tuple(columns) if len(columns) == len(query.expressions) else ()
 
 
 _SCAN_CLAUSES = frozenset({"expressions", "from_", "limit", "offset"})

@@ -39,7 +39,7 @@ def test_first_line_is_the_decision(connection):
 
 
 def test_spark_sql_and_the_physical_plan_follow(connection):
-    lines = explain(connection, "EXPLAIN SELECT v FROM t WHERE id = 2")
+    lines = explain(connection, "EXPLAIN SELECT v FROM t WHERE id > 2")
     at = lines.index("  Spark Plan:")
     sql = " ".join(line.strip() for line in lines[2:at])
     assert lines[1] == "  Spark SQL:"
@@ -57,7 +57,7 @@ def test_verbose_adds_the_logical_plans(connection):
 
 def test_no_line_tells_where_the_files_are(connection, gateway_process):
     connection.execute("VACUUM t")
-    lines = explain(connection, "EXPLAIN VERBOSE SELECT upper(v) FROM t WHERE id = 2")
+    lines = explain(connection, "EXPLAIN VERBOSE SELECT upper(v) FROM t WHERE id > 1")
     assert any("Scan parquet" in line for line in lines)
     assert not any(str(gateway_process.data_dir) in line for line in lines)
 
@@ -66,6 +66,17 @@ def test_rows_read_from_files_need_no_plan_of_spark(connection):
     connection.execute("VACUUM t")
     lines = explain(connection, "EXPLAIN SELECT v FROM t")
     assert lines[-1] == "    none: the gateway reads the rows from data files itself (1)"
+
+
+def test_a_row_read_by_its_key_needs_no_plan_of_spark(connection):
+    for _ in range(2):
+        lines = explain(connection, "EXPLAIN SELECT v FROM t WHERE id = 2")
+        assert lines[-1] == "    none: the gateway reads the row by its key itself"
+        connection.execute("VACUUM t")
+    assert any("LocalTableScan" in line for line in explain(connection, UPPER))
+
+
+UPPER = "EXPLAIN SELECT upper(v) FROM t WHERE id = 2"
 
 
 def test_a_write_is_explained_and_not_done(connection):

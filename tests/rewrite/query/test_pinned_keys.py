@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from rewrite.context import ParameterValue
-from rewrite.pinned_keys import pinned_keys
+from rewrite.pinned_keys import pinned_keys, plain_columns
 from rewrite.pipeline import parse_tree
 from tests.support.rewrite_oracle import Oracle
 
@@ -25,6 +25,13 @@ create view pin_view as select * from pin;
 @pytest.fixture(scope="module", autouse=True)
 def _tables(oracle: Oracle) -> None:
     oracle.execute(TABLES)
+
+
+def columns(oracle: Oracle, sql: str, name: str = "pin") -> list[int] | None:
+    text, _ = oracle.analyse(sql)
+    found = oracle.snapshot(oracle.relid(name))
+    assert found is not None
+    return plain_columns(parse_tree(text)[0], found.table)
 
 
 def keys(oracle: Oracle, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
@@ -89,3 +96,49 @@ def test_a_parameter_fixes_a_key_unless_it_is_null(
     oracle: Oracle, value: object, found: list[tuple[object, ...]]
 ) -> None:
     assert keys(oracle, "select v from pin where k = $1", [value]) == found
+
+
+@pytest.mark.parametrize(
+    ("sql", "table", "found"),
+    [
+        ("select v from pin where k = 5", "pin", [2]),
+        ("select * from pin where 5 = k", "pin", [1, 2]),
+        ("select v, k, v from pin p where p.k = $1", "pin", [2, 1, 2]),
+        ("select v as x from pin_two where b = 'x' and a = 4", "pin_two", [3]),
+    ],
+)
+def test_columns_as_they_are_make_a_plain_read(
+    oracle: Oracle, sql: str, table: str, found: list[int]
+) -> None:
+    assert columns(oracle, sql, table) == found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select v + 1 from pin where k = 5",
+        "select v::bigint from pin where k = 5",
+        "select count(*) from pin where k = 5",
+        "select v from pin where k = 5 and v = 1",
+        "select v from pin where k = 5 and k = 6",
+        "select v from pin where k = 5 limit 0",
+        "select v from pin where k = 5 offset 1",
+        "select v from pin where k = 5 order by v",
+        "select distinct v from pin where k = 5",
+        "select v from pin where k = 5 group by v",
+        "select v from pin where k = 5 for update",
+        "select v, generate_series(1, 2) from pin where k = 5",
+        "select v, row_number() over () from pin where k = 5",
+        "select v, (select 1) from pin where k = 5",
+        "with x as (select 1) select v from pin where k = 5",
+        "select v from pin, pin_none where pin.k = 5",
+        "select v from pin tablesample system (1) where k = 5",
+        "select v from pin where k = 5 union all select 1",
+        "select pin from pin where k = 5",
+        "select tableoid from pin where k = 5",
+        "update pin set v = 1 where k = 5",
+        "delete from pin where k = 5 returning v",
+    ],
+)
+def test_whatever_asks_for_more_is_no_plain_read(oracle: Oracle, sql: str) -> None:
+    assert columns(oracle, sql) is None

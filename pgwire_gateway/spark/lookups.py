@@ -1,0 +1,187 @@
+"""Row versions of single keys, read from the files of segments without Spark.
+
+The rows of a file are sorted by key (:mod:`.sorting`): the smallest and largest key of each row
+group tell which ones can have a key, and of those only what is before its rows is decoded.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.spark.errors import storage_failures
+from pgwire_gateway.spark.layouts import IDENTITY, Layout
+from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.wire_types.versions import storage_schema
+
+MOST_SEGMENTS: Final = 16
+"""More segments than these that can have a key are read by Spark, several at a time."""
+
+_KEPT_FILES: Final = 2_000
+_BATCH_ROWS: Final = 8_192
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group and the bounds of the first column of the key in it; None when unknown."""
+
+    number: int
+    smallest: Any
+    largest: Any
+
+    def may_have(self, value: Any) -> bool:
+        return self.smallest is None or self.smallest <= value <= self.largest
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    footer: pq.FileMetaData
+    groups: tuple[_Group, ...]
+
+
+class Lookups:
+    """Finds the row versions of keys; remembers the footers of files, which never change."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._lock = threading.Lock()
+        self._files: OrderedDict[Path, _File] = OrderedDict()
+
+    def versions(self, snapshot: TableSnapshot, key: Key) -> pa.Table | None:
+        """Return the row versions that segments have of a key, the archive left out.
+
+        Args:
+            snapshot: The table.
+            key: Values of the columns of its key, integers and text, as Python's.
+
+        Returns:
+            Rows in storage layout; None where the segments are not to be read this way.
+
+        Raises:
+            GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
+        """
+        table = snapshot.table
+        segments = [
+            segment
+            for segment in snapshot.segments
+            if segment.kind is not SegmentKind.ARCHIVE and _may_have(segment, key[0])
+        ]
+        attnums = tuple(column.attnum for column in table.columns)
+        if len(segments) > MOST_SEGMENTS or any(s.attnums != attnums for s in segments):
+            return None
+        schema = storage_schema(table)
+        parts = [schema.empty_table()]
+        with storage_failures():
+            for segment in segments:
+                for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
+                    file = self._file(path, table)
+                    if IDENTITY in file.footer.schema.names:
+                        return None  # sorted by what was the table's identity before it had a key
+                    parts += (part.cast(schema) for part in _versions(file, table, key))
+        return pa.concat_tables(parts)
+
+    def _file(self, path: Path, table: JournalTable) -> _File:
+        with self._lock:
+            known = self._files.get(path)
+            if known is not None:
+                self._files.move_to_end(path)
+                return known
+        footer = pq.read_metadata(path, memory_map=True)
+        file = _File(path, footer, tuple(_groups(footer, _key_names(table)[0])))
+        with self._lock:
+            self._files[path] = file
+            while len(self._files) > _KEPT_FILES:
+                self._files.popitem(last=False)
+        return file
+
+
+def _may_have(segment: Segment, value: object) -> bool:
+    if segment.key_min is None or segment.key_max is None or not isinstance(value, int):
+        return True
+    return segment.key_min <= value <= segment.key_max
+
+
+def _key_names(table: JournalTable) -> list[str]:
+    """Return the names of the key's columns in files."""
+    return [table.column(attnum).storage_name for attnum in table.key]
+
+
+def _groups(footer: pq.FileMetaData, name: str) -> Iterator[_Group]:
+    names = footer.schema.names
+    if name not in names:
+        return
+    index = names.index(name)
+    for number in range(footer.num_row_groups):
+        statistics = footer.row_group(number).column(index).statistics
+        known = statistics is not None and statistics.has_min_max
+        yield _Group(number, statistics.min if known else None, statistics.max if known else None)
+
+
+def _versions(file: _File, table: JournalTable, key: Key) -> Iterator[pa.Table]:
+    groups = [group for group in file.groups if group.may_have(key[0])]
+    if not groups:
+        return
+    layout = Layout.of(table)
+    with pq.ParquetFile(file.path, metadata=file.footer, memory_map=True) as opened:
+        for group in groups:
+            places = _places(opened, group.number, _key_names(table), key)
+            if places is not None:
+                rows = _rows(opened, group.number, list(layout.file_names), *places)
+                yield rows.rename_columns(list(layout.names))
+
+
+def _places(
+    opened: pq.ParquetFile, group: int, names: Sequence[str], key: Key
+) -> tuple[int, int] | None:
+    """Return the first row of a row group that has a key, and how many follow each other."""
+    start, first, count = 0, 0, 0
+    for batch in _batches(opened, group, names):
+        found = pc.indices_nonzero(_equal(batch, names, key))
+        if len(found):
+            first = first if count else start + found[0].as_py()
+            count += len(found)
+        if batch.num_rows and batch.column(names[0])[-1].as_py() > key[0]:
+            break
+        start += batch.num_rows
+    return (first, count) if count else None
+
+
+def _rows(opened: pq.ParquetFile, group: int, names: list[str], first: int, count: int) -> pa.Table:
+    """Return rows of a row group; what comes after them is not decoded."""
+    parts, start = [], 0
+    for batch in _batches(opened, group, names):
+        end = start + batch.num_rows
+        if end > first:
+            skipped = max(first - start, 0)
+            parts.append(batch.slice(skipped, first + count - start - skipped))
+        if end >= first + count:
+            break
+        start = end
+    return pa.Table.from_batches(parts).select(names)
+
+
+def _batches(opened: pq.ParquetFile, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    return iter(
+        opened.iter_batches(_BATCH_ROWS, row_groups=[group], columns=list(names), use_threads=False)
+    )
+
+
+def _equal(batch: pa.RecordBatch, names: Sequence[str], key: Key) -> pa.Array:
+    chosen = None
+    for name, value in zip(names, key, strict=True):
+        column = batch.column(name)
+        if isinstance(value, int):
+            column = column.cast(pa.int64())
+        equal = pc.equal(column, pa.scalar(value, column.type))
+        chosen = equal if chosen is None else pc.and_(chosen, equal)
+    return chosen

@@ -1,0 +1,117 @@
+"""Lookups of keys: the versions that a scan of all segments would find, however they lie."""
+
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.model import SegmentKind
+from pgwire_gateway.spark import sorting
+from pgwire_gateway.spark.lookups import MOST_SEGMENTS, Key, Lookups
+from tests.support.fix_spark import ID, NAME, Journal
+
+pytestmark = pytest.mark.spark
+
+SEED = 20260125
+
+
+def versions(journal: Journal, key: Key) -> list[tuple] | None:
+    """Return the values and version numbers found for a key, in the order of versions."""
+    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), key)
+    if found is None:
+        return None
+    rows = found.set_column(
+        found.column_names.index("version_number"),
+        "version_number",
+        found.column("version_number").cast(pa.int64()),
+    ).to_pylist()
+    return sorted(
+        (row["version_number"], *(row[f"c{column.attnum}"] for column in journal.columns))
+        for row in rows
+    )
+
+
+def test_versions_of_all_segments_but_the_archive_are_found(journal: Journal) -> None:
+    journal.write(journal.rows(*((n, f"base {n}") for n in range(1, 101))), kind=SegmentKind.BASE)
+    journal.write(journal.rows((7, "new"), (300, "added"), version=2))
+    journal.write(journal.rows((7, "newer"), version=3))
+    journal.write(journal.rows((7, "old"), version=0), kind=SegmentKind.ARCHIVE)
+    assert versions(journal, (7,)) == [(1, 7, "base 7"), (2, 7, "new"), (3, 7, "newer")]
+    assert versions(journal, (300,)) == [(2, 300, "added")]
+    for absent in (0, 101, 299, 301):
+        assert versions(journal, (absent,)) == []
+
+
+def test_any_row_group_and_batch_can_hold_a_key(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorting, "MAX_GROUP_ROWS", 12_000)
+    count = 40_000
+    batch = journal.rows(*((2 * n, f"row {n}") for n in range(count)))
+    segment = journal.write(batch, kind=SegmentKind.BASE)
+    assert segment is not None
+    chance = random.Random(SEED)  # noqa: S311 - not for secrets
+    edges = (0, 1, 8_191, 8_192, 11_999, 12_000, count - 1)
+    for number in (*edges, *(chance.randrange(count) for _ in range(50))):
+        assert versions(journal, (2 * number,)) == [(1, 2 * number, f"row {number}")]
+        assert versions(journal, (2 * number + 1,)) == []
+
+
+def test_versions_that_fill_several_batches_are_found(journal: Journal) -> None:
+    rows = [journal.rows((5, "x"), version=number) for number in range(9_000)]
+    others = journal.rows(*((n, "y") for n in (1, 2, 9)))
+    journal.write(pa.concat_batches([*rows, others]))
+    found = versions(journal, (5,))
+    assert found is not None
+    assert [row[0] for row in found] == list(range(9_000))
+
+
+def test_a_key_of_two_columns_is_found_by_both(journal: Journal) -> None:
+    journal.columns, journal.key = (ID, NAME), (2, 1)
+    rows = [(number, name) for name in ("", "a", "b", "é", "😀") for number in range(4_000)]
+    journal.write(journal.rows(*rows), kind=SegmentKind.BASE)
+    for key in (("a", 0), ("b", 3_999), ("é", 17), ("😀", 2_000), ("", 1)):
+        assert versions(journal, key) == [(1, key[1], key[0])]
+    assert versions(journal, ("a", 4_000)) == []
+    assert versions(journal, ("c", 1)) == []
+
+
+def test_what_lies_otherwise_is_left_to_spark(journal: Journal) -> None:
+    journal.columns = (ID,)
+    journal.write(journal.rows((1,)), kind=SegmentKind.BASE)
+    journal.columns = (ID, NAME)
+    assert versions(journal, (1,)) is None
+    journal.segments = [
+        segment
+        for _ in range(MOST_SEGMENTS + 1)
+        if (segment := journal.write(journal.rows((1, "a")))) is not None
+    ]
+    assert versions(journal, (1,)) is None
+    assert versions(journal, (2,)) == []
+    journal.segments = journal.segments[:1]
+    assert versions(journal, (1,)) == [(1, 1, "a")]
+
+
+def test_files_sorted_by_identity_are_left_to_spark(journal: Journal) -> None:
+    journal.key = ()
+    journal.write(journal.rows((1, "a", 10), (2, "b", 11)), kind=SegmentKind.BASE)
+    journal.key = (1,)
+    assert versions(journal, (1,)) is None
+
+
+def test_a_missing_file_is_an_error(journal: Journal) -> None:
+    segment = journal.write(journal.rows((1, "a")), kind=SegmentKind.BASE)
+    assert segment is not None
+    journal.relations.warehouse.remove(segment.path)
+    with pytest.raises(GatewayError) as caught:
+        versions(journal, (1,))
+    assert caught.value.sqlstate == "58P01"
+
+
+def test_bounds_of_segments_spare_their_files(journal: Journal) -> None:
+    segment = journal.write(journal.rows((1, "a")), kind=SegmentKind.BASE)
+    assert segment is not None
+    journal.segments = [replace(segment, path="nowhere")]
+    assert versions(journal, (2,)) == []
