@@ -133,7 +133,7 @@ def _constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     """Return the value of a constant or parameter; None for NULL and for whatever else."""
     while node.tag == "RELABELTYPE" or (node.tag == "FUNCEXPR" and node["funcid"] in _WIDENING):
         node = node.node("arg") if node.tag == "RELABELTYPE" else node.nodes("args")[0]
-    if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL:
+    if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL and node["paramtype"] in _COMPARED:
         return parameters[node.integer("paramid") - 1].value
     datum = node["constvalue"] if node.tag == "CONST" else None
     if isinstance(datum, bytes) and node["consttype"] in _COMPARED:

@@ -211,6 +211,7 @@ def execute_prepared(call: Invocation) -> StatementResult:
     on_spark = known is not None and known.plan is not None and known.plan.tables
     if on_spark or name.startswith(UNNAMED_PREFIX):
         raise UnsupportedError("EXECUTE of a statement on journaled tables is not supported")
+    call.session.transaction.begin_implicit()
     found = hidden_queries.refuse_journaled(call.session.catalog, call.statement)
     return local_queries.run(replace(call, plan=replace(call.plan, answerable=found)))
 

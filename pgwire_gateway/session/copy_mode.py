@@ -185,6 +185,8 @@ def _require_copy_message(kind: type[FrontendMessage]) -> None:
 
 def _copy_to(call: Invocation) -> StatementResult:
     session, details = call.session, call.statement.details
+    # What the query's analysis locks stays what its names mean.
+    session.transaction.begin_implicit()
     plan = _plan(session, call.statement)
     if plan.route is Route.CATALOG:
         return _pass_on(session, call.statement, plan.answerable)

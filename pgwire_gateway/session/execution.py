@@ -110,13 +110,13 @@ def create_table_as(call: Invocation) -> StatementResult:
     session = call.session
     if details.get("executes") and details["with_data"]:
         return _table_of_prepared(call)
+    # What the query's analysis locks stays what its names mean.
+    session.transaction.begin_implicit()
     inner = inner_plan(call)
     if inner is not None and inner.route is Route.CATALOG:
-        session.transaction.begin_implicit()
         tag = local_queries.tag_of(session, call.statement.text)
         answerable.prove(session.catalog, inner.answerable)
         return StatementResult(None, NoRows(), lambda _: tag)
-    session.transaction.begin_implicit()
     with session.notices() as notices:
         created = local_queries.pass_on(session, details["create_sql"])
     exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)

@@ -101,9 +101,11 @@ def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
 
     # Extracts that had been there would be a change of definitions to the statement itself.
     local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
-    over = _postgres_plan(replace(call, plan=Extraction(call, tell).plan()))
-    local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-    local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+    try:
+        over = _postgres_plan(replace(call, plan=Extraction(call, tell).plan()))
+    finally:
+        local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+        local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
     texts: dict[str, str] = {}
     for number, (extract, plans) in enumerate(told.items(), start=1):
         shown = f"extract_{number}"

@@ -1,10 +1,11 @@
 """Statements PostgreSQL evaluates alone: what it answers goes to the client as it comes."""
 
+import re
 from functools import partial
 
 from catalog import residency
 from catalog.results import LocalResult
-from catalog.statements import StatementKind
+from catalog.statements import Statement, StatementKind
 from pgwire_gateway.session import answerable
 from pgwire_gateway.session.explanation import without_capture
 from pgwire_gateway.session.invocation import Invocation
@@ -21,6 +22,9 @@ def run(call: Invocation) -> StatementResult:
     """
     if call.statement.kind is StatementKind.DO:
         return _run_code(call)
+    if call.plan.answerable is not None and _lasts(call.statement):
+        # Where the proof fails, nothing has happened.
+        call.session.transaction.begin_implicit()
     result = _execute(call)
     if call.statement.kind is StatementKind.EXPLAIN:
         result.rows = without_capture(result.rows)
@@ -41,6 +45,14 @@ def _run_code(call: Invocation) -> StatementResult:
         residency.check_body(catalog, str(call.statement.details["body"]))
         tag = tag_of(call.session, call.statement.text)
     return StatementResult(None, NoRows(), lambda _: tag)
+
+
+def _lasts(statement: Statement) -> bool:
+    """Return whether a statement around a query leaves something: rows written, a cursor."""
+    if statement.kind is StatementKind.DECLARE:
+        declared = statement.text[: statement.details["query"].offset]
+        return re.search(r"\bWITH\s+HOLD\b", declared, re.IGNORECASE) is not None
+    return statement.kind is StatementKind.EXPLAIN
 
 
 def pass_on(session: ClientSession, text: str) -> StatementResult:

@@ -32,7 +32,7 @@ from pgwire_gateway.wire_types.tails import (
 from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
 from rewrite import sources
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
-from rewrite.pinned_keys import pinned_keys
+from rewrite.pinned_keys import pinned_keys, plain_columns
 from rewrite.results import Source, SparkQuery
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -91,11 +91,12 @@ class Observation:
         snapshots = self.result.snapshots | {relid: stripped}
         return Observation(replace(self.result, snapshots=snapshots), {})
 
-    def of_keys(self, keys: Mapping[int, Key], lookups: Lookups) -> "Observation":
+    def of_keys(self, keys: Mapping[int, Key], lookups: Lookups | None) -> "Observation":
         """Return the same moment with what can matter of tables of which one row is read.
 
-        A row with a version in the tail that is newer than the segments needs nothing else. The
-        tail may hold older ones: large writes become segments although there is a tail.
+        A row with a version in the tail that is newer than the segments needs nothing else, and
+        a row without one there needs no tail. The tail may hold older ones: large writes become
+        segments although there is a tail. With ``lookups`` a row in segments is looked up at once.
         """
         snapshots, tails = dict(self.result.snapshots), dict(self.tails)
         single = set(self.single_rows)
@@ -105,7 +106,7 @@ class Observation:
                 tail = storage_schema(snapshot.table).empty_table()
             found = only_key(tail, snapshot.table.key, key)
             if not _is_newest(found, snapshot):
-                stored = lookups.versions(snapshot, key)
+                stored = lookups.versions(snapshot, key) if lookups else None
                 if stored is None:
                     if not found.num_rows:
                         snapshots[relid] = _without_tail(snapshot)
@@ -349,7 +350,9 @@ class Observer:
         if plan.query is None:
             return observation
         keys = pinned_keys(plan.query, tables, parameters)
-        observation = observation.of_keys(keys, self._services.lookups)
+        forced = plan.basis is not None and plan.basis.executor == "spark"
+        plain = not forced and any(plain_columns(plan.query, tables[relid]) for relid in keys)
+        observation = observation.of_keys(keys, self._services.lookups if plain else None)
         latest = {}
         for relid in tables.keys() - keys.keys():
             snapshot = observation.result.snapshots[relid]

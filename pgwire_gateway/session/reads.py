@@ -53,8 +53,7 @@ def start(call: Invocation) -> tuple[SparkQuery, Batches]:
 
 def single_row(call: Invocation, query: SparkQuery, observation: Observation) -> Batches | None:
     """Return the row that a SELECT of columns by key asks for, which takes no Spark; else None."""
-    basis = call.plan.basis
-    if not observation.single_rows or (basis is not None and basis.executor == "spark"):
+    if not observation.single_rows:
         return None
     (relid, *others) = observation.single_rows
     selected = plain_columns(call.query, observation.result.snapshots[relid].table)

@@ -15,7 +15,7 @@ from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.merging import Merge, Queries
 from pgwire_gateway.spark.relations import Relation, Relations
-from pgwire_gateway.spark.small_files import MAX_BYTES, read_rows, write_small
+from pgwire_gateway.spark.small_files import MAX_BYTES, has_columns, read_rows, write_small
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
 from pgwire_gateway.spark.warehouse import StagedSegment
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
@@ -159,6 +159,7 @@ class Compactor:
         return (
             size + (tail.nbytes if tail is not None else 0) <= MAX_BYTES
             and all(segment.attnums == attnums for segment in segments)
+            and all(has_columns(self._warehouse, table, segment) for segment in segments)
             and self._is_sorted(table, segments)
         )
 

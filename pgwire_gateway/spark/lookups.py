@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.layouts import IDENTITY, Layout
+from pgwire_gateway.spark.sorting import leaf
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.wire_types.versions import storage_schema
 
@@ -46,6 +47,8 @@ class _Group:
 class _File:
     path: Path
     footer: pq.FileMetaData
+    names: frozenset[str]
+    """Names of its columns."""
     groups: tuple[_Group, ...]
 
 
@@ -55,7 +58,7 @@ class Lookups:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._lock = threading.Lock()
-        self._files: OrderedDict[Path, _File] = OrderedDict()
+        self._files: OrderedDict[tuple[Path, str], _File] = OrderedDict()
 
     def versions(self, snapshot: TableSnapshot, key: Key) -> pa.Table | None:
         """Return the row versions that segments have of a key, the archive left out.
@@ -85,21 +88,25 @@ class Lookups:
             for segment in segments:
                 for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
                     file = self._file(path, table)
-                    if IDENTITY in file.footer.schema.names:
-                        return None  # sorted by what was the table's identity before it had a key
+                    if file is None:
+                        return None
                     parts += (part.cast(schema) for part in _versions(file, table, key))
         return pa.concat_tables(parts)
 
-    def _file(self, path: Path, table: JournalTable) -> _File:
+    def _file(self, path: Path, table: JournalTable) -> _File | None:
+        """Return what is known of a file; None where it is not one of the table as it is now."""
+        names = frozenset(Layout.of(table).file_names)
+        key = _key_names(table)[0]
         with self._lock:
-            known = self._files.get(path)
+            known = self._files.get((path, key))
             if known is not None:
-                self._files.move_to_end(path)
-                return known
-        footer = pq.read_metadata(path, memory_map=True)
-        file = _File(path, footer, tuple(_groups(footer, _key_names(table)[0])))
+                self._files.move_to_end((path, key))
+        file = known or _opened(path, key)
+        # With an identity it is sorted by what told rows apart before the table had a key.
+        if not names <= file.names or IDENTITY in file.names:
+            return None
         with self._lock:
-            self._files[path] = file
+            self._files[path, key] = file
             while len(self._files) > _KEPT_FILES:
                 self._files.popitem(last=False)
         return file
@@ -116,11 +123,16 @@ def _key_names(table: JournalTable) -> list[str]:
     return [table.column(attnum).storage_name for attnum in table.key]
 
 
+def _opened(path: Path, key: str) -> _File:
+    footer = pq.read_metadata(path, memory_map=True)
+    names = frozenset(footer.schema.to_arrow_schema().names)
+    return _File(path, footer, names, tuple(_groups(footer, key)))
+
+
 def _groups(footer: pq.FileMetaData, name: str) -> Iterator[_Group]:
-    names = footer.schema.names
-    if name not in names:
+    index = leaf(footer, name)
+    if index is None:
         return
-    index = names.index(name)
     for number in range(footer.num_row_groups):
         statistics = footer.row_group(number).column(index).statistics
         known = statistics is not None and statistics.has_min_max

@@ -56,6 +56,16 @@ def write_small(rows: pa.Table, table: JournalTable, staged: StagedSegment, volu
     )
 
 
+def has_columns(warehouse: Warehouse, table: JournalTable, segment: Segment) -> bool:
+    """Tell whether the files of a segment have the columns of the table under their names of now.
+
+    A column whose type has changed has another one; what is under the old one is history.
+    """
+    wanted = set(Layout.of(table).file_names)
+    files = warehouse.files(warehouse.absolute(segment.path))
+    return all(wanted <= set(pq.read_schema(file).names) for file in files)
+
+
 def read_rows(warehouse: Warehouse, table: JournalTable, segment: Segment) -> pa.Table:
     """Return the rows of a segment that has the table's columns, in the columns of relations.
 

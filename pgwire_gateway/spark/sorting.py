@@ -132,11 +132,25 @@ def _columns(driver: Driver, names: Sequence[str]) -> Any:
     return array
 
 
+def leaf(footer: pq.FileMetaData, name: str) -> int | None:
+    """Return the place of a column without parts among the leaves of a file's columns.
+
+    Parts of other columns may have the same name. None where there is no such column, or no row.
+    """
+    if not footer.num_row_groups:
+        return None
+    group = footer.row_group(0)
+    places = range(footer.num_columns)
+    return next((n for n in places if group.column(n).path_in_schema == name), None)
+
+
 def _bounds(footers: Sequence[Any], name: str) -> list[Any]:
     """Return the smallest and largest values of a column in each row group; empty if unknown."""
     values = []
     for footer in footers:
-        index = footer.schema.names.index(name)
+        index = leaf(footer, name)
+        if index is None:
+            return []
         for group in range(footer.num_row_groups):
             statistics = footer.row_group(group).column(index).statistics
             if statistics is None or not statistics.has_min_max:

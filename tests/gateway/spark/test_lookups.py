@@ -7,10 +7,13 @@ import pyarrow as pa
 import pytest
 
 from catalog.errors import GatewayError
-from catalog.model import SegmentKind
+from catalog.model import Column, SegmentKind
 from pgwire_gateway.spark import sorting
+from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.lookups import MOST_SEGMENTS, Key, Lookups
-from tests.support.fix_spark import ID, NAME, Journal
+from pgwire_gateway.wire_types.registry import INTERVAL_TYPE
+from pgwire_gateway.wire_types.versions import storage_schema
+from tests.support.fix_spark import ID, NAME, TIMESTAMP, Journal
 
 pytestmark = pytest.mark.spark
 
@@ -115,3 +118,49 @@ def test_bounds_of_segments_spare_their_files(journal: Journal) -> None:
     assert segment is not None
     journal.segments = [replace(segment, path="nowhere")]
     assert versions(journal, (2,)) == []
+
+
+def test_parts_of_other_columns_may_have_the_name_of_the_key(journal: Journal) -> None:
+    journal.columns = (
+        Column(1, "span", 1186, -1, False, "span"),
+        Column(2, "days", 23, -1, True, "days"),
+    )
+    journal.key = (2,)
+    spans = pa.array([{"months": 0, "days": 0, "microseconds": 0}] * 3, INTERVAL_TYPE)
+    tail = pa.table(
+        {
+            "c1": spans,
+            "c2": pa.array([1, 2, 3], pa.int32()),
+            "version_number": pa.array([1] * 3, TIMESTAMP),
+            "subsequent_version_number": pa.nulls(3, TIMESTAMP),
+        }
+    )
+    snapshot = replace(journal.snapshot(), tail_rows=3)
+    (segment,) = journal.compactor().flush(snapshot, tail, RunningStatement()).added
+    assert (segment.key_min, segment.key_max) == (1, 3)
+    journal.segments = [segment]
+    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), (2,))
+    assert found is not None
+    assert found.column("c2").to_pylist() == [2]
+
+
+def test_columns_that_have_another_name_in_files_are_left_to_spark(journal: Journal) -> None:
+    journal.write(journal.rows((1, "a")), kind=SegmentKind.BASE)
+    lookups = Lookups(journal.relations.warehouse)
+    for columns in (
+        (ID, replace(NAME, storage_name="name_2")),
+        (replace(ID, storage_name="i"), NAME),
+    ):
+        later = replace(journal, columns=columns)
+        assert lookups.versions(later.snapshot(), (1,)) is None
+    found = lookups.versions(journal.snapshot(), (1,))
+    assert found is not None
+    assert found.num_rows == 1
+
+
+def test_retyped_columns_of_small_files_are_left_to_spark(journal: Journal) -> None:
+    journal.write(journal.rows((1, "a")), kind=SegmentKind.DELTA)
+    later = replace(journal, columns=(ID, replace(NAME, storage_name="name_2")))
+    empty = storage_schema(journal.table).empty_table()
+    assert later.compactor().join(later.snapshot(), empty, RunningStatement()) is None
+    assert journal.compactor().join(journal.snapshot(), empty, RunningStatement()) is not None
