@@ -79,7 +79,8 @@ BEGIN
     END IF;
     EXECUTE format('DELETE FROM ONLY %I.%I', j.schema_name, j.table_name);
     EXECUTE format(
-        'UPDATE pg_journal.journals j SET residency = ''tiered'', turns = turns + 1, epoch = epoch + 1, changes = changes + 1, '
+        'UPDATE pg_journal.journals j SET residency = ''tiered'', turns = turns + 1, epoch = epoch + 1, '
+        'changes = changes + 1, '
         'tail_rows = t.n, version = greatest(j.version, t.newest), '
         'definition = pg_journal.random_mark() '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '

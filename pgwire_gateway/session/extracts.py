@@ -30,9 +30,6 @@ from rewrite.query.constant_values import text_columns
 NUMBERS = count(1)
 """Tell extracts apart."""
 
-EXTRACT = "pgwire_extract_"
-"""What names of extracts begin with."""
-
 SAVEPOINT = "pgwire_extract"
 
 PREPARED = "pgwire_extract"
@@ -278,11 +275,11 @@ class Extraction:
     def _extract(self, part: Part, plan: Plan, query: str, shown: list[str] | None) -> None:
         """Have Spark compute a query into an extract, and put that in place of the part."""
         call = replace(self._call, plan=plan)
-        extract = names.quoted("pg_temp", f"{EXTRACT}{next(NUMBERS)}")
+        extract = names.quoted("pg_temp", f"pgwire_extract_{next(NUMBERS)}")
         columns = [f"c{number}" for number in range(1, len(call.columns or ()) + 1)]
         if self._tell is not None:
-            self._tell(extract, call)
             self._create(call, extract, columns, query)
+            self._tell(extract, call)
         else:
             compiled, batches = reads.start(call)
             with batches:

@@ -1,6 +1,5 @@
 """Statements PostgreSQL evaluates alone: what it answers goes to the client as it comes."""
 
-import re
 from functools import partial
 
 from catalog import residency
@@ -49,10 +48,7 @@ def _run_code(call: Invocation) -> StatementResult:
 
 def _lasts(statement: Statement) -> bool:
     """Return whether a statement around a query leaves something: rows written, a cursor."""
-    if statement.kind is StatementKind.DECLARE:
-        declared = statement.text[: statement.details["query"].offset]
-        return re.search(r"\bWITH\s+HOLD\b", declared, re.IGNORECASE) is not None
-    return statement.kind is StatementKind.EXPLAIN
+    return statement.kind is StatementKind.EXPLAIN or bool(statement.details.get("hold"))
 
 
 def pass_on(session: ClientSession, text: str) -> StatementResult:

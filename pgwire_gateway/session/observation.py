@@ -103,12 +103,14 @@ class Observation:
         for relid, key in keys.items():
             snapshot, tail = snapshots[relid], tails.get(relid)
             if tail is None or not snapshot.tail_rows:
+                if lookups is None:
+                    continue
                 tail = storage_schema(snapshot.table).empty_table()
             found = only_key(tail, snapshot.table.key, key)
             if not _is_newest(found, snapshot):
                 stored = lookups.versions(snapshot, key) if lookups else None
                 if stored is None:
-                    if not found.num_rows:
+                    if snapshot.tail_rows and not found.num_rows:
                         snapshots[relid] = _without_tail(snapshot)
                     continue
                 found = pa.concat_tables([stored, found])

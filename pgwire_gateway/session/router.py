@@ -143,6 +143,8 @@ def _plan_explain(
         answerable = explained.answerable
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
     if explained is None or explained.route is Route.CATALOG:
+        if not statement.details["analyze"]:
+            answerable = None  # no rows are read
         return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
     return Plan(statement, Route.EXPLAIN, analysis, prepared=prepared, explained=explained)
 

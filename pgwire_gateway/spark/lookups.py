@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
-from pgwire_gateway.spark.layouts import IDENTITY, Layout
+from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import leaf
 from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.wire_types.tails import of_key
 from pgwire_gateway.wire_types.versions import storage_schema
 
 MOST_SEGMENTS: Final = 16
@@ -102,14 +103,13 @@ class Lookups:
             if known is not None:
                 self._files.move_to_end((path, key))
         file = known or _opened(path, key)
+        if known is None:
+            with self._lock:
+                self._files[path, key] = file
+                while len(self._files) > _KEPT_FILES:
+                    self._files.popitem(last=False)
         # With an identity it is sorted by what told rows apart before the table had a key.
-        if not names <= file.names or IDENTITY in file.names:
-            return None
-        with self._lock:
-            self._files[path, key] = file
-            while len(self._files) > _KEPT_FILES:
-                self._files.popitem(last=False)
-        return file
+        return file if file.names == names else None
 
 
 def _may_have(segment: Segment, value: object) -> bool:
@@ -158,7 +158,7 @@ def _places(
     """Return the first row of a row group that has a key, and how many follow each other."""
     start, first, count = 0, 0, 0
     for batch in _batches(opened, group, names):
-        found = pc.indices_nonzero(_equal(batch, names, key))
+        found = pc.indices_nonzero(of_key(batch, names, key))
         if len(found):
             first = first if count else start + found[0].as_py()
             count += len(found)
@@ -186,14 +186,3 @@ def _batches(opened: pq.ParquetFile, group: int, names: Sequence[str]) -> Iterat
     return iter(
         opened.iter_batches(_BATCH_ROWS, row_groups=[group], columns=list(names), use_threads=False)
     )
-
-
-def _equal(batch: pa.RecordBatch, names: Sequence[str], key: Key) -> pa.Array:
-    chosen = None
-    for name, value in zip(names, key, strict=True):
-        column = batch.column(name)
-        if isinstance(value, int):
-            column = column.cast(pa.int64())
-        equal = pc.equal(column, pa.scalar(value, column.type))
-        chosen = equal if chosen is None else pc.and_(chosen, equal)
-    return chosen

@@ -59,11 +59,15 @@ def write_small(rows: pa.Table, table: JournalTable, staged: StagedSegment, volu
 def has_columns(warehouse: Warehouse, table: JournalTable, segment: Segment) -> bool:
     """Tell whether the files of a segment have the columns of the table under their names of now.
 
-    A column whose type has changed has another one; what is under the old one is history.
+    A column whose type has changed has another one; what is under the old one is history. A table
+    that had no key then has an identity there, by which the rows are sorted.
+
+    Raises:
+        OSError: Storage failed.
     """
     wanted = set(Layout.of(table).file_names)
     files = warehouse.files(warehouse.absolute(segment.path))
-    return all(wanted <= set(pq.read_schema(file).names) for file in files)
+    return all(wanted == set(pq.read_schema(file).names) for file in files)
 
 
 def read_rows(warehouse: Warehouse, table: JournalTable, segment: Segment) -> pa.Table:

@@ -145,14 +145,21 @@ def _versions(tail: pa.Table) -> pa.ChunkedArray:
 
 def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> pa.Table:
     """Return the rows of a tail with one key, given as values that compare as Python's do."""
+    return tail.filter(of_key(tail, [f"c{attnum}" for attnum in attnums], key)).combine_chunks()
+
+
+def of_key(
+    rows: pa.Table | pa.RecordBatch, names: Sequence[str], key: Sequence[object]
+) -> pa.Array | pa.ChunkedArray:
+    """Tell of each row whether the named columns have the values of a key, as Python's compare."""
     chosen = None
-    for attnum, value in zip(attnums, key, strict=True):
-        column = tail.column(f"c{attnum}")
+    for name, value in zip(names, key, strict=True):
+        column = rows.column(name)
         if isinstance(value, int):
             column = column.cast(pa.int64())
         equal = pc.equal(column, pa.scalar(value, column.type))
         chosen = equal if chosen is None else pc.and_(chosen, equal)
-    return tail.filter(chosen).combine_chunks()
+    return chosen
 
 
 def plain_identity(table: JournalTable) -> list[str] | None:
