@@ -5,7 +5,7 @@ and prepared again when the client has dropped all prepared statements.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,9 +99,10 @@ class Bookkeeping:
         """Note that the client has dropped all prepared statements."""
         self._prepared.clear()
 
-    def is_prepared(self, name: str) -> bool:
-        """Return whether a statement of our own is prepared."""
-        return name in self._prepared
+    @property
+    def prepared(self) -> Set[str]:
+        """Names of our own statements that are prepared."""
+        return self._prepared
 
     def note_prepared(self, name: str) -> None:
         """Note that a statement of our own has been prepared."""

@@ -16,8 +16,8 @@ from catalog.bookkeeping import Bookkeeping, Function, array, basis_of, value_of
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import CatalogError, CatalogUnavailableError, OutdatedPlanError
 from catalog.model import Segment
-from catalog.proofs import Check, Proof
-from catalog.relay import SYNC, Batch, Reply, Sink
+from catalog.proofs import NO_CHECKS, Checks, Proof
+from catalog.relay import Batch, Reply, Sink
 from catalog.results import (
     Analysis,
     Basis,
@@ -192,7 +192,7 @@ class CatalogSession:
         self,
         messages: bytes,
         answers: int,
-        checks: Sequence[Check] = (),
+        checks: Checks = NO_CHECKS,
         *,
         before: bytes = b"",
         simple: bool = False,
@@ -203,41 +203,37 @@ class CatalogSession:
         Args:
             messages: The client's messages.
             answers: Their number.
-            checks: What follows them; their values are in the reply.
+            checks: What follows them.
             before: One message of our own that has to come before, or nothing.
             simple: Whether the client sent a Query.
             sink: What takes answers that are too many to wait for the checks.
         """
         calls = self._calls
-        missing = [check for check in checks if not calls.is_prepared(check.name)]
+        leading = 1 if before else 0
+        data = before + messages + checks.execute
+        missing = checks.names - calls.prepared
+        parses = {}
         if missing:
-            by_name = {check.name: check for check in missing}
-            missing = list(by_name.values())
-        parts = [check.parse for check in missing]
-        parts += [before, messages]
-        parts += [check.execute for check in checks]
-        parts.append(SYNC)
-        leading = len(missing) + bool(before)
-        expected = b"".join([check.expected for check in checks])
-        batch = Batch(b"".join(parts), leading, answers, expected, simple)
+            parses = {check.name: check.parse for check in checks.each if check.name in missing}
+            leading += len(parses)
+            data = b"".join(parses.values()) + data
+        batch = Batch(data, leading, answers, checks.expected, simple)
         reply = self._backend.exchange(batch, sink)
-        for check in missing[: reply.led]:
-            calls.note_prepared(check.name)
-        if reply.error is not None and checks and not reply.confirmed:
+        for name in list(parses)[: reply.led]:
+            calls.note_prepared(name)
+        if reply.error is not None and checks.names and not reply.confirmed:
             self._note_dropped(reply, checks, leading=leading, answers=answers)
         return reply
 
-    def _note_dropped(
-        self, reply: Reply, checks: Sequence[Check], *, leading: int, answers: int
-    ) -> None:
+    def _note_dropped(self, reply: Reply, checks: Checks, *, leading: int, answers: int) -> None:
         """Note what the client has dropped, or made, of the statements that are ours."""
         code = reply.code
         if reply.led < leading and code == sqlstate.DUPLICATE_PREPARED_STATEMENT:
-            for check in checks:
-                self._calls.note_prepared(check.name)
+            for name in checks.names:
+                self._calls.note_prepared(name)
         elif reply.answered == answers and code == sqlstate.INVALID_SQL_STATEMENT_NAME:
-            for check in checks:
-                self._calls.note_dropped(check.name)
+            for name in checks.names:
+                self._calls.note_dropped(name)
 
     # transactions ---------------------------------------------------------------------------------
 

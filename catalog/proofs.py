@@ -6,13 +6,13 @@ the transaction. The marks of definitions are random: nothing can be learned fro
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from catalog.bookkeeping import EXECUTOR
 from catalog.pg_types import BOOL, INT8, OID, TEXT
-from catalog.relay import message
+from catalog.relay import SYNC, message
 from catalog.results import Basis
 
 # Names and operators are qualified: the session's search path is the client's.
@@ -52,12 +52,43 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Checks:
+    """What follows a client's messages in their trip."""
+
+    each: tuple[Check, ...]
+    """The checks, in their order."""
+    names: frozenset[str]
+    """Names they are prepared under."""
+    execute: bytes
+    """The messages that execute them all, and Sync."""
+    expected: bytes
+    """Their answers when all is well."""
+
+
+def together(checks: Iterable[Checks]) -> Checks:
+    """Return checks that follow each other."""
+    return _checks(*(check for found in checks for check in found.each))
+
+
+def _checks(*each: Check) -> Checks:
+    return Checks(
+        each,
+        frozenset(check.name for check in each),
+        b"".join(check.execute for check in each) + SYNC,
+        b"".join(check.expected for check in each),
+    )
+
+
+NO_CHECKS: Final = _checks()
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """The two forms of one proof."""
 
-    telling: Check
+    telling: Checks
     """Answers whether it holds."""
-    raising: Check
+    raising: Checks
     """Fails with ``bookkeeping.OUTDATED`` when it does not hold."""
 
 
@@ -82,14 +113,7 @@ def proof_of(
         encoded = [value.encode(codec) for value in values]
     except UnicodeEncodeError:
         return None
-    return Proof(_check(encoded, telling=True), _check(encoded, telling=False))
-
-
-def read_committed() -> Check:
-    """Return what expects this isolation level of a transaction, without taking its snapshot."""
-    name, sql = _ISOLATION
-    answer = _answer(b"read committed", b"SHOW")
-    return Check(name, _parse(name, sql, ()), _execute(name, ()), answer)
+    return Proof(_checks(_check(encoded, telling=True)), _checks(_check(encoded, telling=False)))
 
 
 def _check(values: Sequence[bytes], *, telling: bool) -> Check:
@@ -118,3 +142,14 @@ def _execute(name: str, values: Sequence[bytes]) -> bytes:
     count = struct.pack("!h", len(values))
     bind = b"\0" + name.encode() + b"\0\0\0" + count + parameters + b"\0\0"
     return message(b"B", bind) + message(b"E", b"\0\0\0\0\0")
+
+
+READ_COMMITTED: Final = _checks(
+    Check(
+        _ISOLATION[0],
+        _parse(*_ISOLATION, ()),
+        _execute(_ISOLATION[0], ()),
+        _answer(b"read committed", b"SHOW"),
+    )
+)
+"""Expects this isolation level of a transaction, without taking its snapshot."""

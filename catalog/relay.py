@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from psycopg.pq.abc import PGconn
 
@@ -58,8 +58,7 @@ def message(kind: bytes, body: bytes) -> bytes:
     return kind + _LENGTH.pack(len(body) + 4) + body
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Frontend messages sent at once, of which the last is Sync."""
 
     data: bytes
@@ -118,6 +117,7 @@ class Relay:
         self._connection = connection
         # libpq's socket does not block, nor does its duplicate: waiting is done by poll.
         self._socket = socket.socket(fileno=os.dup(connection.socket))
+        self._descriptor = self._socket.fileno()
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._buffer = Buffer(_RECEIVED_BYTES)
@@ -151,7 +151,7 @@ class Relay:
     # sending and receiving ------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> None:
-        sent = sockets.send(self._socket.fileno(), data)
+        sent = sockets.send(self._descriptor, data)
         if sent == len(data):
             return
         poll = select.poll()
@@ -166,7 +166,7 @@ class Relay:
         while True:
             self._poll.poll()
             try:
-                data = self._buffer.receive(self._socket.fileno())
+                data = self._buffer.receive(self._descriptor)
             except OSError as error:
                 raise _lost(reply) from error
             if data:

@@ -40,8 +40,16 @@ class ClientConnection:
         return self._received.popleft()
 
     def peek(self) -> bytes:
-        """Return the bytes that came with the message received last, after it."""
-        return b"" if self._received else self.frames.peek()
+        """Wait for bytes, and return those that have arrived and were not received as messages.
+
+        Empty while ``next_received`` has a message that comes before them.
+
+        Raises:
+            EOFError: The client hung up.
+        """
+        if self._received:
+            return b""
+        return self.frames.peek() or self.peek_more()
 
     def peek_more(self) -> bytes:
         """Wait for more bytes, and return them with those of ``peek``."""

@@ -55,7 +55,12 @@ class ClientHandler(BuenaVistaHandler):  # type: ignore[misc]
         if session is None:
             return
         try:
-            while (frame := connection.receive()).message_class is not Terminate:
+            while True:
+                if dispatch.on_arrival(session):
+                    continue
+                frame = connection.receive()
+                if frame.message_class is Terminate:
+                    return
                 dispatch.on_frame(session, frame)
         finally:
             self.server.state.close_session(session)

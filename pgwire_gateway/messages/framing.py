@@ -61,7 +61,8 @@ class FrameReader(ABC, Generic[M]):
 
     def peek(self) -> bytes:
         """Return the bytes no frame has been made of yet."""
-        return bytes(self._buffer[self._start :])
+        buffer, start = self._buffer, self._start
+        return bytes(buffer[start:] if start else buffer)
 
     def skip(self, count: int) -> None:
         """Drop bytes that somebody has looked at."""

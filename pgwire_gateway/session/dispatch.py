@@ -15,6 +15,28 @@ IGNORED = frozenset({CopyData, CopyDone, CopyFail})
 """Messages of a COPY that failed on our side before the client knew."""
 
 
+def on_arrival(session: ClientSession) -> bool:
+    """Answer what has arrived the short way, up to the end of its cycle.
+
+    Waits until something has. False when the short way is not it, or messages are left; they are
+    received one by one then.
+
+    Raises:
+        Exception: Only failures that end the connection.
+    """
+    if session.skip_until_sync or session.shortcuts.declined:
+        return False
+    data = session.frontend.peek()
+    short_way = SHORT_WAYS.get(data[:1])
+    if short_way is None:
+        return False
+    try:
+        return short_way(session, data)
+    except Exception as error:  # noqa: BLE001 - whatever fails is told to the client
+        _fail(session, error, session.frontend.receive().message_class)
+        return True
+
+
 def on_frame(session: ClientSession, frame: Frame[FrontendMessage]) -> None:
     """Answer one message.
 
@@ -25,15 +47,17 @@ def on_frame(session: ClientSession, frame: Frame[FrontendMessage]) -> None:
     if kind in IGNORED or (session.skip_until_sync and kind is not Sync):
         return
     try:
-        short_way = SHORT_WAYS.get(kind)
-        if short_way is not None and short_way(session, frame):
-            return
         HANDLERS[kind](session, frame.decode(session.frontend.encoding))
     except Exception as error:  # noqa: BLE001 - whatever fails is told to the client
-        session.fail(error)
-        if kind in CYCLES:
-            session.skip_until_sync = False
-            session.ready_for_query()
+        _fail(session, error, kind)
+
+
+def _fail(session: ClientSession, error: Exception, kind: type[FrontendMessage]) -> None:
+    """Tell the client of a failure at a message of this class."""
+    session.fail(error)
+    if kind in CYCLES:
+        session.skip_until_sync = False
+        session.ready_for_query()
 
 
 def on_function_call(_session: ClientSession, _message: FunctionCall) -> None:
@@ -44,15 +68,13 @@ def on_function_call(_session: ClientSession, _message: FunctionCall) -> None:
 CYCLES = frozenset({Query, FunctionCall, Sync})
 """Messages answered with ReadyForQuery, whatever happens."""
 
-SHORT_WAYS: Mapping[
-    type[FrontendMessage], Callable[[ClientSession, Frame[FrontendMessage]], bool]
-] = {
-    Query: relaying.on_query,
-    Parse: relaying.on_series,
-    Bind: relaying.on_series,
-    Describe: relaying.on_series,
+SHORT_WAYS: Mapping[bytes, Callable[[ClientSession, bytes], bool]] = {
+    Query.type_byte: relaying.on_query,
+    Parse.type_byte: relaying.on_series,
+    Bind.type_byte: relaying.on_series,
+    Describe.type_byte: relaying.on_series,
 }
-"""What answers a message, and those up to Sync, when PostgreSQL alone can."""
+"""What answers messages that begin with one of this type, when PostgreSQL alone can."""
 
 HANDLERS: Mapping[type[FrontendMessage], Callable[[ClientSession, Any], None]] = {
     Query: simple_query.on_query,

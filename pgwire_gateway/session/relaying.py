@@ -6,35 +6,49 @@ fit, or the proof fails without harm, nothing has happened and the long way answ
 """
 
 from dataclasses import replace
+from struct import Struct
 from typing import Final
 
-from catalog import bookkeeping, proofs
+from catalog import bookkeeping
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from catalog.proofs import Check
+from catalog.proofs import together
 from catalog.relay import Reply, message
-from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.extended_query import Parse
 from pgwire_gateway.session import commands, router
 from pgwire_gateway.session.plans import Plan, Route
-from pgwire_gateway.session.series import BEGINNING, Passage, is_cut, passage_of, series_of
-from pgwire_gateway.session.shortcuts import Shortcut
+from pgwire_gateway.session.series import (
+    BEGINNING,
+    Passage,
+    is_cut,
+    passage_of,
+    passage_of_query,
+    series_of,
+)
+from pgwire_gateway.session.shortcuts import KEPT_BYTES, Shortcut
 from pgwire_gateway.session.state import ENDING_ACTIONS, ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
-
-QUERY_ANSWERS: Final = 4
 
 _REST_OF_QUERY: Final = (
     message(b"B", b"\0\0\0\0\0\0\0\0") + message(b"D", b"P\0") + message(b"E", b"\0\0\0\0\0")
 )
 """Bind, Describe and Execute of the unnamed statement that a query string becomes."""
 
-_READ_COMMITTED: Final = [proofs.read_committed()]
+_HEADER_BYTES: Final = 5
+"""Type and length of a message."""
+
+_LENGTH: Final = Struct("!i")
 
 
-def on_query(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
-    """Answer a Query the short way; False when it has to go the long way."""
-    shortcut = session.shortcuts.of_query(frame.body)
+def on_query(session: ClientSession, data: bytes) -> bool:
+    """Answer the Query that data begin with the short way; False when it has to go the long way."""
+    while len(data) < _HEADER_BYTES:
+        data = session.frontend.peek_more()
+    end = 1 + int(_LENGTH.unpack_from(data, 1)[0])
+    while len(data) < end <= KEPT_BYTES:
+        data = session.frontend.peek_more()
+    query = data[_HEADER_BYTES:end]
+    shortcut = session.shortcuts.of_query(query)
     status = session.catalog.transaction_status
     if shortcut is None or not _admitted(session, shortcut, status):
         return False
@@ -42,24 +56,23 @@ def on_query(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
         session.forget_statement("")
     if session.portals:
         session.forget_portal("")
-    parse = message(b"P", b"\0" + frame.body + b"\0\0")
-    passage = Passage((shortcut,), QUERY_ANSWERS, executes=True)
-    return _run(session, passage, parse + _REST_OF_QUERY, outside=status == "I", simple=True)
+    passage = passage_of_query(session, shortcut)
+    messages = message(b"P", b"\0" + query + b"\0\0") + _REST_OF_QUERY
+    if _run(session, passage, messages, outside=status == "I", simple=True):
+        session.frontend.skip(end)
+        return True
+    return False
 
 
-def on_series(session: ClientSession, frame: Frame[FrontendMessage]) -> bool:
-    """Answer the messages from this one to the next Sync the short way; False when that is not it.
+def on_series(session: ClientSession, data: bytes) -> bool:
+    """Answer the messages up to the next Sync the short way; False when that is not it.
 
-    All of them must have arrived; those after the first are taken when they have been answered.
+    All of them must have arrived; they are taken when they have been answered.
     """
-    if session.shortcuts.declined:
-        return False
-    first = message(frame.message_class.type_byte, frame.body)
-    rest = session.frontend.peek()
-    series = series_of(first, rest)
-    while series is None and is_cut(rest):
-        rest = session.frontend.peek_more()
-        series = series_of(first, rest)
+    series = series_of(data)
+    while series is None and is_cut(data):
+        data = session.frontend.peek_more()
+        series = series_of(data)
     passage = passage_of(session, series.form) if series is not None else None
     status = session.catalog.transaction_status
     if series is not None and passage is not None and _may_pass(session, passage, status):
@@ -114,7 +127,7 @@ def _run(
     simple: bool = False,
 ) -> bool:
     """Answer the client; False when nothing was done and the long way is left."""
-    checks = _checks(passage, outside=outside)
+    checks = passage.outside if outside else passage.inside
     session.running = RunningStatement()
     reply = session.catalog.exchange(
         messages,
@@ -148,23 +161,9 @@ def _run(
     return True
 
 
-def _checks(passage: Passage, *, outside: bool) -> list[Check]:
-    """Return what goes with the statements of a passage."""
-    first = passage.shortcuts[0]
-    if first.action and len(passage.shortcuts) == 1:
-        return _READ_COMMITTED if outside and first.action in BEGINNING else []
-    if len(passage.shortcuts) == 1:
-        if first.proof is None:
-            return []
-        return [first.proof.raising if outside else first.proof.telling]
-    found = dict.fromkeys(shortcut.proof for shortcut in passage.shortcuts if shortcut.proof)
-    proofs_found = [proof.raising if outside else proof.telling for proof in found]
-    return _READ_COMMITTED + proofs_found if first.action else proofs_found
-
-
 def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outside: bool) -> bool:
     """Return whether plans do not hold any more."""
-    if passage.shortcuts[0].action and len(passage.shortcuts) == 1:
+    if passage.action and len(passage.shortcuts) == 1:
         return False
     if reply.error is None:
         return not reply.confirmed
@@ -177,7 +176,7 @@ def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outs
     if not outside or reply.sent or not proven or code == codes.QUERY_CANCELED:
         return False
     # The error may be one of the outdated plan.
-    again = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
+    again = session.catalog.exchange(b"", 0, together(proven), sink=session.frontend.send_encoded)
     return not again.confirmed
 
 
@@ -221,7 +220,8 @@ def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> Non
 
 def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
     """Keep what the session knows of itself in step with PostgreSQL."""
-    if not passage.shortcuts[0].action:
+    action = passage.action
+    if not action:
         session.last_decision = f"postgres: {passage.shortcuts[-1].plan.reason}"
     for answers, effect in passage.effects:
         if reply.answered >= answers:
@@ -230,11 +230,10 @@ def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
         session.drop_portals(session.transaction.savepoints.latest)
         session.transaction.settle()
         return
-    command = passage.shortcuts[0]
-    if command.action and passage.executes:
-        commands.note_transaction(session, command.plan.statement.details)
-        if command.action in {"begin", "start", "commit", "rollback"}:
-            begun = command.action in BEGINNING
+    if action and passage.executes:
+        commands.note_transaction(session, passage.shortcuts[0].plan.statement.details)
+        if action in {"begin", "start", "commit", "rollback"}:
+            begun = action in BEGINNING
             session.shortcuts.read_committed = begun and reply.confirmed
 
 

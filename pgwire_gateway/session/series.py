@@ -8,8 +8,9 @@ the same form.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
+from catalog.proofs import READ_COMMITTED, Checks, together
 from catalog.relay import message
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import PreparedStatement
@@ -29,6 +30,9 @@ _LENGTH: Final = Struct("!i")
 
 BEGINNING: Final = frozenset({"begin", "start"})
 """Actions that begin a transaction."""
+
+QUERY_ANSWERS: Final = 4
+"""Parse, Bind, Describe and Execute: what a Query does."""
 
 _BIND, _SYNC, _PORTAL = b"BSP"
 
@@ -51,6 +55,10 @@ class Passage:
     """Messages in it."""
     executes: bool
     """Whether statements are executed, not only prepared."""
+    outside: Checks
+    """What goes with them outside a transaction block."""
+    inside: Checks
+    """What goes with them inside one."""
     before: bytes = b""
     """A message of our own that has to come first."""
     renamed: Form = ()
@@ -68,6 +76,11 @@ class Passage:
     """Whether statements are closed; another series would not pass the same way either."""
 
     @property
+    def action(self) -> str:
+        """What the transaction command in it does, which comes first; empty without one."""
+        return self.shortcuts[0].action
+
+    @property
     def repeatable(self) -> bool:
         """Whether executing it twice does what executing it once does."""
         return all(shortcut.repeatable for shortcut in self.shortcuts)
@@ -83,8 +96,7 @@ class Passage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """Messages up to Sync."""
 
     form: Form
@@ -93,26 +105,20 @@ class Series:
     data: bytes
     """The messages without Sync."""
     end: int
-    """Where Sync ends behind the first message."""
+    """Where Sync ends."""
 
 
-def series_of(first: bytes, rest: bytes) -> Series | None:
-    """Return the messages up to Sync; None where others come, or the end is missing.
-
-    Args:
-        first: The first message.
-        rest: What follows it.
-    """
+def series_of(data: bytes) -> Series | None:
+    """Return the messages up to Sync; None where others come, or the end is missing."""
     form: list[bytes] = []
     values: list[bytes] = []
-    data = first + rest
     at, size = 0, len(data)
     while at + 5 <= size:
         kind = data[at]
         length: int = _LENGTH.unpack_from(data, at + 1)[0]
         after = at + 1 + length
         if kind == _SYNC and length == 4:
-            return Series(tuple(form), values, data[:at], after - len(first))
+            return Series(tuple(form), values, data[:at], after)
         if length < 4 or after > size or kind not in b"PBDEC":
             return None
         if kind == _BIND:
@@ -127,6 +133,16 @@ def series_of(first: bytes, rest: bytes) -> Series | None:
     return None
 
 
+def checks_of(shortcuts: Sequence[Shortcut], *, outside: bool) -> Checks:
+    """Return what has to follow statements: proofs, and how the transaction they begin is."""
+    proofs = dict.fromkeys(shortcut.proof for shortcut in shortcuts if shortcut.proof)
+    each = [proof.raising if outside else proof.telling for proof in proofs]
+    begins = shortcuts[0].action in BEGINNING
+    if begins and (outside or len(shortcuts) > 1):
+        each.insert(0, READ_COMMITTED)
+    return each[0] if len(each) == 1 else together(each)
+
+
 def is_cut(data: bytes) -> bool:
     """Return whether the last message of the data is incomplete."""
     at, size = 0, len(data)
@@ -135,16 +151,30 @@ def is_cut(data: bytes) -> bool:
     return at != size and size < SERIES_BYTES
 
 
+def passage_of_query(session: ClientSession, shortcut: Shortcut) -> Passage:
+    """Return how a query string passes: as a series of what a Query does."""
+    known = session.passages.get(shortcut)
+    if isinstance(known, Passage):
+        return known
+    outside = checks_of([shortcut], outside=True)
+    inside = checks_of([shortcut], outside=False)
+    found = Passage((shortcut,), QUERY_ANSWERS, executes=True, outside=outside, inside=inside)
+    session.passages.keep(shortcut, found)
+    return found
+
+
 def passage_of(session: ClientSession, form: Form) -> Passage | None:
     """Return how series of this form pass; None when they cannot.
 
     What was found for a form is kept while the session holds the same under the names in it.
     """
     known = session.passages.get(form)
-    if isinstance(known, Passage) and all(
-        session.statements.get(name) is statement for name, statement in known.named
-    ):
-        return known
+    if isinstance(known, Passage):
+        for name, statement in known.named:
+            if session.statements.get(name) is not statement:
+                break
+        else:
+            return known
     found = _Builder(session).passage(form)
     lasting = found is not None and not found.prepares and not found.closes
     if found is not None and lasting and sum(map(len, form)) <= KEPT_BYTES:
@@ -185,6 +215,8 @@ class _Builder:
             tuple(self.shortcuts),
             len(form),
             self.executed > 0,
+            checks_of(self.shortcuts, outside=True),
+            checks_of(self.shortcuts, outside=False),
             self.before,
             () if renamed == form else renamed,
             tuple(self.named.items()),

@@ -34,9 +34,12 @@ FUNCTIONS = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)")
 """Functions in PostgreSQL's tree."""
 
 LITERALS = re.compile(
-    rb"""'[^']*'|"[^"]*"|(?<![\w.\x80-\xff])\d{1,9}(?![\w.\x80-\xff])""",
+    rb"""(')[^']*'|("[^"]*")|(?<![\w.\x80-\xff])\d{1,9}(?![\w.\x80-\xff])""",
 )
 """Strings, quoted names, and numbers that are integers of four bytes."""
+
+MARKED = b"\\1\\2\0"
+"""What stands in their place: of strings the first quote, of names all, and a mark."""
 
 UNREADABLE = re.compile(rb"[\\$]|--|/\*")
 """What may hide quotes from ``LITERALS``."""
@@ -57,7 +60,7 @@ class Kept(dict[_K, _V]):
         self[key] = value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shortcut:
     """A statement that can be passed to PostgreSQL as it is."""
 
@@ -68,12 +71,8 @@ class Shortcut:
     """Whether executing it twice does what executing it once does."""
     literal: bool = True
     """Whether other literals could mean another plan."""
-
-    @property
-    def action(self) -> str:
-        """What a transaction command does; empty for other statements."""
-        is_command = self.plan.route is Route.COMMAND
-        return str(self.plan.statement.details["action"]) if is_command else ""
+    action: str = ""
+    """What a transaction command does; empty for other statements."""
 
 
 class Shortcuts:
@@ -148,8 +147,8 @@ class Shortcuts:
             return None
         if plan.route is Route.COMMAND:
             ends = statement.kind is StatementKind.TRANSACTION
-            passed = ends and statement.details["action"] in TRANSACTION_ACTIONS
-            return Shortcut(plan) if passed else None
+            action = str(statement.details["action"]) if ends else ""
+            return Shortcut(plan, action=action) if action in TRANSACTION_ACTIONS else None
         if plan.route is not Route.CATALOG or statement.kind not in router.QUERIES:
             return None
         tree = plan.analysis.tree if plan.analysis else None
@@ -179,11 +178,4 @@ def _shape(query: bytes) -> bytes:
     """Return a query string with marks for its literals; none has the mark in itself."""
     if UNREADABLE.search(query) is not None:
         return query
-    return LITERALS.sub(_mark, query)
-
-
-def _mark(found: re.Match[bytes]) -> bytes:
-    text = found[0]
-    if text[0] == ord('"'):
-        return text
-    return b"'\0'" if text[0] == ord("'") else b"\0"
+    return LITERALS.sub(MARKED, query)

@@ -50,7 +50,7 @@ class Frontend(Protocol):
         """Wait for the next message, undecoded."""
 
     def peek(self) -> bytes:
-        """Return the bytes that came with the message received last, after it."""
+        """Wait for bytes; return those not received as messages, none if a message is before."""
 
     def peek_more(self) -> bytes:
         """Wait for more bytes, and return them with those of ``peek``."""
@@ -87,7 +87,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.portals: dict[str, Portal] = {}
         self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.shortcuts = Shortcuts()
-        self.passages = Kept[tuple[bytes, ...], object]()
+        self.passages = Kept[object, object]()
+        """How what was sent has passed: by the form of a series, or the shortcut of a query."""
         self.last_decision = ""
         """Who evaluated the latest statement that was planned, and why."""
         self.skip_until_sync = False
@@ -137,7 +138,8 @@ class ClientSession(Session):  # type: ignore[misc]
     def finish(self) -> None:
         """Note that no statement is running any more."""
         self.running = None
-        self.finish_watch()
+        if self._timer is not None:
+            self.finish_watch()
 
     def finish_watch(self) -> None:
         """Let the statement run as long as it takes."""
@@ -186,7 +188,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.finish()
         self.shortcuts.declined = False
         status = self.transaction.status
-        if status == "I":
+        if status == "I" and self.portals:
             self.drop_portals()
         self.frontend.send_encoded(READY[status])
         self.frontend.flush()

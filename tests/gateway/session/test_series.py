@@ -11,21 +11,21 @@ def test_a_series_ends_with_sync_and_its_form_knows_no_values():
     parse, sync = Parse("s", "SELECT $1").encode(), Sync().encode()
     describe, execute = Describe(ObjectKind.PORTAL).encode(), Execute().encode()
     one, other = (Bind("", "s", (1,), (value,), (1,)).encode() for value in (b"x", b"yy"))
-    first = series_of(parse, one + describe + execute + sync + parse)
-    second = series_of(parse, other + describe + execute + sync)
+    first = series_of(parse + one + describe + execute + sync + parse)
+    second = series_of(parse + other + describe + execute + sync)
     assert first is not None
     assert second is not None
     assert first.form == second.form == (parse, b"B\0s\0", describe, execute)
     assert first.values == [one[8:]]
     assert first.data == parse + one + describe + execute
-    assert first.end == len(one + describe + execute + sync)
+    assert first.end == len(parse + one + describe + execute + sync)
 
 
 @pytest.mark.parametrize(
     "other", [Flush().encode(), Query("SELECT 1").encode(), b"", b"S\0\0\0\5x"]
 )
 def test_other_messages_are_no_series(other):
-    assert series_of(Parse("", "SELECT 1").encode(), Bind("", "").encode() + other) is None
+    assert series_of(Parse("", "SELECT 1").encode() + Bind("", "").encode() + other) is None
 
 
 def test_a_message_that_is_not_complete_is_waited_for():
