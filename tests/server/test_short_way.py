@@ -235,6 +235,40 @@ def test_repeated_dialogue_is_the_same_as_with_postgresql(
         assert number == 0 or found == expected
 
 
+@pytest.mark.parametrize(
+    "messages", [[Query("SELECT v FROM p WHERE id = 1")], whole(ONE, "1", types=(23,))]
+)
+def test_messages_that_arrive_in_pieces_and_together(
+    messages: list[FrontendMessage], clients: tuple[WireClient, WireClient]
+) -> None:
+    _, gateway = clients
+    data = b"".join(message.encode() for message in messages)
+    answers = []
+    for pieces in [[data]] * TIMES + [[data[:at], data[at:]] for at in range(1, len(data))]:
+        for piece in pieces:
+            gateway.send(piece)
+            time.sleep(0.002 if len(pieces) > 1 else 0)
+        answers.append(trace(gateway.receive_until_ready()))
+    gateway.send(data + data)
+    answers += [trace(gateway.receive_until_ready()) for _ in range(2)]
+    assert set(answers) == {answers[0]}
+    assert "one" in answers[0]
+
+
+def test_queries_that_arrive_together_are_answered_one_by_one(
+    clients: tuple[WireClient, WireClient],
+) -> None:
+    _, gateway = clients
+    query = Query("SELECT v FROM p WHERE id = 1")
+    for _ in range(TIMES):
+        gateway.exchange(query)
+    answers = gateway.exchange(query, Query("SELECT 1 / 0"), query)
+    kinds = [type(answer).__name__ for answer in answers + gateway.receive_until_ready()]
+    kinds += [type(answer).__name__ for answer in gateway.receive_until_ready()]
+    assert kinds.count("ReadyForQuery") == 3
+    assert kinds.count("ErrorResponse") == 1
+
+
 @pytest.fixture
 def connection(shared_pair: Pair) -> Iterator[psycopg.Connection]:
     with psycopg.connect(
