@@ -78,7 +78,8 @@ layers: install-dev ## Check the direction of imports
 check: lint typecheck layers ## All static checks
 
 test: install-clients ## Run all tests but for those that take minutes, in WORKERS processes
-	$(BIN)/python -m pytest -m "not exhaustive" -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) tests integration
+	$(BIN)/python -m pytest -m "not exhaustive" -n $(WORKERS) --dist loadfile \
+		--no-loadscope-reorder $(PYTEST_ARGS) tests integration
 
 test-unit: install-dev ## Run the tests that need no other process
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not catalog and not spark and not server and not integration" tests
@@ -87,7 +88,7 @@ test-catalog: install-dev ## Run the tests on the embedded PostgreSQL
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "catalog and not exhaustive" tests
 
 test-spark: install-dev ## Run the tests on a local Spark
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m spark tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "spark and not exhaustive" tests
 
 test-server: install-dev ## Run the tests on the whole gateway
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m server tests

@@ -2,7 +2,11 @@
 
 import pytest
 
-pytest_plugins = ["tests.support.fix_server", "tests.support.fix_clients"]
+pytest_plugins = [
+    "tests.support.fix_clients",
+    "tests.support.fix_order",
+    "tests.support.fix_server",
+]
 
 collect_ignore = ["sqlalchemy/suite"]
 """A project of its own, run by the test beside it."""
