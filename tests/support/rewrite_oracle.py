@@ -28,6 +28,7 @@ from rewrite.pipeline import (
 )
 from rewrite.results import OutputColumn, RowChange, Source, SourcePart, SparkQuery
 from rewrite.tree import Node
+from tests.support.java import QUICK_COMPILER
 
 UTC = dt.UTC
 # Loses track of columns when a projection over a union holds a subquery.
@@ -66,6 +67,7 @@ def make_spark() -> SparkSession:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": QUICK_COMPILER,
         "spark.sql.optimizer.excludedRules": BROKEN_RULE,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.pyspark.plotting.max_rows": "10",
@@ -257,7 +259,8 @@ class Oracle:
             tuple(_stored(value, kind) for value, kind in zip(row, kinds, strict=True))
             for row in rows
         ]
-        frame = self.spark.createDataFrame(data, schema=frame_schema)
+        # Rows from Python pass through a Python worker in every scan, unless the JVM keeps them.
+        frame = self.spark.createDataFrame(data, schema=frame_schema).localCheckpoint()
         frame.createOrReplaceGlobalTempView(source.view.removeprefix("global_temp."))
         self.registered.add(source.view)
 
