@@ -31,7 +31,22 @@ def _tables(oracle: Oracle) -> Iterator[None]:
     oracle.parts.clear()
 
 
-@pytest.mark.parametrize("statement", cases("joins", "sublinks", "set_operations"))
+def sample(parameters: list[object], *, step: int) -> list[object]:
+    """Leave to ``make integration`` all but each ``step``-th."""
+    return [
+        pytest.param(
+            *parameter.values,
+            id=parameter.id,
+            marks=[pytest.mark.exhaustive] if number % step else (),
+        )
+        for number, parameter in enumerate(parameters)
+    ]
+
+
+# Over tables that are not divided, test_statements runs all of them every time.
+@pytest.mark.parametrize(
+    "statement", [*cases("joins"), *sample(cases("sublinks", "set_operations"), step=3)]
+)
 def test_query(oracle: Oracle, statement: Statement) -> None:
     oracle.check(statement.sql, ordered=statement.directive("ordered") is not None)
 
