@@ -20,6 +20,8 @@ _STATEMENT_TOO_COMPLEX = "54001"
 def parse_tree(text: str) -> tuple[Node, ...]:
     """Return the queries of a "rewritten parse tree" message; independent of any data."""
     item = parse_item(text)
+    if item is None:
+        return ()  # a rule says: do nothing instead
     if not isinstance(item, list):
         raise ValueError("a rewritten parse tree is a list of queries")  # noqa: TRY004
     return tuple(query for query in item if isinstance(query, Node))
