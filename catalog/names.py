@@ -151,6 +151,26 @@ def has_system_triggers(session: CatalogSession, name: RelationName) -> bool:
     return bool(_texts(session, sql, TEXT, qualified(name)))
 
 
+def is_in_tree(session: CatalogSession, relid: int) -> bool:
+    """Return whether a table inherits from another one or is inherited from, as partitions are."""
+    sql = "SELECT 1 FROM pg_catalog.pg_inherits WHERE $1 IN (inhrelid, inhparent) LIMIT 1"
+    return bool(_texts(session, sql, OID, str(relid)))
+
+
+def may_lock(session: CatalogSession, relid: int) -> bool:
+    """Return whether the role may keep others from writing a table."""
+    sql = "SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, MAINTAIN')"
+    return _texts(session, sql, OID, str(relid)) == ["t"]
+
+
+def type_name(session: CatalogSession, type_oid: int, typmod: int) -> str:
+    """Return a type as SQL."""
+    (name,) = _texts(
+        session, "SELECT format_type($1::oid, $2::int)", TEXT, str(type_oid), str(typmod)
+    )
+    return name
+
+
 def primary_key(session: CatalogSession, relid: int) -> str:
     """Return the name of a table's primary key constraint."""
     sql = "SELECT conname FROM pg_constraint WHERE conrelid = $1 AND contype = 'p'"

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from catalog.model import TableSnapshot
+from catalog.statements import SYSTEM_SCHEMAS
 
 Row = list[bytes | None]
 """One result row: values in the requested formats, None for NULL."""
@@ -98,6 +99,11 @@ class Relation:
     name: str = ""
     turns: int = 0
     """How often it has become tiered, or resident."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether nobody else can drop or replace it."""
+        return self.schema in SYSTEM_SCHEMAS or self.schema.startswith("pg_temp_")
 
 
 @dataclass(frozen=True, slots=True)

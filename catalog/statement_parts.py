@@ -78,7 +78,7 @@ class Part:
         """
         if self.relation is not None:
             return f"SELECT * FROM {self.named}"  # noqa: S608 - quoted
-        return _text(self._holder[self._key])
+        return faithful_text(self._holder[self._key])
 
     @property
     def named(self) -> str:
@@ -129,7 +129,7 @@ class StatementTree:
         if not tree:
             raise UnfaithfulTextError
         self._tree = tree[0]
-        _text(self._tree)
+        faithful_text(self._tree)
         self._numbers = count(1)
         self._assigned: dict[str, Any] = {}
         found = _Found()
@@ -144,7 +144,7 @@ class StatementTree:
         Raises:
             UnfaithfulTextError: There is no text for it.
         """
-        return _text(self._tree)
+        return faithful_text(self._tree)
 
     @property
     def reads_source_only(self) -> bool:
@@ -161,11 +161,11 @@ class StatementTree:
             return name
         others = {
             node.get("schemaname")
-            for node in _nodes(self._tree)
+            for node in nodes(self._tree)
             if node.get("relname") == name and "relpersistence" in node and "alias" not in node
         }
         alias = name if others <= {schema} else f"pgwire {schema}.{name}"
-        for node in _nodes(self._tree):
+        for node in nodes(self._tree):
             fields = node.get("ColumnRef", {}).get("fields", ())
             if [_string(item) for item in fields[-3:-1]] == [schema, name]:
                 fields[:-1] = [{"String": {"sval": alias}}]
@@ -263,7 +263,7 @@ class StatementTree:
             )
 
 
-def _text(tree: dict[str, Any]) -> str:
+def faithful_text(tree: dict[str, Any]) -> str:
     """Write a raw tree as SQL, and make sure that it reads the same."""
     document = {"stmts": [{"stmt": tree}]}
     try:
@@ -285,14 +285,15 @@ def _placeless(value: Any) -> Any:
     return value
 
 
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+def nodes(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every node of a raw tree."""
     if isinstance(value, list):
         for item in value:
-            yield from _nodes(item)
+            yield from nodes(item)
     elif isinstance(value, dict):
         yield value
         for item in value.values():
-            yield from _nodes(item)
+            yield from nodes(item)
 
 
 def _name(fields: dict[str, Any]) -> RelationName:

@@ -10,6 +10,7 @@ from catalog.statements import RelationName, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     answerable,
+    applied_changes,
     changes,
     checking,
     commands,
@@ -188,6 +189,7 @@ ROUTES = {
     Route.INSERT_QUERY: inserts.insert_query,
     Route.FILL: extracts.fill,
     Route.EXTRACT: extracts.run,
+    Route.APPLY: applied_changes.run,
     Route.CHANGE: changes.change,
 }
 """What executes each route."""

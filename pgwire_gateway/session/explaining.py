@@ -1,7 +1,7 @@
 """EXPLAIN of statements that Spark has a part in: who runs them, why, and by which plans."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import perf_counter
 
@@ -9,6 +9,7 @@ from catalog.errors import GatewayError
 from catalog.results import Row
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import local_queries, reads
+from pgwire_gateway.session.applied_changes import AppliedChange
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
 from pgwire_gateway.session.extracts import Extraction
 from pgwire_gateway.session.invocation import Invocation
@@ -25,6 +26,12 @@ from rewrite.tree import Node
 Execute = Callable[[Invocation], StatementResult]
 
 SAVEPOINT = "pgwire_explain"
+
+OVER_EXTRACTS: Mapping[Route, type[Extraction | AppliedChange]] = {
+    Route.EXTRACT: Extraction,
+    Route.APPLY: AppliedChange,
+}
+"""What plans the statements that PostgreSQL runs over extracts, and tells of each of these."""
 
 
 def explain(call: Invocation, execute: Execute) -> StatementResult:
@@ -73,7 +80,7 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
-    if call.plan.route is Route.EXTRACT:
+    if call.plan.route in OVER_EXTRACTS:
         texts = _plans_over_extracts(call, verbose=options.verbose)
     elif call.plan.route is Route.INSERT:
         texts = _postgres_plan(call)
@@ -81,7 +88,7 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
         texts = _spark_plan(call, verbose=options.verbose)
     planned = perf_counter()
     return Explanation(
-        "PostgreSQL" if call.plan.route in {Route.INSERT, Route.EXTRACT} else "Spark",
+        "PostgreSQL" if call.plan.route in {Route.INSERT, *OVER_EXTRACTS} else "Spark",
         call.plan.executor,
         call.plan.reason,
         {name: text.strip("\n") for name, text in texts.items()},
@@ -102,7 +109,7 @@ def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
     # Extracts that had been there would be a change of definitions to the statement itself.
     local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
     try:
-        over = _postgres_plan(replace(call, plan=Extraction(call, tell).plan()))
+        over = _postgres_plan(replace(call, plan=OVER_EXTRACTS[call.plan.route](call, tell).plan()))
     finally:
         local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
         local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
@@ -130,7 +137,7 @@ def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
     bound = reads.bind(call)
     observer = Observer(call.session)
     observation = observer.observe(call.plan.tables, call.plan)
-    if call.plan.route in {Route.READ, Route.CHANGE}:
+    if call.plan.route in {Route.READ, Route.CHANGE, Route.APPLY}:
         observation = observer.narrowed(call.plan, observation, bound)
     context = observer.context(call.plan, observation, bound)
     query = COMPILERS[command(call.query)](call.query, context)

@@ -5,7 +5,7 @@ the *extract*. PostgreSQL runs the statement over the extracts: defaults, constr
 RETURNING are its own. What a part is, is `catalog.statement_parts`' business.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,12 @@ from catalog.results import Relation, RelationKind
 from catalog.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
 from catalog.statements import RelationName, split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import inserts, local_queries, reads, replanning, router
+from pgwire_gateway.session import forced, inserts, local_queries, reads, replanning, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.plans import Plan, Route
-from pgwire_gateway.session.portals import StatementResult, format_codes
-from pgwire_gateway.session.results import field_descriptions
+from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.state import ClientSession
 from rewrite.command import row_locked_relations, selected_attributes, written_relations
 from rewrite.query.constant_values import text_columns
 
@@ -47,22 +47,20 @@ def run(call: Invocation) -> StatementResult:
     extraction = Extraction(call)
     try:
         plan = extraction.plan()
-        result = local_queries.run(replace(call, plan=plan))
     except OutdatedPlanError:
         extraction.drop()
         raise
     except GatewayError as error:
         error.position = None  # that of other text
         raise
-    columns = result.columns
-    if columns is not None:
-        formats = format_codes(call.result_formats, len(columns))
-        columns = field_descriptions(call.columns or (), formats)
-    return replace(result, columns=columns, prove=partial(_finish, result, extraction))
+    result = local_queries.run_in_place(call, plan)
+    return replace(result, prove=partial(finish, result, extraction.drop))
 
 
 def fill(call: Invocation) -> StatementResult:
     """Run an INSERT of rows of journaled tables; over extracts where Spark has no rows for it.
+
+    Where PostgreSQL is kept from computing, it does not compute those either.
 
     Raises:
         GatewayError: As ``run``.
@@ -70,7 +68,8 @@ def fill(call: Invocation) -> StatementResult:
     try:
         return inserts.fill(call)
     except GatewayError as error:
-        if not _is_refusal(error) or call.session.transaction.failed:
+        failed = call.session.transaction.failed
+        if not _is_refusal(error) or failed or forced.is_forced(call.plan):
             raise
         refusal = error
     try:
@@ -79,9 +78,30 @@ def fill(call: Invocation) -> StatementResult:
         raise refusal from error
 
 
-def _finish(result: StatementResult, extraction: "Extraction") -> None:
+def finish(result: StatementResult, drop: Callable[[], None]) -> None:
+    """End a statement over extracts."""
     result.prove()
-    extraction.drop()
+    drop()
+
+
+def drop(session: ClientSession, extracts: Sequence[str]) -> None:
+    """Remove extracts, as far as the transaction has not done it already."""
+    if extracts and session.catalog.transaction_status == "T":
+        local_queries.pass_on(session, f"DROP TABLE {', '.join(extracts)}")
+
+
+def new_extract() -> str:
+    """Return a name for an extract, as SQL."""
+    return names.quoted("pg_temp", f"pgwire_extract_{next(NUMBERS)}")
+
+
+def require_writable(call: Invocation) -> None:
+    """Refuse to write in a read-only transaction (25006)."""
+    if session_state.is_read_only(call.session.catalog):
+        raise GatewayError(
+            f"cannot execute {call.statement.kind.name} in a read-only transaction",
+            sqlstate=codes.READ_ONLY_SQL_TRANSACTION,
+        )
 
 
 class Extraction:
@@ -115,7 +135,7 @@ class Extraction:
                 0A000 for what is not supported.
         """
         plan = self._call.plan
-        self._require_writable()
+        require_writable(self._call)
         # Reads no table: privileges and definitions are looked at.
         Observer(self._session).observe((), plan)
         self._refuse_row_locks()
@@ -139,17 +159,9 @@ class Extraction:
     def drop(self) -> None:
         """Remove the extracts, as far as the transaction has not done it already."""
         extracts, self._extracts = self._extracts, []
-        if extracts and self._catalog.transaction_status == "T":
-            local_queries.pass_on(self._session, f"DROP TABLE {', '.join(extracts)}")
+        drop(self._session, extracts)
 
     # before ---------------------------------------------------------------------------------------
-
-    def _require_writable(self) -> None:
-        if session_state.is_read_only(self._catalog):
-            raise GatewayError(
-                f"cannot execute {self._call.statement.kind.name} in a read-only transaction",
-                sqlstate=codes.READ_ONLY_SQL_TRANSACTION,
-            )
 
     def _refuse_row_locks(self) -> None:
         """Refuse FOR UPDATE of rows that are not PostgreSQL's."""
@@ -198,6 +210,8 @@ class Extraction:
                 return
             if reason is None and _is_refusal(refused) and not isinstance(refused, MixedError):
                 reason = refused
+        if forced.is_forced(self._call.plan):
+            raise reason or _not_by_itself()
         self._hold()
         for inner in part.inner:
             self._bring(inner, reason)
@@ -206,8 +220,7 @@ class Extraction:
         """Return whether a relation is, or may read, what Spark is to read."""
         relation = self._relations.get(name)
         kinds = {RelationKind.JOURNALED, RelationKind.JOURNAL, RelationKind.VIEW}
-        basis = self._call.plan.basis
-        if basis is not None and basis.executor in router.SPARK_EXECUTORS:
+        if forced.is_forced(self._call.plan):
             kinds.add(RelationKind.RESIDENT)
         return relation is not None and relation.kind in kinds
 
@@ -275,7 +288,7 @@ class Extraction:
     def _extract(self, part: Part, plan: Plan, query: str, shown: list[str] | None) -> None:
         """Have Spark compute a query into an extract, and put that in place of the part."""
         call = replace(self._call, plan=plan)
-        extract = names.quoted("pg_temp", f"pgwire_extract_{next(NUMBERS)}")
+        extract = new_extract()
         columns = [f"c{number}" for number in range(1, len(call.columns or ()) + 1)]
         if self._tell is not None:
             self._create(call, extract, columns, query)
@@ -357,6 +370,14 @@ class MixedError(UnsupportedError):
             " READ COMMITTED transactions",
             hint="BEGIN ISOLATION LEVEL REPEATABLE READ first.",
         )
+
+
+def _not_by_itself() -> UnsupportedError:
+    return UnsupportedError(
+        "a subquery that does not stand by itself, in this place of a statement that writes, is"
+        " not supported by gateway.executor = spark",
+        hint=forced.HINT,
+    )
 
 
 def _is_refusal(error: GatewayError) -> bool:

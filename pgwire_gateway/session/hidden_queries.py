@@ -4,17 +4,19 @@ PostgreSQL would find the tables of journals empty, so none may be read there. W
 reads is not in the analysis of the statement around it; the query is analysed by itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog import prepared
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.results import RelationKind
+from catalog.results import Relation, RelationKind
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import forced
 from pgwire_gateway.session.answerable import Answerable
 from rewrite import pipeline
+from rewrite.command import written_relations
 
 CREATING = {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}
 """Statements that make a table of the rows of a query; also CREATE MATERIALIZED VIEW."""
@@ -79,7 +81,19 @@ def refuse_journaled(
     ):
         construct = CONSTRUCTS[statement.kind]
         raise UnsupportedError(f"{construct} is not supported", hint=HINTS.get(statement.kind))
+    if _is_forced_write(catalog, analysis.tree, touched):
+        construct = CONSTRUCTS[statement.kind].replace("journaled", "resident")
+        raise UnsupportedError(
+            f"{construct} is not supported by gateway.executor = spark", hint=forced.HINT
+        )
     return Answerable.of(definitions, touched.values())
+
+
+def _is_forced_write(catalog: CatalogSession, tree: str, touched: Mapping[int, Relation]) -> bool:
+    """Return whether a query writes tables of PostgreSQL while that is kept from answering."""
+    written = frozenset[int]().union(*map(written_relations, pipeline.parse_tree(tree)))
+    lasting = all(touched[relid].is_lasting for relid in written)
+    return not lasting and catalog.basis().executor in forced.SPARK_EXECUTORS
 
 
 def _hidden(catalog: CatalogSession, around: HiddenQuery) -> HiddenQuery | None:

@@ -1,14 +1,17 @@
 """Statements PostgreSQL evaluates alone: what it answers goes to the client as it comes."""
 
+from dataclasses import replace
 from functools import partial
 
 from catalog import residency
+from catalog.errors import GatewayError
 from catalog.results import LocalResult
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.session import answerable
 from pgwire_gateway.session.explanation import without_capture
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import LocalRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
 
@@ -35,6 +38,23 @@ def run(call: Invocation) -> StatementResult:
             pass
         return StatementResult(None, rows, rows.tag, prove)
     return StatementResult(field_descriptions(result.columns, formats), rows, rows.tag, prove)
+
+
+def run_in_place(call: Invocation, plan: Plan) -> StatementResult:
+    """Let PostgreSQL evaluate another statement in place of a call's; columns stay as announced.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors, without positions, which are those of another text.
+    """
+    try:
+        result = run(replace(call, plan=plan))
+    except GatewayError as error:
+        error.position = None
+        raise
+    if result.columns is None:
+        return result
+    formats = format_codes(call.result_formats, len(result.columns))
+    return replace(result, columns=field_descriptions(call.columns or (), formats))
 
 
 def _run_code(call: Invocation) -> StatementResult:

@@ -28,6 +28,8 @@ class Route(Enum):
     EXTRACT = "extract"
     """Spark computes what reads journaled tables, PostgreSQL the rest of a statement that writes
     tables of its own."""
+    APPLY = "apply"
+    """Spark finds the rows of a resident table to UPDATE or DELETE; PostgreSQL applies that."""
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
     EXPLAIN = "explain"
@@ -45,6 +47,7 @@ EXECUTORS = {
     Route.INSERT_QUERY: "spark, then postgres",
     Route.FILL: "spark, then postgres",
     Route.EXTRACT: "spark, then postgres",
+    Route.APPLY: "spark, then postgres",
     Route.CHANGE: "spark",
 }
 """Who evaluates the rows of each route."""

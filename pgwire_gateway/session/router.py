@@ -13,9 +13,9 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.names import have_defaults, qualified, quoted
 from catalog.results import Basis, Relation, RelationKind
-from catalog.statements import SYSTEM_SCHEMAS, Statement, StatementKind, split
+from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import hidden_queries, own_statements
+from pgwire_gateway.session import forced, hidden_queries, own_statements
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.plans import Plan, Route
 from rewrite import pipeline
@@ -28,11 +28,8 @@ from rewrite.command import (
 )
 from rewrite.tree import Node, walk
 
-EXECUTORS = frozenset({"", "spark", "files", "postgres"})
+EXECUTORS = frozenset({"", "postgres"}) | forced.SPARK_EXECUTORS
 """Values of ``gateway.executor``, auto left out."""
-
-SPARK_EXECUTORS = frozenset({"spark", "files"})
-"""Values of ``gateway.executor`` that keep PostgreSQL from answering for resident tables."""
 
 QUERIES = {
     StatementKind.SELECT,
@@ -113,7 +110,8 @@ def _plan(
     answerable = None
     if statement.kind is StatementKind.DECLARE:
         answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
-    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
+    with forced.unlocked(catalog, statement, rests_on):
+        analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     if statement.kind is StatementKind.SELECT and analysis.columns is None:
@@ -224,25 +222,29 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     resident = {
         relid for relid, relation in relations.items() if relation.kind is RelationKind.RESIDENT
     }
-    forced = rests_on.executor
-    if forced not in EXECUTORS:
+    executor = rests_on.executor
+    if executor not in EXECUTORS:
         raise GatewayError(
-            f'invalid value for parameter "gateway.executor": "{forced}"',
+            f'invalid value for parameter "gateway.executor": "{executor}"',
             sqlstate=codes.INVALID_PARAMETER_VALUE,
             hint="Available values: auto, spark, files, postgres.",
         )
-    if not journaled and not journals and not (resident and forced in SPARK_EXECUTORS):
+    on_spark = executor in forced.SPARK_EXECUTORS
+    if on_spark:
+        for query in queries:
+            forced.require_applicable(query, relations)
+    if not journaled and not journals and not (resident and on_spark):
         reason = "resident tables only" if resident else "no journaled table"
         return replace(
             local,
-            replaceable=not all(map(_is_lasting, relations.values())),
+            replaceable=not all(relation.is_lasting for relation in relations.values()),
             answerable=Answerable.of(rests_on.definitions, relations.values()),
             reason=reason,
         )
-    if forced == "postgres":
+    if executor == "postgres":
         raise UnsupportedError(
             "a statement on tiered tables is not supported by gateway.executor = postgres",
-            hint="SET gateway.executor TO auto.",
+            hint=forced.HINT,
         )
     if len(queries) != 1:
         raise UnsupportedError("a statement that rules turn into several is not supported")
@@ -257,11 +259,6 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     if not written_relations(queries[0]):
         return plan
     return _writing(catalog, plan, local, relations)
-
-
-def _is_lasting(relation: Relation) -> bool:
-    """Return whether nobody else can drop or replace a relation."""
-    return relation.schema in SYSTEM_SCHEMAS or relation.schema.startswith("pg_temp_")
 
 
 def _writing(
@@ -280,9 +277,13 @@ def _writing(
             f"permission denied for table {relations[relid].name}",
             sqlstate=codes.INSUFFICIENT_PRIVILEGE,
         )
+    if forced.is_applied(plan, relations):
+        return replace(plan, route=Route.APPLY, target=target_relation(query))
     if written.isdisjoint(journaled):
         reads = source_relations(query) & (plan.tables | journals.keys())
-        return _extracting(plan, query, relations) if reads else local
+        if not reads:
+            return replace(local, reason="no journaled table is read")
+        return _extracting(plan, query, relations)
     if query.get("hasModifyingCTE"):
         raise UnsupportedError("data-modifying statements in WITH are not supported")
     target = target_relation(query)
