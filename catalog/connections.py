@@ -30,6 +30,7 @@ from catalog.results import (
     Row,
     SnapshotRequest,
     SnapshotResult,
+    ThawedChange,
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
 from catalog.steps import Close, Execute, Query, Step
@@ -414,6 +415,54 @@ class CatalogSession:
             b"t" if check_keys else b"f",
         )
         return tail.receipt(answer)
+
+    def thaw(self, relid: int, rows: Sequence[Sequence[str | None]]) -> bytes:
+        """Put rows, told as in `append`, into a tiered table's catalog table; return their places.
+
+        They are for one statement of this transaction, which has begun to write the table. Nothing
+        is returned, and none is there, when one of them violates a constraint already.
+        """
+        encoded = tail.encode_rows(rows)
+        return self._calls.call(bookkeeping.THAW, _number(relid), encoded) if encoded else b"{}"
+
+    def run_thawed(
+        self,
+        change: ThawedChange,
+        step: Query | Execute,
+        named: Iterable[str],
+        basis: Basis | None,
+        *,
+        began: bool,
+    ) -> tuple[list[Row], LocalResult, CaptureReceipt]:
+        """Run a client's statement on thawed rows and capture what it made, in one round trip.
+
+        Args:
+            change: The rows.
+            step: The statement.
+            named: The relations it names, as SQL.
+            basis: What it was planned on.
+            began: Whether the transaction was begun for the statement; after an error it is
+                rolled back then.
+
+        Raises:
+            OutdatedPlanError: The statement was planned on another basis than this one.
+            CatalogError: PostgreSQL's own errors; 0A000 when keys were written that `change` does
+                not name.
+        """
+        expect = self._expect_steps(basis, named)
+        steps = [*expect, step, *expect[-1:]]
+        steps += self._calls.steps(
+            bookkeeping.CAPTURE_THAWED,
+            _number(change.relid),
+            _number(change.version),
+            change.places,
+            tail.encode_rows(change.thawed),
+            tail.encode_rows(change.absent),
+        )
+        with self._undoing(began=began):
+            results = self._calls.run_all(steps)
+        rows, answer = tail.inserted(self._backend, results[len(expect)])
+        return rows, answer, tail.receipt(value_of(results[-1]))
 
     def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> dict[str, int]:
         """Add the segments of a bulk write; return their numbers by path."""

@@ -215,6 +215,12 @@ def load(
     return incoming.finish()
 
 
+def volatility(session: CatalogSession, function: int) -> str:
+    """Return what pg_proc says of whether a function's value can change: i, s or v."""
+    sql = "SELECT provolatile FROM pg_proc WHERE oid = $1"
+    return next(iter(_texts(session, sql, OID, str(function))), "v")
+
+
 def volatile(session: CatalogSession, functions: Iterable[int]) -> frozenset[int]:
     """Return those functions that may do something beside returning a value."""
     sql = "SELECT oid FROM pg_proc WHERE oid = ANY ($1) AND provolatile = 'v'"

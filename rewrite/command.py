@@ -45,17 +45,6 @@ def source_relations(query: Node) -> frozenset[int]:
     return frozenset(relid for relid in found if isinstance(relid, int) and relid)
 
 
-def row_locked_relations(query: Node) -> frozenset[int]:
-    """Return the OIDs of the relations whose rows FOR UPDATE and the like would lock."""
-    return frozenset(
-        relid
-        for node, _ in walk(query)
-        if node.tag == "QUERY"
-        for mark in node.nodes("rowMarks")
-        if isinstance(relid := node.nodes("rtable")[mark.integer("rti") - 1].get("relid"), int)
-    )
-
-
 def selected_attributes(query: Node) -> Mapping[int, frozenset[int]]:
     """Return the attributes a query reads of relations, by OID.
 

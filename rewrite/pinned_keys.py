@@ -6,25 +6,16 @@ them or everything else.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from contextlib import suppress
 
 from catalog.model import JournalTable
 from rewrite.context import ParameterValue
-from rewrite.dialect import oids
-from rewrite.dialect.constants import decode
+from rewrite.key_constants import COMPARED, UnknownValueError, constant
 from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of
 from rewrite.tree import Node, walk
 
 _RELATION = 0
-_EXTERNAL = 0
-_WIDENING = frozenset({313, 481, 754})
-"""Casts (pg_cast) from smallint to integer, integer to bigint, smallint to bigint."""
-_COMPARED: Final = {
-    **dict.fromkeys(oids.INTEGERS, int),
-    **dict.fromkeys((oids.TEXT, oids.VARCHAR), str),
-}
-"""Types whose values are equal where their Python values are."""
 _EQUALITIES = frozenset({15, 94, 96, 98, 410, 416, 532, 533, 1862, 1868})
 """Their operators "=" (pg_operator). Those of other types compare converted columns."""
 
@@ -57,7 +48,7 @@ def pinned_keys(
             continue
         values = [fixed.get((varno, attnum)) for attnum in table.key]
         if all(
-            isinstance(value, _COMPARED.get(table.column(attnum).type_oid, ()))
+            isinstance(value, COMPARED.get(table.column(attnum).type_oid, ()))
             for attnum, value in zip(table.key, values, strict=True)
         ):
             found[table.relid] = tuple(values)
@@ -123,19 +114,10 @@ def _fixed_columns(
         left, right = qual.nodes("args")
         for one, other in ((left, right), (right, left)):
             column = column_of(one)
-            value = _constant(other, parameters)
-            if column is not None and value is not None:
-                found[column] = value
+            if column is None:
+                continue
+            with suppress(UnknownValueError):
+                value = constant(other, parameters)
+                if value is not None:
+                    found[column] = value
     return found
-
-
-def _constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
-    """Return the value of a constant or parameter; None for NULL and for whatever else."""
-    while node.tag == "RELABELTYPE" or (node.tag == "FUNCEXPR" and node["funcid"] in _WIDENING):
-        node = node.node("arg") if node.tag == "RELABELTYPE" else node.nodes("args")[0]
-    if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL and node["paramtype"] in _COMPARED:
-        return parameters[node.integer("paramid") - 1].value
-    datum = node["constvalue"] if node.tag == "CONST" else None
-    if isinstance(datum, bytes) and node["consttype"] in _COMPARED:
-        return decode(node.integer("consttype"), datum)
-    return None

@@ -272,6 +272,34 @@ BEGIN
     RETURN receipt(j, moved, new_version, unresolved);
 END $$;
 
+-- SQL for rows of a table that come as a JSON array of PostgreSQL's texts, one of each live column, named `e`: the
+-- columns of the tail, with their values of `e` and of catalog rows named `n`; the columns that can be set, with their
+-- values; the condition that `e` has the key of a catalog row `n`, and that a row `v` of the tail has that of one `t`.
+CREATE FUNCTION pg_journal.row_parts(
+    wanted oid, OUT column_count bigint, OUT tail_columns text, OUT tail_values text, OUT columns text,
+    OUT settable_columns text, OUT settable_values text, OUT given_key text, OUT same_key text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT count(*), string_agg('c' || attnum, ', ' ORDER BY attnum), string_agg(stored, ', ' ORDER BY attnum),
+           string_agg(tail_expression(format('n.%I', name), type_oid), ', ' ORDER BY attnum),
+           string_agg(quote_ident(name), ', ' ORDER BY attnum) FILTER (WHERE settable),
+           string_agg(parsed, ', ' ORDER BY attnum) FILTER (WHERE settable),
+           string_agg(format('%s = n.%I', parsed, name), ' AND ') FILTER (WHERE is_key),
+           string_agg(format('v.c%s = t.%I', attnum, name), ' AND ') FILTER (WHERE is_key)
+      FROM (SELECT k.attnum, k.name, k.type_oid, k.attnum = ANY (j.key) AS is_key, a.attgenerated = '' AS settable,
+                   -- without modifier: the column's own raises what is too long, a cast would cut it off
+                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
+                          format_type(k.type_oid, -1)) AS parsed,
+                   -- a tombstone has no value but its key, whatever a domain asks for
+                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
+                          tail_type(k.type_oid, -1)) AS stored
+              FROM columns k
+              JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
+              JOIN journals j ON j.relid = k.relid
+             WHERE k.relid = wanted AND k.name <> '') y
+$$;
+
 -- Write row versions and tombstones that come as PostgreSQL's text. New row versions take the way through
 -- the catalog table, whose constraints and generated columns are PostgreSQL's.
 CREATE FUNCTION pg_journal.append(
@@ -297,24 +325,7 @@ BEGIN
     IF new_version < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
     END IF;
-    SELECT count(*) AS column_count,
-           string_agg('c' || attnum, ', ' ORDER BY attnum) AS tail_columns,
-           string_agg(stored, ', ' ORDER BY attnum) AS tail_values,
-           string_agg(tail_expression(format('n.%I', name), type_oid), ', ' ORDER BY attnum) AS columns,
-           string_agg(quote_ident(name), ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_columns,
-           string_agg(parsed, ', ' ORDER BY attnum) FILTER (WHERE settable) AS settable_values,
-           string_agg(format('v.c%s = t.%I', attnum, name), ' AND ') FILTER (WHERE attnum = ANY (j.key))
-               AS same_key
-      INTO x
-      FROM (SELECT k.attnum, k.name, k.type_oid, a.attgenerated = '' AS settable,
-                   -- without modifier: the column's own raises what is too long, a cast would cut it off
-                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
-                          format_type(k.type_oid, -1)) AS parsed,
-                   -- a tombstone has no value but its key, whatever a domain asks for
-                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
-                          tail_type(k.type_oid, -1)) AS stored
-              FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
-             WHERE k.relid = wanted AND k.name <> '') y;
+    x := row_parts(wanted);
     IF tombstones IS NOT NULL THEN
         EXECUTE format(
             'INSERT INTO %s (%s, version_number, subsequent_version_number, row_identity) '

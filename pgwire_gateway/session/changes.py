@@ -1,6 +1,8 @@
 """UPDATE and DELETE: Spark computes the new versions of the rows, the journal gets them."""
 
-from pgwire_gateway.session import reads
+from contextlib import suppress
+
+from pgwire_gateway.session import reads, thawed_writes
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observer
@@ -11,6 +13,7 @@ from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import pipeline
 from rewrite.command import Command, command
+from rewrite.needs.results import Refusal
 from rewrite.results import RowChange
 
 
@@ -24,7 +27,11 @@ def change(call: Invocation) -> StatementResult:
     session = call.session
     bound = reads.bind(call)
     observer = Observer(session)
+    began = not session.transaction.open
     version, observation = observer.observe_for_write(call.plan)
+    with suppress(Refusal):
+        rows = thawed_writes.single_rows(call, observation, bound)
+        return thawed_writes.change(call, rows, version, began=began)
     observation = observer.narrowed(call.plan, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
     context = observer.context(call.plan, observation, bound)
@@ -33,18 +40,18 @@ def change(call: Invocation) -> StatementResult:
         call.query, context
     )
     table = observation.result.snapshots[call.target].table
-    rows = ChangedRows(table, compiled, context.checks.get(call.target, ()))
+    changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
     with observer.run(compiled.query, observation, call.running) as batches:
-        if _gather(rows, batches, call.services.config.inline_rows):
-            _append(session, writer, compiled, rows, version)
+        if _gather(changed, batches, call.services.config.inline_rows):
+            _append(session, writer, compiled, changed, version)
         else:
-            writer.write_changes(compiled, rows, batches, version)
+            writer.write_changes(compiled, changed, batches, version)
     verb = "UPDATE" if updates else "DELETE"
     if call.columns is None:
-        return StatementResult(None, NoRows(), lambda _: f"{verb} {rows.rows}")
+        return StatementResult(None, NoRows(), lambda _: f"{verb} {changed.rows}")
     encoder = reads.encoder(session, compiled.returning, call.result_formats)
     columns = field_descriptions(call.columns, call.result_formats)
-    return StatementResult(columns, BatchRows(rows.returning, encoder), lambda n: f"{verb} {n}")
+    return StatementResult(columns, BatchRows(changed.returning, encoder), lambda n: f"{verb} {n}")
 
 
 def _gather(rows: ChangedRows, batches: Batches, limit: int) -> bool:

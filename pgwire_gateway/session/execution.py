@@ -22,6 +22,7 @@ from pgwire_gateway.session import (
     reads,
     replanning,
     router,
+    thawed_writes,
 )
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
@@ -191,5 +192,6 @@ ROUTES = {
     Route.EXTRACT: extracts.run,
     Route.APPLY: applied_changes.run,
     Route.CHANGE: changes.change,
+    Route.THAW: thawed_writes.run,
 }
 """What executes each route."""

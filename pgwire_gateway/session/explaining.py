@@ -8,7 +8,7 @@ from time import perf_counter
 from catalog.errors import GatewayError
 from catalog.results import Row
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import local_queries, reads
+from pgwire_gateway.session import local_queries, reads, thawed_writes
 from pgwire_gateway.session.applied_changes import AppliedChange
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
 from pgwire_gateway.session.extracts import Extraction
@@ -26,6 +26,9 @@ from rewrite.tree import Node
 Execute = Callable[[Invocation], StatementResult]
 
 SAVEPOINT = "pgwire_explain"
+
+OVER_TABLES = frozenset({Route.INSERT, Route.THAW})
+"""Statements that PostgreSQL runs as they are, over tables that hold no more than they need."""
 
 OVER_EXTRACTS: Mapping[Route, type[Extraction | AppliedChange]] = {
     Route.EXTRACT: Extraction,
@@ -80,15 +83,18 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
+    if call.plan.route in {Route.CHANGE, Route.THAW} and thawed_writes.applies(call):
+        thawed = replace(call.plan, route=Route.THAW, reason=thawed_writes.REASON)
+        call = replace(call, plan=thawed)
     if call.plan.route in OVER_EXTRACTS:
         texts = _plans_over_extracts(call, verbose=options.verbose)
-    elif call.plan.route is Route.INSERT:
+    elif call.plan.route in OVER_TABLES:
         texts = _postgres_plan(call)
     else:
         texts = _spark_plan(call, verbose=options.verbose)
     planned = perf_counter()
     return Explanation(
-        "PostgreSQL" if call.plan.route in {Route.INSERT, *OVER_EXTRACTS} else "Spark",
+        "PostgreSQL" if call.plan.route in {*OVER_TABLES, *OVER_EXTRACTS} else "Spark",
         call.plan.executor,
         call.plan.reason,
         {name: text.strip("\n") for name, text in texts.items()},

@@ -24,8 +24,9 @@ from pgwire_gateway.session.observation import Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.state import ClientSession
-from rewrite.command import row_locked_relations, selected_attributes, written_relations
+from rewrite.command import selected_attributes, written_relations
 from rewrite.query.constant_values import text_columns
+from rewrite.row_locks import row_locks
 
 NUMBERS = count(1)
 """Tell extracts apart."""
@@ -166,7 +167,8 @@ class Extraction:
     def _refuse_row_locks(self) -> None:
         """Refuse FOR UPDATE of rows that are not PostgreSQL's."""
         plan = self._call.plan
-        locked = self._catalog.relations(row_locked_relations(self._call.query))
+        locks = row_locks(self._call.query)
+        locked = self._catalog.relations(locks.relids if locks else ())
         for relid, relation in locked.items():
             if relid in plan.journals or relation.kind is RelationKind.JOURNALED:
                 raise UnsupportedError("FOR UPDATE and FOR SHARE are not supported")

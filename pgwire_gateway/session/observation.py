@@ -1,6 +1,6 @@
 """What a statement sees: snapshots and tails of the journaled tables it touches, of one moment."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -241,19 +241,36 @@ class Observer:
         """
         if plan.target is None:
             raise TypeError(plan.route)
+        command = plan.statement.kind.name
+        versions, observation = self._locked(plan, [plan.target], command, writes=True)
+        return versions[plan.target], observation
+
+    def observe_locked(self, plan: Plan) -> Observation:
+        """Keep others from writing the tables a query locks rows of; return what is seen then.
+
+        Begins a transaction when none is open.
+
+        Raises:
+            CatalogError: As for writes.
+            OutdatedPlanError: What is seen has other definitions than the plan.
+        """
+        if plan.locks is None:
+            raise TypeError(plan.route)
+        return self._locked(plan, sorted(plan.locks.relids), f"SELECT {plan.locks.strength}")[1]
+
+    def _locked(
+        self, plan: Plan, relids: Sequence[int], command: str, *, writes: bool = False
+    ) -> tuple[dict[int, int], Observation]:
         requests = self.requests(plan.tables)
         check, check_prepared = _check(plan)
         self._session.transaction.expect_implicit()
-        self._session.transaction.written.add(plan.target)
+        if writes:
+            self._session.transaction.written.update(relids)
         versions, result = self._session.catalog.begin_write(
-            [plan.target],
-            requests,
-            command=plan.statement.kind.name,
-            check=check,
-            check_prepared=check_prepared,
+            relids, requests, command=command, check=check, check_prepared=check_prepared
         )
         _require_same_definitions(plan, result)
-        return versions[plan.target], self.complete(requests, result)
+        return versions, self.complete(requests, result)
 
     def requests(self, relids: Iterable[int], *, full: bool = False) -> list[SnapshotRequest]:
         """Ask for tables, naming the tails that are held already."""
@@ -423,6 +440,10 @@ class Observer:
             rules = RowRules(self._checks(table.relid), self._generated(table.relid))
             self._session.row_rules[key] = rules
         return rules
+
+    def generated_columns(self, table: JournalTable) -> frozenset[int]:
+        """Return the columns of a table that are computed from others and stored."""
+        return frozenset(self._rules(table).generated)
 
     def _checks(self, relid: int) -> tuple[CheckConstraint, ...]:
         rows = self._query(_CHECKS, relid)

@@ -9,6 +9,7 @@ from catalog.results import Analysis, Basis
 from catalog.statements import Statement
 from pgwire_gateway.session.answerable import Answerable
 from rewrite.context import CheckConstraint
+from rewrite.row_locks import RowLocks
 from rewrite.tree import Node
 
 
@@ -32,6 +33,8 @@ class Route(Enum):
     """Spark finds the rows of a resident table to UPDATE or DELETE; PostgreSQL applies that."""
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
+    THAW = "thaw"
+    """PostgreSQL, on single rows of a tiered table that are put there for the statement."""
     EXPLAIN = "explain"
     """The gateway: how it would run a statement of one of the routes above, save the first."""
     OWN = "own"
@@ -49,6 +52,7 @@ EXECUTORS = {
     Route.EXTRACT: "spark, then postgres",
     Route.APPLY: "spark, then postgres",
     Route.CHANGE: "spark",
+    Route.THAW: "postgres, on thawed rows",
 }
 """Who evaluates the rows of each route."""
 
@@ -78,6 +82,8 @@ class Plan:
     """Journal relations read, with the tables they belong to."""
     target: int | None = None
     """Journaled table written."""
+    locks: RowLocks | None = None
+    """What a query locks of tiered tables."""
     filled: str = ""
     """Table of PostgreSQL that is filled, as SQL."""
     basis: Basis | None = None

@@ -43,7 +43,11 @@ def start(call: Invocation) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees now and start it."""
     bound = bind(call)
     observer = Observer(call.session)
-    observation = observer.observe(call.plan.tables, call.plan)
+    observation = (
+        observer.observe_locked(call.plan)
+        if call.plan.locks
+        else observer.observe(call.plan.tables, call.plan)
+    )
     observation = observer.narrowed(call.plan, observation, bound)
     query = pipeline.compile_query(call.query, observer.context(call.plan, observation, bound))
     return query, single_row(call, query, observation) or observer.run(

@@ -4,7 +4,7 @@ The decision rests on PostgreSQL's analysis: which relations the statement touch
 resolved and views expanded. What would read a journaled table inside PostgreSQL is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catalog import journal_names
@@ -26,6 +26,7 @@ from rewrite.command import (
     target_relation,
     written_relations,
 )
+from rewrite.row_locks import row_locks, without_row_locks
 from rewrite.tree import Node, walk
 
 EXECUTORS = frozenset({"", "postgres"}) | forced.SPARK_EXECUTORS
@@ -257,8 +258,25 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         reason="tiered tables" if journaled else "a journal" if journals else "asked for",
     )
     if not written_relations(queries[0]):
-        return plan
+        return _locking(plan, queries[0], relations)
     return _writing(catalog, plan, local, relations)
+
+
+def _locking(plan: Plan, query: Node, relations: Mapping[int, Relation]) -> Plan:
+    """Plan a query that may lock rows: where they are tiered ones, the whole table is locked."""
+    locks = row_locks(query)
+    if locks is None:
+        return plan
+    for relation in map(relations.__getitem__, locks.relids):
+        if relation.kind is not RelationKind.JOURNALED:
+            raise UnsupportedError(
+                f'{locks.strength} of "{relation.name}", which is not tiered, is not supported in '
+                "a statement on tiered tables",
+                hint="Name the tables whose rows are to be locked: FOR UPDATE OF ...",
+            )
+    if not locks.waits:
+        raise UnsupportedError("NOWAIT and SKIP LOCKED are not supported on tiered tables")
+    return replace(plan, query=without_row_locks(query), locks=locks)
 
 
 def _writing(
@@ -298,10 +316,8 @@ def _inserting(
     """Decide who evaluates the rows of an INSERT into a tiered table."""
     target = target_relation(query)
     kind = command(query)
-    if kind is not Command.INSERT:
-        raise UnsupportedError("MERGE is not supported")
-    if query.get("onConflict") is not None:
-        raise UnsupportedError("INSERT ... ON CONFLICT is not supported")
+    if kind is not Command.INSERT or query.get("onConflict") is not None:
+        return _thawing(plan, query)
     if _returns_row_place(query):
         raise UnsupportedError(
             "system columns other than tableoid are not supported in RETURNING",
@@ -315,6 +331,17 @@ def _inserting(
             hint="Name the table instead of the view.",
         )
     return replace(plan, route=Route.INSERT_QUERY if reads else Route.INSERT, target=target)
+
+
+def _thawing(plan: Plan, query: Node) -> Plan:
+    """Plan a statement that only PostgreSQL can run, on a tiered table."""
+    if forced.is_forced(plan):
+        merges = command(query) is Command.MERGE
+        raise UnsupportedError(
+            f"{'MERGE' if merges else 'INSERT ... ON CONFLICT'} is not supported by Spark",
+            hint=forced.HINT,
+        )
+    return replace(plan, route=Route.THAW, target=target_relation(query))
 
 
 def _extracting(plan: Plan, query: Node, relations: dict[int, Relation]) -> Plan:

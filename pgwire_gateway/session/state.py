@@ -86,6 +86,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.row_rules: dict[tuple[int, int], RowRules] = {}
+        self.volatility: dict[int, str] = {}
+        """What pg_proc says of functions, as far as it was asked."""
         self.shortcuts = Shortcuts()
         self.passages = Kept[object, object]()
         """How what was sent has passed: by the form of a series, or the shortcut of a query."""

@@ -1,0 +1,77 @@
+-- Thawing: current rows of a tiered table are put into its catalog table, for one statement that PostgreSQL runs as it
+-- came. What it has made of them goes to the tail. All of it in the client's transaction, which has announced its write.
+
+-- Put rows that come as PostgreSQL's text into the catalog table; the answer is their places. Nothing for rows that a
+-- constraint would refuse which was added without looking at them: then none is there.
+CREATE FUNCTION pg_journal.thaw(secret text, wanted oid, rows text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET intervalstyle = 'postgres'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    x record;
+    places tid[];
+BEGIN
+    PERFORM authorize(secret);
+    x := row_parts(wanted);
+    EXECUTE format(
+        'WITH written AS (INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM json_array_elements($1) u(e) '
+        'RETURNING ctid) SELECT array_agg(ctid) FROM written',
+        wanted::regclass, x.settable_columns, x.settable_values) INTO places USING rows::json;
+    RETURN convert_to(places::text, 'UTF8');
+EXCEPTION
+    WHEN check_violation OR not_null_violation THEN
+        RETURN convert_to('', 'UTF8');
+END $$;
+
+-- Append what a statement has made of thawed rows to the tail and empty the catalog table. Only keys that were looked
+-- for may be there: those of the rows that were `thawed` to some `places`, and those of which there was none.
+CREATE FUNCTION pg_journal.capture_thawed(
+    secret text, wanted oid, version_micros bigint, places text, thawed text, absent text)
+RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET intervalstyle = 'postgres'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    j journals;
+    x record;
+    new_version timestamptz := moment(version_micros);
+    known json := coalesce(thawed, '[]');
+    searched bigint := json_array_length(coalesce(thawed, '[]')::json) + json_array_length(coalesce(absent, '[]')::json);
+    held tid[];
+    unknown boolean;
+    gone bigint;
+    added bigint;
+BEGIN
+    PERFORM authorize(secret);
+    j := locked(wanted);
+    x := row_parts(wanted);
+    held := arrived(wanted, searched);
+    EXECUTE format(
+        'SELECT EXISTS (SELECT FROM ONLY %1$s n WHERE n.ctid = ANY ($1) '
+        'AND NOT EXISTS (SELECT FROM json_array_elements($2) u(e) WHERE %2$s) '
+        'AND NOT EXISTS (SELECT FROM json_array_elements($3) u(e) WHERE %2$s))', wanted::regclass, x.given_key)
+      INTO unknown USING held, known, coalesce(absent, '[]')::json;
+    IF unknown OR cardinality(held) > searched THEN
+        PERFORM refuse('writing keys that are known only when the statement runs');
+    END IF;
+    EXECUTE format(
+        'INSERT INTO %s (%s, version_number, subsequent_version_number) SELECT %s, $2, $2 '
+        'FROM json_array_elements($1) u(e) WHERE NOT EXISTS (SELECT FROM ONLY %s n WHERE %s)',
+        j.tail_relid::regclass, x.tail_columns, x.tail_values, wanted::regclass, x.given_key)
+      USING known, new_version;
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    EXECUTE format(
+        'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING ctid AS pgwire_place, *) '
+        'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone n WHERE NOT n.pgwire_place = ANY ($3)',
+        wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns)
+      USING new_version, held, coalesce(places, '{}')::tid[];
+    GET DIAGNOSTICS added = ROW_COUNT;
+    IF gone + added > 0 THEN
+        PERFORM note_write(j, new_version, gone + added);
+    END IF;
+    RETURN receipt(j, gone + added, new_version, NULL);
+END $$;

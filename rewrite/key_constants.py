@@ -1,0 +1,78 @@
+"""Values that columns of keys are compared with, where they are known before a statement runs."""
+
+from typing import Final
+
+from rewrite.context import ParameterValue
+from rewrite.dialect import oids
+from rewrite.dialect.constants import decode
+from rewrite.tree import Node
+
+COMPARED: Final = {
+    **dict.fromkeys(oids.INTEGERS, int),
+    **dict.fromkeys((oids.TEXT, oids.VARCHAR), str),
+}
+"""Types whose values are equal where their Python values are."""
+
+_EXTERNAL = 0
+_WIDENING = frozenset({313, 481, 754})
+"""Casts (pg_cast) from smallint to integer, integer to bigint, smallint to bigint."""
+_LIMITING = 669
+"""The function that cuts a varchar to its length (pg_cast)."""
+_VARHDRSZ = 4
+
+
+class UnknownValueError(Exception):
+    """A value is not known before the statement runs, or not as Python's."""
+
+
+def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
+    """Return the value of a constant or a parameter of a type in ``COMPARED``; None for NULL.
+
+    Raises:
+        UnknownValueError: It is something else.
+    """
+    # Where the type is another one, so is the operator, and its idea of what is equal.
+    if node.tag == "RELABELTYPE" and node["resulttype"] in COMPARED:
+        return constant(node.node("arg"), parameters)
+    if node.tag == "FUNCEXPR" and node["funcid"] in _WIDENING:
+        return constant(node.nodes("args")[0], parameters)
+    if node.tag == "FUNCEXPR" and node["funcid"] == _LIMITING:
+        return _limited(node, parameters)
+    if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL and node["paramtype"] in COMPARED:
+        return parameters[node.integer("paramid") - 1].value
+    if node.tag != "CONST" or node["consttype"] not in COMPARED:
+        raise UnknownValueError
+    datum = node["constvalue"]
+    return decode(node.integer("consttype"), datum) if isinstance(datum, bytes) else None
+
+
+def _limited(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
+    text, modifier, _ = node.nodes("args")
+    value, limit = constant(text, parameters), constant(modifier, parameters)
+    if isinstance(value, str) and isinstance(limit, int) and len(value) > limit - _VARHDRSZ:
+        raise UnknownValueError
+    return value
+
+
+def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]:
+    """Return the values in a constant array or a parameter that is one; none for NULL.
+
+    Raises:
+        UnknownValueError: It is something else, or an array of other types.
+    """
+    if node.tag == "RELABELTYPE" and oids.ELEMENTS.get(node.integer("resulttype")) in COMPARED:
+        return elements(node.node("arg"), parameters)
+    if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL:
+        type_oid, value = node.integer("paramtype"), parameters[node.integer("paramid") - 1].value
+    elif node.tag == "CONST":
+        type_oid, datum = node.integer("consttype"), node["constvalue"]
+        value = decode(type_oid, datum) if isinstance(datum, bytes) else None
+    else:
+        raise UnknownValueError
+    if oids.ELEMENTS.get(type_oid) not in COMPARED:
+        raise UnknownValueError
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise UnknownValueError
+    return value
