@@ -10,7 +10,7 @@ from catalog.connections import CatalogSession
 from catalog.model import TableSnapshot
 from catalog.names import quoted
 from catalog.pg_types import JSON, OID
-from catalog.results import SnapshotRequest
+from catalog.results import RelationKind, SnapshotRequest
 from catalog.tail import PLAIN_SETTINGS
 
 _RESIDENT = (
@@ -37,6 +37,19 @@ class ResidentTable:
     """Rows ever inserted, updated and deleted, as statistics count them."""
     tail_changes: int
     """Row versions that ever came to the tail, as statistics count them."""
+
+
+def rows_left(session: CatalogSession, relid: int) -> int:
+    """Return how many rows the catalog table of a tiered table holds; none if all is well.
+
+    0 as well when it has become resident meanwhile, or is gone.
+    """
+    relation = session.relations([relid]).get(relid)
+    if relation is None or relation.kind is not RelationKind.JOURNALED:
+        return 0
+    name = quoted(relation.schema, relation.name)
+    ((count,),) = session.execute(f"SELECT count(*) FROM ONLY {name}").rows  # noqa: S608 - quoted
+    return int(count or b"0")
 
 
 def resident_tables(

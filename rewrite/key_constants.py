@@ -16,9 +16,16 @@ COMPARED: Final = {
 _EXTERNAL = 0
 _WIDENING = frozenset({313, 481, 754})
 """Casts (pg_cast) from smallint to integer, integer to bigint, smallint to bigint."""
+_NARROWING: Final = {
+    314: range(-(2**15), 2**15),
+    480: range(-(2**31), 2**31),
+    714: range(-(2**15), 2**15),
+}
+"""The casts the other way, each with the values that it leaves as they are."""
 _LIMITING = 669
 """The function that cuts a varchar to its length (pg_cast)."""
 _VARHDRSZ = 4
+_ARRAY_CASTS = frozenset({"RELABELTYPE", "ARRAYCOERCEEXPR"})
 
 
 class UnknownValueError(Exception):
@@ -34,16 +41,26 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     # Where the type is another one, so is the operator, and its idea of what is equal.
     if node.tag == "RELABELTYPE" and node["resulttype"] in COMPARED:
         return constant(node.node("arg"), parameters)
-    if node.tag == "FUNCEXPR" and node["funcid"] in _WIDENING:
-        return constant(node.nodes("args")[0], parameters)
-    if node.tag == "FUNCEXPR" and node["funcid"] == _LIMITING:
-        return _limited(node, parameters)
+    if node.tag == "FUNCEXPR":
+        return _cast(node, parameters)
     if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL and node["paramtype"] in COMPARED:
         return parameters[node.integer("paramid") - 1].value
     if node.tag != "CONST" or node["consttype"] not in COMPARED:
         raise UnknownValueError
     datum = node["constvalue"]
     return decode(node.integer("consttype"), datum) if isinstance(datum, bytes) else None
+
+
+def _cast(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
+    function = node.integer("funcid")
+    if function == _LIMITING:
+        return _limited(node, parameters)
+    if function not in _WIDENING and function not in _NARROWING:
+        raise UnknownValueError
+    value = constant(node.nodes("args")[0], parameters)
+    if function in _NARROWING and value is not None and value not in _NARROWING[function]:
+        raise UnknownValueError
+    return value
 
 
 def _limited(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
@@ -60,8 +77,13 @@ def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]
     Raises:
         UnknownValueError: It is something else, or an array of other types.
     """
-    if node.tag == "RELABELTYPE" and oids.ELEMENTS.get(node.integer("resulttype")) in COMPARED:
+    if node.tag in _ARRAY_CASTS and oids.ELEMENTS.get(node.integer("resulttype")) in COMPARED:
+        inner = node.optional("elemexpr")
+        if inner is not None and inner.tag != "RELABELTYPE":
+            raise UnknownValueError
         return elements(node.node("arg"), parameters)
+    if node.tag == "ARRAYEXPR" and not node.get("multidims"):
+        return [constant(element, parameters) for element in node.nodes("elements")]
     if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL:
         type_oid, value = node.integer("paramtype"), parameters[node.integer("paramid") - 1].value
     elif node.tag == "CONST":

@@ -1,7 +1,8 @@
 """The law of resident tables, checked: what a table holds is what its journal says.
 
 For every key the catalog table holds the row of the journal's latest version, and none where that
-is a tombstone; of tables without key both hold the same rows as often.
+is a tombstone; of tables without key both hold the same rows as often. That of a tiered table is
+empty, but for what transactions that go on have put there.
 """
 
 import logging
@@ -48,10 +49,13 @@ def _differences(call: Invocation, table: str) -> int:
     relid = names.named_relation(session.catalog, table)
     if not names.may_select(session.catalog, relid):
         raise GatewayError(f"permission denied for table {table}", sqlstate=INSUFFICIENT_PRIVILEGE)
-    if session.catalog.relations([relid])[relid].kind is not RelationKind.RESIDENT:
+    kind = session.catalog.relations([relid])[relid].kind
+    if kind not in {RelationKind.RESIDENT, RelationKind.JOURNALED}:
         return 0
     administrator = session.services.catalog.admin(session.database)
     try:
+        if kind is RelationKind.JOURNALED:
+            return _noted(relid, resident_upkeep.rows_left(administrator, relid))
         return differences(administrator, session.services.compactor, relid, call.running)
     finally:
         administrator.close()

@@ -441,10 +441,6 @@ class Observer:
             self._session.row_rules[key] = rules
         return rules
 
-    def generated_columns(self, table: JournalTable) -> frozenset[int]:
-        """Return the columns of a table that are computed from others and stored."""
-        return frozenset(self._rules(table).generated)
-
     def _checks(self, relid: int) -> tuple[CheckConstraint, ...]:
         rows = self._query(_CHECKS, relid)
         return tuple(

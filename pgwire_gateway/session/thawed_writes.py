@@ -103,7 +103,7 @@ def single_rows(
         raise Refusal("reading journals in a statement on single rows is not supported")
     snapshots = observation.result.snapshots
     tiered = frozenset(relid for relid, found in snapshots.items() if found.seen is None)
-    generated = Observer(call.session).generated_columns(table)
+    generated = frozenset(column.attnum for column in table.columns if column.generated)
     relation = Relation((UniqueKey(table.key),) if table.key else (), generated)
     definitions = Definitions(tiered, partial(_volatility, call.session), {relid: relation})
     found = needs([call.query], definitions)

@@ -1,5 +1,7 @@
 """What a catalog says of tables, as the rule of thaw-and-run wants to know it."""
 
+from collections.abc import Sequence
+
 import psycopg
 
 from catalog.describe import TREE_MESSAGE
@@ -84,10 +86,15 @@ class Analyst:
         """Resolve names in a schema."""
         self.connection.execute(f"set search_path = {schema}")
 
-    def queries(self, sql: str) -> tuple[Node, ...]:
-        """Return the rewritten queries of a statement; AssertionError when it is not valid."""
+    def queries(self, sql: str, types: Sequence[int] = ()) -> tuple[Node, ...]:
+        """Return the rewritten queries of a statement; AssertionError when it is not valid.
+
+        Args:
+            sql: The statement.
+            types: OIDs of the types of its parameters, where they are not to be found out.
+        """
         self._found.clear()
-        result = self.connection.pgconn.prepare(b"", sql.encode(), None)
+        result = self.connection.pgconn.prepare(b"", sql.encode(), types or None)
         if not self._found:
             raise AssertionError(f"{sql}: {result.error_message.decode()}")
         return parse_tree(self._found[0])

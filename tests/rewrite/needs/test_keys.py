@@ -1,0 +1,157 @@
+"""Which keys statements name by constants, and when they do not."""
+
+# ruff: noqa: E501 - a line for each statement
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from catalog.model import Column, JournalTable
+from rewrite.context import ParameterValue
+from rewrite.needs.definitions import Definitions
+from rewrite.needs.keys import keys
+from rewrite.needs.results import Refusal
+from rewrite.needs.statement import needs
+from tests.support.rewrite_oracle import database
+from tests.support.table_definitions import Analyst, definitions
+
+pytestmark = pytest.mark.catalog
+
+TABLES = """
+create table t (k bigint primary key, v int, w text);
+create table two (a varchar(4), b smallint, v int, primary key (a, b));
+create table padded (c char(3) primary key, v int);
+create table exact (n numeric primary key, v int);
+create table other (k int primary key, v int);
+create table resident (k int primary key, v int);
+"""
+
+PARAMETERS = (
+    ParameterValue(20, 7),
+    ParameterValue(25, "k7"),
+    ParameterValue(1016, [1, None, 2]),
+    ParameterValue(20, None),
+)
+TYPES = (20, 25, 1016, 20)
+
+
+class Catalog(NamedTuple):
+    """The tables, of which all but ``resident`` are tiered."""
+
+    definitions: Definitions
+    analyst: Analyst
+    tables: dict[str, JournalTable]
+
+    def keys(self, sql: str, table: str, most: int = 4) -> set[tuple[object, ...]]:
+        found = needs(self.analyst.queries(sql, TYPES), self.definitions)
+        return set(keys(found, self.tables[table], PARAMETERS, most=most))
+
+
+@pytest.fixture(scope="module")
+def catalog(oracle_uri: str) -> Iterator[Catalog]:
+    with database(oracle_uri, "needed_keys") as connection:
+        connection.execute(TABLES)
+        tables = {table.name: table for table in _tables(connection)}
+        tiered = set(tables) - {"resident"}
+        analyst = Analyst(connection.info.dsn)
+        yield Catalog(definitions(connection, "public", tiered), analyst, tables)
+        analyst.connection.close()
+
+
+def _tables(connection: psycopg.Connection) -> Iterator[JournalTable]:
+    found = connection.execute(
+        "select c.oid::int8, c.relname, i.indkey::int2[] from pg_class c join pg_index i"
+        " on i.indrelid = c.oid where c.relnamespace = 'public'::regnamespace"
+    ).fetchall()
+    for relid, name, key in found:
+        attributes = connection.execute(
+            "select attnum, attname, atttypid::int8, atttypmod, attnotnull, attname"
+            " from pg_attribute where attrelid = %s and attnum > 0 order by attnum",
+            (relid,),
+        ).fetchall()
+        columns = tuple(Column(*attribute) for attribute in attributes)
+        yield JournalTable(relid, "public", name, columns, tuple(key), "key", 1, "")
+
+
+NAMED = [
+    ("update t set v = 1 where k = 5", "t", {(5,)}),
+    ("delete from t where 5::smallint = k", "t", {(5,)}),
+    ("update t set v = 1 where k = $1", "t", {(7,)}),
+    ("update t set v = 1 where k = $4", "t", set()),
+    ("update t set v = 1 where k = null", "t", set()),
+    ("update t set v = 1 where k in (1, 2, 2, $1)", "t", {(1,), (2,), (7,)}),
+    ("update t set v = 1 where k = any ($3)", "t", {(1,), (2,)}),
+    ("update t set v = 1 where k = any ('{3,null}')", "t", {(3,)}),
+    ("update t set v = 1 where k = 1 and k in (1, 2)", "t", {(1,)}),
+    ("update t set v = 1 where k = 1 and k = 2", "t", set()),
+    ("update t set v = 1 where k = 1 and v > 3", "t", {(1,)}),
+    ("update t set v = s.b from (values (1, 2), (3, 4)) s (a, b) where k = s.a", "t", {(1,), (3,)}),
+    ("update t set k = 2 where k = 1", "t", {(1,), (2,)}),
+    (
+        "update t set v = 1 where k = 1 and exists (select from t x where x.k = 9)",
+        "t",
+        {(1,), (9,)},
+    ),
+    ("update t set v = r.v from resident r where t.k = 1 and r.k = t.v", "t", {(1,)}),
+    ("insert into t values (1), (2) on conflict do nothing", "t", {(1,), (2,)}),
+    (
+        "merge into t using (values (1), (2)) s (a) on k = a when matched then delete when not matched then insert values (a)",
+        "t",
+        {(1,), (2,)},
+    ),
+    ("update two set v = 1 where a = 'x' and b = 1", "two", {("x", 1)}),
+    ("update two set v = 1 where (a, b) = ($2, 1)", "two", {("k7", 1)}),
+    (
+        "update two set v = 1 where a in ('x', 'y') and b in (1, 2)",
+        "two",
+        {("x", 1), ("x", 2), ("y", 1), ("y", 2)},
+    ),
+    ("insert into two values ('four', 1) on conflict do nothing", "two", {("four", 1)}),
+    ("insert into two values ($2, $1) on conflict do nothing", "two", {("k7", 7)}),
+    # No column holds these.
+    ("update two set v = 1 where a = 'x' and b = 70000", "two", set()),
+]
+
+
+@pytest.mark.parametrize(("sql", "table", "expected"), NAMED)
+def test_rows_are_named(
+    catalog: Catalog, sql: str, table: str, expected: set[tuple[object, ...]]
+) -> None:
+    assert catalog.keys(sql, table) == expected
+
+
+NOT_NAMED = [
+    ("update t set v = 1", "t", "not named by constants"),
+    ("update t set v = 1 where k > 5", "t", "not named by constants"),
+    ("update t set v = 1 where k = 1 or k = 2", "t", "not named by constants"),
+    ("update t set v = 1 where k = 1 + 1", "t", "not plain constants"),
+    ("update t set v = 1 where w::bpchar = 'a'::bpchar", "t", "not named by constants"),
+    ("update t set v = 1 where k = (select 1)", "t", "not named by constants"),
+    ("update t set v = 1 from resident r where t.k = r.k", "t", "not named by constants"),
+    ("update t set v = 1 where k in (1, 2, 3, 4, 5)", "t", "more than 4"),
+    ("update t set k = k + 1 where k = 1", "t", "known only when the statement runs"),
+    (
+        "update t set v = 1 where k = 1 and exists (select from other o where o.k = 1)",
+        "t",
+        "other tiered tables",
+    ),
+    ("update two set v = 1 where a = 'x'", "two", "not named by constants"),
+    ("update two set v = 1 where a::bpchar = 'x'::bpchar and b = 1", "two", "not plain constants"),
+    ("update two set v = 1 where a in ('1', '2', '3') and b in (1, 2, 3)", "two", "more than 4"),
+    ("insert into two values ('x', 70000) on conflict do nothing", "two", "not plain constants"),
+    ("insert into two values ('longer', 1) on conflict do nothing", "two", "not plain constants"),
+    ("update padded set v = 1 where c = 'x'", "padded", "not integers or text"),
+    ("update exact set v = 1 where n = 1", "exact", "not integers or text"),
+    ("insert into t select 1 from resident on conflict do nothing", "t", ""),
+]
+
+
+@pytest.mark.parametrize(("sql", "table", "reason"), NOT_NAMED)
+def test_rows_are_not_named(catalog: Catalog, sql: str, table: str, reason: str) -> None:
+    if not reason:
+        assert catalog.keys(sql, table) == {(1,)}
+        return
+    with pytest.raises(Refusal, match=reason):
+        catalog.keys(sql, table)

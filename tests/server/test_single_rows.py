@@ -1,0 +1,185 @@
+"""Single rows of tiered tables, changed by PostgreSQL: who does it, what is sent, who waits."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from psycopg import errors
+from psycopg.types.json import Jsonb
+
+from tests.support.fix_server import Pair
+
+pytestmark = pytest.mark.server
+
+SCHEMA = "single_rows_served"
+
+ROWS = 40
+
+SETUP = (
+    f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
+    f"CREATE SCHEMA {SCHEMA}",
+    f"SET search_path = {SCHEMA}",
+    "CREATE TABLE t (id bigint PRIMARY KEY, v integer, w text)",
+    f"INSERT INTO t SELECT g, g, 'w' || g FROM generate_series(1, {ROWS}) g",
+    "VACUUM t",
+    "CREATE TABLE pair (a varchar(5), b smallint, doc jsonb, PRIMARY KEY (a, b))",
+    "INSERT INTO pair SELECT 'k' || g, g, NULL FROM generate_series(1, 9) g",
+)
+
+THAWED = "postgres, on thawed rows: single rows by key"
+
+UPSERT = "INSERT INTO t VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET v = excluded.v RETURNING *"
+
+MERGE = (
+    "MERGE INTO t USING (VALUES (%s::bigint, %s::int)) s (id, v) ON t.id = s.id"
+    " WHEN MATCHED AND s.v = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v"
+    " WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.v) RETURNING merge_action(), t.id"
+)
+
+
+def connected(pair: Pair, executor: str = "auto") -> psycopg.Connection:
+    options = f"-c search_path={SCHEMA} -c lock_timeout=60s -c gateway.executor={executor}"
+    return psycopg.connect(pair.gateway.conninfo(pair.database), autocommit=True, options=options)
+
+
+@pytest.fixture
+def served(shared_pair: Pair) -> Iterator[Pair]:
+    """A gateway with tiered tables ``t`` and ``pair``."""
+    conninfo = shared_pair.gateway.conninfo(shared_pair.database)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        for statement in SETUP:
+            connection.execute(statement)
+        yield shared_pair
+        assert connection.execute("SELECT gateway.check('t')").fetchall() == [(0,)]
+        connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+
+
+def decision(connection: psycopg.Connection) -> str:
+    (row,) = connection.execute("SHOW gateway.last_decision").fetchall()
+    return row[0]
+
+
+@pytest.mark.parametrize(
+    ("statement", "runs"),
+    [
+        ("UPDATE t SET v = 0 WHERE id = 1", THAWED),
+        ("DELETE FROM t WHERE id IN (1, 2, 3)", THAWED),
+        ("UPDATE t SET v = v + random() WHERE id = 1", THAWED),
+        ("UPDATE t SET w = 'x' WHERE id = 1 OR id = 2", "spark: tiered tables"),
+        ("UPDATE t SET v = 0 WHERE v = 1", "spark: tiered tables"),
+        ("UPDATE t SET id = id + 100 WHERE id = 1", "spark: tiered tables"),
+    ],
+)
+def test_who_runs_it(served: Pair, statement: str, runs: str) -> None:
+    with connected(served) as connection:
+        told = connection.execute(f"EXPLAIN {statement}").fetchall()
+        assert told[0][0].strip() == runs
+        connection.execute(statement)
+        assert decision(connection) == runs
+
+
+def test_spark_runs_it_when_asked_to(served: Pair) -> None:
+    with connected(served, "spark") as connection:
+        assert connection.execute("UPDATE t SET v = 0 WHERE id = 1").statusmessage == "UPDATE 1"
+        assert decision(connection) == "spark: tiered tables"
+        for statement in (UPSERT % (1, 1), MERGE % (1, 1)):
+            with pytest.raises(errors.FeatureNotSupported, match="by Spark"):
+                connection.execute(statement)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("prepare", [False, True])
+def test_parameters(served: Pair, *, binary: bool, prepare: bool) -> None:
+    with connected(served) as connection, connection.cursor(binary=binary) as cursor:
+
+        def ran(statement: str, *values: object) -> list[tuple]:
+            return cursor.execute(statement, values, prepare=prepare).fetchall()
+
+        assert ran(UPSERT, 1, 100) == [(1, 100, "w1")]
+        assert ran(UPSERT, 1, 101) == [(1, 101, "w1")]
+        assert ran(UPSERT, 1000, 5) == [(1000, 5, None)]
+        assert [ran(MERGE, 1000, 0), ran(MERGE, 1000, 7), ran(MERGE, 1, 8)] == [
+            [("DELETE", 1000)],
+            [("INSERT", 1000)],
+            [("UPDATE", 1)],
+        ]
+        changed = "UPDATE t SET v = -v WHERE id = ANY (%s) RETURNING id"
+        assert sorted(ran(changed, [2, 3, None, 3])) == [(2,), (3,)]
+        of_pair = "UPDATE pair SET doc = %s WHERE a = %s AND b = %s RETURNING doc"
+        assert ran(of_pair, Jsonb({"x": [1]}), "k3", 3) == [({"x": [1]},)]
+        assert ran(of_pair, Jsonb(1), "k3", 4) == []
+        found = cursor.execute("SELECT id, v FROM t WHERE id < 4 OR id > 40 ORDER BY id")
+        assert found.fetchall() == [(1, 8), (2, -2), (3, -3), (1000, 7)]
+
+
+def test_disjoint_and_equal_rows_of_two_sessions(served: Pair) -> None:
+    """Amounts move between rows, some of them the same, and none is lost."""
+    rounds, workers = 25, 4
+
+    def move(worker: int) -> None:
+        with connected(served) as connection:
+            for number in range(rounds):
+                source, target = sorted(((worker * 7 + number) % 8 + 1, number % 8 + 9))
+                with connection.transaction():
+                    connection.execute("UPDATE t SET v = v - 1 WHERE id = %s", (source,))
+                    connection.execute(
+                        UPSERT.replace("excluded.v", "t.v + excluded.v"), (target, 1)
+                    )
+
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(move, range(workers)))
+    with connected(served) as connection:
+        ((total,),) = connection.execute("SELECT sum(v) FROM t").fetchall()
+        assert total == sum(range(1, ROWS + 1))
+        ((versions,),) = connection.execute("SELECT count(*) FROM t_journal").fetchall()
+        assert versions == ROWS + 2 * rounds * workers
+
+
+def test_who_reads_for_update_waits_for_writers(served: Pair) -> None:
+    with connected(served) as one, connected(served) as other:
+        one.execute("BEGIN")
+        assert one.execute("SELECT v FROM t WHERE id = 1 FOR UPDATE").fetchall() == [(1,)]
+        found: list[tuple] = []
+        waiting = threading.Thread(
+            target=lambda: found.extend(
+                other.execute("SELECT v FROM t WHERE id = 1 FOR UPDATE").fetchall()
+            )
+        )
+        waiting.start()
+        time.sleep(0.3)
+        assert found == []
+        one.execute("UPDATE t SET v = 77 WHERE id = 1")
+        one.execute("COMMIT")
+        waiting.join(timeout=60)
+        assert found == [(77,)]
+
+
+def test_older_snapshots_do_not_write(served: Pair) -> None:
+    with connected(served) as one, connected(served) as other:
+        one.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        one.execute("SELECT count(*) FROM t")
+        other.execute("UPDATE t SET v = 5 WHERE id = 2")
+        with pytest.raises(errors.SerializationFailure):
+            one.execute(UPSERT, (2, 6))
+        one.execute("ROLLBACK")
+        assert one.execute("SELECT v FROM t WHERE id = 2").fetchall() == [(5,)]
+
+
+def test_a_failure_leaves_no_row_in_the_catalog_table(served: Pair) -> None:
+    with connected(served) as connection:
+        connection.execute("BEGIN")
+        connection.execute("UPDATE t SET v = 1000 WHERE id = 3")
+        connection.execute("SAVEPOINT s")
+        with pytest.raises(errors.UniqueViolation):
+            connection.execute("UPDATE t SET id = 4 WHERE id = 3")
+        connection.execute("ROLLBACK TO s")
+        with pytest.raises(errors.FeatureNotSupported):
+            connection.execute("INSERT INTO t SELECT id FROM t ON CONFLICT DO NOTHING")
+        connection.execute("ROLLBACK TO s")
+        connection.execute("INSERT INTO t VALUES (500, 1)")
+        connection.execute("COMMIT")
+        found = connection.execute("SELECT id, v FROM t WHERE id IN (3, 4, 500) ORDER BY id")
+        assert found.fetchall() == [(3, 1000), (4, 4), (500, 1)]
