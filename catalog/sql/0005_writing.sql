@@ -90,18 +90,23 @@ END $$;
 
 -- The rows a statement has just put into a catalog table that was empty before, as many as wanted and one.
 -- Rows that passed through earlier in the transaction still occupy their places: where the last ones were
--- found is remembered, with the number of rows inserted by then, so that no scan passes them again.
+-- found is remembered, with the number of rows inserted by then, so that no scan passes them again. TRUNCATE begins the
+-- table's file, and the count, anew.
 CREATE FUNCTION pg_journal.arrived(wanted oid, at_most bigint) RETURNS tid[]
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     inserted bigint := pg_stat_get_xact_tuples_inserted(wanted);
+    file bigint := pg_relation_filenode(wanted);
     remembered bigint[] := string_to_array(
         nullif(current_setting('pg_journal.arrived_' || wanted, true), ''), ',')::bigint[];
     places tid[];
     last_block bigint;
 BEGIN
+    IF remembered[3] <> file OR remembered[1] > inserted THEN
+        remembered := NULL;
+    END IF;
     IF remembered IS NOT NULL THEN
         EXECUTE format('SELECT array_agg(ctid) FROM (SELECT ctid FROM ONLY %s WHERE ctid >= $1 LIMIT $2) x',
                        wanted::regclass)
@@ -114,7 +119,7 @@ BEGIN
     END IF;
     IF places IS NOT NULL THEN
         last_block := (SELECT max((p::text::point)[0]::bigint) FROM unnest(places) u(p));
-        PERFORM set_config('pg_journal.arrived_' || wanted, inserted || ',' || last_block, true);
+        PERFORM set_config('pg_journal.arrived_' || wanted, concat_ws(',', inserted, last_block, file), true);
     END IF;
     RETURN coalesce(places, '{}');
 END $$;
@@ -307,6 +312,7 @@ CREATE FUNCTION pg_journal.append(
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
 AS $$
@@ -438,6 +444,7 @@ BEGIN
         END IF;
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE NOWAIT', wanted::regclass);
         EXECUTE format('TRUNCATE TABLE ONLY %s', wanted::regclass);
+        PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
     EXCEPTION WHEN lock_not_available THEN
         EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
     END;
@@ -541,6 +548,8 @@ BEGIN
     UPDATE segments s SET kind = 'archive'
      WHERE s.relid = wanted AND s.retired_at IS NULL AND s.kind <> 'archive';
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);
+    -- A table made in this transaction keeps its file.
+    PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
     numbers := add_segments(wanted, segment_list);
     UPDATE journals s
        SET epoch = epoch + 1, changes = changes + 1, tail_rows = 0, version = moment(version_micros)

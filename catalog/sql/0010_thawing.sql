@@ -2,10 +2,12 @@
 -- came. What it has made of them goes to the tail. All of it in the client's transaction, which has announced its write.
 
 -- Put rows that come as PostgreSQL's text into the catalog table; the answer is their places. Nothing for rows that a
--- constraint would refuse which was added without looking at them: then none is there.
+-- constraint refuses now, as one can that was added without looking at them, or that depends on settings or the time:
+-- then none is there.
 CREATE FUNCTION pg_journal.thaw(secret text, wanted oid, rows text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
 AS $$
@@ -21,7 +23,7 @@ BEGIN
         wanted::regclass, x.settable_columns, x.settable_values) INTO places USING rows::json;
     RETURN convert_to(places::text, 'UTF8');
 EXCEPTION
-    WHEN check_violation OR not_null_violation THEN
+    WHEN integrity_constraint_violation OR data_exception THEN
         RETURN convert_to('', 'UTF8');
 END $$;
 
@@ -32,6 +34,7 @@ CREATE FUNCTION pg_journal.capture_thawed(
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
 AS $$

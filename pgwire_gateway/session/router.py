@@ -306,7 +306,10 @@ def _writing(
         raise UnsupportedError("data-modifying statements in WITH are not supported")
     target = target_relation(query)
     if command(query) in {Command.UPDATE, Command.DELETE}:
-        return replace(plan, route=Route.CHANGE, target=target)
+        locks = row_locks(query)
+        if locks and locks.waits and locks.relids == {target}:  # writing locks them all
+            query = without_row_locks(query)
+        return replace(plan, query=query, route=Route.CHANGE, target=target)
     return _inserting(catalog, plan, query, relations)
 
 

@@ -133,7 +133,7 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     session = call.session
     places = session.catalog.thaw(call.target, rows.thawed)
     if not places:
-        raise Refusal("a row violates a constraint that was added without looking at it")
+        raise Refusal("a row that is stored does not satisfy a constraint now")
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {REASON}"
     change = ThawedChange(call.target, version, rows.thawed, places, rows.absent)
     try:

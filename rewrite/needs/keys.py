@@ -7,6 +7,7 @@ from typing import Final
 from catalog.model import JournalTable
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
+from rewrite.errors import UnsupportedError
 from rewrite.key_constants import COMPARED, UnknownValueError, constant, elements
 from rewrite.needs.results import Fixed, Need, Needs, Refusal
 
@@ -94,5 +95,5 @@ def _values(fixed: Fixed, parameters: tuple[ParameterValue, ...]) -> list[Key]:
         if fixed.arrays:
             return [(value,) for (one,) in fixed.rows for value in elements(one, parameters)]
         return [tuple(constant(value, parameters) for value in row) for row in fixed.rows]
-    except UnknownValueError:
+    except (UnknownValueError, UnsupportedError):
         raise Refusal("keys that are not plain constants are not supported") from None

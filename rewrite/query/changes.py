@@ -166,7 +166,8 @@ def compile_change(compilation: Compilation, query: Node) -> RowChange:
     if update:
         _see_new_rows(compilation, query, target, assigned)
     columns, returning = _outputs(changed, result, target, table.columns, update=update)
-    changes_key = update and bool(set(assigned) & set(relation.key))
+    computed = compilation.context.generated.get(relation.relid, {}).keys()
+    changes_key = update and bool((set(assigned) | computed) & set(relation.key))
     if changes_key:
         for attno in relation.key:
             result.append("expressions", named(target.old[attno].copy(), f"k{attno}"))
