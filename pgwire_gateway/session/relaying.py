@@ -47,6 +47,8 @@ def on_query(session: ClientSession, data: bytes) -> bool:
     end = 1 + int(_LENGTH.unpack_from(data, 1)[0])
     while len(data) < end <= KEPT_BYTES:
         data = session.frontend.peek_more()
+    if not _HEADER_BYTES < end <= len(data):
+        return False
     query = data[_HEADER_BYTES:end]
     shortcut = session.shortcuts.of_query(query)
     status = session.catalog.transaction_status

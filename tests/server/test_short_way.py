@@ -255,6 +255,22 @@ def test_messages_that_arrive_in_pieces_and_together(
     assert "one" in answers[0]
 
 
+def test_a_query_is_taken_when_all_of_it_has_arrived(
+    clients: tuple[WireClient, WireClient],
+) -> None:
+    _, gateway = clients
+    known = Query("SELECT v FROM p WHERE id = 1")
+    for _ in range(TIMES):
+        gateway.exchange(known)
+    # The beginning of a longer message, and all that a known one has behind its length.
+    text, rest = known.encode()[5:], b" " * 10_000
+    gateway.send(b"Q" + (len(text + rest) + 4).to_bytes(4, "big") + text)
+    time.sleep(0.1)
+    gateway.send(rest)
+    assert 'C "08P01"' in trace(gateway.receive_until_ready())
+    assert "one" in trace(gateway.exchange(known))
+
+
 def test_queries_that_arrive_together_are_answered_one_by_one(
     clients: tuple[WireClient, WireClient],
 ) -> None:
