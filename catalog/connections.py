@@ -433,8 +433,10 @@ class CatalogSession:
         basis: Basis | None,
         *,
         began: bool,
-    ) -> tuple[list[Row], LocalResult, CaptureReceipt]:
+    ) -> tuple[list[Row], LocalResult]:
         """Run a client's statement on thawed rows and capture what it made, in one round trip.
+
+        The rows of RETURNING come fully fetched.
 
         Args:
             change: The rows.
@@ -461,8 +463,7 @@ class CatalogSession:
         )
         with self._undoing(began=began):
             results = self._calls.run_all(steps)
-        rows, answer = tail.inserted(self._backend, results[len(expect)])
-        return rows, answer, tail.receipt(value_of(results[-1]))
+        return tail.inserted(self._backend, results[len(expect)])
 
     def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> dict[str, int]:
         """Add the segments of a bulk write; return their numbers by path."""

@@ -215,14 +215,8 @@ def load(
     return incoming.finish()
 
 
-def volatility(session: CatalogSession, function: int) -> str:
-    """Return what pg_proc says of whether a function's value can change: i, s or v."""
-    sql = "SELECT provolatile FROM pg_proc WHERE oid = $1"
-    return next(iter(_texts(session, sql, OID, str(function))), "v")
-
-
-def volatile(session: CatalogSession, functions: Iterable[int]) -> frozenset[int]:
-    """Return those functions that may do something beside returning a value."""
-    sql = "SELECT oid FROM pg_proc WHERE oid = ANY ($1) AND provolatile = 'v'"
+def volatilities(session: CatalogSession, functions: Iterable[int]) -> dict[int, str]:
+    """Return what pg_proc says of functions: i (immutable), s (stable) or v (volatile)."""
+    sql = "SELECT concat(provolatile, oid) FROM pg_proc WHERE oid = ANY ($1)"
     found = _texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, functions)) + "}")
-    return frozenset(map(int, found))
+    return {int(text[1:]): text[0] for text in found}

@@ -39,7 +39,7 @@ def insert_steps(calls: Bookkeeping, relid: int, inline_rows: int) -> list[Step]
 
 
 def inserted(backend: Backend, result: PGresult) -> tuple[list[Row], LocalResult]:
-    """Return the rows of an INSERT's RETURNING, and the result without rows."""
+    """Return the rows of a statement's RETURNING, and the result without rows."""
     answer = LocalResult(
         columns=backend.columns(result) or None,
         rows=iter(()),

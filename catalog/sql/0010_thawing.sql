@@ -9,7 +9,6 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
 SET intervalstyle = 'postgres'
-SET extra_float_digits = 1
 AS $$
 DECLARE
     x record;
@@ -42,8 +41,9 @@ DECLARE
     j journals;
     x record;
     new_version timestamptz := moment(version_micros);
-    known json := coalesce(thawed, '[]');
-    searched bigint := json_array_length(coalesce(thawed, '[]')::json) + json_array_length(coalesce(absent, '[]')::json);
+    there json := coalesce(thawed, '[]');
+    missing json := coalesce(absent, '[]');
+    searched bigint := json_array_length(there) + json_array_length(missing);
     held tid[];
     unknown boolean;
     gone bigint;
@@ -57,7 +57,7 @@ BEGIN
         'SELECT EXISTS (SELECT FROM ONLY %1$s n WHERE n.ctid = ANY ($1) '
         'AND NOT EXISTS (SELECT FROM json_array_elements($2) u(e) WHERE %2$s) '
         'AND NOT EXISTS (SELECT FROM json_array_elements($3) u(e) WHERE %2$s))', wanted::regclass, x.given_key)
-      INTO unknown USING held, known, coalesce(absent, '[]')::json;
+      INTO unknown USING held, there, missing;
     IF unknown OR cardinality(held) > searched THEN
         PERFORM refuse('writing keys that are known only when the statement runs');
     END IF;
@@ -65,16 +65,16 @@ BEGIN
         'INSERT INTO %s (%s, version_number, subsequent_version_number) SELECT %s, $2, $2 '
         'FROM json_array_elements($1) u(e) WHERE NOT EXISTS (SELECT FROM ONLY %s n WHERE %s)',
         j.tail_relid::regclass, x.tail_columns, x.tail_values, wanted::regclass, x.given_key)
-      USING known, new_version;
+      USING there, new_version;
     GET DIAGNOSTICS gone = ROW_COUNT;
     EXECUTE format(
         'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING ctid AS pgwire_place, *) '
         'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone n WHERE NOT n.pgwire_place = ANY ($3)',
         wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns)
-      USING new_version, held, coalesce(places, '{}')::tid[];
+      USING new_version, held, places::tid[];
     GET DIAGNOSTICS added = ROW_COUNT;
     IF gone + added > 0 THEN
         PERFORM note_write(j, new_version, gone + added);
     END IF;
-    RETURN receipt(j, gone + added, new_version, NULL);
+    RETURN convert_to('null', 'UTF8');
 END $$;

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from catalog import names
 from catalog.connections import CatalogSession
 from catalog.proofs import Proof
 from catalog.statements import StatementKind
 from pgwire_gateway.session import router
 from pgwire_gateway.session.plans import Plan, Route
+from pgwire_gateway.session.volatility import Volatilities
 
 KEPT = 500
 """Shortcuts of one session that are kept."""
@@ -78,11 +78,12 @@ class Shortcut:
 class Shortcuts:
     """The shortcuts of one session."""
 
-    def __init__(self) -> None:
+    def __init__(self, volatilities: Volatilities) -> None:
+        """Begin without any; volatilities are those of the session's functions."""
         self._queries = Kept[bytes, Shortcut]()
         self._parses = Kept[bytes, Shortcut]()
         self._prepared = Kept[str, tuple[Plan, Shortcut | None]]()
-        self._volatile: dict[int, bool] = {}
+        self._volatilities = volatilities
         self.read_committed = False
         """Whether the client's transaction is known to be of this isolation level."""
         self.declined = False
@@ -158,20 +159,13 @@ class Shortcuts:
         if proof is None or tree is None:
             return None
         functions = {int(number) for number in FUNCTIONS.findall(tree)}
-        repeatable = statement.kind is StatementKind.SELECT and not (
-            ":hasModifyingCTE true" in tree or self._have_effects(catalog, functions)
-        )
         own = any(oid >= FIRST_USER_OID for oid in functions)
+        repeatable = statement.kind is StatementKind.SELECT and not (
+            ":hasModifyingCTE true" in tree or own or self._volatilities.is_any_volatile(functions)
+        )
         # The tree is large, and has been looked at.
         plan = replace(plan, analysis=replace(plan.analysis, tree=None) if plan.analysis else None)
         return Shortcut(plan, proof, repeatable=repeatable, literal=own)
-
-    def _have_effects(self, catalog: CatalogSession, functions: set[int]) -> bool:
-        unknown = functions - self._volatile.keys()
-        if unknown:
-            volatile = names.volatile(catalog, unknown)
-            self._volatile.update((oid, oid in volatile) for oid in unknown)
-        return any(oid >= FIRST_USER_OID or self._volatile[oid] for oid in functions)
 
 
 def _shape(query: bytes) -> bytes:

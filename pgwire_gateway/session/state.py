@@ -27,6 +27,7 @@ from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.shortcuts import Kept, Shortcuts
 from pgwire_gateway.session.transactions import Transaction
+from pgwire_gateway.session.volatility import Volatilities
 from pgwire_gateway.spark.statements import RunningStatement
 
 UNNAMED_PREFIX = "pgwire_unnamed_"
@@ -86,9 +87,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.row_rules: dict[tuple[int, int], RowRules] = {}
-        self.volatility: dict[int, str] = {}
-        """What pg_proc says of functions, as far as it was asked."""
-        self.shortcuts = Shortcuts()
+        self.volatilities = Volatilities(catalog)
+        self.shortcuts = Shortcuts(self.volatilities)
         self.passages = Kept[object, object]()
         """How what was sent has passed: by the form of a series, or the shortcut of a query."""
         self.last_decision = ""

@@ -6,10 +6,7 @@ of them goes to the tail. Other writers of the table wait meanwhile.
 """
 
 from dataclasses import dataclass
-from functools import partial
 
-from catalog import names
-from catalog.errors import OutdatedPlanError
 from catalog.results import ThawedChange
 from catalog.steps import Execute, Query
 from pgwire_gateway.errors import UnsupportedError
@@ -19,7 +16,6 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
-from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.catalog_rows import input_columns
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.context import ParameterValue
@@ -105,7 +101,7 @@ def single_rows(
     tiered = frozenset(relid for relid, found in snapshots.items() if found.seen is None)
     generated = frozenset(column.attnum for column in table.columns if column.generated)
     relation = Relation((UniqueKey(table.key),) if table.key else (), generated)
-    definitions = Definitions(tiered, partial(_volatility, call.session), {relid: relation})
+    definitions = Definitions(tiered, call.session.volatilities.of, {relid: relation})
     found = needs([call.query], definitions)
     thawed, absent = [], []
     for key in sorted(keys(found, table, bound, most=MOST_ROWS), key=repr):
@@ -128,6 +124,7 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
 
     Raises:
         Refusal: A row could not be thawed; nothing was done.
+        OutdatedPlanError: Definitions have changed since it was planned; nothing was done.
         GatewayError: PostgreSQL's own errors.
     """
     session = call.session
@@ -136,13 +133,9 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
         raise Refusal("a row that is stored does not satisfy a constraint now")
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {REASON}"
     change = ThawedChange(call.target, version, rows.thawed, places, rows.absent)
-    try:
-        returned, result, _ = session.catalog.run_thawed(
-            change, _step(call), router.named(call.statement), call.plan.basis, began=began
-        )
-    except OutdatedPlanError:
-        session.transaction.settle()
-        raise
+    returned, result = session.catalog.run_thawed(
+        change, _step(call), router.named(call.statement), call.plan.basis, began=began
+    )
     tag = result.command_tag or ""
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: tag)
@@ -178,10 +171,3 @@ def _current_row(call: Invocation, observation: Observation, key: Key) -> TextRo
 
 def _text(key: Key, attnums: tuple[int, ...], attnum: int) -> str | None:
     return str(key[attnums.index(attnum)]) if attnum in attnums else None
-
-
-def _volatility(session: ClientSession, function: int) -> str:
-    known = session.volatility
-    if function not in known:
-        known[function] = names.volatility(session.catalog, function)
-    return known[function]

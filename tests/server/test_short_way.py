@@ -255,13 +255,19 @@ def test_messages_that_arrive_in_pieces_and_together(
     assert "one" in answers[0]
 
 
+def made_known(client: WireClient) -> Query:
+    """Return a query string that is passed through."""
+    query = Query("SELECT v FROM p WHERE id = 1")
+    for _ in range(TIMES):
+        client.exchange(query)
+    return query
+
+
 def test_a_query_is_taken_when_all_of_it_has_arrived(
     clients: tuple[WireClient, WireClient],
 ) -> None:
     _, gateway = clients
-    known = Query("SELECT v FROM p WHERE id = 1")
-    for _ in range(TIMES):
-        gateway.exchange(known)
+    known = made_known(gateway)
     # The beginning of a longer message, and all that a known one has behind its length.
     text, rest = known.encode()[5:], b" " * 10_000
     gateway.send(b"Q" + (len(text + rest) + 4).to_bytes(4, "big") + text)
@@ -275,9 +281,7 @@ def test_queries_that_arrive_together_are_answered_one_by_one(
     clients: tuple[WireClient, WireClient],
 ) -> None:
     _, gateway = clients
-    query = Query("SELECT v FROM p WHERE id = 1")
-    for _ in range(TIMES):
-        gateway.exchange(query)
+    query = made_known(gateway)
     answers = gateway.exchange(query, Query("SELECT 1 / 0"), query)
     kinds = [type(answer).__name__ for answer in answers + gateway.receive_until_ready()]
     kinds += [type(answer).__name__ for answer in gateway.receive_until_ready()]

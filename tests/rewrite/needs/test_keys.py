@@ -96,6 +96,7 @@ NAMED = [
     ),
     ("update t set v = r.v from resident r where t.k = 1 and r.k = t.v", "t", {(1,)}),
     ("insert into t values (1), (2) on conflict do nothing", "t", {(1,), (2,)}),
+    ("insert into t select 1 from resident on conflict do nothing", "t", {(1,)}),
     (
         "merge into t using (values (1), (2)) s (a) on k = a when matched then delete when not matched then insert values (a)",
         "t",
@@ -144,14 +145,10 @@ NOT_NAMED = [
     ("insert into two values ('longer', 1) on conflict do nothing", "two", "not plain constants"),
     ("update padded set v = 1 where c = 'x'", "padded", "not integers or text"),
     ("update exact set v = 1 where n = 1", "exact", "not integers or text"),
-    ("insert into t select 1 from resident on conflict do nothing", "t", ""),
 ]
 
 
 @pytest.mark.parametrize(("sql", "table", "reason"), NOT_NAMED)
 def test_rows_are_not_named(catalog: Catalog, sql: str, table: str, reason: str) -> None:
-    if not reason:
-        assert catalog.keys(sql, table) == {(1,)}
-        return
     with pytest.raises(Refusal, match=reason):
         catalog.keys(sql, table)
