@@ -194,21 +194,17 @@ DECLARE
     old_rows text := CASE WHEN by_row THEN '' ELSE ' FROM pgwire_old pgwire_o' END;
     new_name text := CASE WHEN by_row THEN 'new' ELSE 'pgwire_n' END;
     old_name text := CASE WHEN by_row THEN 'old' ELSE 'pgwire_o' END;
+    hot boolean := (SELECT j.is_hot FROM journals j WHERE j.relid = make_capture.relid);
+    body text;
 BEGIN
     -- One plan serves one row and a million: by the index of the key. The newest version number is found faster
     -- without looking at the visibility map. Without constraint exclusion the planner evaluates no CHECK, which
     -- could run code of users.
-    EXECUTE format($f$
-        CREATE OR REPLACE FUNCTION pg_journal.capture_%1$s() RETURNS trigger
-        LANGUAGE plpgsql SECURITY DEFINER
-        SET search_path = pg_catalog, pg_temp
-        SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
-        SET enable_indexonlyscan = off SET constraint_exclusion = off
-        %2$s
-        AS $pgwire$
+    body := format($f$
         #variable_conflict use_variable
         DECLARE
             pgwire_version timestamptz;
+            pgwire_way text := %15$s;
             pgwire_serializable boolean := current_setting('transaction_isolation') = 'serializable';
             pgwire_first boolean := false;
         BEGIN
@@ -237,17 +233,14 @@ BEGIN
                 INSERT INTO pg_journal.tail_%1$s (%8$sversion_number)
                 SELECT %9$spgwire_version + interval '1 microsecond' FROM ONLY %10$s pgwire_held;
             END IF;
+            %16$s
             IF pgwire_serializable THEN
                 PERFORM set_config('pg_journal.captured_%1$s', pg_journal.capture_mark(
                     %1$s, pg_stat_get_xact_tuples_inserted(%11$s), statement_timestamp()), false);
             END IF;
             RETURN NULL;
-        END $pgwire$ $f$,
-        relid,
-        CASE WHEN EXISTS (SELECT FROM columns k WHERE k.relid = make_capture.relid AND k.name <> ''
-                             AND NOT is_built_in(base_type(k.type_oid)))
-             THEN 'SET datestyle = ''ISO'' SET intervalstyle = ''postgres'' SET timezone = ''UTC'' '
-                  'SET bytea_output = ''hex'' SET extra_float_digits = 1' ELSE '' END,
+        END $f$,
+        relid, NULL,
         next_version(relid, true, 'tg_op = ''INSERT'''), next_version(relid, false, 'tg_op = ''INSERT'''),
         capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark(),
         captured_columns(relid), captured_values(relid, 'pgwire_held'),
@@ -259,7 +252,19 @@ BEGIN
             $f$IF NOT pgwire_serializable AND tg_op <> 'TRUNCATE' THEN
                 %s
                 RETURN NULL;
-            END IF;$f$, capture_row(relid)) ELSE '' END);
+            END IF;$f$, capture_row(relid)) ELSE '' END,
+        CASE WHEN hot THEN format('pg_journal.announced_way(%s, tg_op)', relid) ELSE 'NULL' END,
+        CASE WHEN hot THEN refuse_cold(relid) ELSE '' END);
+    -- As a literal: names in it may hold whatever would end another quotation.
+    EXECUTE format(
+        'CREATE OR REPLACE FUNCTION pg_journal.capture_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
+        'SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off '
+        'SET enable_seqscan = off SET enable_indexonlyscan = off SET constraint_exclusion = off %s AS %L',
+        relid,
+        CASE WHEN EXISTS (SELECT FROM columns k WHERE k.relid = make_capture.relid AND k.name <> ''
+                             AND NOT is_built_in(base_type(k.type_oid)))
+             THEN 'SET datestyle = ''ISO'' SET intervalstyle = ''postgres'' SET timezone = ''UTC'' '
+                  'SET bytea_output = ''hex'' SET extra_float_digits = 1' ELSE '' END, body);
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.capture_%s() FROM PUBLIC', relid);
 END $$;
 
@@ -297,7 +302,7 @@ DECLARE
     capture oid := to_regproc('pg_journal.capture_' || watch.relid);
     by_row boolean := is_in_tree(watch.relid);
 BEGIN
-    SELECT jj.relid, jj.residency, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
+    SELECT jj.relid, jj.residency, jj.is_hot, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
       FROM journals jj WHERE jj.relid = watch.relid;
     EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE', j.name);
     WITH ours AS (
@@ -305,11 +310,11 @@ BEGIN
            AND g.tgfoid IN (capture, 'pg_journal.guard'::regproc)
         RETURNING g.oid)
     DELETE FROM pg_depend d USING ours WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid;
-    IF j.residency = 'resident' THEN
+    IF j.residency = 'resident' OR j.is_hot THEN
         PERFORM make_capture(j.relid, by_row);
     END IF;
     FOREACH t IN ARRAY CASE
-        WHEN j.residency = 'tiered' THEN ARRAY[
+        WHEN j.residency = 'tiered' AND NOT j.is_hot THEN ARRAY[
             'pgwire_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT '
             'EXECUTE FUNCTION pg_journal.guard()']
         WHEN by_row THEN ARRAY[

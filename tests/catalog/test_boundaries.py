@@ -20,7 +20,7 @@ pytestmark = pytest.mark.catalog
         "ALTER EVENT TRIGGER pgwire_sql_drop DISABLE",
         "ALTER FUNCTION pg_journal.capture(text, oid, bigint) OWNER TO postgres",
         "SELECT pg_journal.snapshot('guess', '[]')",
-        "SELECT pg_journal.begin_write(NULL, '{1}', 'x')",
+        "SELECT pg_journal.begin_write(NULL, '{1}', 'x', '{}', 'cool')",
         "SELECT pg_journal.truncate('', 1, 0, '[]')",
         "SELECT pg_journal.create_journal(1::oid)",
         "SELECT pg_journal.add_segments(1::oid, '[]')",
@@ -94,3 +94,14 @@ def test_refused_logins_say_what_postgresql_says(catalog, login, sqlstate, messa
     assert caught.value.fields["S"] == "FATAL"
     if message is not None:
         assert caught.value.message == message
+
+
+@pytest.mark.parametrize("quote", ["$pgwire$", "$f$", "$$", "$body$"])
+def test_names_end_no_quotation_of_ours(client, catalog, database, quote):
+    name = f"a{quote};ALTER ROLE postgres SUPERUSER;SELECT {quote}"
+    client.run("SET check_function_bodies = off")
+    client.run(f'CREATE TABLE t (k int PRIMARY KEY, "{name}" int, "e" int)')
+    assert catalog.thawing(database).warm(client.relid("t"))
+    assert client.value("SELECT rolsuper FROM pg_roles WHERE rolname = 'postgres'") == "f"
+    client.insert("t", "INSERT INTO t VALUES (1, 2, 3)")
+    assert client.tail("t") == [[1, 2, 3]]
