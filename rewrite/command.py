@@ -9,6 +9,10 @@ from rewrite.tree import Node, walk
 FIRST_ATTRIBUTE = 7
 
 
+_VALUES, _RESULT = 5, 8
+"""RTEKind of PostgreSQL's nodes/parsenodes.h."""
+
+
 class Command(IntEnum):
     """CmdType of PostgreSQL's nodes/nodes.h."""
 
@@ -27,6 +31,17 @@ def command(query: Node) -> Command:
 def target_relation(query: Node) -> int:
     """Return the OID of the relation a query writes."""
     return query.nodes("rtable")[query.integer("resultRelation") - 1].integer("relid")
+
+
+def inserted_rows(query: Node) -> int | None:
+    """Return how many rows an INSERT has that lists them; None for one that reads them."""
+    number = 1
+    for position, entry in enumerate(query.nodes("rtable"), 1):
+        if entry["rtekind"] == _VALUES:
+            number = len(entry.items("values_lists"))
+        elif position != query.integer("resultRelation") and entry["rtekind"] != _RESULT:
+            return None
+    return number
 
 
 def written_relations(query: Node) -> frozenset[int]:

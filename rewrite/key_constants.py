@@ -1,6 +1,7 @@
 """Values that columns of keys are compared with, where they are known before a statement runs."""
 
 from typing import Final
+from uuid import UUID
 
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
@@ -9,9 +10,9 @@ from rewrite.tree import Node
 
 COMPARED: Final = {
     **dict.fromkeys(oids.INTEGERS, int),
-    **dict.fromkeys((oids.TEXT, oids.VARCHAR), str),
+    **dict.fromkeys((oids.TEXT, oids.VARCHAR, oids.UUID), str),
 }
-"""Types whose values are equal where their Python values are."""
+"""Types whose values are equal where their Python values are; those of uuid are text here."""
 
 _EXTERNAL = 0
 _WIDENING = frozenset({313, 481, 754})
@@ -44,7 +45,7 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     if node.tag == "FUNCEXPR":
         return _cast(node, parameters)
     if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL and node["paramtype"] in COMPARED:
-        return parameters[node.integer("paramid") - 1].value
+        return _plain(parameters[node.integer("paramid") - 1].value)
     if node.tag != "CONST" or node["consttype"] not in COMPARED:
         raise UnknownValueError
     datum = node["constvalue"]
@@ -97,4 +98,8 @@ def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]
         return []
     if not isinstance(value, list):
         raise UnknownValueError
-    return value
+    return [_plain(element) for element in value]
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, UUID) else value

@@ -36,6 +36,28 @@ def keys(
         Refusal: Rows are needed that are not named by their keys, or are those of other tables, or
             are more; 0A000 with the reason.
     """
+    return _named(found, table, parameters, most, None)
+
+
+def named_and_others(
+    found: Needs, table: JournalTable, parameters: tuple[ParameterValue, ...], *, most: int
+) -> tuple[frozenset[Key], tuple[Need, ...]]:
+    """Return the keys of rows that a statement names, and the needs that conditions tell.
+
+    Arguments and errors are those of `keys`; a need of all rows is refused, too.
+    """
+    others: list[Need] = []
+    return _named(found, table, parameters, most, others), tuple(others)
+
+
+def _named(
+    found: Needs,
+    table: JournalTable,
+    parameters: tuple[ParameterValue, ...],
+    most: int,
+    others: list[Need] | None,
+) -> frozenset[Key]:
+    """Return the keys, and add needs that conditions tell to others, where these are wanted."""
     if any(occurrence.relid != table.relid for occurrence in found.occurrences):
         raise Refusal("reading other tiered tables in a statement on single rows is not supported")
     if found.recorded:
@@ -46,7 +68,12 @@ def keys(
     wanted: set[Key] = set()
     for occurrence in found.occurrences:
         for need in occurrence.needs:
-            wanted |= _keys(need, table.key, parameters, most)
+            try:
+                wanted |= _keys(need, table.key, parameters, most)
+            except Refusal:
+                if others is None or not need.conditions:
+                    raise
+                others.append(need)
     if len(wanted) > most:
         raise _too_many(most)
     ranges = [_RANGES.get(type_oid) for type_oid in types]

@@ -14,6 +14,9 @@ from rewrite.query.range_table import RELATION
 from rewrite.query.row_bounds import EQUALITIES
 from rewrite.tree import Node, transform, walk
 
+_ANY_SUBLINK, _EXPR_SUBLINK = 2, 4
+"""SubLinkType of PostgreSQL's nodes/primnodes.h."""
+
 NOT_MATCHED_BY_SOURCE = 1
 """MergeMatchKind of PostgreSQL's nodes/primnodes.h."""
 
@@ -135,6 +138,45 @@ def _fixed(level: Level, varno: int, condition: Node, definitions: Definitions) 
                 return Fixed((column,), values)
     if condition.tag == "SCALARARRAYOPEXPR" and condition["opno"] in EQUALITIES:
         return _any_of(varno, condition, definitions)
+    return _of_same_table(level, varno, condition, definitions)
+
+
+def _of_same_table(
+    level: Level, varno: int, condition: Node, definitions: Definitions
+) -> Fixed | None:
+    """Return no values for a key that is compared with what a subquery says of the same table.
+
+    ``k = (SELECT k FROM t WHERE …)`` asks for rows that the subquery has found, which are hot as it
+    could not have found them else. What the subquery needs is its own matter.
+    """
+    compared = _compared_with_query(condition)
+    if compared is None:
+        return None
+    one, query, equality = compared
+    relid = tiered_table(level, varno, definitions)
+    column = _column(one, varno, equality)
+    outputs = [entry for entry in query.nodes("targetList") if not entry["resjunk"]]
+    shown = outputs[0].node("expr") if len(outputs) == 1 else query
+    if not column or shown.tag != "VAR" or shown["varlevelsup"] or query.get("setOperations"):
+        return None
+    entry = query.nodes("rtable")[shown.integer("varno") - 1]
+    same = entry["rtekind"] == RELATION and entry["relid"] == relid
+    keys = definitions.relation(relid).unique
+    alone = any(key.columns == (column,) and key.irregular is None for key in keys)
+    return Fixed((column,), ()) if same and alone and shown["varattno"] == column else None
+
+
+def _compared_with_query(condition: Node) -> tuple[Node, Node, Node] | None:
+    """Return what is compared with a subquery's values, the subquery, and the equality."""
+    if condition.tag == "SUBLINK" and condition["subLinkType"] == _ANY_SUBLINK:
+        test = condition.optional("testexpr")
+        if test is not None and test.tag == "OPEXPR" and test["opno"] in EQUALITIES:
+            return test.nodes("args")[0], condition.node("subselect"), test
+    if condition.tag == "OPEXPR" and condition["opno"] in EQUALITIES:
+        left, right = condition.nodes("args")
+        for one, other in ((left, right), (right, left)):
+            if other.tag == "SUBLINK" and other["subLinkType"] == _EXPR_SUBLINK:
+                return one, other.node("subselect"), condition
     return None
 
 

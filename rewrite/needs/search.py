@@ -1,0 +1,64 @@
+"""The query that finds the rows a condition asks for, and whether it finds the same ones later."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from rewrite.needs.results import Need
+from rewrite.tree import Item, Node, transform, walk
+
+_CALLED = frozenset({"funcid", "opfuncid"})
+_IMMUTABLE = "i"
+_AND = "and"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What tells the rows that a need is of."""
+
+    need: Need
+    digest: bytes
+    """Equal only for equal conditions of one table."""
+    parameters: tuple[int, ...]
+    """Numbers of the statement's parameters in it, from 1."""
+    is_lasting: bool
+    """Whether it is about nothing but the row and these parameters: not the time, not settings."""
+
+
+def condition(need: Need, volatility: Callable[[int], str]) -> Condition:
+    """Return what a need with conditions asks for.
+
+    Args:
+        need: The need.
+        volatility: ``pg_proc.provolatile`` of a built-in function by OID.
+    """
+    nodes = [node for quals in need.conditions for node, _ in walk(quals)]
+    parameters = {node.integer("paramid") for node in nodes if node.tag == "PARAM"}
+    called = {node.integer(name) for node in nodes for name in _CALLED & node.fields.keys()}
+    lasting = all(volatility(function) == _IMMUTABLE for function in called)
+    plain = all(node.tag != "SQLVALUEFUNCTION" for node in nodes)
+    text = repr([_as_first(quals, need.varno) for quals in need.conditions])
+    digest = sha256(text.encode("utf-8", "surrogateescape")).digest()
+    return Condition(need, digest, tuple(sorted(parameters)), lasting and plain)
+
+
+def search(template: Node, need: Need) -> Node:
+    """Return the query for the rows of a need.
+
+    Args:
+        template: ``SELECT * FROM ONLY`` the table.
+        need: A need with conditions.
+    """
+    found: list[Item] = [_as_first(quals, need.varno) for quals in need.conditions]
+    quals = found[0] if len(found) == 1 else Node("BOOLEXPR", {"boolop": _AND, "args": found})
+    return template.replace(jointree=template.node("jointree").replace(quals=quals))
+
+
+def _as_first(condition: Node, varno: int) -> Node:
+    """Return a condition on one relation as one on the first of a query."""
+
+    def first(node: Node, _: int) -> Item | None:
+        return node.replace(varno=1) if node.tag == "VAR" and node["varno"] == varno else None
+
+    changed = transform(condition, first)
+    return changed if isinstance(changed, Node) else condition
