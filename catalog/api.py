@@ -17,6 +17,7 @@ from catalog.closing import finish
 from catalog.connections import CatalogSession
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
+from catalog.hot_keys import Thawing
 from catalog.login import connect, options_of
 from catalog.migrations import migrate, require_bytewise_order
 from catalog.roles import Role, bootstrap, find_role
@@ -64,6 +65,7 @@ class _Database:
     """What is known of one database since its bookkeeping was found up to date."""
 
     secret_key: str
+    thawing: Thawing
     known: KnownState = field(default_factory=KnownState)
 
 
@@ -189,6 +191,17 @@ class Catalog:
             }
         )
 
+    def thawing(self, database: str) -> Thawing:
+        """Return what makes keys of this database hot."""
+        return self._database(database).thawing
+
+    def release(self) -> None:
+        """Close connections that are kept for later."""
+        with self._lock:
+            databases = list(self._databases.values())
+        for database in databases:
+            database.thawing.close()
+
     def adopted(self) -> tuple[str, ...]:
         """Return the databases used since the start."""
         with self._lock:
@@ -197,7 +210,9 @@ class Catalog:
     def forget(self, database: str) -> None:
         """Forget a database that is gone."""
         with self._lock:
-            self._databases.pop(database, None)
+            known = self._databases.pop(database, None)
+        if known is not None:
+            known.thawing.close()
 
     def databases(self) -> tuple[str, ...]:
         """Return the databases that have bookkeeping, for background tasks to visit."""
@@ -211,6 +226,7 @@ class Catalog:
     def close(self) -> None:
         """Stop an embedded server, which ends every session."""
         self._close_maintenance()
+        self.release()
         if self._server is not None:
             self._server.stop()
 
@@ -240,7 +256,11 @@ class Catalog:
         database = self._database(name)
         secret = session_secret(database.secret_key, backend.process_id)
         return CatalogSession(
-            backend, secret, database.known, has_resident_tables=self.bounds.rows > 0
+            backend,
+            secret,
+            database.known,
+            has_resident_tables=self.bounds.rows > 0,
+            is_unseen=database.thawing.is_unseen,
         )
 
     def _database(self, name: str) -> _Database:
@@ -267,7 +287,7 @@ class Catalog:
             ).fetchall()
         finally:
             finish(administrator.pgconn)
-        return _Database(secret_key=str(secret_key))
+        return _Database(str(secret_key), Thawing(lambda: self.admin(name)))
 
     def _close_maintenance(self) -> None:
         with self._maintenance_lock:

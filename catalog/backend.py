@@ -520,14 +520,14 @@ class Backend:
             if result.status in {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT}:
                 raise CatalogError("unexpected COPY", sqlstate=sqlstate.PROTOCOL_VIOLATION)
             raise self._lost()
+        if fields.get("n", "").startswith(_FINITE) and fields.get("s") == "pg_journal":
+            raise CatalogError(
+                "infinite dates, timestamps after 294247-01-10, NaN in numeric(p,s) and arrays "
+                "that are not of one dimension counted from 1 are not supported on journaled "
+                "tables",
+                sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
+            )
         if internal:
-            if fields.get("n", "").startswith(_FINITE):
-                raise CatalogError(
-                    "infinite dates, timestamps after 294247-01-10, NaN in numeric(p,s) and arrays "
-                    "that are not of one dimension counted from 1 are not supported on journaled "
-                    "tables",
-                    sqlstate=sqlstate.FEATURE_NOT_SUPPORTED,
-                )
             fields = {
                 code: text for code, text in fields.items() if code not in contexts.OWN_FIELDS
             }

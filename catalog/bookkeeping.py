@@ -34,14 +34,22 @@ class Function:
 OUTDATED: Final = "GW001"
 """SQLSTATE of the bookkeeping for a plan that does not hold any more."""
 
+NOT_HOT: Final = "GW002"
+"""SQLSTATE of the bookkeeping for a statement whose rows are not all hot."""
+
+HAS_HOT_ROWS: Final = "GW003"
+"""SQLSTATE of the bookkeeping for a write that would rather be one of hot rows."""
+
 SNAPSHOT: Final = Function("snapshot", (TEXT, JSON))
 DEFINITIONS: Final = Function("definitions", (TEXT,))
 RELATIONS: Final = Function("relations", (TEXT, OID_ARRAY))
-BEGIN_WRITE: Final = Function("begin_write", (TEXT, OID_ARRAY, TEXT))
-HOLD: Final = Function("hold", (TEXT, OID_ARRAY))
+BEGIN_WRITE: Final = Function("begin_write", (TEXT, OID_ARRAY, TEXT, OID_ARRAY, TEXT))
+HOLD: Final = Function("hold", (TEXT, OID_ARRAY, OID_ARRAY, BOOL))
 CAPTURE: Final = Function("capture", (TEXT, OID, INT8))
 APPEND: Final = Function("append", (TEXT, OID, INT8, TEXT, TEXT, BOOL))
 THAW: Final = Function("thaw", (TEXT, OID, TEXT))
+ANNOUNCE: Final = Function("announce", (TEXT, OID, TEXT, TEXT, TEXT, BOOL, INT8))
+UNSEARCHED: Final = Function("unsearched", (TEXT, OID, INT8))
 CAPTURE_THAWED: Final = Function("capture_thawed", (TEXT, OID, INT8, TEXT, TEXT, TEXT))
 OPEN_DRAIN: Final = Function("open_drain", (TEXT, OID))
 CLEAR_DRAINED: Final = Function("clear_drained", (TEXT, OID, BOOL))

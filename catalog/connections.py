@@ -6,7 +6,7 @@ module that knows its subject. A session belongs to one thread, except for its `
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from psycopg.pq.abc import PGresult
 
@@ -14,7 +14,12 @@ from catalog import bookkeeping, describe, proofs, sqlstate, tail
 from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping, Function, array, basis_of, value_of
 from catalog.copying import CopyIn, CopyOut
-from catalog.errors import CatalogError, CatalogUnavailableError, OutdatedPlanError
+from catalog.errors import (
+    CatalogError,
+    CatalogUnavailableError,
+    HotRowsError,
+    OutdatedPlanError,
+)
 from catalog.model import Segment
 from catalog.proofs import NO_CHECKS, Checks, Proof
 from catalog.relay import Batch, Reply, Sink
@@ -30,10 +35,12 @@ from catalog.results import (
     Row,
     SnapshotRequest,
     SnapshotResult,
-    ThawedChange,
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
 from catalog.steps import Close, Execute, Query, Step
+
+Call = tuple[Function, Sequence[bytes | None]]
+"""A function of the bookkeeping and its arguments, without the secret."""
 
 _FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 
@@ -51,7 +58,9 @@ class CatalogSession:
         known: KnownState,
         *,
         has_resident_tables: bool = False,
+        is_unseen: Callable[[int, str], bool] | None = None,
     ) -> None:
+        self._is_unseen = is_unseen
         self.has_resident_tables = has_resident_tables
         """Whether new tables are resident, and code of users is offered."""
         self.may_show_journals: bool | None = None
@@ -248,14 +257,8 @@ class CatalogSession:
         Raises:
             CatalogError: 40003 when the connection was lost and the outcome is unknown.
         """
-        try:
+        with _doubting():
             result = self._backend.run(Query("COMMIT"))
-        except CatalogUnavailableError as error:
-            raise CatalogError(
-                "the connection to the catalog was lost during COMMIT; its outcome is unknown",
-                sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
-                detail=error.detail,
-            ) from error
         return self._backend.decode(result.command_status or b"")
 
     def rollback(self) -> None:
@@ -295,16 +298,21 @@ class CatalogSession:
         *,
         check: str | None = None,
         check_prepared: str | None = None,
+        writes: bool = False,
     ) -> SnapshotResult:
         """Read what a statement sees, and check its privileges in the same round trip.
 
-        `check` is the statement's text, `check_prepared` the name it was prepared under.
+        `check` is the statement's text, `check_prepared` the name it was prepared under. Of one
+        that `writes` no lock is kept.
         """
-        return self._snapshot(self._check_steps(check, check_prepared), requests)[1]
+        steps = self._check_steps(check, check_prepared)
+        if writes and self._backend.transaction_status == "T":
+            steps = _unlocked(steps)
+        return self._snapshot(steps, requests)[1]
 
     # writes ---------------------------------------------------------------------------------------
 
-    def begin_write(
+    def begin_write(  # noqa: PLR0913 - what is locked, read and checked
         self,
         relids: Sequence[int],
         requests: Sequence[SnapshotRequest] = (),
@@ -312,24 +320,63 @@ class CatalogSession:
         command: str = "UPDATE",
         check: str | None = None,
         check_prepared: str | None = None,
+        cools: bool = True,
     ) -> tuple[dict[int, int], SnapshotResult]:
         """Lock tables for writing, beginning a transaction when idle, then read snapshots.
 
         `command` is named when the transaction is read-only (25006). Returns the version number
-        each table's writes of this statement carry, and the snapshots.
+        each table's writes of this statement carry, and the snapshots. Hot rows go cold, unless
+        the table is not to be cooled.
+
+        Raises:
+            HotRowsError: A table has hot rows, and is not to be cooled.
         """
         began = self._backend.transaction_status == "I"
         before: list[Step] = [Query("BEGIN")] if began else []
-        before += self._check_steps(check, check_prepared)
-        before += self._lock_steps(relids, command)
-        with self._undoing(began=began):
-            results, snapshot = self._snapshot(before, requests)
-        versions = json.loads(value_of(results[len(before) - 1]))
-        return {int(relid): version for relid, version in versions.items()}, snapshot
+        before += _unlocked(self._check_steps(check, check_prepared))
+        checked: list[int] = []
+        while True:
+            when_hot = b"cool" if cools else b"tell"
+            steps = [*before, *self._lock_steps(relids, command, checked, when_hot)]
+            with self._undoing(began=began):
+                results, snapshot = self._snapshot(steps, requests)
+            answer = json.loads(value_of(results[len(steps) - 1]))
+            if "hot" in answer:
+                self._undo(began=began)
+                raise HotRowsError("the table has hot rows")
+            if "unchecked" not in answer:
+                return {int(relid): version for relid, version in answer.items()}, snapshot
+            relid, seen = answer["unchecked"]
+            self._require_seen(relid, seen, began=began)
+            checked.append(relid)
+            before = []
 
-    def hold(self, relids: Sequence[int]) -> None:
-        """Let nobody else write tiered tables among these until the transaction ends."""
-        self._calls.call(bookkeeping.HOLD, array(relids))
+    def _require_seen(self, relid: int, snapshot: str, *, began: bool) -> None:
+        """Refuse to write by a snapshot older than what others wrote to hot rows (40001)."""
+        if self._is_unseen is None or self._is_unseen(relid, snapshot):
+            self._undo(began=began)
+            raise CatalogError(
+                "could not serialize access due to concurrent update",
+                sqlstate=sqlstate.SERIALIZATION_FAILURE,
+            )
+
+    def hold(self, relids: Sequence[int], *, hot_only: bool = False) -> None:
+        """Let nobody else write tiered tables among these until the transaction ends.
+
+        Hot rows go cold. With `hot_only` tables without any are left as they are.
+
+        Raises:
+            CatalogError: 40001 when the transaction's snapshot is older than what others wrote.
+        """
+        checked: list[int] = []
+        while True:
+            held = (array(relids), array(checked), b"t" if hot_only else b"f")
+            answer = json.loads(self._calls.call(bookkeeping.HOLD, *held))
+            if "unchecked" not in answer:
+                return
+            relid, seen = answer["unchecked"]
+            self._require_seen(relid, seen, began=False)
+            checked.append(relid)
 
     def insert_small(  # noqa: PLR0913 — as many as Bind has
         self,
@@ -344,6 +391,7 @@ class CatalogSession:
         prepared: bool = False,
         named: Iterable[str] = (),
         basis: Basis | None = None,
+        cools: bool = True,
     ) -> tuple[list[Row], LocalResult, CaptureReceipt]:
         """Lock, run the client's INSERT and capture its rows, in one round trip.
 
@@ -355,6 +403,8 @@ class CatalogSession:
             OutdatedPlanError: The INSERT was planned on another `basis` than this one, and has
                 been rolled back.
             CatalogError: 40001 when so, but the transaction was there before.
+            HotRowsError: The table has hot rows, and is not to be cooled; not in a transaction that
+                was there before.
         """
         insert: Step = (
             Execute(sql, values, formats, result_format)
@@ -366,7 +416,9 @@ class CatalogSession:
         # Before anything is locked, and again when the INSERT has locked what it names.
         expect = self._expect_steps(basis, named)
         before += expect
-        before += self._lock_steps([relid], "INSERT")
+        before += self._lock_steps(
+            [relid], "INSERT", (), b"fail" if began and not cools else b"cool"
+        )
         after = expect[-1:]
         after += tail.insert_steps(self._calls, relid, inline_rows)
         with self._undoing(began=began):
@@ -425,45 +477,59 @@ class CatalogSession:
         encoded = tail.encode_rows(rows)
         return self._calls.call(bookkeeping.THAW, _number(relid), encoded) if encoded else b"{}"
 
-    def run_thawed(
+    def run_between(  # noqa: PLR0913 - what comes before, and after
         self,
-        change: ThawedChange,
-        step: Query | Execute,
+        step: Query | Execute | None,
         named: Iterable[str],
         basis: Basis | None,
         *,
         began: bool,
-    ) -> tuple[list[Row], LocalResult]:
-        """Run a client's statement on thawed rows and capture what it made, in one round trip.
+        before: Sequence[Call] = (),
+        after: Sequence[Call] = (),
+        commits: bool = False,
+    ) -> tuple[list[Row], LocalResult | None, list[bytes]]:
+        """Run a client's statement between calls of the bookkeeping, in one round trip.
 
-        The rows of RETURNING come fully fetched.
+        Begins a transaction when idle, which the caller commits. The rows of RETURNING come fully
+        fetched.
 
         Args:
-            change: The rows.
-            step: The statement.
+            step: The statement, if any.
             named: The relations it names, as SQL.
             basis: What it was planned on.
-            began: Whether the transaction was begun for the statement; after an error it is
-                rolled back then.
+            began: Whether the transaction is for this statement; after an error it is rolled back.
+            before: Calls to be made before, with their arguments.
+            after: Calls to be made afterwards.
+            commits: Whether the transaction is committed then.
+
+        Returns:
+            The rows, the statement's result, and the last answer of each call.
 
         Raises:
             OutdatedPlanError: The statement was planned on another basis than this one.
-            CatalogError: PostgreSQL's own errors; 0A000 when keys were written that `change` does
-                not name.
+            CatalogError: PostgreSQL's own errors.
         """
+        steps: list[Step] = [Query("BEGIN")] if self._backend.transaction_status == "I" else []
         expect = self._expect_steps(basis, named)
-        steps = [*expect, step, *expect[-1:]]
-        steps += self._calls.steps(
-            bookkeeping.CAPTURE_THAWED,
-            _number(change.relid),
-            _number(change.version),
-            change.places,
-            tail.encode_rows(change.thawed),
-            tail.encode_rows(change.absent),
-        )
-        with self._undoing(began=began):
+        steps += expect
+        places = []
+        for function, values in before:
+            steps += self._calls.steps(function, *values)
+            places.append(len(steps) - 1)
+        place = len(steps)
+        if step is not None:
+            steps += [step, *expect[-1:]]
+        for function, values in after:
+            steps += self._calls.steps(function, *values)
+            places.append(len(steps) - 1)
+        if commits:
+            steps.append(Query("COMMIT"))
+        with self._undoing(began=began), _doubting() if commits else nullcontext():
             results = self._calls.run_all(steps)
-        return tail.inserted(self._backend, results[len(expect)])
+        answers = [value_of(results[number]) for number in places]
+        if step is None:
+            return [], None, answers
+        return *tail.inserted(self._backend, results[place]), answers
 
     def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> dict[str, int]:
         """Add the segments of a bulk write; return their numbers by path."""
@@ -579,8 +645,12 @@ class CatalogSession:
     def _expect_steps(self, basis: Basis | None, names: Iterable[str]) -> list[Step]:
         return self._calls.expect_steps(basis, self._encoded(names)) if basis else []
 
-    def _lock_steps(self, relids: Sequence[int], command: str) -> list[Step]:
-        return self._calls.steps(bookkeeping.BEGIN_WRITE, array(relids), command.encode())
+    def _lock_steps(
+        self, relids: Sequence[int], command: str, checked: Sequence[int], when_hot: bytes
+    ) -> list[Step]:
+        return self._calls.steps(
+            bookkeeping.BEGIN_WRITE, array(relids), command.encode(), array(checked), when_hot
+        )
 
     def _snapshot(
         self, before: list[Step], requests: Sequence[SnapshotRequest]
@@ -610,6 +680,8 @@ class CatalogSession:
             raise
         except CatalogError as error:
             self._undo(began=began)
+            if error.sqlstate == bookkeeping.HAS_HOT_ROWS:
+                raise HotRowsError(error.message) from error
             if error.sqlstate != bookkeeping.OUTDATED:
                 raise
             if began:
@@ -620,6 +692,31 @@ class CatalogSession:
     def _undo(self, *, began: bool) -> None:
         if began and self._backend.transaction_status != "I":
             self._backend.run(Query("ROLLBACK"))
+
+
+@contextmanager
+def _doubting() -> Iterator[None]:
+    """Say of a connection that is lost while it commits that the outcome is unknown (40003)."""
+    try:
+        yield
+    except CatalogUnavailableError as error:
+        raise CatalogError(
+            "the connection to the catalog was lost during COMMIT; its outcome is unknown",
+            sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
+            detail=error.detail,
+        ) from error
+
+
+def _unlocked(steps: list[Step]) -> list[Step]:
+    """Return steps that keep none of the locks they take.
+
+    A lock of a table taken before that of its gate is one that others wait for the other way round.
+    """
+    if not steps:
+        return []
+    commands = ("SAVEPOINT pgwire_check", "ROLLBACK TO pgwire_check", "RELEASE pgwire_check")
+    begin, *end = (Query(command, internal=True) for command in commands)
+    return [begin, *steps, *end]
 
 
 def _number(value: int) -> bytes:

@@ -49,6 +49,12 @@ class OutdatedPlanError(GatewayError):
     sqlstate = codes.SERIALIZATION_FAILURE
 
 
+class HotRowsError(GatewayError):
+    """A table has hot rows, which a statement would rather write; nothing was done (40001)."""
+
+    sqlstate = codes.SERIALIZATION_FAILURE
+
+
 class CatalogUnavailableError(GatewayError):
     """The catalog's PostgreSQL cannot be reached or went away (SQLSTATE 57P03 or 08006)."""
 

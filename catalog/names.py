@@ -66,6 +66,18 @@ def tables_of_missing(
     return [int(row[0] or b"0") for row in result.rows]
 
 
+def lockable(session: CatalogSession, relids: Sequence[int]) -> list[int]:
+    """Return those of some tables that the role may define, empty or change."""
+    result = session.execute_parameters(
+        "SELECT c.oid FROM pg_catalog.pg_class c WHERE c.oid = ANY ($1)"
+        " AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')"
+        " OR pg_catalog.has_table_privilege(c.oid, 'UPDATE, DELETE, TRUNCATE, MAINTAIN'))",
+        [("{" + ",".join(map(str, relids)) + "}").encode()],
+        parameter_oids=[OID_ARRAY],
+    )
+    return [int(row[0] or b"0") for row in result.rows]
+
+
 def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> list[int]:
     """Return the OID of each relation as the session's search path finds it, else 0."""
     listed = [qualified(name) for name in named]

@@ -198,6 +198,45 @@ def make_resident(session: CatalogSession, relid: int) -> None:
     _text(session, "SELECT pg_journal.make_resident($1)", relid)
 
 
+def cool(session: CatalogSession, relid: int) -> bool:
+    """Take hot rows out of the catalog table of a tiered table; return whether there could be any.
+
+    Raises:
+        CatalogError: 55P03 when writers do not make way within the time.
+    """
+    return _text(session, "SELECT pg_journal.cool_down($1)", relid) == "t"
+
+
+@dataclass(frozen=True, slots=True)
+class HotTable:
+    """What upkeep has to know of a tiered table with hot rows."""
+
+    relid: int
+    tail_rows: int
+    """Row versions in the tail."""
+    rest_s: float
+    """Seconds since a row was written, or made hot."""
+    hot_rows: int
+    """Keys that were made hot, or rows that are there."""
+
+
+def hot_tables(session: CatalogSession) -> list[HotTable]:
+    """Return all tables of the database that can have hot rows."""
+    result = session.execute(
+        "SELECT relid, tail_rows, rest_s, hot_rows FROM pg_journal.hot_tables()"
+    )
+    return [
+        HotTable(int(relid), int(tail), float(rest), int(rows))
+        for relid, tail, rest, rows in ([value or b"0" for value in row] for row in result.rows)
+    ]
+
+
+def answered_keys(session: CatalogSession, relid: int) -> list[tuple[str, ...]] | None:
+    """Return the keys a tiered table's catalog table answers for, as texts; None for none."""
+    text = _text(session, "SELECT pg_journal.answered_keys($1)", relid)
+    return None if text is None else [tuple(key) for key in json.loads(text)]
+
+
 def silence_triggers(session: CatalogSession) -> None:
     """Let no trigger fire in this transaction."""
     _run(session, "SET LOCAL session_replication_role = replica")

@@ -3,7 +3,7 @@
 Nothing here does I/O; the gateway may pass these values between threads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -160,24 +160,6 @@ class CaptureReceipt:
     """Keys (transfer forms, key order) that some segment may already contain."""
     tail_outdated: bool = False
     """True when the segments may hold newer versions of these rows than the tail."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThawedChange:
-    """What a statement that changes single rows of a tiered table may touch.
-
-    Rows list PostgreSQL's text of every live column in attribute-number order, and None at the end.
-    """
-
-    relid: int
-    version: int
-    """Version number of what the statement writes."""
-    thawed: Sequence[Sequence[str | None]]
-    """The rows there are, which the catalog table holds for the statement."""
-    places: bytes
-    """Where it holds them."""
-    absent: Sequence[Sequence[str | None]]
-    """Keys of which there is no row; the other columns are None."""
 
 
 @dataclass(frozen=True, slots=True)

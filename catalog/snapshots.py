@@ -60,7 +60,8 @@ class KnownState:
             known = self._definitions.get(request.relid)
             state = request.known_state
             # An unchanged table is answered without its segments, so both must be known.
-            if state is not None and self._snapshots.get((request.relid, state)) is None:
+            snapshot = None if state is None else self._snapshots.get((request.relid, state))
+            if snapshot is None:
                 state = None
             asked.append(
                 {
@@ -68,6 +69,7 @@ class KnownState:
                     "definition": known.definition_version if known is not None else None,
                     "state": state,
                     "rows": request.rows,
+                    "seen": snapshot.seen if snapshot is not None else None,
                 }
             )
         return json.dumps(asked).encode()
@@ -98,7 +100,8 @@ class KnownState:
                     tail_rows=entry["tail_rows"],
                     seen=entry.get("seen"),
                 )
-                self._snapshots.put((relid, snapshot.state), snapshot)
+                if not entry.get("own"):
+                    self._snapshots.put((relid, snapshot.state), snapshot)
             snapshots[relid] = snapshot
             tails[relid] = TailRows(
                 increment=entry["same"] or entry["increment"], rows=entry["rows"] or []

@@ -11,8 +11,13 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p'
 
 _LARGE_TAILS = """
 SELECT j.relid FROM pg_journal.journals j
-WHERE j.residency = 'tiered' AND (pg_journal.latest(j)).tail_rows > $1 ORDER BY j.relid
+WHERE j.residency = 'tiered' AND NOT j.is_hot AND (pg_journal.latest(j)).tail_rows > $1
+ORDER BY j.relid
 """
+
+
+LOCK_WAIT_MS = 1000
+"""How long upkeep waits for a lock; the other tables must not wait for one that is in use."""
 
 
 def maintainable_tables(session: CatalogSession) -> list[int]:

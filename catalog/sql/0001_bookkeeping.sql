@@ -31,6 +31,9 @@ CREATE TABLE pg_journal.journals (
     residency text NOT NULL CHECK (residency IN ('resident', 'tiered')),
     -- How often that has changed.
     turns bigint NOT NULL DEFAULT 0,
+    -- Of a tiered table: whether the catalog table answers for some keys, which are hot, and how often that has begun.
+    is_hot boolean NOT NULL DEFAULT false,
+    heats bigint NOT NULL DEFAULT 0,
     -- What the owner asked for: auto, always, never.
     wanted_residency text NOT NULL DEFAULT 'auto',
     -- What keeps the table resident whatever its size; NULL for nothing.
@@ -204,7 +207,7 @@ END $$;
 -- True for a tiered table that may have current rows; what is archived is history.
 CREATE FUNCTION pg_journal.has_rows(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = $1 AND j.tail_rows > 0)
+RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = $1 AND (j.is_hot OR j.tail_rows > 0))
     OR EXISTS (SELECT FROM pg_journal.states s WHERE s.relid = $1 AND s.tail_rows > 0)
     OR EXISTS (SELECT FROM pg_journal.segments s
                 WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive');

@@ -358,7 +358,7 @@ RETURN EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = relid OR 
 CREATE FUNCTION pg_journal.watch_signature(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN (SELECT md5(concat_ws('|', j.residency, is_in_tree(j.relid), quote_ident(j.schema_name),
+RETURN (SELECT md5(concat_ws('|', j.residency, j.is_hot, is_in_tree(j.relid), quote_ident(j.schema_name),
                              quote_ident(j.table_name), j.key,
                              (SELECT string_agg(concat_ws(' ', k.attnum, quote_ident(k.name), k.type_oid), ','
                                                 ORDER BY k.attnum)
@@ -373,8 +373,17 @@ AS $$
 DECLARE
     j journals;
 BEGIN
+    IF (SELECT jj.is_hot FROM journals jj WHERE jj.relid = reconcile.relid) THEN
+        -- What the command has found in the catalog table are some of its rows.
+        IF current_setting('transaction_isolation') <> 'read committed' THEN
+            -- The snapshot may not show all of them.
+            RAISE EXCEPTION 'could not serialize access due to concurrent update' USING ERRCODE = '40001';
+        END IF;
+        PERFORM pass_gate(relid, 'EXCLUSIVE');
+    END IF;
     PERFORM fold(relid);
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile.relid;
+    IF j.is_hot THEN PERFORM cool(relid); END IF;
     IF j.residency = 'resident' THEN
         PERFORM reconcile_resident(relid);
     ELSE
@@ -864,8 +873,10 @@ BEGIN
         DELETE FROM told_tables o WHERE o.relid = gone.relid;
         INSERT INTO dropped_locations VALUES (gone.location, clock_timestamp()) ON CONFLICT DO NOTHING;
         -- By hand: dependencies on the table would have pg_dump write tables before functions.
-        EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s', gone.relid);
-        EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%s()', gone.relid);
+        EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s, pg_journal.hot_%1$s',
+                       gone.relid);
+        EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%1$s(), pg_journal.cold_%1$s(json), '
+                       'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json)', gone.relid);
     END LOOP;
     -- A journal table alone can only go with its schema or its owner.
     SELECT j.relid INTO orphan FROM journals j JOIN pg_event_trigger_dropped_objects() e

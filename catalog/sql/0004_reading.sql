@@ -21,10 +21,18 @@ RETURN (SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size
                         ORDER BY segment_id)
           FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL);
 
--- Snapshot of a resident table's journal. Versions of its tail are ordered by row, not by table, and come
--- without a lock: the state tells which transactions are in it.
+-- Whether the statement sees all that a snapshot showed.
+CREATE FUNCTION pg_journal.contains(seen pg_snapshot) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax(seen)
+   AND NOT EXISTS (SELECT FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE pg_visible_in_snapshot(x, seen));
+
+-- Snapshot of the journal of a resident or hot table. Versions of its tail are ordered by row, not by table, and come
+-- without a lock: the state tells which transactions are in it. Of a hot table only what a known snapshot did not show
+-- is looked at.
 CREATE FUNCTION pg_journal.resident_snapshot(
-    wanted oid, known_definition bigint, known_state text, with_rows boolean)
+    wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot)
 RETURNS json
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -33,33 +41,46 @@ DECLARE
     j record;
     t record;
     state text;
+    known text[] := string_to_array(known_state, '_');
+    increment boolean;
+    added text := '';
     rows json;
     same boolean;
 BEGIN
-    SELECT b.relid, b.epoch, b.tail_relid::regclass AS tail, b.definition, b.version INTO j
+    SELECT b.relid, b.epoch, b.tail_relid::regclass AS tail, b.definition, b.version, b.is_hot INTO j
       FROM journals b WHERE b.relid = wanted;
-    EXECUTE format('SELECT count(*) AS row_count, micros(greatest(max(version_number), $1)) AS version_micros, '
-                   'coalesce(sum(hashtextextended(writer::text, 0)), 0) AS writers FROM %s', j.tail)
-       INTO t USING j.version;
+    increment := j.is_hot AND with_rows AND coalesce(known[1]::bigint = j.epoch AND contains(known_seen), false);
+    IF increment THEN
+        added := ' WHERE writer >= pg_snapshot_xmin($1) AND NOT pg_visible_in_snapshot(writer, $1)';
+    ELSE
+        known := ARRAY[NULL, '0', NULL, '0'];
+    END IF;
+    EXECUTE format('SELECT count(*) AS added, count(*) + $2 AS row_count, '
+                   'micros(greatest(max(version_number), moment($3))) AS version_micros, '
+                   'coalesce(sum(hashtextextended(writer::text, 0)), 0) + $4 AS writers FROM %s%s', j.tail, added)
+       INTO t USING known_seen, known[2]::bigint, coalesce(known[3]::bigint, micros(j.version)), known[4]::numeric;
     state := concat_ws('_', j.epoch, t.row_count, t.version_micros, t.writers);
     same := state IS NOT DISTINCT FROM known_state;
-    IF t.row_count > 0 AND with_rows AND NOT same THEN
+    IF t.added > 0 AND with_rows AND NOT same THEN
         EXECUTE format(
             'SELECT json_agg(json_build_array(%s pg_journal.micros(version_number), '
-            'pg_journal.micros(subsequent_version_number), row_identity)) FROM %s',
+            'pg_journal.micros(subsequent_version_number), row_identity)) FROM %s%s',
             (SELECT string_agg(transfer_expression('c' || k.attnum, k.type_oid) || ', ', '' ORDER BY k.attnum)
-               FROM columns k WHERE k.relid = wanted AND k.name <> ''), j.tail) INTO rows;
+               FROM columns k WHERE k.relid = wanted AND k.name <> ''), j.tail, added) INTO rows USING known_seen;
     END IF;
     RETURN json_build_object(
         'relid', wanted::bigint, 'state', state, 'version', t.version_micros, 'tail_rows', t.row_count,
-        'same', same, 'increment', false, 'rows', rows,
+        'same', same, 'increment', increment, 'rows', rows,
         'segments', CASE WHEN NOT same THEN visible_segments(wanted) END, 'definition_version', j.definition,
         'resident', true, 'seen', pg_current_snapshot()::text,
+        -- A snapshot's text shows the transaction it is of as one that has ended.
+        'own', pg_current_xact_id_if_assigned() IS NOT NULL,
         'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
 END $$;
 
 CREATE FUNCTION pg_journal.table_snapshot(
-    wanted oid, known_definition bigint, known_state text, with_rows boolean, OUT result json)
+    wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot,
+    OUT result json)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -71,8 +92,8 @@ DECLARE
     rows json;
     segment_list json;
 BEGIN
-    IF (SELECT b.residency FROM journals b WHERE b.relid = wanted) = 'resident' THEN
-        result := resident_snapshot(wanted, known_definition, known_state, with_rows);
+    IF (SELECT b.residency = 'resident' OR b.is_hot FROM journals b WHERE b.relid = wanted) THEN
+        result := resident_snapshot(wanted, known_definition, known_state, with_rows, known_seen);
         RETURN;
     END IF;
     SELECT b.epoch, b.tail_relid, b.definition, coalesce(s.changes, b.changes) AS changes,
@@ -129,8 +150,8 @@ DECLARE
     tables json;
 BEGIN
     PERFORM authorize(secret);
-    SELECT json_agg(table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true))) INTO tables
-      FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text, rows boolean);
+    SELECT json_agg(table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true), r.seen)) INTO tables
+      FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text, rows boolean, seen pg_snapshot);
     RETURN convert_to(json_build_object(
         'tables', tables, 'definitions', fingerprint(), 'temporary_schema', pg_my_temp_schema()::bigint,
         'transaction_timestamp', micros(transaction_timestamp()))::text, 'UTF8');

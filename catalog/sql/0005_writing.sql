@@ -20,15 +20,77 @@ BEGIN
     IF fingerprint() <> planned OR resolution <> planned_resolution THEN PERFORM outdated(); END IF;
 END $$;
 
--- Lock tables for writing, in the order of their OIDs; the answer is the version number each gets.
-CREATE FUNCTION pg_journal.begin_write(secret text, relids oid[], command text) RETURNS bytea
+-- Lock a table. LOCK TABLE takes a name, which another table may bear when the wait is over, or none.
+CREATE FUNCTION pg_journal.lock_table(wanted oid, mode text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    spelled text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted) THEN PERFORM outdated(); END IF;
+    spelled := wanted::regclass;
+    BEGIN
+        EXECUTE format('LOCK TABLE ONLY %s IN %s MODE', spelled, mode);
+    EXCEPTION WHEN undefined_table OR invalid_schema_name THEN
+        PERFORM outdated();
+    END;
+    IF to_regclass(spelled) IS DISTINCT FROM wanted THEN PERFORM outdated(); END IF;
+END $$;
+
+-- Let nobody write a tiered table row by row until the transaction ends, and keep none of its rows hot. The answer is
+-- {"unchecked": [OID, snapshot]}, and nothing is done but locking, where the transaction's snapshot may be older than what
+-- others have written to hot rows, unless the table is among those of which it is known that it is not; it is
+-- {"hot": OID}, and nothing is done, where the table has hot rows and the caller would rather write these; else NULL.
+CREATE FUNCTION pg_journal.quiet(wanted oid, checked oid[], when_hot text) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    hot boolean := (SELECT s.is_hot FROM journals s WHERE s.relid = wanted);
+BEGIN
+    IF hot AND when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
+    -- The relation's lock before that of its journal, as DDL takes them: the other way round each could wait for the
+    -- other. At once the strongest that is needed, for the same reason, unless the table has become hot just now.
+    IF hot THEN
+        PERFORM pass_gate(wanted, 'EXCLUSIVE');
+    ELSE
+        PERFORM lock_table(wanted, 'ROW EXCLUSIVE');
+    END IF;
+    IF NOT hot AND (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN
+        IF when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
+        hot := true;
+        PERFORM pass_gate(wanted, 'EXCLUSIVE');
+    END IF;
+    IF hot AND current_setting('transaction_isolation') <> 'read committed' AND NOT wanted = ANY (checked) THEN
+        RETURN jsonb_build_object('unchecked', jsonb_build_array(wanted::bigint, pg_current_snapshot()::text));
+    END IF;
+    IF (locked(wanted)).is_hot THEN
+        PERFORM cool(wanted);
+        PERFORM watch(wanted);
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- End a statement that would rather write hot rows. The code is not for clients.
+CREATE FUNCTION pg_journal.has_hot_rows() RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'the table has hot rows' USING ERRCODE = 'GW003';
+END $$;
+
+-- Lock tables for writing, in the order of their OIDs; the answer is the version number each gets, or that of quiet() for
+-- one of them. What is done where a table has hot rows: cool (they go cold), tell, or fail (GW003).
+CREATE FUNCTION pg_journal.begin_write(secret text, relids oid[], command text, checked oid[], when_hot text)
+RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     wanted oid;
-    spelled text;
     j journals;
+    obstacle jsonb;
     versions jsonb := '{}';
 BEGIN
     PERFORM authorize(secret);
@@ -36,17 +98,9 @@ BEGIN
         RAISE EXCEPTION 'cannot execute % in a read-only transaction', command USING ERRCODE = '25006';
     END IF;
     FOR wanted IN SELECT DISTINCT r FROM unnest(relids) u(r) ORDER BY r LOOP
-        -- The relation's lock before that of its journal, as DDL takes them: the other way round each could
-        -- wait for the other. LOCK TABLE takes a name, which another table may bear when the wait is over, or
-        -- none.
-        IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted) THEN PERFORM outdated(); END IF;
-        spelled := wanted::regclass;
-        BEGIN
-            EXECUTE format('LOCK TABLE ONLY %s IN ROW EXCLUSIVE MODE', spelled);
-        EXCEPTION WHEN undefined_table OR invalid_schema_name THEN
-            PERFORM outdated();
-        END;
-        IF to_regclass(spelled) IS DISTINCT FROM wanted THEN PERFORM outdated(); END IF;
+        obstacle := quiet(wanted, checked, when_hot);
+        IF obstacle ? 'hot' AND when_hot = 'fail' THEN PERFORM has_hot_rows(); END IF;
+        IF obstacle IS NOT NULL THEN RETURN convert_to(obstacle::text, 'UTF8'); END IF;
         j := locked(wanted);
         IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
         PERFORM set_config('pg_journal.writing_' || wanted, announcement(wanted), true);
@@ -57,21 +111,25 @@ BEGIN
 END $$;
 
 -- Keep the rows of tiered tables as they are until the transaction ends: as writers do it among themselves, in the
--- order of the tables' OIDs. The caller has locked the relations as readers do.
-CREATE FUNCTION pg_journal.hold(secret text, relids oid[]) RETURNS bytea
+-- order of the tables' OIDs; or, of those with hot rows alone. The caller has locked the relations as readers do at most,
+-- and takes a snapshot afterwards. The answer is {}, or that of quiet().
+CREATE FUNCTION pg_journal.hold(secret text, relids oid[], checked oid[], hot_only boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     wanted oid;
+    obstacle jsonb;
 BEGIN
     PERFORM authorize(secret);
     FOR wanted IN
-        SELECT j.relid FROM journals j WHERE j.relid = ANY (relids) AND j.residency = 'tiered' ORDER BY j.relid
+        SELECT j.relid FROM journals j
+         WHERE j.relid = ANY (relids) AND j.residency = 'tiered' AND (j.is_hot OR NOT hot_only) ORDER BY j.relid
     LOOP
-        PERFORM locked(wanted);
+        obstacle := quiet(wanted, checked, 'cool');
+        IF obstacle IS NOT NULL THEN RETURN convert_to(obstacle::text, 'UTF8'); END IF;
     END LOOP;
-    RETURN convert_to('null', 'UTF8');
+    RETURN convert_to('{}', 'UTF8');
 END $$;
 
 -- Raise what PostgreSQL's own index would have raised.
@@ -294,10 +352,10 @@ AS $$
            string_agg(format('v.c%s = t.%I', attnum, name), ' AND ') FILTER (WHERE is_key)
       FROM (SELECT k.attnum, k.name, k.type_oid, k.attnum = ANY (j.key) AS is_key, a.attgenerated = '' AS settable,
                    -- without modifier: the column's own raises what is too long, a cast would cut it off
-                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
+                   format('(u.e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
                           format_type(k.type_oid, -1)) AS parsed,
                    -- a tombstone has no value but its key, whatever a domain asks for
-                   format('(e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
+                   format('(u.e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
                           tail_type(k.type_oid, -1)) AS stored
               FROM columns k
               JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
@@ -335,7 +393,7 @@ BEGIN
     IF tombstones IS NOT NULL THEN
         EXECUTE format(
             'INSERT INTO %s (%s, version_number, subsequent_version_number, row_identity) '
-            'SELECT %s, $2, $2, (e->>%s)::bigint FROM json_array_elements($1) u(e)',
+            'SELECT %s, $2, $2, (u.e->>%s)::bigint FROM json_array_elements($1) u(e)',
             j.tail_relid::regclass, x.tail_columns, x.tail_values, x.column_count)
           USING tombstones::json, new_version;
         GET DIAGNOSTICS gone = ROW_COUNT;

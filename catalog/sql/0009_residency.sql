@@ -340,7 +340,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     SELECT j.relid FROM journals j, instance i
-     WHERE j.residency = 'tiered' AND j.wanted_residency <> 'never' AND i.resident_rows > 0
+     WHERE j.residency = 'tiered' AND NOT j.is_hot AND j.wanted_residency <> 'never' AND i.resident_rows > 0
        AND (SELECT coalesce(sum(s.row_count), 0) FROM segments s
              WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind <> 'archive') + (latest(j)).tail_rows
            <= CASE WHEN j.wanted_residency = 'always' THEN i.resident_hard_rows ELSE i.resident_rows / 2 END

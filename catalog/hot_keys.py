@@ -1,0 +1,369 @@
+"""Hot keys: keys of a tiered table that the catalog table answers for, made so row by row.
+
+A client's session announces what it is about to write; the gateway's own connection makes keys hot
+and commits at once (``catalog/sql/0011_hot_keys.sql``).
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from catalog import bookkeeping, sqlstate
+from catalog.connections import Call, CatalogSession
+from catalog.errors import CatalogError, CatalogUnavailableError
+from catalog.model import TableSnapshot
+from catalog.pg_types import BOOL, INT8, JSON, OID, TEXT
+from catalog.tail import encode_rows
+
+WAIT_MS: Final = 100
+"""How long the gateway's connection waits for a lock: whoever has it may wait for the client."""
+
+LONGEST_MS: Final = 10_000
+"""How long a call may take in all; it may wait for several locks."""
+
+KEPT: Final = 4
+"""Connections that are kept open for later."""
+
+MOST_CONDITIONS: Final = 1_000
+"""Conditions that are remembered of a table."""
+
+VAIN_S: Final = 10.0
+"""How long a condition is not tried again that had too many rows."""
+
+CHECK_S: Final = 0.1
+"""Seconds between two looks whether a waiting statement has been cancelled."""
+
+Row = Sequence[str | None]
+
+
+class Way(Enum):
+    """How the keys that a statement writes are known."""
+
+    KEYS = "keys"
+    """Before it runs."""
+    INSERT = "insert"
+    """Afterwards: it inserts rows, and does nothing else."""
+
+
+class Thawed(Enum):
+    """What became of keys that were to be hot."""
+
+    DONE = "done"
+    """They are."""
+    COLD = "cold"
+    """None can be now."""
+    STALE = "stale"
+    """A row was not what had been read any more."""
+    UNFIT = "unfit"
+    """One of the rows does not satisfy a constraint."""
+    BUSY = "busy"
+    """A lock could not be had in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a session learns when it announces a write of hot rows."""
+
+    hot: bool
+    """Whether the table may have hot rows; nothing else is told where not."""
+    by_snapshot: bool = False
+    """Whether that is because the transaction reads by one snapshot."""
+    heats: int = 0
+    """How often the table has begun to have hot rows."""
+    cold: frozenset[tuple[str, ...]] = frozenset()
+    """Those of the keys that are to be looked up, as PostgreSQL's text."""
+    held: frozenset[tuple[str, ...]] = frozenset()
+    """Those that are not hot, but that the catalog table has a row of."""
+    mark: int = 0
+    """Microseconds since 1970: versions that the statement writes are not older."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all keys are hot."""
+        return not self.cold and not self.held
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """When rows were read that are to be hot."""
+
+    heats: int
+    """How often their table had begun to have hot rows."""
+    epoch: int
+    """How often row versions had left its tail."""
+    seen: str
+    """PostgreSQL's text of the snapshot."""
+
+    @classmethod
+    def of(cls, heats: int, snapshot: TableSnapshot) -> "Reading":
+        """Return that of a snapshot of a table with hot rows."""
+        if snapshot.seen is None:
+            raise ValueError(snapshot.state)
+        return cls(heats, int(snapshot.state.partition("_")[0]), snapshot.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What a statement is going to do with hot rows of a table."""
+
+    relid: int
+    keys: tuple[tuple[str, ...], ...] | None = None
+    """All keys it can touch, as PostgreSQL's text; None for an INSERT, which brings its own."""
+    locks_rows: bool = False
+    """Whether it only locks rows."""
+    heats: int | None = None
+    """How often the table had begun to have hot rows when the statement's were found to be hot."""
+
+    def announced(self, *, strict: bool) -> Call:
+        """Return the call that announces it; if strict, it fails unless all rows are hot."""
+        mode = b"ROW SHARE" if self.locks_rows else b"ROW EXCLUSIVE"
+        way = Way.INSERT if self.keys is None else Way.KEYS
+        encoded = None if self.keys is None else json.dumps(self.keys).encode()
+        heats = None if self.heats is None else _number(self.heats)
+        how = (way.value.encode(), encoded, b"t" if strict else b"f", heats)
+        return bookkeeping.ANNOUNCE, (_number(self.relid), mode, *how)
+
+
+def announced(answer: bytes) -> Announcement:
+    """Return what the answer of that call tells."""
+    told = json.loads(answer)
+    if not told["hot"]:
+        return Announcement(hot=False, by_snapshot=told["snapshots"])
+    cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
+    return Announcement(
+        hot=True, heats=told["heats"], cold=cold, held=held, mark=told.get("mark", 0)
+    )
+
+
+def searching(relid: int, mark: int | None) -> Call:
+    """Return the call that tells which keys of inserted rows are still to be looked for.
+
+    Args:
+        relid: The table.
+        mark: What was told when the INSERT was announced; None where the transaction has written
+            nothing else.
+    """
+    return bookkeeping.UNSEARCHED, (_number(relid), None if mark is None else _number(mark))
+
+
+def unsearched(answer: bytes) -> tuple[list[tuple[Any, ...]], int]:
+    """Return those keys, in transfer forms, and the oldest version of the rows that have them."""
+    told = json.loads(answer)
+    return [tuple(key) for key in told["keys"]], told["mark"] or 0
+
+
+class Thawing:
+    """The gateway's own connections to a database, one for each thread that needs one."""
+
+    def __init__(self, connect: Callable[[], CatalogSession]) -> None:
+        """Connect when needed, as an administrator."""
+        self._connect = connect
+        self._idle: list[CatalogSession] = []
+        self._warm: set[int] = set()
+        self._found: dict[int, tuple[int, set[object]]] = {}
+        self._failures: dict[int, float] = {}
+        self._vain: dict[tuple[int, object], float] = {}
+        self._lock = threading.Lock()
+        self._warming = threading.Lock()
+        self._searches: dict[int, threading.Lock] = {}
+
+    def heats(self, relid: int) -> int | None:
+        """Return the heats that conditions of a table are remembered for."""
+        known = self._found.get(relid)
+        return None if known is None else known[0]
+
+    def is_warm(self, relid: int) -> bool:
+        """Return whether a table was known to be able to have hot rows when it was last asked."""
+        return relid in self._warm
+
+    def note_warm(self, relid: int) -> None:
+        """Note that a table was found to be able to have hot rows."""
+        self._warm.add(relid)
+
+    def note_cold(self, relid: int) -> None:
+        """Note that a table was found not to be able to have hot rows."""
+        self._warm.discard(relid)
+
+    @contextmanager
+    def searching(self, relid: int, check: Callable[[], None]) -> Iterator[None]:
+        """Let one statement after the other search a table by conditions.
+
+        What one finds the next ones need not look for.
+
+        Args:
+            relid: The table.
+            check: Called time and again while others search; what it raises ends the wait.
+        """
+        with self._lock:
+            lock = self._searches.setdefault(relid, threading.Lock())
+        while not lock.acquire(timeout=CHECK_S):
+            check()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def remembers(self, relid: int, heats: int, condition: object) -> bool:
+        """Return whether all rows of a condition are hot.
+
+        They stay so until all rows of the table go cold: cold rows do not change.
+
+        Args:
+            relid: The table.
+            heats: How often it has begun to have hot rows.
+            condition: What is equal only for equal conditions.
+        """
+        known = self._found.get(relid)
+        return known is not None and known[0] == heats and condition in known[1]
+
+    def remember(self, relid: int, heats: int, condition: object) -> None:
+        """Note that all rows of a condition have been made hot, lastingly."""
+        with self._lock:
+            known = self._found.get(relid)
+            if known is None or known[0] < heats or len(known[1]) >= MOST_CONDITIONS:
+                self._found[relid] = known = (heats, set())
+            if known[0] == heats:
+                known[1].add(condition)
+
+    def is_vain(self, relid: int, condition: object) -> bool:
+        """Return whether a condition had too many rows lately."""
+        return time.monotonic() < self._vain.get((relid, condition), 0.0)
+
+    def note_vain(self, relid: int, condition: object) -> None:
+        """Note that a condition has too many rows to be made hot."""
+        if len(self._vain) >= MOST_CONDITIONS:
+            self._vain.clear()
+        self._vain[relid, condition] = time.monotonic() + VAIN_S
+
+    def warm(self, relid: int) -> bool:
+        """Let rows of a tiered table become hot; False where they cannot, or others are writing."""
+        began_s = time.monotonic()
+        with self._warming:
+            # Whoever comes second finds it done, or shares the failure.
+            if self._failures.get(relid, 0.0) > began_s:
+                return False
+            done = self._ask("SELECT pg_journal.warm($1)", relid) == b"t"
+            if done:
+                self._warm.add(relid)
+            else:
+                self._failures[relid] = time.monotonic()
+        return done
+
+    def thaw(
+        self,
+        relid: int,
+        reading: "Reading",
+        present: Sequence[Row],
+        absent: Sequence[Row],
+        *,
+        lasting: bool = False,
+    ) -> Thawed:
+        """Make keys hot.
+
+        Args:
+            relid: The table.
+            reading: When the rows were read.
+            present: Their rows: PostgreSQL's text of every live column in attribute-number order.
+            absent: The same for keys without a row to be put there, whose other columns are None.
+            lasting: Whether somebody will rely on this after a crash of PostgreSQL.
+        """
+        answer = self._ask(
+            "SELECT pg_journal.thaw_keys($1, $2, $3, $4::text::pg_snapshot, $5, $6, $7)",
+            relid,
+            (_number(reading.heats), INT8),
+            (_number(reading.epoch), INT8),
+            (reading.seen.encode(), TEXT),
+            (encode_rows(present), JSON),
+            (encode_rows(absent), JSON),
+            (b"t" if lasting else b"f", BOOL),
+        )
+        return Thawed.BUSY if answer is None else Thawed(answer.decode())
+
+    def cool(self, relid: int) -> bool:
+        """Let no row be hot any more; False where none could be, or others are writing."""
+        self.note_cold(relid)
+        return self._ask("SELECT pg_journal.cool_down($1)", relid) == b"t"
+
+    def is_unseen(self, relid: int, snapshot: str) -> bool:
+        """Return whether a snapshot does not show all that was written to hot rows."""
+        answer = self._ask("SELECT pg_journal.unseen($1, $2)", relid, (snapshot.encode(), TEXT))
+        return answer != b"f"
+
+    def close(self) -> None:
+        """Close all connections that nobody is using."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()
+
+    def _ask(self, sql: str, relid: int, *values: tuple[bytes | None, int]) -> bytes | None:
+        """Return what a function says; None where a lock was not to be had, or no table."""
+        with self._lock:
+            session = self._idle.pop() if self._idle else None
+        if session is not None:
+            try:
+                return self._asked(session, sql, relid, *values)
+            except CatalogUnavailableError:
+                self.close()  # the others are as old
+        return self._asked(self._connected(), sql, relid, *values)
+
+    def _asked(
+        self, session: CatalogSession, sql: str, relid: int, *values: tuple[bytes | None, int]
+    ) -> bytes | None:
+        try:
+            result = session.execute_parameters(
+                sql,
+                [_number(relid), *(value for value, _ in values)],
+                parameter_oids=[OID, *(type_oid for _, type_oid in values)],
+            )
+            ((answer,),) = result.rows
+        except CatalogUnavailableError:
+            session.close()
+            raise
+        except CatalogError as error:
+            self._keep(session)
+            if error.sqlstate in _PASSING:
+                return None
+            raise
+        except BaseException:
+            session.close()
+            raise
+        self._keep(session)
+        return answer
+
+    def _connected(self) -> CatalogSession:
+        session = self._connect()
+        limits = (f"lock_timeout = {WAIT_MS}", f"statement_timeout = {LONGEST_MS}")
+        for setting in (*limits, "synchronous_commit = off"):
+            for _ in session.execute(f"SET {setting}").rows:
+                pass
+        return session
+
+    def _keep(self, session: CatalogSession) -> None:
+        with self._lock:
+            if len(self._idle) < KEPT:
+                self._idle.append(session)
+                return
+        with suppress(CatalogError):
+            session.close()
+
+
+_PASSING: Final = frozenset(
+    {
+        sqlstate.LOCK_NOT_AVAILABLE,
+        sqlstate.SERIALIZATION_FAILURE,
+        sqlstate.DEADLOCK_DETECTED,
+        sqlstate.QUERY_CANCELED,
+        sqlstate.UNDEFINED_TABLE,
+        bookkeeping.OUTDATED,
+    }
+)
+
+
+def _number(value: int) -> bytes:
+    return str(value).encode()

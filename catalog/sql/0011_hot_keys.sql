@@ -1,0 +1,415 @@
+-- Hot keys: keys of a tiered table that the catalog table answers for, so that PostgreSQL runs small writes as they came,
+-- row by row. These are the keys in pg_journal.hot_<OID>, and those of all rows that are there. The law holds for them as
+-- for resident tables: the catalog table holds the row of the journal's latest version, and none where that is a
+-- tombstone. Capture keeps it so, and refuses changes of other keys.
+--
+-- Who writes hot rows holds ROW EXCLUSIVE on the tail, the gate, who ends their being hot EXCLUSIVE, each before the same
+-- lock on the table. So nothing goes cold between the search for rows and the statement they are for. The gateway's own
+-- connection makes keys hot (thaw_keys), and commits at once: it does not pass the gate, so that it never stands behind
+-- somebody who waits there for the client it works for.
+--
+-- A key has to be in the table of hot keys before anything but an INSERT changes it. So whoever finds it there when
+-- making it hot knows that what was read of it may be old.
+
+-- Pass the gate of a tiered table, and lock the table.
+CREATE FUNCTION pg_journal.pass_gate(wanted oid, mode text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    BEGIN
+        EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN %s MODE', wanted, mode);
+    EXCEPTION WHEN undefined_table THEN
+        PERFORM outdated();
+    END;
+    PERFORM lock_table(wanted, mode);
+END $$;
+
+-- The columns of a key: what defines them; their names in the table of hot keys, there by the alias `h`, in the table,
+-- and there by that alias; their values of JSON arrays `u.e` of PostgreSQL's texts, of all columns in their order, or of
+-- the key's; those of a row `v` of the tail in transfer forms, and the condition that `v` has the key of the former.
+CREATE FUNCTION pg_journal.key_parts(
+    wanted oid, OUT definitions text, OUT names text, OUT hot_names text, OUT columns text, OUT held_columns text,
+    OUT from_row text, OUT from_key text, OUT transferred text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT string_agg(format('c%s %s NOT NULL', k.attnum, plain_type(k.type_oid, -1)), ', ' ORDER BY u.o),
+           string_agg('c' || k.attnum, ', ' ORDER BY u.o), string_agg('h.c' || k.attnum, ', ' ORDER BY u.o),
+           string_agg(quote_ident(k.name), ', ' ORDER BY u.o), string_agg(format('h.%I', k.name), ', ' ORDER BY u.o),
+           string_agg(format('(u.e->>%s)::%s', p.place, plain_type(k.type_oid, -1)), ', ' ORDER BY u.o),
+           string_agg(format('(u.e->>%s)::%s', u.o - 1, plain_type(k.type_oid, -1)), ', ' ORDER BY u.o),
+           string_agg(transfer_expression('v.c' || k.attnum, k.type_oid), ', ' ORDER BY u.o)
+      FROM journals j CROSS JOIN unnest(j.key) WITH ORDINALITY u(attnum, o)
+      JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum
+      JOIN (SELECT c.attnum, row_number() OVER (ORDER BY c.attnum) - 1 AS place
+              FROM columns c WHERE c.relid = wanted AND c.name <> '') p ON p.attnum = k.attnum
+     WHERE j.relid = wanted
+$$;
+
+-- Condition that two rows have one key, by the names their columns have in the table of hot keys, or in the table.
+CREATE FUNCTION pg_journal.hot_key(wanted oid, hot text, source text, plain boolean) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT string_agg(CASE WHEN plain THEN format('%s.c%s = %s.%I', hot, k.attnum, source, k.name)
+                               ELSE format('%s.c%s = %s.c%s', hot, k.attnum, source, k.attnum) END, ' AND '
+                          ORDER BY u.o)
+          FROM journals j CROSS JOIN unnest(j.key) WITH ORDINALITY u(attnum, o)
+          JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum
+         WHERE j.relid = wanted);
+
+-- What announces a write of hot rows in this transaction: keys that are known, or an INSERT whose keys are not.
+CREATE FUNCTION pg_journal.hot_announcement(wanted oid, way text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT encode(sha256(convert_to(
+            'hot:' || way || ':' || secret_key || ':' || pg_current_xact_id()::text || ':' || wanted, 'UTF8')), 'hex')
+          FROM instance);
+
+-- How the statement that writes hot rows was announced; it is refused where it was not (GW001).
+CREATE FUNCTION pg_journal.announced_way(wanted oid, command text) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    said text := current_setting('pg_journal.hot_' || wanted, true);
+BEGIN
+    IF command <> 'TRUNCATE' THEN
+        IF said = hot_announcement(wanted, 'keys') THEN RETURN 'keys'; END IF;
+        IF said = hot_announcement(wanted, 'insert') THEN RETURN 'insert'; END IF;
+    END IF;
+    PERFORM outdated();
+END $$;
+
+-- Statements of a capturing function that refuse keys which nobody has looked for.
+CREATE FUNCTION pg_journal.refuse_cold(wanted oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT format(
+        $f$IF tg_op = 'INSERT' AND pgwire_way = 'keys' THEN
+                IF EXISTS (SELECT FROM pgwire_new pgwire_n WHERE NOT EXISTS (
+                               SELECT FROM pg_journal.hot_%1$s pgwire_h WHERE %2$s)) THEN
+                    PERFORM pg_journal.refuse_unknown_keys();
+                END IF;
+            ELSIF tg_op = 'UPDATE' THEN
+                IF EXISTS (SELECT FROM pgwire_new pgwire_n
+                            WHERE NOT EXISTS (SELECT FROM pg_journal.hot_%1$s pgwire_h WHERE %2$s)
+                              AND NOT EXISTS (SELECT FROM pgwire_old pgwire_o WHERE %3$s)) THEN
+                    PERFORM pg_journal.refuse_unknown_keys();
+                END IF;
+            END IF;$f$, wanted, hot_key(wanted, 'pgwire_h', 'pgwire_n', true), same_key(j, 'pgwire_n', 'pgwire_o'))
+      FROM journals j WHERE j.relid = wanted);
+
+CREATE FUNCTION pg_journal.refuse_unknown_keys() RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM pg_journal.refuse('writing keys that are known only when the statement runs');
+END $$;
+
+-- Write the functions that a table with hot rows has: pg_journal.cold_<OID> tells which of the keys in a JSON array are not
+-- hot, without and with a row in the catalog table, and pg_journal.thaw_<OID> makes keys hot. Their statements are planned
+-- once in a session.
+CREATE FUNCTION pg_journal.make_thawing(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    parts record := key_parts(wanted);
+    x record := row_parts(wanted);
+    name text := wanted::regclass;
+    made text := 'CREATE OR REPLACE FUNCTION pg_journal.%s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS %L';
+BEGIN
+    EXECUTE format(made, format('cold_%s(pgwire_keys json, OUT pgwire_cold json, OUT pgwire_held json)', wanted), format(
+        $f$BEGIN
+            SELECT json_agg(x.e) FILTER (WHERE NOT x.held), json_agg(x.e) FILTER (WHERE x.held)
+              INTO pgwire_cold, pgwire_held
+              FROM (SELECT u.e, EXISTS (SELECT FROM ONLY %2$s h WHERE (%3$s) = (%4$s)) AS held
+                      FROM json_array_elements(pgwire_keys) u(e)
+                     WHERE NOT EXISTS (SELECT FROM pg_journal.hot_%1$s h WHERE (%5$s) = (%4$s))) x;
+        END $f$,
+        wanted, name, parts.held_columns, parts.from_key, parts.hot_names));
+    EXECUTE format(made, format(
+        'thaw_%s(pgwire_epoch bigint, pgwire_seen pg_snapshot, pgwire_present json, pgwire_absent json) RETURNS boolean',
+        wanted), format(
+        $f$DECLARE
+            pgwire_begun json;
+        BEGIN
+            WITH begun AS (
+                INSERT INTO pg_journal.hot_%1$s (%2$s)
+                SELECT %3$s FROM (SELECT e FROM json_array_elements(pgwire_present) p(e) UNION ALL
+                                  SELECT e FROM json_array_elements(pgwire_absent) a(e)) u
+                ORDER BY %3$s ON CONFLICT DO NOTHING RETURNING %2$s)
+            SELECT json_agg(u.e) INTO pgwire_begun
+              FROM json_array_elements(pgwire_present) u(e) JOIN begun h ON (%7$s) = (%3$s);
+            IF pgwire_begun IS NULL THEN RETURN true; END IF;
+            INSERT INTO %4$s (%5$s) OVERRIDING SYSTEM VALUE
+            SELECT %6$s FROM json_array_elements(pgwire_begun) u(e) ON CONFLICT DO NOTHING;
+            -- Rows that an INSERT had brought may have been changed since they were read, and gone.
+            RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = %1$s AND j.epoch = pgwire_epoch)
+               AND NOT EXISTS (SELECT FROM json_array_elements(pgwire_begun) u(e)
+                                 JOIN pg_journal.tail_%1$s h ON (%7$s) = (%3$s)
+                                WHERE NOT pg_visible_in_snapshot(h.writer, pgwire_seen));
+        END $f$,
+        wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.hot_names));
+    EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.cold_%1$s(json), '
+                   'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json) FROM PUBLIC', wanted);
+END $$;
+
+-- Let rows of a tiered table become hot; the answer is whether they can. Those who come meanwhile wait behind it, so it
+-- waits no longer than this for writers of the whole table, behind whom they would wait as well.
+CREATE FUNCTION pg_journal.warm(wanted oid) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET event_triggers = off
+AS $$
+DECLARE
+    j journals;
+    parts record;
+BEGIN
+    IF (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN RETURN true; END IF;
+    PERFORM set_config('lock_timeout', '1000', true);
+    -- Not the gate: nobody is past it, and those who write the table as a whole come to the tail later.
+    PERFORM lock_table(wanted, 'EXCLUSIVE');
+    PERFORM fold(wanted);
+    j := locked(wanted);
+    -- A crash must not bring back a number of heats: it tells what can be relied on.
+    PERFORM set_config('synchronous_commit', 'on', true);
+    -- Keys of other types are not looked up.
+    IF j.residency <> 'tiered' OR j.key = '{}' OR j.pending_key IS NOT NULL
+       OR EXISTS (SELECT FROM columns k WHERE k.relid = wanted AND k.attnum = ANY (j.key) AND k.type_oid NOT IN (
+                      'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
+                      'uuid'::regtype)) THEN
+        RETURN false;
+    END IF;
+    IF j.is_hot THEN RETURN true; END IF;
+    parts := key_parts(wanted);
+    EXECUTE format('DROP TABLE IF EXISTS pg_journal.hot_%s', wanted);
+    EXECUTE format('CREATE TABLE pg_journal.hot_%s (%s, thawed_at timestamptz NOT NULL DEFAULT clock_timestamp(), '
+                   'writer xid8 NOT NULL DEFAULT pg_current_xact_id(), PRIMARY KEY (%s))',
+                   wanted, parts.definitions, parts.names);
+    -- Readers look for what transactions have added.
+    EXECUTE format('CREATE INDEX IF NOT EXISTS tail_%1$s_writer ON pg_journal.tail_%1$s (writer)', wanted);
+    UPDATE journals s SET is_hot = true, heats = heats + 1, epoch = epoch + 1, changes = changes + 1
+     WHERE s.relid = wanted;
+    PERFORM watch(wanted);
+    PERFORM make_thawing(wanted);
+    RETURN true;
+END $$;
+
+-- Have the catalog table answer for no key any more. The caller has closed the gate, holds the lock of the journal, and
+-- gives the table its triggers afterwards. What was captured stays in the tail.
+CREATE FUNCTION pg_journal.cool(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET session_replication_role = replica
+SET event_triggers = off
+SET constraint_exclusion = off
+AS $$
+BEGIN
+    PERFORM fold(wanted);
+    EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
+    PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
+    EXECUTE format(
+        'UPDATE pg_journal.journals j SET is_hot = false, epoch = epoch + 1, changes = changes + 1, '
+        'tail_rows = t.n, version = greatest(j.version, t.newest) '
+        'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '
+        'WHERE j.relid = %1$s', wanted);
+END $$;
+
+-- The same for upkeep; the answer is whether the table was hot.
+CREATE FUNCTION pg_journal.cool_down(wanted oid) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM pass_gate(wanted, 'EXCLUSIVE');
+    IF NOT (locked(wanted)).is_hot THEN RETURN false; END IF;
+    PERFORM cool(wanted);
+    PERFORM watch(wanted);
+    RETURN true;
+END $$;
+
+-- End a statement whose rows are not all hot, or cannot be. The code is not for clients.
+CREATE FUNCTION pg_journal.not_hot() RETURNS bytea
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'rows are not hot' USING ERRCODE = 'GW002';
+END $$;
+
+-- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, how often that has
+-- begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
+-- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002).
+CREATE FUNCTION pg_journal.announce(
+    secret text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint)
+RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j record;
+    found record;
+    mark timestamptz;
+BEGIN
+    PERFORM authorize(secret);
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        IF strict THEN RETURN not_hot(); END IF;
+        RETURN convert_to('{"hot": false, "snapshots": true}', 'UTF8');
+    END IF;
+    -- Locked in vain, the table would keep the gateway from making it hot.
+    IF NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false) THEN
+        IF strict THEN RETURN not_hot(); END IF;
+        RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
+    END IF;
+    PERFORM pass_gate(wanted, mode);
+    SELECT s.residency, s.is_hot, s.heats, s.key INTO j FROM journals s WHERE s.relid = wanted;
+    IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
+    IF strict AND j.heats <> found_in THEN RETURN not_hot(); END IF;
+    IF NOT j.is_hot THEN
+        IF strict THEN RETURN not_hot(); END IF;
+        RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
+    END IF;
+    PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
+    IF keys IS NOT NULL THEN
+        EXECUTE format('SELECT pgwire_cold AS cold, pgwire_held AS held FROM pg_journal.cold_%s($1)', wanted)
+           INTO found USING keys::json;
+        IF strict AND (found.cold IS NOT NULL OR found.held IS NOT NULL) THEN RETURN not_hot(); END IF;
+        RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'cold', found.cold,
+                                            'held', found.held)::text, 'UTF8');
+    END IF;
+    IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
+    RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'mark', micros(mark))::text, 'UTF8');
+END $$;
+
+-- Make keys hot: put their rows, which come as PostgreSQL's texts of all columns, into the catalog table, and note those
+-- of which there is none to be put there (only their keys are given). The answer: done; cold, when the rows were read
+-- before all of them have gone cold, as a session may that has died meanwhile; stale, when rows were not what was read any
+-- more (in this epoch, by this snapshot); unfit, when a constraint refuses a row. Keys that are hot already stay as they
+-- are.
+CREATE FUNCTION pg_journal.thaw_keys(
+    wanted oid, heat bigint, epoch bigint, seen pg_snapshot, present json, absent json, lasting boolean)
+RETURNS text
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET session_replication_role = replica
+SET array_nulls = on
+SET intervalstyle = 'postgres'
+SET constraint_exclusion = off
+AS $$
+DECLARE
+    done boolean;
+BEGIN
+    PERFORM lock_table(wanted, 'ROW EXCLUSIVE');
+    IF NOT coalesce((SELECT s.is_hot AND s.heats = heat FROM journals s WHERE s.relid = wanted), false) THEN
+        RETURN 'cold';
+    END IF;
+    IF lasting THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+        -- Also where all keys are hot already, by others who did not wait for the WAL.
+        PERFORM pg_logical_emit_message(true, 'pgwire', '');
+    END IF;
+    BEGIN
+        EXECUTE format('SELECT pg_journal.thaw_%s($1, $2, $3, $4)', wanted)
+           INTO done USING epoch, seen, coalesce(present, '[]'), coalesce(absent, '[]');
+        IF NOT done THEN RAISE serialization_failure; END IF;
+        RETURN 'done';
+    EXCEPTION
+        WHEN serialization_failure THEN RETURN 'stale';
+        WHEN integrity_constraint_violation OR data_exception OR program_limit_exceeded THEN RETURN 'unfit';
+    END;
+END $$;
+
+-- The keys of rows that an INSERT of this transaction has brought, from a version number on (or all that it has written),
+-- which the journal may hold already, in transfer forms, and the oldest version number of these rows.
+CREATE FUNCTION pg_journal.unsearched(secret text, wanted oid, mark_micros bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j record;
+    parts record;
+    ranges text := 'true';
+    found json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT s.relid, s.key INTO j FROM journals s WHERE s.relid = wanted;
+    parts := key_parts(wanted);
+    IF NOT EXISTS (SELECT FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0
+                      AND s.kind <> 'archive') THEN
+        ranges := 'false';
+    ELSIF cardinality(j.key) = 1 THEN
+        SELECT format('EXISTS (SELECT FROM pg_journal.segments s WHERE s.relid = %s AND s.retired_at IS NULL '
+                      'AND s.row_count > 0 AND s.kind <> ''archive'' '
+                      'AND (s.key_min IS NULL OR v.c%s BETWEEN s.key_min AND s.key_max))', wanted, k.attnum)
+          INTO ranges FROM columns k
+         WHERE k.relid = wanted AND k.attnum = j.key[1]
+           AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype);
+        ranges := coalesce(ranges, 'true');
+    END IF;
+    EXECUTE format(
+        'SELECT json_build_object(''keys'', coalesce(json_agg(json_build_array(%1$s)), ''[]''), '
+        '''mark'', min(pg_journal.micros(v.version_number))) FROM pg_journal.tail_%2$s v '
+        'WHERE v.version_number >= $1 AND v.writer = pg_current_xact_id() AND v.subsequent_version_number IS NULL '
+        'AND NOT EXISTS (SELECT FROM pg_journal.hot_%2$s h WHERE %3$s) '
+        'AND (%4$s OR EXISTS (SELECT FROM pg_journal.tail_%2$s w WHERE %5$s AND w.version_number < v.version_number))',
+        parts.transferred, wanted, hot_key(wanted, 'h', 'v', false), ranges, hot_key(wanted, 'w', 'v', false))
+       INTO found USING coalesce(moment(mark_micros), transaction_timestamp());
+    RETURN convert_to(found::text, 'UTF8');
+END $$;
+
+-- Whether a transaction with this snapshot does not see all that has been written to hot rows, or made hot. Its owner
+-- keeps writers from the table meanwhile.
+CREATE FUNCTION pg_journal.unseen(wanted oid, snapshot text) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    found boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM pg_journal.tail_%1$s WHERE NOT pg_visible_in_snapshot(writer, $1)) '
+                   'OR EXISTS (SELECT FROM pg_journal.hot_%1$s WHERE NOT pg_visible_in_snapshot(writer, $1))', wanted)
+       INTO found USING snapshot::pg_snapshot;
+    RETURN found;
+END $$;
+
+-- What upkeep has to know of tables with hot rows: row versions in the tail, how long none has come and no key has
+-- become hot, and hot rows.
+CREATE FUNCTION pg_journal.hot_tables(
+    OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT hot_rows bigint)
+RETURNS SETOF record
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    FOR relid IN SELECT j.relid FROM journals j WHERE j.is_hot ORDER BY j.relid LOOP
+        EXECUTE format(
+            'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 1e9) '
+            'FROM pg_journal.tail_%s', relid) INTO tail_rows, rest_s;
+        EXECUTE format(
+            'SELECT greatest(count(*), pg_stat_get_live_tuples(%1$s)), '
+            'least($1, coalesce(extract(epoch FROM clock_timestamp() - max(thawed_at)), 1e9)) '
+            'FROM pg_journal.hot_%1$s', relid) INTO hot_rows, rest_s USING rest_s;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- The keys that the catalog table of a tiered table answers for, as an array of arrays of PostgreSQL's texts; NULL when
+-- it answers for none.
+CREATE FUNCTION pg_journal.answered_keys(wanted oid) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    parts record;
+    answer text;
+BEGIN
+    IF NOT coalesce((SELECT j.is_hot FROM journals j WHERE j.relid = wanted), false) THEN RETURN NULL; END IF;
+    parts := key_parts(wanted);
+    EXECUTE format('SELECT coalesce(json_agg(json_build_array(%1$s)), ''[]'')::text FROM ('
+                   'SELECT %2$s FROM pg_journal.hot_%3$s UNION SELECT %4$s FROM ONLY %5$s h) k(%2$s)',
+                   regexp_replace(parts.names, '(c\d+)', '\1::text', 'g'), parts.names, wanted, parts.held_columns,
+                   wanted::regclass) INTO answer;
+    RETURN answer;
+END $$;

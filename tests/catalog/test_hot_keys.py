@@ -1,0 +1,315 @@
+"""Hot keys as the bookkeeping has them: announced, made hot, captured, refused, and gone."""
+
+from dataclasses import replace
+
+import pytest
+
+from catalog import bookkeeping, hot_keys
+from catalog.errors import CatalogError, HotRowsError
+from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
+from catalog.results import SnapshotRequest
+from catalog.steps import Query
+from tests.support.fix_catalog import Client
+
+pytestmark = pytest.mark.catalog
+
+ROWS = (["1", "10", None], ["2", "20", None])
+"""Rows of the table: texts of all columns, and None."""
+
+
+@pytest.fixture
+def table(client):
+    """A tiered table whose rows are in its tail."""
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b int)")
+    client.insert("t", "INSERT INTO t VALUES (1, 10), (2, 20)")
+    return client.relid("t")
+
+
+@pytest.fixture
+def administrator(catalog, database):
+    opened = Client(catalog.admin(database))
+    yield opened
+    opened.session.close()
+
+
+@pytest.fixture
+def thawing(catalog, database):
+    return catalog.thawing(database)
+
+
+@pytest.fixture
+def warm(table, thawing: Thawing):
+    assert thawing.warm(table)
+    return table
+
+
+def announce(client, relid, *keys, strict=False, **details) -> Announcement:
+    writing = Writing(relid, tuple((str(key),) for key in keys) if keys else None, **details)
+    call = writing.announced(strict=strict)
+    *_, (answer,) = client.session.run_between(None, (), None, began=True, before=[call])
+    return hot_keys.announced(answer)
+
+
+def write(client, relid, sql, *keys) -> None:
+    """Announce and run a statement, and commit."""
+    call = Writing(relid, tuple((str(key),) for key in keys)).announced(strict=True)
+    client.session.run_between(Query(sql), (), None, began=True, before=[call], commits=True)
+
+
+def reading(administrator, relid, **changed) -> Reading:
+    """Return what tells that rows were read now."""
+    ((heats, epoch, seen),) = administrator.run(
+        f"SELECT heats, epoch, pg_current_snapshot() FROM pg_journal.journals WHERE relid = {relid}"
+    )
+    return replace(Reading(int(heats), int(epoch), seen), **changed)
+
+
+def thaw(thawing, administrator, relid, present=(), absent=()) -> Thawed:
+    return thawing.thaw(relid, reading(administrator, relid), present, absent)
+
+
+def test_a_table_has_no_hot_rows_before_it_is_warm(client, table, thawing):
+    assert announce(client, table, 1) == Announcement(hot=False)
+    assert not thawing.is_warm(table)
+
+
+def test_keys_are_cold_until_they_are_thawed(client, administrator, warm, thawing):
+    assert announce(client, warm, 1, 3).cold == {("1",), ("3",)}
+    client.session.rollback()
+    assert thaw(thawing, administrator, warm, ROWS[:1], [["3", None, None]]) is Thawed.DONE
+    assert announce(client, warm, 1, 2, 3).cold == {("2",)}
+    assert client.run("SELECT * FROM t") == [("1", "10")]
+
+
+def test_changes_of_hot_rows_go_to_the_tail(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    write(client, warm, "UPDATE t SET b = b + 1", 1, 2)
+    write(client, warm, "DELETE FROM t WHERE a = 2", 2)
+    newest = f"""
+        SELECT DISTINCT ON (c1) c1, c2, subsequent_version_number IS NULL
+          FROM pg_journal.tail_{warm} ORDER BY c1, version_number DESC"""
+    assert administrator.run(newest) == [("1", "11", "t"), ("2", "21", "f")]
+
+
+def test_what_was_not_announced_is_refused(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    assert client.sqlstate("UPDATE t SET b = 0 WHERE a = 3") == bookkeeping.OUTDATED
+    assert client.sqlstate("TRUNCATE t") == bookkeeping.OUTDATED
+
+
+def test_keys_that_nobody_has_looked_for_are_refused(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    for sql in (
+        "UPDATE t SET a = 7 WHERE a = 1",
+        "INSERT INTO t VALUES (7, 7) ON CONFLICT DO NOTHING",
+    ):
+        with pytest.raises(CatalogError) as caught:
+            write(client, warm, sql, 1)
+        assert caught.value.sqlstate == "0A000"
+
+
+def test_an_insert_tells_the_keys_that_are_to_be_looked_for(client, warm):
+    announce(client, warm)
+    client.run("INSERT INTO t VALUES (1, 0), (3, 0)")
+    function, values = hot_keys.searching(warm, None)
+    keys, version = hot_keys.unsearched(client.session.call(function, *values))
+    assert keys == [(1,)], "the tail has had it before"
+    assert version > 0
+
+
+def test_rows_that_an_insert_brought_are_held(client, warm):
+    announce(client, warm)
+    client.run("INSERT INTO t VALUES (3, 0)")
+    client.session.commit()
+    announced = announce(client, warm, 3, 4)
+    assert (announced.held, announced.cold) == ({("3",)}, {("4",)})
+
+
+def test_a_strict_announcement_fails_unless_all_is_hot(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS[:1])
+    assert announce(client, warm, 1, strict=True).is_complete
+    client.session.rollback()
+    for keys in ((2,), (1, 2)):
+        with pytest.raises(CatalogError) as caught:
+            announce(client, warm, *keys, strict=True)
+        assert caught.value.sqlstate == bookkeeping.NOT_HOT
+    with pytest.raises(CatalogError) as caught:
+        announce(client, warm, 1, strict=True, heats=99)
+    assert caught.value.sqlstate == bookkeeping.NOT_HOT
+
+
+def test_rows_read_before_all_went_cold_are_not_thawed(administrator, warm, thawing):
+    before = reading(administrator, warm)
+    assert thawing.cool(warm)
+    assert thawing.thaw(warm, before, ROWS, ()) is Thawed.COLD
+    assert thawing.warm(warm)
+    assert thawing.thaw(warm, before, ROWS, ()) is Thawed.COLD
+    assert administrator.run("SELECT * FROM t") == []
+
+
+def test_a_row_that_was_changed_since_it_was_read_is_not_thawed(
+    client, administrator, warm, thawing
+):
+    announce(client, warm)
+    client.run("INSERT INTO t VALUES (3, 30)")
+    client.session.commit()
+    before = reading(administrator, warm)
+    # What a condition tells need not be hot by its key.
+    write(client, warm, "DELETE FROM t WHERE b = 30")
+    row = ["3", "30", None]
+    assert thawing.thaw(warm, before, [row], ()) is Thawed.STALE
+    assert thawing.thaw(warm, reading(administrator, warm, epoch=0), [row], ()) is Thawed.STALE
+    assert administrator.run("SELECT * FROM t") == []
+    assert announce(client, warm, 3).cold == {("3",)}
+
+
+def test_rows_that_a_constraint_refuses_are_unfit(client, administrator, warm, thawing):
+    assert thaw(thawing, administrator, warm, [["1", "no number", None]]) is Thawed.UNFIT
+
+
+def test_values_that_files_cannot_hold_are_refused_in_these_words(client, thawing):
+    client.run("CREATE TABLE d (a int PRIMARY KEY, day date, hidden text)")
+    client.insert("d", "INSERT INTO d VALUES (1, '2024-01-01', 'hush')")
+    relid = client.relid("d")
+    assert thawing.warm(relid)
+    announce(client, relid)
+    with pytest.raises(CatalogError) as caught:
+        client.run("INSERT INTO d VALUES (2, 'infinity', 'hush')")
+    assert (caught.value.sqlstate, caught.value.detail) == ("0A000", None)
+
+
+def test_who_writes_hot_rows_keeps_them_from_going_cold(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    announce(client, warm, 1)
+    assert not thawing.cool(warm)
+    client.session.rollback()
+    assert thawing.cool(warm)
+    assert client.run("SELECT * FROM t") == []
+
+
+def test_who_locks_the_whole_table_lets_its_rows_go_cold(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
+    client.session.begin_write([warm])
+    assert client.run("SELECT * FROM t") == []
+    assert client.tail("t") == [[1, 10], [2, 20], [1, 0]]
+    client.session.rollback()
+    assert client.run("SELECT * FROM t ORDER BY a") == [("1", "0"), ("2", "20")]
+
+
+def test_a_writer_by_an_older_snapshot_is_refused(client, other, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    other.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.snapshot("t")
+    write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
+    with pytest.raises(CatalogError) as caught:
+        other.session.begin_write([warm])
+    assert caught.value.sqlstate == "40001"
+
+
+def test_who_closes_the_gate_by_an_older_snapshot_is_refused(
+    client, other, administrator, warm, thawing
+):
+    thaw(thawing, administrator, warm, ROWS)
+    for close in (
+        lambda: other.session.hold([warm], hot_only=True),
+        lambda: other.run("ALTER TABLE t RENAME b TO c"),
+    ):
+        other.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        other.snapshot("t")
+        write(client, warm, "UPDATE t SET b = b + 1 WHERE a = 1", 1)
+        with pytest.raises(CatalogError) as caught:
+            close()
+        assert caught.value.sqlstate == "40001"
+        other.session.rollback()
+    assert client.run("SELECT b FROM t WHERE a = 1") == [("12",)]
+
+
+def test_a_writer_by_a_snapshot_that_shows_all_may_write(
+    client, other, administrator, warm, thawing
+):
+    thaw(thawing, administrator, warm, ROWS)
+    write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
+    other.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.snapshot("t")
+    versions, _ = other.session.begin_write([warm])
+    assert versions[warm] > 0
+
+
+def test_readers_get_what_was_added_since(client, other, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    state = client.state("t")
+    write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
+    found = other.session.snapshot([SnapshotRequest(warm, known_state=state)])
+    assert found.tails[warm].increment
+    assert [row[:2] for row in found.tails[warm].rows] == [[1, 0]]
+
+
+def test_what_a_transaction_sees_of_itself_is_not_taken_for_seen(
+    client, other, administrator, warm, thawing
+):
+    thaw(thawing, administrator, warm, ROWS)
+    state = other.state("t")
+    announce(client, warm, 1)
+    client.run("SELECT pg_current_xact_id()")
+    administrator.run("SELECT pg_current_xact_id()")  # a later one that ends before
+    assert client.state("t") == state
+    client.run("UPDATE t SET b = 0 WHERE a = 1")
+    client.session.commit()
+    found = other.session.snapshot([SnapshotRequest(warm, known_state=state)])
+    assert [row[:2] for row in found.tails[warm].rows] == [[1, 0]]
+
+
+def test_who_would_rather_write_hot_rows_is_told(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    with pytest.raises(HotRowsError):
+        client.session.begin_write([warm], cools=False)
+    with pytest.raises(HotRowsError):
+        client.session.insert_small(
+            warm, "INSERT INTO t VALUES (3, 30)", inline_rows=1000, cools=False
+        )
+    assert client.session.transaction_status == "I"
+    assert client.run("SELECT count(*) FROM t") == [("2",)]
+
+
+def test_a_connection_that_was_lost_is_replaced(administrator, warm, thawing):
+    administrator.run(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+        " WHERE application_name = 'pgwire_gateway' AND pid <> pg_backend_pid()"
+        " AND datname = current_database()"
+    )
+    assert thawing.cool(warm)
+
+
+def test_keys_of_other_types_are_not_made_hot(client, thawing):
+    client.run("CREATE TABLE d (a date PRIMARY KEY)")
+    client.run("CREATE TABLE n (a int)")
+    assert not thawing.warm(client.relid("d"))
+    assert not thawing.warm(client.relid("n"))
+
+
+def test_a_definition_lets_all_rows_go_cold(client, administrator, warm, thawing):
+    thaw(thawing, administrator, warm, ROWS)
+    client.run("ALTER TABLE t RENAME b TO c")
+    assert client.run("SELECT * FROM t") == []
+    assert (
+        administrator.value(f"SELECT is_hot FROM pg_journal.journals WHERE relid = {warm}") == "f"
+    )
+
+
+def test_nothing_is_left_of_a_table_that_is_dropped(client, administrator, warm):
+    client.run("DROP TABLE t")
+    left = f"""
+        SELECT relname FROM pg_class WHERE relname ~ '_{warm}(_|$)' UNION ALL
+        SELECT proname FROM pg_proc WHERE proname ~ '_{warm}$'"""
+    assert administrator.run(left) == []
+
+
+def test_conditions_are_remembered_until_rows_go_cold(thawing):
+    thawing.remember(1, 5, "condition")
+    assert thawing.remembers(1, 5, "condition")
+    assert not thawing.remembers(1, 5, "other")
+    assert not thawing.remembers(1, 6, "condition")
+    thawing.remember(1, 6, "other")
+    assert not thawing.remembers(1, 5, "condition")
+    assert thawing.heats(1) == 6
