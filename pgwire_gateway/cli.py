@@ -73,6 +73,11 @@ def _parser() -> argparse.ArgumentParser:
         "--flush-age-s", type=float, help="rest after which changes go to files (60)"
     )
     serve.add_argument(
+        "--thaw-rows", type=int, help="most rows of a small write by a condition (10000)"
+    )
+    serve.add_argument("--hot-rows", type=int, help="most hot rows of a tiered table (100000)")
+    serve.add_argument("--hot-age-s", type=float, help="rest after which rows go cold (300)")
+    serve.add_argument(
         "--shutdown-timeout-s", type=float, help="time for running statements at the end (10)"
     )
     serve.add_argument("--max-connections", type=int, help="largest number of clients (100)")

@@ -51,6 +51,12 @@ class Config:
     """Largest table that stays resident while it cannot become tiered."""
     flush_age_s: float = 60.0
     """Row versions of resident tables are written to files when they have rested this long."""
+    thaw_rows: int = 10_000
+    """Small writes of tiered tables by other conditions than keys concern up to this many rows."""
+    hot_rows: int = 100_000
+    """A tiered table has about this many rows in PostgreSQL at most, that are being written."""
+    hot_age_s: float = 300.0
+    """They leave PostgreSQL when none of them has been written for this long."""
     shutdown_timeout_s: float = 10.0
     """How long running statements may go on after SIGTERM."""
     max_connections: int = 100
@@ -147,6 +153,9 @@ _CONVERTERS: Mapping[str, Any] = {
     "resident_bytes": _natural,
     "resident_hard_rows": _natural,
     "flush_age_s": float,
+    "thaw_rows": _natural,
+    "hot_rows": _natural,
+    "hot_age_s": float,
     "max_connections": _natural,
     "shutdown_timeout_s": float,
     "allow_insecure_network": _boolean,

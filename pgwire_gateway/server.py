@@ -245,7 +245,7 @@ class Gateway:
         self._engine.start()
         relations = Relations(self._engine)
         compactor = Compactor(self._engine, relations)
-        self._flusher = Flusher(self._catalog, compactor, config.flush_rows, config.flush_age_s)
+        self._flusher = Flusher(self._catalog, compactor, config)
         executor = Executor(relations)
         time_zones = None if config.catalog else str(time_zone_directory())
         services = Services(

@@ -17,7 +17,14 @@ from catalog.model import JournalTable
 from catalog.statement_parts import UnfaithfulTextError
 from catalog.statements import split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import extracts, forced, inserts, local_queries, reads, replanning
+from pgwire_gateway.session import (
+    binding,
+    extracts,
+    forced,
+    inserts,
+    local_queries,
+    replanning,
+)
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, Observer
@@ -106,7 +113,7 @@ class AppliedChange:
         self._require_plain_target()
         if self._tell is None:
             self._keep_writers_out()
-        bound = reads.bind(self._call)
+        bound = binding.bind(self._call)
         observer = Observer(self._session)
         plan = self._call.plan
         observation = observer.observe(plan.tables, plan)

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from pgwire_gateway.session import reads, thawed_writes
+from pgwire_gateway.session import binding, hot_rows, reads, thawed_writes
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observer
@@ -25,10 +25,16 @@ def change(call: Invocation) -> StatementResult:
             changed since the snapshot of a REPEATABLE READ transaction.
     """
     session = call.session
-    bound = reads.bind(call)
+    bound = binding.bind(call)
     observer = Observer(session)
     began = not session.transaction.open
-    version, observation = observer.observe_for_write(call.plan)
+    try:
+        done = hot_rows.run_or_lock(call)
+    except Refusal:
+        done = observer.observe_for_write(call.plan)
+    if isinstance(done, StatementResult):
+        return done
+    version, observation = done
     with suppress(Refusal):
         rows = thawed_writes.single_rows(call, observation, bound)
         return thawed_writes.change(call, rows, version, began=began)

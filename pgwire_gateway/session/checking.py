@@ -1,8 +1,8 @@
 """The law of resident tables, checked: what a table holds is what its journal says.
 
 For every key the catalog table holds the row of the journal's latest version, and none where that
-is a tombstone; of tables without key both hold the same rows as often. That of a tiered table is
-empty, but for what transactions that go on have put there.
+is a tombstone; of tables without key both hold the same rows as often. That of a tiered table holds
+this for hot keys, and no other rows but those that transactions which go on have put there.
 """
 
 import logging
@@ -10,6 +10,8 @@ import struct
 from collections import Counter
 from dataclasses import replace
 from typing import Any
+
+import pyarrow as pa
 
 from catalog import names, resident_upkeep
 from catalog.connections import CatalogSession
@@ -55,10 +57,38 @@ def _differences(call: Invocation, table: str) -> int:
     administrator = session.services.catalog.admin(session.database)
     try:
         if kind is RelationKind.JOURNALED:
-            return _noted(relid, resident_upkeep.rows_left(administrator, relid))
+            return hot_differences(administrator, session.services.compactor, relid, call.running)
         return differences(administrator, session.services.compactor, relid, call.running)
     finally:
         administrator.close()
+
+
+def hot_differences(
+    session: CatalogSession, compactor: Compactor, relid: int, running: RunningStatement
+) -> int:
+    """Return how many rows a tiered table has in PostgreSQL that its journal has not, and back.
+
+    Only keys that are hot are looked at; where none can be there are to be no rows.
+    """
+    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        keys = resident_upkeep.answered_keys(session, relid)
+        if keys is None:
+            return _noted(relid, resident_upkeep.rows_left(session, relid))
+        result = session.snapshot([SnapshotRequest(relid)])
+        held = resident_upkeep.held_rows(session, relid)
+    finally:
+        session.rollback()
+    snapshot = result.snapshots[relid]
+    table, answered = snapshot.table, set(keys)
+    tail = settle(snapshot, captured(table, result.tails[relid].rows), lambda: None)
+    journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
+    columns = [journal.column(f"c{attnum}").to_pylist() for attnum in table.key]
+    chosen = [tuple(map(str, key)) in answered for key in zip(*columns, strict=True)]
+    rows = tail_table(table, [[*row, 0, None, 0] for row in held])
+    difference = Counter(images(table, rows))
+    difference.subtract(images(table, journal.filter(pa.array(chosen, pa.bool_()))))
+    return _noted(relid, sum(abs(count) for count in difference.values()))
 
 
 def differences(

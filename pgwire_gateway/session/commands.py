@@ -25,6 +25,12 @@ OUTSIDE_TRANSACTIONS = re.compile(
 """Definitions PostgreSQL refuses inside a transaction block, or may."""
 
 
+WEAK_LOCK = re.compile(
+    r"\bIN\s+(ACCESS\s+SHARE|ROW\s+SHARE|ROW\s+EXCLUSIVE)\s+MODE\b|\bNOWAIT\b", re.IGNORECASE
+)
+"""In LOCK TABLE: locks that small writers do not conflict with, or that are not waited for."""
+
+
 def run(call: Invocation) -> StatementResult:
     """Run a statement of one of the kinds in ``COMMANDS``.
 
@@ -83,13 +89,27 @@ def definition(call: Invocation) -> StatementResult:
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
+            session.services.catalog.release()
             return local_queries.pass_on(session, call.statement.text)
     session.shortcuts.clear()
     session.passages.clear()
     session.transaction.begin_implicit()
+    _close_gates(call)
     result = local_queries.pass_on(session, _without_capture(call))
     maintenance.complete_pending_keys(session, call.running)
     return result
+
+
+def _close_gates(call: Invocation) -> None:
+    """Let rows of tables that a statement names go cold, before it locks the tables.
+
+    Writers that hold such a lock, or wait for one, would keep rows from being made hot for others.
+    """
+    session = call.session
+    named = names.relation_oids(session.catalog, call.statement.relations)
+    allowed = names.lockable(session.catalog, named) if any(named) else []
+    if allowed:
+        session.catalog.hold(allowed, hot_only=True)
 
 
 def _without_capture(call: Invocation) -> str:
@@ -123,6 +143,13 @@ def set_residency(call: Invocation) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: "ALTER TABLE")
 
 
+def lock(call: Invocation) -> StatementResult:
+    """Lock tables; small writers of tiered ones stand aside before."""
+    if call.session.transaction.open and not WEAK_LOCK.search(call.statement.text):
+        _close_gates(call)
+    return local_queries.pass_on(call.session, call.statement.text)
+
+
 def truncate(call: Invocation) -> StatementResult:
     """Empty the catalog tables (privileges, sequences), and end the rows of their journals.
 
@@ -133,6 +160,7 @@ def truncate(call: Invocation) -> StatementResult:
     """
     session = call.session
     session.transaction.begin_implicit()
+    _close_gates(call)
     named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
     kinds = session.catalog.relations(named)
     tiered = [relid for relid in named if kinds[relid].kind is RelationKind.JOURNALED]
@@ -219,6 +247,7 @@ def execute_prepared(call: Invocation) -> StatementResult:
 COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {
     StatementKind.TRANSACTION: transaction,
     StatementKind.DEFINITION: definition,
+    StatementKind.LOCK: lock,
     StatementKind.TRUNCATE: truncate,
     StatementKind.VACUUM: vacuum,
     StatementKind.COPY: copy_mode.copy,

@@ -17,6 +17,7 @@ from pgwire_gateway.session import (
     explaining,
     extracts,
     hidden_queries,
+    hot_rows,
     inserts,
     local_queries,
     reads,
@@ -75,6 +76,9 @@ def _dispatch(call: Invocation) -> StatementResult:
         return commands.run(call)
     if not call.alone:
         call.session.transaction.begin_implicit()
+    done = hot_rows.run_alone(call)
+    if done is not None:
+        return done
     call = replanning.refreshed(call)
     for _ in range(ATTEMPTS):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:

@@ -8,7 +8,7 @@ from time import perf_counter
 from catalog.errors import GatewayError
 from catalog.results import Row
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import local_queries, reads, thawed_writes
+from pgwire_gateway.session import binding, hot_rows, local_queries, reads, thawed_writes
 from pgwire_gateway.session.applied_changes import AppliedChange
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
 from pgwire_gateway.session.extracts import Extraction
@@ -84,7 +84,7 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
     if call.plan.route in {Route.CHANGE, Route.THAW} and thawed_writes.applies(call):
-        thawed = replace(call.plan, route=Route.THAW, reason=thawed_writes.REASON)
+        thawed = replace(call.plan, route=Route.THAW, reason=hot_rows.REASON)
         call = replace(call, plan=thawed)
     if call.plan.route in OVER_EXTRACTS:
         texts = _plans_over_extracts(call, verbose=options.verbose)
@@ -140,7 +140,7 @@ def _postgres_plan(call: Invocation) -> dict[str, str]:
 
 def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
     """Compile a statement against what it sees now; return Spark's SQL and plans for it."""
-    bound = reads.bind(call)
+    bound = binding.bind(call)
     observer = Observer(call.session)
     observation = observer.observe(call.plan.tables, call.plan)
     if call.plan.route in {Route.READ, Route.CHANGE, Route.APPLY}:

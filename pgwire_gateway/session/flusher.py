@@ -12,6 +12,8 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import SnapshotRequest
 from catalog.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE
+from pgwire_gateway.config import Config
+from pgwire_gateway.session.hot_tables import HotTables
 from pgwire_gateway.session.residency import PASSING, Residency
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
@@ -22,9 +24,6 @@ logger = logging.getLogger(__name__)
 PAUSE_S = 2.0
 """Least time between two looks at the tails of the databases written to."""
 
-LOCK_WAIT_MS = 1000
-"""How long upkeep waits for a lock; the other tables must not wait for one that is in use."""
-
 VISIT_S = 5.0
 """Time between two looks at databases whose resident tables nobody tells of being written."""
 
@@ -32,20 +31,19 @@ VISIT_S = 5.0
 class Flusher:
     """One thread that looks at the tails of databases which have been written to."""
 
-    def __init__(
-        self, catalog: Catalog, compactor: Compactor, flush_rows: int, flush_age_s: float
-    ) -> None:
+    def __init__(self, catalog: Catalog, compactor: Compactor, config: Config) -> None:
         self._catalog = catalog
         self._compactor = compactor
-        self._flush_rows = flush_rows
+        self._flush_rows = config.flush_rows
         self._written: set[str] = set()
         self._changed = threading.Condition()
         self._connected = threading.Lock()
         self._stopping = False
         self._running = RunningStatement()
         self._residency = Residency(
-            compactor, catalog.bounds, flush_rows, flush_age_s, self._running
+            compactor, catalog.bounds, config.flush_rows, config.flush_age_s, self._running
         )
+        self._hot_tables = HotTables(config, catalog, self._residency.flush)
         self._session: CatalogSession | None = None
         self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
         self._thread.start()
@@ -56,15 +54,17 @@ class Flusher:
             self._written.add(database)
             self._changed.notify()
 
-    def compact(self, database: str, relid: int, running: RunningStatement) -> None:
-        """Merge all of a resident table's journal, now; what cannot be in files stays as it is.
+    def compact(self, database: str, relid: int, running: RunningStatement) -> bool:
+        """Merge all of a resident or hot table's journal; what cannot be in files stays as it is.
+
+        False, and nothing is done, for a table that is neither.
 
         Raises:
             GatewayError: 57014 when cancelled.
         """
         session = self._catalog.admin(database)
         try:
-            self._residency.compact(session, relid, running)
+            return self._residency.compact(session, relid, running)
         finally:
             session.close()
 
@@ -102,7 +102,7 @@ class Flusher:
     def _next(self) -> str | None:
         with self._changed:
             while not self._written and not self._stopping:
-                if not self._changed.wait(VISIT_S) and self._catalog.bounds.rows:
+                if not self._changed.wait(VISIT_S):
                     self._written.update(self._catalog.adopted())
             if not self._stopping:
                 self._changed.wait(PAUSE_S)
@@ -111,10 +111,11 @@ class Flusher:
     def _flush_database(self, database: str) -> None:
         session = self._session = self._catalog.admin(database)
         try:
-            upkeep.wait_at_most(session, LOCK_WAIT_MS)
+            upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
             for relid in upkeep.large_tails(session, self._flush_rows):
                 if not self._stopping:
                     self._flush_if_there(session, relid)
+            self._hot_tables.visit(database, session, lambda: self._stopping)
             self._residency.visit(database, session, lambda: self._stopping)
         finally:
             self._session = None

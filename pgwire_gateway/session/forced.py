@@ -4,12 +4,9 @@ Spark reads what such a statement reads, PostgreSQL applies what was computed. W
 have to compute of a table itself is refused.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
-from catalog.connections import CatalogSession
-from catalog.results import Basis, Relation, RelationKind
-from catalog.statements import Statement, StatementKind
+from catalog.results import Relation, RelationKind
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session.plans import Plan
 from rewrite.command import (
@@ -28,8 +25,6 @@ HINT = "SET gateway.executor TO auto."
 
 CHANGES = frozenset({Command.UPDATE, Command.DELETE})
 
-SAVEPOINT = "pgwire_unlocked"
-
 _DO_UPDATE = 2
 """ONCONFLICT_UPDATE of PostgreSQL's nodes/nodes.h."""
 
@@ -37,29 +32,6 @@ _DO_UPDATE = 2
 def is_forced(plan: Plan) -> bool:
     """Return whether a statement was planned with PostgreSQL kept from answering."""
     return plan.basis is not None and plan.basis.executor in SPARK_EXECUTORS
-
-
-@contextmanager
-def unlocked(catalog: CatalogSession, statement: Statement, basis: Basis | None) -> Iterator[None]:
-    """Have the analysis of a change that Spark may compute leave no lock in an open transaction.
-
-    It would be that of a writer. Transactions that hold it until they end, and then have to keep
-    writers out, would all wait for each other.
-    """
-    changes = statement.kind in {StatementKind.UPDATE, StatementKind.DELETE}
-    applies = changes and basis is not None and basis.executor in SPARK_EXECUTORS
-    if not applies or catalog.transaction_status != "T":
-        yield
-        return
-    _run(catalog, f"SAVEPOINT {SAVEPOINT}")
-    yield
-    _run(catalog, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-    _run(catalog, f"RELEASE SAVEPOINT {SAVEPOINT}")
-
-
-def _run(catalog: CatalogSession, text: str) -> None:
-    for _ in catalog.execute(text).rows:
-        pass
 
 
 def is_applied(plan: Plan, relations: Mapping[int, Relation]) -> bool:

@@ -6,7 +6,9 @@ from typing import Any
 
 from catalog import names, residency
 from catalog.api import ResidentBounds
-from pgwire_gateway.session import reads, router
+from catalog.errors import HotRowsError, OutdatedPlanError
+from pgwire_gateway.session import binding, hot_rows, reads, router
+from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.observation import Observation, Observer
@@ -27,6 +29,29 @@ def insert(call: Invocation) -> StatementResult:
     Raises:
         GatewayError: PostgreSQL's own errors, and 23505 for a key the journal holds already.
     """
+    for _ in range(hot_rows.ATTEMPTS):
+        try:
+            try:
+                return hot_rows.insert(call)
+            except NotHotError as reason:
+                if reason.by_snapshot:
+                    _lock(call)
+            return _insert_locked(call, cools=not hot_rows.is_small_insert(call))
+        except HotRowsError:
+            call.session.transaction.settle()
+            hot_rows.note_warm(call)
+    raise OutdatedPlanError("rows become hot, and cold, faster than can be followed")
+
+
+def _lock(call: Invocation) -> None:
+    """Lock the table for a transaction whose snapshot may be older than its hot rows."""
+    call.session.transaction.expect_implicit()
+    call.session.transaction.written.add(call.target)
+    call.session.catalog.begin_write([call.target], command="INSERT")
+
+
+def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
+    """Run an INSERT on a table that is locked for it."""
     session = call.session
     session.transaction.expect_implicit()
     writer = JournalWriter(session, call.target, call.running)
@@ -41,6 +66,7 @@ def insert(call: Invocation) -> StatementResult:
         prepared=bool(call.plan.prepared),
         named=router.named(call.statement),
         basis=call.plan.basis,
+        cools=cools,
     )
     writer.settle(receipt)
     tag = result.command_tag or f"INSERT 0 {receipt.count}"
@@ -59,7 +85,7 @@ def insert_query(call: Invocation) -> StatementResult:
         GatewayError: PostgreSQL's own errors for rows it refuses.
     """
     session = call.session
-    bound = reads.bind(call)
+    bound = binding.bind(call)
     observer = Observer(session)
     _, observation = observer.observe_for_write(call.plan)
     writer = JournalWriter(session, call.target, call.running)
@@ -90,7 +116,7 @@ def fill(call: Invocation) -> StatementResult:
         GatewayError: PostgreSQL's own errors for rows it refuses.
     """
     session, catalog = call.session, call.session.catalog
-    bound = reads.bind(call)
+    bound = binding.bind(call)
     session.transaction.begin_implicit()
     observer = Observer(session)
     observation = observer.observe(call.plan.tables, call.plan)

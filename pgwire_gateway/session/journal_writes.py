@@ -10,6 +10,7 @@ from catalog.errors import GatewayError
 from catalog.model import JournalTable, Segment, SegmentKind
 from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session.needed_rows import look_up
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
@@ -18,6 +19,7 @@ from pgwire_gateway.wire_types.catalog_rows import csv_batches, key_texts, key_v
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import keys
 from rewrite.context import ParameterValue
+from rewrite.needs.results import Refusal
 from rewrite.results import RowChange, SparkQuery
 
 
@@ -76,6 +78,35 @@ class JournalWriter:
         types = _key_types(snapshot.table)
         wanted = [tuple(map(ParameterValue, types, key_values(types, key))) for key in unresolved]
         self._refuse_found(keys.compile_key_lookup(snapshot, wanted), observation)
+
+    def require_absent(self, inserted: Sequence[tuple[Any, ...]], version: int) -> None:
+        """Refuse inserted keys that the journal held before (23505).
+
+        Args:
+            inserted: The keys, integers and text. The rows are in the tail.
+            version: The oldest of their versions.
+        """
+        if not inserted:
+            return
+        observation = self._observer.observe([self._relid]).older_than(self._relid, version)
+        try:
+            found = look_up(self._services.lookups, observation, self._relid, inserted)
+        except Refusal:
+            # The files are Spark's.
+            self.require_new_keys(
+                CaptureReceipt(
+                    len(inserted),
+                    captured=True,
+                    version=version,
+                    unresolved=tuple(inserted),
+                    tail_outdated=True,
+                )
+            )
+            return
+        table = observation.result.snapshots[self._relid].table
+        places = [table.columns.index(table.column(attnum)) for attnum in table.key]
+        for row in found.present[:1]:
+            raise self._duplicate_key(table, [str(row[place]) for place in places])
 
     def write_changes(
         self, change: RowChange, rows: ChangedRows, batches: Iterable[Any], version: int

@@ -47,7 +47,7 @@ def vacuum(
     Raises:
         GatewayError: PostgreSQL's errors for names and privileges.
     """
-    catalog = session.catalog
+    catalog, services = session.catalog, session.services
     named = [names.relation_oid(catalog, relation) for relation in relations]
     for relid in named or upkeep.maintainable_tables(catalog):
         relation = catalog.relations([relid]).get(relid)
@@ -59,9 +59,11 @@ def vacuum(
         if not upkeep.may_maintain(catalog, relid):
             # PostgreSQL has said so.
             continue
-        if relation.kind is RelationKind.RESIDENT:
-            session.services.flusher.compact(session.database, relid, running)
-            continue
+        warm = services.catalog.thawing(session.database).is_warm(relid)
+        if relation.kind is RelationKind.RESIDENT or warm:
+            done = services.flusher.compact(session.database, relid, running)
+            if done or relation.kind is RelationKind.RESIDENT:
+                continue
         session.transaction.begin_implicit()
         compact(session, relid, running)
         session.transaction.end_implicit()

@@ -22,7 +22,9 @@ from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.tails import (
     StaleTailError,
+    indices_of_keys,
     latest_per_key,
+    newer_than,
     newest_version,
     older_than,
     only_key,
@@ -131,6 +133,28 @@ class Observation:
         latest = latest_per_key(self.tails[relid], names or ())
         return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
 
+    def current_rows(self, relid: int, keys: Sequence[Key], lookups: Lookups) -> pa.Table | None:
+        """Return the current rows of some keys, in storage layout, in no order.
+
+        None where the files of the table are Spark's to read.
+        """
+        snapshot, tail = self.result.snapshots[relid], self.tails.get(relid)
+        table = snapshot.table
+        names = [f"c{attnum}" for attnum in table.key]
+        if tail is None:
+            tail = storage_schema(table).empty_table()
+        found = tail.take(indices_of_keys(tail, names, keys)).combine_chunks()
+        stored = max((segment.max_version for segment in snapshot.segments), default=0)
+        newest = newer_than(found, stored)
+        done = set(zip(*(newest.column(name).to_pylist() for name in names), strict=True))
+        rest = [key for key in keys if key not in done]
+        versions = lookups.versions_of_keys(snapshot, rest) if rest else None
+        if rest and versions is None:
+            return None
+        rows = found if versions is None else pa.concat_tables([versions, found])
+        latest = latest_per_key(rows.combine_chunks(), plain_identity(table) or ())
+        return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
+
     def of_latest(self, tails: Mapping[int, Any]) -> "Observation":
         """Return the same moment with tails that hold the newest version of each row only."""
         snapshots = dict(self.result.snapshots)
@@ -217,8 +241,9 @@ class Observer:
         """
         requests = self.requests(relids)
         check, check_prepared = _check(plan)
+        writes = plan is not None and (plan.target is not None or plan.locks is not None)
         result = self._session.catalog.snapshot(
-            requests, check=check, check_prepared=check_prepared
+            requests, check=check, check_prepared=check_prepared, writes=writes
         )
         _require_same_definitions(plan, result)
         return self.complete(requests, result)
@@ -229,20 +254,21 @@ class Observer:
         result = self._session.catalog.snapshot([SnapshotRequest(relid, known_state=known)])
         return Observation(result, {}).segments_only(relid)
 
-    def observe_for_write(self, plan: Plan) -> tuple[int, Observation]:
+    def observe_for_write(self, plan: Plan, *, cools: bool = True) -> tuple[int, Observation]:
         """Lock the table a plan writes; return the version number to write and what is seen then.
 
-        Begins a transaction when none is open.
+        Begins a transaction when none is open. Hot rows of the table go cold.
 
         Raises:
             CatalogError: 42501 when the role may not run the statement, 25006 in a read-only
                 transaction, 40001 when the table changed since a REPEATABLE READ snapshot.
             OutdatedPlanError: What is seen has other definitions than the plan.
+            HotRowsError: The table has hot rows, and is not to be cooled.
         """
         if plan.target is None:
             raise TypeError(plan.route)
         command = plan.statement.kind.name
-        versions, observation = self._locked(plan, [plan.target], command, writes=True)
+        versions, observation = self._locked(plan, [plan.target], command, writes=True, cools=cools)
         return versions[plan.target], observation
 
     def observe_locked(self, plan: Plan) -> Observation:
@@ -259,7 +285,13 @@ class Observer:
         return self._locked(plan, sorted(plan.locks.relids), f"SELECT {plan.locks.strength}")[1]
 
     def _locked(
-        self, plan: Plan, relids: Sequence[int], command: str, *, writes: bool = False
+        self,
+        plan: Plan,
+        relids: Sequence[int],
+        command: str,
+        *,
+        writes: bool = False,
+        cools: bool = True,
     ) -> tuple[dict[int, int], Observation]:
         requests = self.requests(plan.tables)
         check, check_prepared = _check(plan)
@@ -267,7 +299,12 @@ class Observer:
         if writes:
             self._session.transaction.written.update(relids)
         versions, result = self._session.catalog.begin_write(
-            relids, requests, command=command, check=check, check_prepared=check_prepared
+            relids,
+            requests,
+            command=command,
+            check=check,
+            check_prepared=check_prepared,
+            cools=cools,
         )
         _require_same_definitions(plan, result)
         return versions, self.complete(requests, result)

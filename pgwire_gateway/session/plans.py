@@ -84,6 +84,8 @@ class Plan:
     """Journaled table written."""
     locks: RowLocks | None = None
     """What a query locks of tiered tables."""
+    locking: Node | None = None
+    """PostgreSQL's tree with its row locks, which `query` is without."""
     filled: str = ""
     """Table of PostgreSQL that is filled, as SQL."""
     basis: Basis | None = None

@@ -4,21 +4,20 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import binding, hot_rows
+from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import StatementResult, format_codes
 from pgwire_gateway.session.results import SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
-from pgwire_gateway.wire_types import parameters as wire_parameters
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
 from rewrite import pipeline
-from rewrite.context import ParameterValue
+from rewrite.needs.results import Refusal
 from rewrite.pinned_keys import plain_columns
 from rewrite.results import OutputColumn, SparkQuery
-
-BINARY = 1
-"""Format code of values in binary."""
 
 ISO_SETTINGS = EncodingSettings()
 """Styles any session of PostgreSQL reads, whatever its own are."""
@@ -32,7 +31,23 @@ STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022})
 
 
 def read(call: Invocation) -> StatementResult:
-    """Run a SELECT; its rows are computed while they are taken."""
+    """Run a SELECT; its rows are computed while they are taken, unless they are locked.
+
+    Raises:
+        UnsupportedError: Rows are to be locked without waiting, and cannot be locked one by one.
+    """
+    if call.plan.locks:
+        try:
+            return hot_rows.run(call)
+        except NotHotError as reason:
+            if not call.plan.locks.waits:
+                name = next(iter(call.statement.relations)).name
+                raise reason.unwaited(name) from reason
+        except Refusal as reason:
+            if not call.plan.locks.waits:
+                raise UnsupportedError(
+                    f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {reason}"
+                ) from reason
     query, batches = start(call)
     rows = SparkRows(batches, encoder(call.session, query.columns, call.result_formats))
     columns = field_descriptions(call.columns or (), call.result_formats)
@@ -41,7 +56,7 @@ def read(call: Invocation) -> StatementResult:
 
 def start(call: Invocation) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees now and start it."""
-    bound = bind(call)
+    bound = binding.bind(call)
     observer = Observer(call.session)
     observation = (
         observer.observe_locked(call.plan)
@@ -100,23 +115,4 @@ def encoding_settings(session: ClientSession, columns: Sequence[OutputColumn]) -
         bytea_output,
         digits,
         session.services.time_zones,
-    )
-
-
-def bind(call: Invocation) -> tuple[ParameterValue, ...]:
-    """Turn the values of a Bind message into typed ones; PostgreSQL reads those given as text.
-
-    Raises:
-        GatewayError: 22P02 or 22P03 for a value that is none of its type.
-    """
-    if not call.values:
-        return ()
-    oids = call.parameter_oids
-    codes = format_codes(call.formats, len(call.values))
-    binary: Sequence[bytes | None] = call.values
-    if any(code != BINARY for code in codes):
-        binary = call.session.catalog.canonical_parameters(oids, call.values, codes)
-    return tuple(
-        ParameterValue(oid, wire_parameters.decode(oid, data))
-        for oid, data in zip(oids, binary, strict=True)
     )

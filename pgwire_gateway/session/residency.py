@@ -150,9 +150,9 @@ class Residency:
     # tails ----------------------------------------------------------------------------------------
 
     def flush(self, session: CatalogSession, relid: int) -> None:
-        """Write the tail of a resident table to its segments; writers go on meanwhile."""
+        """Write the tail of a resident or hot table to its segments; writers go on meanwhile."""
         snapshot, rows = _read_whole(session, relid)
-        if not rows.num_rows:
+        if not rows.num_rows or snapshot.seen is None:
             return
         tail = self._settled(session, snapshot, rows)
         written = self._merged(snapshot, tail) or self._written(snapshot, tail)
@@ -161,8 +161,10 @@ class Residency:
         session.commit()
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
 
-    def compact(self, session: CatalogSession, relid: int, running: RunningStatement) -> None:
-        """Merge tail and segments of a resident table into a base and an archive.
+    def compact(self, session: CatalogSession, relid: int, running: RunningStatement) -> bool:
+        """Merge tail and segments of a resident or hot table into a base and an archive.
+
+        False, and nothing is done, for one that is neither.
 
         Raises:
             GatewayError: 57014 when cancelled.
@@ -173,9 +175,11 @@ class Residency:
             if error.sqlstate not in UNSTORABLE:
                 raise
             logger.info("table %d is not compacted: %s", relid, error.message)
-            return
+            return True
+        if snapshot.seen is None:
+            return False
         if not rows.num_rows and not snapshot.of_kind(SegmentKind.DELTA):
-            return
+            return True
         tail = self._settled(session, snapshot, rows)
         merged = self._compactor.compact(replace(snapshot, tail_rows=tail.num_rows), tail, running)
         session.begin()
@@ -185,8 +189,9 @@ class Residency:
             session.rollback()
             if error.sqlstate != sqlstate.SERIALIZATION_FAILURE:
                 raise
-            return
+            return True
         session.commit()
+        return True
 
     def _merged(self, snapshot: TableSnapshot, tail: pa.Table) -> Compaction | None:
         """Merge the tail with the deltas when there are many."""
@@ -266,6 +271,7 @@ class Residency:
         try:
             table = _read(session, relid)[0].table
             with resident_upkeep.exclusive(session, table.schema, table.name, LOCK_WAIT_MS):
+                resident_upkeep.cool(session, relid)
                 snapshot, rows = _read(session, relid)
                 tail = tail_table(table, rows)
                 current = self._compactor.live_rows(snapshot, self._running, tail)

@@ -4,7 +4,7 @@ The decision rests on PostgreSQL's analysis: which relations the statement touch
 resolved and views expanded. What would read a journaled table inside PostgreSQL is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from catalog import journal_names
@@ -18,6 +18,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import forced, hidden_queries, own_statements
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.plans import Plan, Route
+from pgwire_gateway.session.unlocking import unlocked
 from rewrite import pipeline
 from rewrite.command import (
     Command,
@@ -44,6 +45,7 @@ QUERIES = {
 COMMANDS = {
     StatementKind.TRANSACTION,
     StatementKind.COPY,
+    StatementKind.LOCK,
     StatementKind.TRUNCATE,
     StatementKind.VACUUM,
     StatementKind.CREATE_TABLE_AS,
@@ -64,7 +66,6 @@ WITHOUT_TREE = {
     StatementKind.LISTEN,
     StatementKind.NOTIFY,
     StatementKind.UNLISTEN,
-    StatementKind.LOCK,
     StatementKind.DO,
 }
 """Statements that hold no query. Asking for their trees would only begin the transaction's
@@ -111,7 +112,7 @@ def _plan(
     answerable = None
     if statement.kind is StatementKind.DECLARE:
         answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
-    with forced.unlocked(catalog, statement, rests_on):
+    with unlocked(catalog, statement, rests_on):
         analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
@@ -274,9 +275,7 @@ def _locking(plan: Plan, query: Node, relations: Mapping[int, Relation]) -> Plan
                 "a statement on tiered tables",
                 hint="Name the tables whose rows are to be locked: FOR UPDATE OF ...",
             )
-    if not locks.waits:
-        raise UnsupportedError("NOWAIT and SKIP LOCKED are not supported on tiered tables")
-    return replace(plan, query=without_row_locks(query), locks=locks)
+    return replace(plan, query=without_row_locks(query), locks=locks, locking=query)
 
 
 def _writing(
@@ -303,14 +302,20 @@ def _writing(
             return replace(local, reason="no journaled table is read")
         return _extracting(plan, query, relations)
     if query.get("hasModifyingCTE"):
-        raise UnsupportedError("data-modifying statements in WITH are not supported")
-    target = target_relation(query)
+        return _thawing(plan, query, written & journaled)
     if command(query) in {Command.UPDATE, Command.DELETE}:
-        locks = row_locks(query)
-        if locks and locks.waits and locks.relids == {target}:  # writing locks them all
-            query = without_row_locks(query)
-        return replace(plan, query=query, route=Route.CHANGE, target=target)
+        return _changing(plan, query, target_relation(query))
     return _inserting(catalog, plan, query, relations)
+
+
+def _changing(plan: Plan, query: Node, target: int) -> Plan:
+    """Plan an UPDATE or a DELETE of a tiered table, in which rows may be locked, too."""
+    locks = row_locks(query)
+    if locks and locks.waits and locks.relids == {target}:  # writing locks them all
+        query = without_row_locks(query)
+    elif locks:
+        return _thawing(plan, query, {target})
+    return replace(plan, query=query, route=Route.CHANGE, target=target)
 
 
 def _inserting(
@@ -320,7 +325,7 @@ def _inserting(
     target = target_relation(query)
     kind = command(query)
     if kind is not Command.INSERT or query.get("onConflict") is not None:
-        return _thawing(plan, query)
+        return _thawing(plan, query, {target})
     if _returns_row_place(query):
         raise UnsupportedError(
             "system columns other than tableoid are not supported in RETURNING",
@@ -336,15 +341,21 @@ def _inserting(
     return replace(plan, route=Route.INSERT_QUERY if reads else Route.INSERT, target=target)
 
 
-def _thawing(plan: Plan, query: Node) -> Plan:
-    """Plan a statement that only PostgreSQL can run, on a tiered table."""
+def _thawing(plan: Plan, query: Node, targets: Set[int]) -> Plan:
+    """Plan a statement that only PostgreSQL can run, and that writes these tiered tables."""
+    construct = "INSERT ... ON CONFLICT"
+    if query.get("hasModifyingCTE"):
+        construct = "a data-modifying statement in WITH"
+    elif command(query) in {Command.UPDATE, Command.DELETE}:
+        construct = "locking rows in a subquery"
+    elif command(query) is Command.MERGE:
+        construct = "MERGE"
     if forced.is_forced(plan):
-        merges = command(query) is Command.MERGE
-        raise UnsupportedError(
-            f"{'MERGE' if merges else 'INSERT ... ON CONFLICT'} is not supported by Spark",
-            hint=forced.HINT,
-        )
-    return replace(plan, route=Route.THAW, target=target_relation(query))
+        raise UnsupportedError(f"{construct} is not supported by Spark", hint=forced.HINT)
+    if len(targets) != 1:
+        raise UnsupportedError(f"{construct} on several tiered tables is not supported")
+    (target,) = targets
+    return replace(plan, route=Route.THAW, target=target)
 
 
 def _extracting(plan: Plan, query: Node, relations: dict[int, Relation]) -> Plan:

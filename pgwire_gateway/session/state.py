@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from buenavista.core import Session
 
@@ -87,6 +87,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.row_rules: dict[tuple[int, int], RowRules] = {}
+        self.needed_rows = Kept[object, Any]()
+        """What statements on single rows of tiered tables need, or why there is no telling."""
         self.volatilities = Volatilities(catalog)
         self.shortcuts = Shortcuts(self.volatilities)
         self.passages = Kept[object, object]()

@@ -1,48 +1,28 @@
-"""Statements that write single rows of a tiered table: PostgreSQL runs them, on rows put there.
+"""Statements on single rows of a tiered table: PostgreSQL runs them, on rows put there.
 
-The rows that a statement can touch are named by constants for their keys. They are looked up in
-tail and files, put into the catalog table, and the statement runs as it was sent; what it has made
-of them goes to the tail. Other writers of the table wait meanwhile.
+The rows that a statement can touch are named by constants for their keys. Where they can be hot,
+they are made so, and others write beside it (:mod:`.hot_rows`). Else the table is locked: the rows
+are looked up in tail and files, put into the catalog table, the statement runs as it was sent, what
+it has made of them goes to the tail, and the catalog table is empty again.
 """
 
-from dataclasses import dataclass
-
-from catalog.results import ThawedChange
-from catalog.steps import Execute, Query
+from catalog import bookkeeping
+from catalog.tail import encode_rows
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import forced, reads, router
+from pgwire_gateway.session import binding, hot_rows, router
+from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
-from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
-from pgwire_gateway.session.results import CatalogRows, field_descriptions
-from pgwire_gateway.wire_types.catalog_rows import input_columns
-from pgwire_gateway.wire_types.changed_rows import TextRow
+from pgwire_gateway.session.portals import StatementResult
 from rewrite.context import ParameterValue
-from rewrite.needs.definitions import Definitions, Relation, UniqueKey
-from rewrite.needs.keys import Key, keys
 from rewrite.needs.results import Refusal
-from rewrite.needs.statement import needs
-
-MOST_ROWS = 200
-"""Rows of more keys than these are left to Spark."""
-
-REASON = "single rows by key"
 
 HINT = (
     "Name the rows by constants for their keys, or keep the table resident: "
     "ALTER TABLE ... SET (gateway.residency = always)."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SingleRows:
-    """The rows of a tiered table that a statement can touch."""
-
-    thawed: tuple[TextRow, ...]
-    """Those there are."""
-    absent: tuple[TextRow, ...]
-    """Keys without a row; the other columns are None."""
 
 
 def run(call: Invocation) -> StatementResult:
@@ -52,11 +32,16 @@ def run(call: Invocation) -> StatementResult:
         GatewayError: PostgreSQL's own errors; 0A000 where rows are not named by their keys, 40001
             when the table changed since the snapshot of a REPEATABLE READ transaction.
     """
-    bound = reads.bind(call)
     began = not call.session.transaction.open
-    version, observation = Observer(call.session).observe_for_write(call.plan)
     try:
-        return change(call, single_rows(call, observation, bound), version, began=began)
+        done = hot_rows.run_or_lock(call)
+        if isinstance(done, StatementResult):
+            return done
+        version, observation = done
+        rows = single_rows(call, observation, binding.bind(call))
+        return change(call, rows, version, began=began)
+    except NotHotError as reason:
+        raise reason.unwaited(needed_rows(call).table.name) from reason
     except Refusal as refusal:
         raise _unsupported(call, refusal) from refusal
 
@@ -67,9 +52,9 @@ def applies(call: Invocation) -> bool:
     Raises:
         UnsupportedError: It would not, and there is no other way for it.
     """
-    observation = Observer(call.session).observe(call.plan.tables, call.plan)
     try:
-        single_rows(call, observation, reads.bind(call))
+        observation = Observer(call.session).observe(call.plan.tables, call.plan)
+        single_rows(call, observation, binding.bind(call))
     except Refusal as refusal:
         if call.plan.route is Route.THAW:
             raise _unsupported(call, refusal) from refusal
@@ -92,29 +77,13 @@ def single_rows(
         Refusal: They are not named by their keys, or are too many.
         GatewayError: 58P01 or 58030 for files that cannot be read.
     """
-    relid, table = call.target, observation.result.snapshots[call.target].table
-    if forced.is_forced(call.plan):
-        raise Refusal("gateway.executor keeps PostgreSQL from running it")
-    if call.plan.journals:
-        raise Refusal("reading journals in a statement on single rows is not supported")
-    snapshots = observation.result.snapshots
-    tiered = frozenset(relid for relid, found in snapshots.items() if found.seen is None)
-    generated = frozenset(column.attnum for column in table.columns if column.generated)
-    relation = Relation((UniqueKey(table.key),) if table.key else (), generated)
-    definitions = Definitions(tiered, call.session.volatilities.of, {relid: relation})
-    found = needs([call.query], definitions)
-    thawed, absent = [], []
-    for key in sorted(keys(found, table, bound, most=MOST_ROWS), key=repr):
-        row = _current_row(call, observation, key)
-        if row is None:
-            absent.append([_text(key, table.key, c.attnum) for c in table.columns] + [None])
-        else:
-            thawed.append(row)
-    return SingleRows(tuple(thawed), tuple(absent))
+    needed = needed_rows(call)
+    relid, keys = needed.table.relid, needed.keys(bound)
+    return look_up(call.services.lookups, observation, relid, keys)
 
 
 def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> StatementResult:
-    """Let PostgreSQL run a statement on thawed rows; all is written when this returns.
+    """Let PostgreSQL run a statement on rows put there for it; all is written when this returns.
 
     Args:
         call: The statement, whose target is locked for writing.
@@ -125,49 +94,21 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     Raises:
         Refusal: A row could not be thawed; nothing was done.
         OutdatedPlanError: Definitions have changed since it was planned; nothing was done.
-        GatewayError: PostgreSQL's own errors.
+        GatewayError: PostgreSQL's own errors; 0A000 when other keys were written.
     """
-    session = call.session
-    places = session.catalog.thaw(call.target, rows.thawed)
+    session, relid = call.session, str(call.target).encode()
+    places = session.catalog.thaw(call.target, rows.present)
     if not places:
         raise Refusal("a row that is stored does not satisfy a constraint now")
-    session.last_decision = f"{EXECUTORS[Route.THAW]}: {REASON}"
-    change = ThawedChange(call.target, version, rows.thawed, places, rows.absent)
-    returned, result = session.catalog.run_thawed(
-        change, _step(call), router.named(call.statement), call.plan.basis, began=began
+    session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_rows.REASON}"
+    thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
+    returned, result, _ = session.catalog.run_between(
+        hot_rows.step(call),
+        router.named(call.statement),
+        call.plan.basis,
+        began=began,
+        after=[(bookkeeping.CAPTURE_THAWED, [relid, *thawed])],
     )
-    tag = result.command_tag or ""
-    if call.columns is None:
-        return StatementResult(None, NoRows(), lambda _: tag)
-    columns = field_descriptions(call.columns, call.result_formats)
-    types = [column.type_oid for column in call.columns]
-    codes = format_codes(call.result_formats, len(types))
-    verb = tag.rpartition(" ")[0]
-    return StatementResult(
-        columns, CatalogRows(returned, types, codes), lambda taken: f"{verb} {taken}"
-    )
-
-
-def _step(call: Invocation) -> Query | Execute:
-    code = call.catalog_format
-    if call.plan.prepared:
-        return Execute(call.plan.prepared, call.values, call.formats, code)
-    return Query(call.statement.text, call.values, call.parameter_oids, call.formats, code)
-
-
-def _current_row(call: Invocation, observation: Observation, key: Key) -> TextRow | None:
-    """Return the current row of a key; None where it has none."""
-    relid = call.target
-    found = observation.of_keys({relid: key}, call.services.lookups)
-    if relid not in found.single_rows:
-        raise Refusal("the files of the table are read by Spark only")
-    row = found.current_row(relid)
-    if not row.num_rows:
-        return None
-    columns = observation.result.snapshots[relid].table.columns
-    texts = input_columns(row, [(f"c{column.attnum}", column.type_oid) for column in columns])
-    return [*(text for (text,) in texts), None]
-
-
-def _text(key: Key, attnums: tuple[int, ...], attnum: int) -> str | None:
-    return str(key[attnums.index(attnum)]) if attnum in attnums else None
+    if result is None:
+        raise TypeError(call.plan.route)
+    return hot_rows.result_of(call, returned, result)

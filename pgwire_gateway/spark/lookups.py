@@ -20,7 +20,7 @@ from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import leaf
 from pgwire_gateway.spark.warehouse import Warehouse
-from pgwire_gateway.wire_types.tails import of_key
+from pgwire_gateway.wire_types.tails import indices_of_keys, of_key
 from pgwire_gateway.wire_types.versions import storage_schema
 
 MOST_SEGMENTS: Final = 16
@@ -94,6 +94,31 @@ class Lookups:
                     parts += (part.cast(schema) for part in _versions(file, table, key))
         return pa.concat_tables(parts)
 
+    def versions_of_keys(self, snapshot: TableSnapshot, keys: Sequence[Key]) -> pa.Table | None:
+        """Return the row versions that segments have of some keys; else as `versions`."""
+        if len(keys) == 1:
+            return self.versions(snapshot, keys[0])
+        table = snapshot.table
+        segments = [
+            segment for segment in snapshot.segments if segment.kind is not SegmentKind.ARCHIVE
+        ]
+        attnums = tuple(column.attnum for column in table.columns)
+        if len(segments) > MOST_SEGMENTS or any(s.attnums != attnums for s in segments):
+            return None
+        schema = storage_schema(table)
+        parts = [schema.empty_table()]
+        with storage_failures():
+            for segment in segments:
+                wanted = [key for key in keys if _may_have(segment, key[0])]
+                for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
+                    file = self._file(path, table) if wanted else None
+                    if wanted and file is None:
+                        return None
+                    if file is not None:
+                        found = _versions_of_keys(file, table, wanted)
+                        parts += (part.cast(schema) for part in found)
+        return pa.concat_tables(parts)
+
     def _file(self, path: Path, table: JournalTable) -> _File | None:
         """Return what is known of a file; None where it is not one of the table as it is now."""
         names = frozenset(Layout.of(table).file_names)
@@ -150,6 +175,24 @@ def _versions(file: _File, table: JournalTable, key: Key) -> Iterator[pa.Table]:
             if places is not None:
                 rows = _rows(opened, group.number, list(layout.file_names), *places)
                 yield rows.rename_columns(list(layout.names))
+
+
+def _versions_of_keys(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator[pa.Table]:
+    layout, names = Layout.of(table), _key_names(table)
+    with pq.ParquetFile(file.path, metadata=file.footer, memory_map=True) as opened:
+        for group in file.groups:
+            wanted = [key for key in keys if group.may_have(key[0])]
+            if len(wanted) > 1:
+                rows = opened.read_row_group(
+                    group.number, columns=list(layout.file_names), use_threads=False
+                ).select(list(layout.file_names))
+                rows = rows.take(indices_of_keys(rows, names, wanted))
+                yield rows.rename_columns(list(layout.names))
+            elif wanted:
+                places = _places(opened, group.number, names, wanted[0])
+                if places is not None:
+                    rows = _rows(opened, group.number, list(layout.file_names), *places)
+                    yield rows.rename_columns(list(layout.names))
 
 
 def _places(

@@ -22,7 +22,7 @@ from pgwire_gateway.spark.frames import PART_BYTES, Frame
 from pgwire_gateway.spark.layouts import IDENTITY, VERSION, Layout
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
 
-MAX_GROUP_ROWS: Final = 131_072
+MAX_GROUP_ROWS: Final = 32_768
 PAGE_ROWS: Final = 4096
 ROWS_PER_FILE: Final = 2_000_000
 _MIN_GROUP_ROWS: Final = 256

@@ -96,6 +96,15 @@ def input_columns(
     ]
 
 
+def input_rows(
+    batch: pa.RecordBatch, columns: Sequence[ResultColumn]
+) -> list[tuple[str | None, ...]]:
+    """Return the rows of a result as PostgreSQL's input text of all values."""
+    encoders = [ColumnEncoder(column, _INPUT_STYLE) for column in columns]
+    texts = (as_text(as_binary(column.encode(batch))).to_pylist() for column in encoders)
+    return list(zip(*texts, strict=True))
+
+
 def input_rows_json(batch: pa.RecordBatch | pa.Table, columns: Sequence[tuple[str, int]]) -> str:
     """Return rows as a JSON array of arrays of PostgreSQL's input text or null.
 

@@ -1,7 +1,7 @@
 """Tails as Arrow tables, kept from one statement to the next so that only new rows are fetched."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,6 +134,11 @@ def older_than(tail: pa.Table, version: int) -> pa.Table:
     return tail.filter(pc.less(_versions(tail), version)).combine_chunks()
 
 
+def newer_than(tail: pa.Table, version: int) -> pa.Table:
+    """Return the rows of a tail with larger version numbers."""
+    return tail.filter(pc.greater(_versions(tail), version)).combine_chunks()
+
+
 def newest_version(tail: pa.Table) -> int:
     """Return the largest version number in a tail that has rows."""
     return int(pc.max(_versions(tail)).as_py())
@@ -160,6 +165,27 @@ def of_key(
         equal = pc.equal(column, pa.scalar(value, column.type))
         chosen = equal if chosen is None else pc.and_(chosen, equal)
     return chosen
+
+
+def indices_of_keys(
+    rows: pa.Table | pa.RecordBatch, names: Sequence[str], keys: Collection[Sequence[object]]
+) -> pa.Array:
+    """Return the places of rows that have one of some keys, as Python's values compare."""
+    chosen = None
+    for place, name in enumerate(names):
+        values = {key[place] for key in keys}
+        column = rows.column(name)
+        if all(isinstance(value, int) for value in values):
+            column = column.cast(pa.int64())
+        found = pc.is_in(column, pa.array(values, column.type))
+        chosen = found if chosen is None else pc.and_(chosen, found)
+    indices = pc.indices_nonzero(chosen)
+    if len(names) == 1 or not len(indices):
+        return indices
+    wanted = set(map(tuple, keys))
+    columns = [rows.column(name).take(indices).to_pylist() for name in names]
+    exact = [key in wanted for key in zip(*columns, strict=True)]
+    return indices.filter(pa.array(exact, pa.bool_()))
 
 
 def plain_identity(table: JournalTable) -> list[str] | None:

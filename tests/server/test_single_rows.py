@@ -183,3 +183,13 @@ def test_a_failure_leaves_no_row_in_the_catalog_table(served: Pair) -> None:
         connection.execute("COMMIT")
         found = connection.execute("SELECT id, v FROM t WHERE id IN (3, 4, 500) ORDER BY id")
         assert found.fetchall() == [(3, 1000), (4, 4), (500, 1)]
+
+
+def test_a_condition_with_an_array_for_a_parameter(served: Pair) -> None:
+    with connected(served) as connection:
+        query = "SELECT id FROM t WHERE w = ANY (%s) ORDER BY id FOR UPDATE"
+        for _ in range(2):
+            assert connection.execute(query, [["w3", "w4"]]).fetchall() == [(3,), (4,)]
+        assert connection.execute(query, [["w5", None]]).fetchall() == [(5,)]
+        change = "UPDATE t SET v = 0 WHERE w = ANY (%s) RETURNING id"
+        assert connection.execute(change, [["w5"]]).fetchall() == [(5,)]

@@ -1,0 +1,462 @@
+"""Statements on single rows of a tiered table that PostgreSQL runs as they came, on hot rows.
+
+The session announces its write, the keys it can touch that are not hot yet are looked up and made
+so, and the statement runs beside those of others. What it changes is captured. This is for READ
+COMMITTED: who reads by an older snapshot could not see what was made hot meanwhile.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from catalog import bookkeeping, hot_keys, sqlstate
+from catalog.connections import Call
+from catalog.errors import CatalogError, GatewayError, HotRowsError, OutdatedPlanError
+from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
+from catalog.model import JournalTable
+from catalog.results import LocalResult, Row
+from catalog.steps import Execute, Query
+from pgwire_gateway.session import binding, router
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.journal_writes import JournalWriter
+from pgwire_gateway.session.needed_rows import (
+    NeededRows,
+    WantedRows,
+    find,
+    key_of,
+    key_row,
+    known_rows,
+    look_up,
+    needed_rows,
+)
+from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.plans import EXECUTORS, Route
+from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
+from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.wire_types.changed_rows import TextRow
+from rewrite.command import inserted_rows
+from rewrite.context import ParameterValue
+from rewrite.errors import UnsupportedError
+from rewrite.needs.results import Refusal
+from rewrite.needs.search import Condition
+from rewrite.row_locks import row_locks
+
+_ROUTES: Final = frozenset({Route.CHANGE, Route.THAW, Route.INSERT, Route.READ})
+"""Routes of statements that can be on single rows."""
+
+_TOO_MANY: Final = "a condition that too many rows satisfy is not supported"
+
+MOST_INSERTED: Final = 100
+"""An INSERT of more rows than these, or of rows that it reads, locks the table."""
+
+ATTEMPTS: Final = 5
+"""How often a statement is begun again while others lock the table, or make its rows cold."""
+
+PAUSE_S: Final = 0.02
+"""How long it waits before, times the number of attempts."""
+
+REASON: Final = "single rows by key"
+
+
+Asked = Sequence[tuple[Condition, object]]
+"""Conditions whose rows are to be found, each with what tells it from others."""
+
+
+class NotHotError(Exception):
+    """The table cannot have hot rows for this statement; nothing has been done."""
+
+    def __init__(self, *, by_snapshot: bool = False, for_now: bool = False) -> None:
+        """Tell why: the transaction reads by one snapshot, or the table just has none yet."""
+        super().__init__(
+            "the transaction is REPEATABLE READ or SERIALIZABLE"
+            if by_snapshot
+            else "others are writing the table as a whole"
+        )
+        self.by_snapshot = by_snapshot
+        self.for_now = for_now
+
+    def unwaited(self, table: str) -> GatewayError:
+        """Return the error for a statement that does not wait for rows others have locked."""
+        if self.by_snapshot:
+            return UnsupportedError(
+                f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {self}"
+            )
+        return GatewayError(
+            f'could not obtain lock on relation "{table}"',
+            sqlstate=sqlstate.LOCK_NOT_AVAILABLE,
+            detail=f"Rows cannot be locked one by one while {self}.",
+        )
+
+
+def run(call: Invocation) -> StatementResult:
+    """Run a statement on rows that are named by their keys, or few; nothing is committed.
+
+    Raises:
+        Refusal: They are neither.
+        NotHotError: The table has to be locked for it.
+        GatewayError: PostgreSQL's own errors.
+    """
+    needed, bound = needed_rows(call), binding.bind(call)
+    wanted = needed.wanted(bound)
+    relid, thawing = needed.table.relid, _thawing(call)
+    if wanted.conditions:
+        # Where Spark can change them as a whole it does, unless writers of others would wait.
+        if call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
+            raise NotHotError(for_now=True)
+        if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
+            raise Refusal(_TOO_MANY)
+    writing = _writing(call, relid, wanted)
+    for attempt in range(1, ATTEMPTS + 1):
+        began = not call.session.transaction.open
+        announced = _announced(call, writing, began=began)
+        if announced is None:
+            continue
+        thawed = _thawed(call, needed, wanted, announced, bound, began=began)
+        if thawed is Thawed.DONE:
+            return _run(call, began=began)[0]
+        if thawed is not Thawed.STALE:
+            _give_way(call, attempt, began=began)
+    raise NotHotError
+
+
+def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
+    """Run a statement as `run` does, or else lock the table it writes.
+
+    Returns:
+        Its result; or the version number to write and what is seen, as the table is locked.
+
+    Raises:
+        Refusal: The rows are not named by their keys, nor few.
+        NotHotError: They cannot be locked, and are not to be waited for.
+        GatewayError: PostgreSQL's own errors.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return run(call)
+        except NotHotError as reason:
+            locks = row_locks(call.query)
+            if locks is not None and not locks.waits:
+                raise
+            # Others may have made rows hot meanwhile, who would have to wait for one that locks.
+            cools = not reason.for_now or attempt == ATTEMPTS
+        try:
+            return Observer(call.session).observe_for_write(call.plan, cools=cools)
+        except HotRowsError:
+            call.session.transaction.settle()
+            note_warm(call)
+    raise NotHotError
+
+
+def run_alone(call: Invocation) -> StatementResult | None:
+    """Run a statement that is a transaction of its own in one trip, and commit.
+
+    None where that is not possible, as rows are not hot, or where nothing is known of it yet:
+    nothing has been done then.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors.
+    """
+    plan, session = call.plan, call.session
+    if plan.route not in _ROUTES or plan.basis is None:
+        return None
+    if not call.alone or session.transaction.open or not _is_utf8(session):
+        return None
+    # What is wrong with these is to be told before anything is committed.
+    format_codes(call.result_formats, len(call.columns or ()))
+    if plan.route is Route.INSERT:
+        return _insert_alone(call)
+    writing = _expected(call)
+    done = None if writing is None else _at_once(call, writing, commits=True)
+    return done and done[0]
+
+
+def _is_utf8(session: ClientSession) -> bool:
+    return session.settings.get("client_encoding", "UTF8") == "UTF8"
+
+
+def _expected(call: Invocation) -> Writing | None:
+    """Return what a statement is to do with rows that are hot, as far as is known here."""
+    needed, thawing = known_rows(call), _thawing(call)
+    if needed is None or not thawing.is_warm(needed.table.relid):
+        return None
+    relid = needed.table.relid
+    try:
+        wanted = needed.wanted(binding.bind(call))
+    except Refusal:
+        return None
+    heats = thawing.heats(relid) if wanted.conditions else None
+    if not all(thawing.remembers(relid, heats or 0, known) for _, known in wanted.conditions):
+        return None
+    return replace(_writing(call, relid, wanted), heats=heats)
+
+
+def _writing(call: Invocation, relid: int, wanted: WantedRows) -> Writing:
+    """Return what a statement is going to do with hot rows."""
+    texts = tuple(tuple(map(str, key)) for key in wanted.keys)
+    return Writing(relid, texts, call.plan.locks is not None)
+
+
+def insert(call: Invocation) -> StatementResult:
+    """Run an INSERT whose rows PostgreSQL can evaluate; nothing is committed.
+
+    Raises:
+        NotHotError: The table has to be locked for it.
+        GatewayError: PostgreSQL's own errors.
+    """
+    writing, thawing = Writing(call.target), _thawing(call)
+    if not is_small_insert(call):
+        raise NotHotError
+    # By itself it locks the table no longer than it takes.
+    began = not call.session.transaction.open
+    if not thawing.is_warm(writing.relid) and (began or call.session.transaction.implicit):
+        raise NotHotError
+    announced = _announced(call, writing, began=began) or _announced(call, writing, began=began)
+    if announced is None:
+        raise NotHotError
+    done = _run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
+    return _searched(call, writing, *done)
+
+
+def is_small_insert(call: Invocation) -> bool:
+    """Return whether an INSERT lists its rows, and not too many."""
+    number = inserted_rows(call.query)
+    return number is not None and number <= MOST_INSERTED
+
+
+def note_warm(call: Invocation) -> None:
+    """Note that the table a statement writes was found to have hot rows."""
+    _thawing(call).note_warm(call.target)
+
+
+def _insert_alone(call: Invocation) -> StatementResult | None:
+    writing, thawing = Writing(call.target), _thawing(call)
+    if not thawing.is_warm(writing.relid) or not is_small_insert(call):
+        return None
+    done = _at_once(call, writing, [hot_keys.searching(writing.relid, None)])
+    if done is None:
+        return None
+    return _searched(call, writing, *done)
+
+
+def _searched(
+    call: Invocation, writing: Writing, result: StatementResult, answers: Sequence[bytes]
+) -> StatementResult:
+    """Return the result of an INSERT, unless the journal held one of its keys before."""
+    writer = JournalWriter(call.session, writing.relid, call.running)
+    writer.require_absent(*hot_keys.unsearched(answers[0]))
+    return result
+
+
+def _at_once(
+    call: Invocation, writing: Writing, after: Sequence[Call] = (), *, commits: bool = False
+) -> tuple[StatementResult, list[bytes]] | None:
+    """Run a statement in one trip, in the hope that all rows are hot; None where they are not."""
+    session = call.session
+    session.transaction.expect_implicit()
+    session.transaction.written.add(writing.relid)
+    try:
+        before = [writing.announced(strict=True)]
+        done = _run(call, after, before=before, began=True, commits=commits)
+    except OutdatedPlanError:
+        session.transaction.settle()
+        return None
+    except CatalogError as error:
+        if error.sqlstate != bookkeeping.NOT_HOT:
+            raise
+        session.transaction.settle()
+        return None
+    if commits:
+        session.transaction.settle()
+    return done
+
+
+def _run(
+    call: Invocation,
+    after: Sequence[Call] = (),
+    *,
+    before: Sequence[Call] = (),
+    began: bool,
+    commits: bool = False,
+) -> tuple[StatementResult, list[bytes]]:
+    """Run the statement; return its result and the answers of calls after it."""
+    returned, result, answers = call.session.catalog.run_between(
+        step(call),
+        router.named(call.statement),
+        call.plan.basis,
+        began=began,
+        before=before,
+        after=after,
+        commits=commits,
+    )
+    if result is None:
+        raise TypeError(call.plan.route)
+    inserts = call.plan.route is Route.INSERT
+    by_key = f"{EXECUTORS[Route.THAW]}: {REASON}"
+    call.session.last_decision = call.plan.decision if inserts else by_key
+    return result_of(call, returned, result), answers[len(before) :]
+
+
+def _announced(call: Invocation, writing: Writing, *, began: bool) -> Announcement | None:
+    """Announce a write; None where it is to be tried again, as the table can have hot rows now.
+
+    Raises:
+        NotHotError: The table cannot have hot rows.
+    """
+    session, thawing = call.session, _thawing(call)
+    session.transaction.expect_implicit()
+    _, _, (answer,) = session.catalog.run_between(
+        None,
+        router.named(call.statement),
+        call.plan.basis,
+        began=began,
+        before=[writing.announced(strict=False)],
+    )
+    announced = hot_keys.announced(answer)
+    if announced.hot:
+        session.transaction.written.add(writing.relid)
+        thawing.note_warm(writing.relid)
+        return announced
+    if not announced.by_snapshot:
+        thawing.note_cold(writing.relid)
+    if began:
+        _undo(call)
+    # What this transaction has written as a whole it has locked as a whole.
+    ours = writing.relid in session.transaction.written
+    if announced.by_snapshot or ours or not thawing.warm(writing.relid):
+        raise NotHotError(
+            by_snapshot=announced.by_snapshot, for_now=not announced.by_snapshot and not ours
+        )
+    return None
+
+
+def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
+    call: Invocation,
+    needed: NeededRows,
+    wanted: WantedRows,
+    announced: Announcement,
+    bound: tuple[ParameterValue, ...],
+    *,
+    began: bool,
+) -> Thawed:
+    """Make hot what is not.
+
+    Raises:
+        Refusal: The rows are too many, or do not satisfy a constraint.
+        UnsupportedError: Spark cannot find them.
+    """
+    relid, thawing = needed.table.relid, _thawing(call)
+
+    def asked() -> Asked:
+        remembered = partial(thawing.remembers, relid, announced.heats)
+        return [one for one in wanted.conditions if not remembered(one[1])]
+
+    if announced.is_complete and not asked():
+        return Thawed.DONE
+    try:
+        if not asked():
+            return _made_hot(call, needed, announced, [], bound, began=began)
+        with thawing.searching(relid, call.running.check):
+            return _made_hot(call, needed, announced, asked(), bound, began=began)
+    except UnsupportedError:
+        if began:
+            _undo(call)
+        raise
+
+
+def _made_hot(  # noqa: PLR0913 - as above
+    call: Invocation,
+    needed: NeededRows,
+    announced: Announcement,
+    asked: Asked,
+    bound: tuple[ParameterValue, ...],
+    *,
+    began: bool,
+) -> Thawed:
+    """Find the rows of keys that are not hot, and of conditions, and make them hot."""
+    relid, thawing = needed.table.relid, _thawing(call)
+    observation = Observer(call.session).observe([relid], call.plan)
+    table = observation.result.snapshots[relid].table
+    cold, held = (
+        [key_of(table, texts) for texts in sorted(found)]
+        for found in (announced.cold, announced.held)
+    )
+    rows = look_up(call.services.lookups, observation, relid, cold)
+    found: list[TextRow] = []
+    for condition, known in asked:
+        try:
+            found += find(call, needed, condition, observation, bound)
+        except Refusal:
+            thawing.note_vain(relid, known)
+            raise
+    if found and not began:
+        found = _without_own(call, relid, table, found)
+    present = [*rows.present, *found]
+    absent = [*rows.absent, *(key_row(table, key) for key in held)]
+    reading = Reading.of(announced.heats, observation.result.snapshots[relid])
+    lasting = any(condition.is_lasting for condition, _ in asked)
+    thawed = thawing.thaw(relid, reading, present, absent, lasting=lasting)
+    if thawed is Thawed.UNFIT:
+        raise Refusal("a row that is stored does not satisfy a constraint now")
+    for condition, known in asked:
+        if condition.is_lasting and thawed is Thawed.DONE:
+            thawing.remember(relid, announced.heats, known)
+    return thawed
+
+
+def _without_own(
+    call: Invocation, relid: int, table: JournalTable, rows: list[TextRow]
+) -> list[TextRow]:
+    """Leave out rows that this transaction has inserted: the gateway would wait for its end."""
+    places = [table.columns.index(table.column(attnum)) for attnum in table.key]
+    keys = {tuple(str(row[place]) for place in places): row for row in rows}
+    announced = _announced(
+        call, Writing(relid, tuple(keys), call.plan.locks is not None), began=False
+    )
+    return [row for key, row in keys.items() if announced is not None and key in announced.cold]
+
+
+def _give_way(call: Invocation, attempt: int, *, began: bool) -> None:
+    """Let those go first who wait for this transaction's locks, where that can be.
+
+    Raises:
+        NotHotError: The transaction has done something before. Locking the table as a whole waits
+            where PostgreSQL can see it.
+    """
+    if not began:
+        raise NotHotError
+    _undo(call)
+    time.sleep(PAUSE_S * attempt)
+
+
+def _undo(call: Invocation) -> None:
+    call.session.catalog.rollback()
+    call.session.transaction.settle()
+
+
+def _thawing(call: Invocation) -> Thawing:
+    return call.services.catalog.thawing(call.session.database)
+
+
+def step(call: Invocation) -> Query | Execute:
+    """Return the statement as PostgreSQL runs it."""
+    code = call.catalog_format
+    if call.plan.prepared:
+        return Execute(call.plan.prepared, call.values, call.formats, code)
+    return Query(call.statement.text, call.values, call.parameter_oids, call.formats, code)
+
+
+def result_of(call: Invocation, returned: list[Row], result: LocalResult) -> StatementResult:
+    """Return what a statement that PostgreSQL has run says."""
+    tag = result.command_tag or ""
+    if call.columns is None:
+        return StatementResult(None, NoRows(), lambda _: tag)
+    columns = field_descriptions(call.columns, call.result_formats)
+    types = [column.type_oid for column in call.columns]
+    codes = format_codes(call.result_formats, len(types))
+    verb = tag.rpartition(" ")[0]
+    return StatementResult(
+        columns, CatalogRows(returned, types, codes), lambda taken: f"{verb} {taken}"
+    )

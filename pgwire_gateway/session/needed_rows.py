@@ -1,0 +1,230 @@
+"""Which rows of a tiered table a statement can touch, and what these rows are."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from catalog.errors import CatalogError, OutdatedPlanError
+from catalog.model import JournalTable
+from catalog.names import quoted
+from catalog.results import RelationKind
+from catalog.sqlstate import UNDEFINED_TABLE
+from pgwire_gateway.session import forced
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.plans import Route
+from pgwire_gateway.spark.lookups import Lookups
+from pgwire_gateway.wire_types.catalog_rows import input_columns, input_rows
+from pgwire_gateway.wire_types.changed_rows import TextRow
+from pgwire_gateway.wire_types.row_encoder import ResultColumn
+from rewrite.context import ParameterValue
+from rewrite.key_constants import COMPARED
+from rewrite.needs.definitions import Definitions, Relation, UniqueKey
+from rewrite.needs.keys import Key, keys, named_and_others
+from rewrite.needs.results import Needs, Refusal
+from rewrite.needs.search import Condition, condition, search
+from rewrite.needs.statement import needs
+from rewrite.pipeline import compile_query, parse_tree
+from rewrite.tree import Node
+
+MOST_ROWS = 200
+"""Rows of more keys than these are left to Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeededRows:
+    """What a statement needs of the one tiered table it writes, or locks rows of."""
+
+    needs: Needs
+    table: JournalTable
+    conditions: tuple[Condition, ...]
+    """What is asked for by conditions, where no keys name it."""
+    template: Node | None
+    """The query of all rows of the table, where there are conditions."""
+
+    def keys(self, bound: tuple[ParameterValue, ...]) -> list[Key]:
+        """Return the keys of the rows, in an order of their own.
+
+        Raises:
+            Refusal: They are not named by their keys, or are too many.
+        """
+        return sorted(keys(self.needs, self.table, bound, most=MOST_ROWS), key=repr)
+
+    def wanted(self, bound: tuple[ParameterValue, ...]) -> "WantedRows":
+        """Return the rows by what names them with these parameters.
+
+        Raises:
+            Refusal: All rows are needed, or more than a statement on single rows can have.
+        """
+        named, others = named_and_others(self.needs, self.table, bound, most=MOST_ROWS)
+        asked = [
+            (condition, (condition.digest, repr([bound[n - 1] for n in condition.parameters])))
+            for condition in self.conditions
+            if any(condition.need is need for need in others)
+        ]
+        return WantedRows(sorted(named, key=repr), asked)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRows:
+    """Rows of a table by their keys, and by conditions."""
+
+    keys: list[Key]
+    conditions: Sequence[tuple[Condition, object]]
+    """Each with what is equal only for equal conditions with equal parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRows:
+    """Rows of a tiered table that are looked up by their keys."""
+
+    present: tuple[TextRow, ...]
+    """Those there are: PostgreSQL's texts of all columns, and None."""
+    absent: tuple[TextRow, ...]
+    """Keys without a row; the other columns are None."""
+
+
+def needed_rows(call: Invocation) -> NeededRows:
+    """Return what a statement needs; found out once for its text and what that means.
+
+    Raises:
+        Refusal: PostgreSQL cannot run it on single rows.
+        GatewayError: 42501 when the role may not run it.
+        OutdatedPlanError: Definitions have changed since it was planned.
+    """
+    kept, place = call.session.needed_rows, _place(call)
+    found = kept.get(place)
+    if found is None:
+        try:
+            found = _found_out(call)
+        except Refusal as refusal:
+            found = refusal
+        kept.keep(place, found)
+    if isinstance(found, Refusal):
+        raise found
+    return found
+
+
+def known_rows(call: Invocation) -> NeededRows | None:
+    """Return what a statement is known to need; None where it cannot be told, or not yet."""
+    found = call.session.needed_rows.get(_place(call))
+    return found if isinstance(found, NeededRows) else None
+
+
+def _place(call: Invocation) -> object:
+    return call.plan.statement.text, call.parameter_oids, call.plan.basis
+
+
+def _found_out(call: Invocation) -> NeededRows:
+    plan, catalog = call.plan, call.session.catalog
+    if forced.is_forced(plan):
+        raise Refusal("gateway.executor keeps PostgreSQL from running it")
+    if plan.journals:
+        raise Refusal("reading journals in a statement on single rows is not supported")
+    tables = catalog.relations(plan.tables, definitions=plan.basis and plan.basis.definitions)
+    tiered = frozenset(r for r in plan.tables if tables[r].kind is RelationKind.JOURNALED)
+    locked = plan.locks.relids if plan.locks else frozenset({call.target})
+    if len(locked) != 1:
+        raise Refusal("locking rows of several tables in a statement on single rows")
+    (relid,) = locked
+    table = _table(call, relid)
+    generated = frozenset(column.attnum for column in table.columns if column.generated)
+    relation = Relation((UniqueKey(table.key),) if table.key else (), generated)
+    volatility = call.session.volatilities.of
+    definitions = Definitions(tiered, volatility, {relid: relation})
+    found = needs([plan.locking or call.query], definitions)
+    conditions = tuple(
+        condition(need, volatility)
+        for occurrence in found.occurrences
+        for need in occurrence.needs
+        if need.conditions
+    )
+    return NeededRows(found, table, conditions, _template(call, table) if conditions else None)
+
+
+def _table(call: Invocation, relid: int) -> JournalTable:
+    try:
+        observation = Observer(call.session).observe([relid], call.plan)
+    except CatalogError as error:
+        if error.sqlstate != UNDEFINED_TABLE:
+            raise
+        raise OutdatedPlanError("the table was dropped") from error
+    return observation.result.snapshots[relid].table
+
+
+def _template(call: Invocation, table: JournalTable) -> Node:
+    name = quoted(table.schema, table.name)
+    analysis = call.session.catalog.analyse(f"SELECT * FROM ONLY {name}")  # noqa: S608 - quoted
+    (query,) = parse_tree(analysis.tree or "")
+    return query
+
+
+def find(
+    call: Invocation,
+    needed: NeededRows,
+    wanted: Condition,
+    observation: Observation,
+    bound: tuple[ParameterValue, ...],
+) -> list[TextRow]:
+    """Have Spark find the current rows that a condition asks for.
+
+    Raises:
+        Refusal: They are more than may be hot for a statement.
+        UnsupportedError: Spark cannot evaluate the condition.
+    """
+    observer = Observer(call.session)
+    if needed.template is None:
+        raise TypeError(call.plan.route)
+    config = call.services.config
+    # More of them Spark changes as a whole, where it can.
+    most = config.inline_rows if call.plan.route is Route.CHANGE else config.thaw_rows
+    context = observer.context(call.plan, observation, bound)
+    query = compile_query(search(needed.template, wanted.need), context)
+    columns = [
+        ResultColumn(column.type_oid, column.typmod, 0, column.column, column.scale)
+        for column in query.columns
+    ]
+    found: list[TextRow] = []
+    with observer.run(query, observation, call.running) as batches:
+        for batch in batches:
+            if len(found) + batch.num_rows > most:
+                raise Refusal(f"a condition that more than {most} rows satisfy is not supported")
+            found += ([*row, None] for row in input_rows(batch, columns))
+    return found
+
+
+def look_up(
+    lookups: Lookups, observation: Observation, relid: int, found: Iterable[Key]
+) -> SingleRows:
+    """Look rows of a table up in tail and files, without Spark.
+
+    Raises:
+        Refusal: The files can only be read by Spark.
+        GatewayError: 58P01 or 58030 for files that cannot be read.
+    """
+    keys = list(found)
+    if not keys:
+        return SingleRows((), ())
+    rows = observation.current_rows(relid, keys, lookups)
+    if rows is None:
+        raise Refusal("the files of the table are read by Spark only")
+    table = observation.result.snapshots[relid].table
+    columns = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
+    texts = zip(*input_columns(rows, columns), strict=True)
+    there = set(zip(*(rows.column(f"c{n}").to_pylist() for n in table.key), strict=True))
+    return SingleRows(
+        tuple([*row, None] for row in texts),
+        tuple(key_row(table, key) for key in keys if key not in there),
+    )
+
+
+def key_of(table: JournalTable, texts: Sequence[str]) -> Key:
+    """Return a key that is given as PostgreSQL's texts."""
+    types = [table.column(attnum).type_oid for attnum in table.key]
+    pairs = zip(types, texts, strict=True)
+    return tuple(COMPARED[type_oid](text) for type_oid, text in pairs)
+
+
+def key_row(table: JournalTable, key: Key) -> TextRow:
+    """Return a row of which nothing but the key is told."""
+    texts = dict(zip(table.key, map(str, key), strict=True))
+    return [*(texts.get(column.attnum) for column in table.columns), None]

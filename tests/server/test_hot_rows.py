@@ -1,0 +1,820 @@
+"""Sessions that want the same rows: who waits, what whoever waited sees, who fails.
+
+A scenario is a dialogue of sessions. PostgreSQL itself plays it, a resident table, and a tiered
+one that has no hot rows (cold), has others than those fought for (warm), or has these (hot). All
+have to say what PostgreSQL says.
+
+A line ``a: SQL`` is what session ``a`` says; ``-- waits`` follows where it has to wait, and a line
+``b goes on`` is where it need not any more. ``=>`` tells what comes back: rows, else the command
+tag, or the SQLSTATE of an error, which is always told. ``a: cancels b`` is a cancel request.
+"""
+
+import functools
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import psycopg
+import pytest
+from psycopg.pq import TransactionStatus
+
+from tests.support.servers import Address
+
+pytestmark = pytest.mark.server
+
+SCHEMA = "hot_rows_served"
+
+PATIENCE_S = 5.0
+"""How long a session may take that need not wait."""
+
+SUSPICION_S = 1.0
+"""After this time a session is taken to wait, though PostgreSQL knows nothing of it."""
+
+POLL_S = 0.02
+
+FEW, MANY = 3, 25
+"""How often in a row PostgreSQL has to say that a session waits which should, or should not."""
+
+BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
+
+SETUP = (
+    "CREATE TABLE t (id integer PRIMARY KEY, v integer, w text)",
+    "INSERT INTO t SELECT g, g * 10, 'w' || g FROM generate_series(1, 6) g",
+)
+
+TIERED = {
+    "cold": (),
+    "warm": ("VACUUM t", "UPDATE t SET v = v WHERE id = 6"),
+    "hot": ("UPDATE t SET v = v WHERE id IN (1, 2, 3, 4, 5, 6)",),
+}
+"""What is done to a table that is tiered before the rows are fought for."""
+
+BACKENDS = ("plain", "resident", *TIERED)
+
+MERGE = (
+    "MERGE INTO t USING (VALUES ({id}, {v})) s (id, v) ON t.id = s.id"
+    " WHEN MATCHED AND t.v = 10 THEN UPDATE SET v = s.v"
+    " WHEN MATCHED THEN UPDATE SET v = -t.v"
+    " WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.v) RETURNING merge_action(), t.id, t.v"
+)
+
+ADD = (
+    "INSERT INTO t VALUES ({id}, {v})"
+    " ON CONFLICT (id) DO UPDATE SET v = t.v + excluded.v RETURNING v"
+)
+
+FREE = (
+    "WITH l AS (SELECT id FROM t WHERE id IN (1, 2) FOR UPDATE SKIP LOCKED)"
+    " UPDATE t SET v = 0 FROM l WHERE t.id = l.id AND t.id IN (1, 2) RETURNING t.id"
+)
+
+QUEUE = (
+    "UPDATE t SET v = -1 WHERE id ="
+    " (SELECT id FROM t WHERE v > 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
+)
+
+SCENARIOS = {
+    "the second update of a row goes on from what the first committed": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        b: UPDATE t SET v = v * 2 WHERE id = 1 RETURNING v -- waits
+        a: COMMIT
+        b goes on => 22
+    """,
+    "and from what was before where that is undone": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        b: UPDATE t SET v = v * 2 WHERE id = 1 RETURNING v -- waits
+        a: ROLLBACK
+        b goes on => 20
+    """,
+    "writers of different rows do not wait": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id = 1 => UPDATE 1
+        b: BEGIN
+        b: UPDATE t SET v = v + 1 WHERE id = 2 => UPDATE 1
+        b: DELETE FROM t WHERE id = 3 => DELETE 1
+        b: INSERT INTO t VALUES (7, 70) => INSERT 0 1
+        c: INSERT INTO t VALUES (8, 80) ON CONFLICT (id) DO UPDATE SET v = 0 => INSERT 0 1
+        a: UPDATE t SET v = v + 1 WHERE id IN (4, 5) => UPDATE 2
+        b: COMMIT
+        a: COMMIT
+    """,
+    "a first insert keeps nobody from other rows": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70) => INSERT 0 1
+        b: INSERT INTO t VALUES (8, 80) => INSERT 0 1
+        b: UPDATE t SET v = 0 WHERE id = 1 => UPDATE 1
+        b: SELECT v FROM t WHERE id = 2 FOR UPDATE => 20
+        a: COMMIT
+    """,
+    "a condition that does not hold after waiting": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id IN (1, 2)
+        b: UPDATE t SET v = 0 WHERE id = 1 AND v = 10 -- waits
+        c: DELETE FROM t WHERE id = 2 AND v = 20 -- waits
+        a: COMMIT
+        b goes on => UPDATE 0
+        c goes on => DELETE 0
+    """,
+    "a condition that would hold only afterwards": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        b: UPDATE t SET v = 0 WHERE id = 1 AND v = 11 => UPDATE 0
+        a: COMMIT
+        b: UPDATE t SET v = 0 WHERE id = 1 AND v = 11 => UPDATE 1
+    """,
+    "conditions without keys": """
+        a: BEGIN
+        a: UPDATE t SET v = 21 WHERE id = 2
+        b: UPDATE t SET w = 'b' WHERE v = 10 => UPDATE 1
+        b: UPDATE t SET w = 'b' WHERE v = 20 -- waits
+        a: COMMIT
+        b goes on => UPDATE 0
+        b: DELETE FROM t WHERE v = 21 => DELETE 1
+    """,
+    "an update of a row that another deletes": """
+        a: BEGIN
+        a: DELETE FROM t WHERE id IN (1, 2) => DELETE 2
+        b: UPDATE t SET v = 0 WHERE id = 1 -- waits
+        c: DELETE FROM t WHERE id = 2 -- waits
+        a: COMMIT
+        b goes on => UPDATE 0
+        c goes on => DELETE 0
+    """,
+    "an update of a row that another keeps after all": """
+        a: BEGIN
+        a: DELETE FROM t WHERE id IN (1, 2) => DELETE 2
+        b: UPDATE t SET v = 0 WHERE id = 1 -- waits
+        c: DELETE FROM t WHERE id = 2 -- waits
+        a: ROLLBACK
+        b goes on => UPDATE 1
+        c goes on => DELETE 1
+    """,
+    "of two inserts of a key the second fails": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70)
+        b: INSERT INTO t VALUES (7, 77) -- waits
+        a: COMMIT
+        b goes on => error 23505
+    """,
+    "or succeeds when the first is undone": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70)
+        b: INSERT INTO t VALUES (7, 77) -- waits
+        a: ROLLBACK
+        b goes on => INSERT 0 1
+    """,
+    "an insert of a key that is there": """
+        a: INSERT INTO t VALUES (1, 0) => error 23505
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70), (2, 0) => error 23505
+        a: ROLLBACK
+        a: INSERT INTO t VALUES (7, 70) => INSERT 0 1
+        b: INSERT INTO t VALUES (7, 0) => error 23505
+        b: INSERT INTO t VALUES (3, 0) ON CONFLICT DO NOTHING => INSERT 0 0
+        b: INSERT INTO t VALUES (3, 0) ON CONFLICT (id) DO UPDATE SET v = 0 => INSERT 0 1
+    """,
+    "an insert of a key whose row another deletes": """
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 1
+        b: INSERT INTO t VALUES (1, 0) -- waits
+        a: COMMIT
+        b goes on => INSERT 0 1
+    """,
+    "an insert of a key whose row another keeps after all": """
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 1
+        b: INSERT INTO t VALUES (1, 0) -- waits
+        a: ROLLBACK
+        b goes on => error 23505
+    """,
+    "ON CONFLICT DO UPDATE behind an insert": f"""
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70)
+        b: {ADD.format(id=7, v=1)} -- waits
+        a: COMMIT
+        b goes on => 71
+        a: BEGIN
+        a: INSERT INTO t VALUES (8, 80)
+        b: {ADD.format(id=8, v=1)} -- waits
+        a: ROLLBACK
+        b goes on => 1
+    """,
+    "ON CONFLICT DO NOTHING behind an insert": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70)
+        b: INSERT INTO t VALUES (7, 1) ON CONFLICT DO NOTHING -- waits
+        a: COMMIT
+        b goes on => INSERT 0 0
+        a: BEGIN
+        a: INSERT INTO t VALUES (8, 80)
+        b: INSERT INTO t VALUES (8, 1) ON CONFLICT DO NOTHING -- waits
+        a: ROLLBACK
+        b goes on => INSERT 0 1
+    """,
+    "ON CONFLICT behind an update and a deletion": f"""
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        a: DELETE FROM t WHERE id = 2
+        b: {ADD.format(id=1, v=5)} -- waits
+        c: {ADD.format(id=2, v=5)} -- waits
+        a: COMMIT
+        b goes on => 16
+        c goes on => 5
+    """,
+    "two upserts of a key": f"""
+        a: BEGIN
+        a: {ADD.format(id=7, v=1)} => 1
+        b: {ADD.format(id=7, v=1)} -- waits
+        a: {ADD.format(id=7, v=1)} => 2
+        a: COMMIT
+        b goes on => 3
+    """,
+    "MERGE behind an insert": f"""
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70)
+        b: {MERGE.format(id=7, v=5)} -- waits
+        a: COMMIT
+        b goes on => error 23505
+        b: {MERGE.format(id=7, v=5)} => UPDATE|7|-70
+    """,
+    "MERGE behind an update and a deletion": f"""
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        a: DELETE FROM t WHERE id = 2
+        b: {MERGE.format(id=1, v=5)} -- waits
+        c: {MERGE.format(id=2, v=5)} -- waits
+        a: COMMIT
+        b goes on => UPDATE|1|-11
+        c goes on => INSERT|2|5
+    """,
+    "an insert of the key that another row is to have": """
+        a: BEGIN
+        a: UPDATE t SET id = 7 WHERE id = 1
+        b: INSERT INTO t VALUES (7, 0) -- waits
+        c: INSERT INTO t VALUES (1, 0) -- waits
+        a: COMMIT
+        b goes on => error 23505
+        c goes on => INSERT 0 1
+    """,
+    "and does not get after all": """
+        a: BEGIN
+        a: UPDATE t SET id = 7 WHERE id = 1
+        b: INSERT INTO t VALUES (7, 0) -- waits
+        c: INSERT INTO t VALUES (1, 0) -- waits
+        a: ROLLBACK
+        b goes on => INSERT 0 1
+        c goes on => error 23505
+    """,
+    "a change of a key behind an insert": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 0)
+        b: UPDATE t SET id = 7 WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => error 23505
+    """,
+    "an update of a row that changes its key": """
+        a: BEGIN
+        a: UPDATE t SET id = 7 WHERE id = 1
+        b: UPDATE t SET v = 0 WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => UPDATE 0
+        b: UPDATE t SET v = 0 WHERE id = 7 => UPDATE 1
+    """,
+    "keys that change places": """
+        a: BEGIN
+        a: UPDATE t SET id = 0 WHERE id = 1
+        a: UPDATE t SET id = 1 WHERE id = 2
+        a: UPDATE t SET id = 2 WHERE id = 0
+        b: UPDATE t SET v = v + 1 WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => UPDATE 0
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 21
+    """,
+    "FOR UPDATE waits for who has the row": """
+        a: BEGIN
+        a: SELECT v FROM t WHERE id = 1 FOR UPDATE => 10
+        b: SELECT v FROM t WHERE id = 1 FOR UPDATE -- waits
+        c: SELECT v FROM t WHERE id = 2 FOR UPDATE => 20
+        d: SELECT v FROM t WHERE id = 1 => 10
+        a: UPDATE t SET v = 11 WHERE id = 1
+        a: COMMIT
+        b goes on => 11
+    """,
+    "FOR UPDATE of what has gone, or does not hold any more": """
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 1
+        a: UPDATE t SET v = 0 WHERE id = 2
+        b: SELECT v FROM t WHERE id = 1 FOR UPDATE -- waits
+        c: SELECT v FROM t WHERE id = 2 AND v = 20 FOR UPDATE -- waits
+        a: COMMIT
+        b goes on => no rows
+        c goes on => no rows
+    """,
+    "writers wait for who has read for update": """
+        a: BEGIN
+        a: SELECT id FROM t WHERE id IN (1, 2) ORDER BY id FOR UPDATE => 1, 2
+        b: UPDATE t SET v = 0 WHERE id = 1 -- waits
+        c: DELETE FROM t WHERE id = 2 -- waits
+        d: UPDATE t SET v = 0 WHERE id = 3 => UPDATE 1
+        a: ROLLBACK
+        b goes on => UPDATE 1
+        c goes on => DELETE 1
+    """,
+    "NOWAIT and SKIP LOCKED": """
+        a: BEGIN
+        a: UPDATE t SET v = 0 WHERE id = 1
+        b: SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT => error 55P03
+        b: SELECT v FROM t WHERE id = 2 FOR UPDATE NOWAIT => 20
+        b: SELECT v FROM t WHERE id IN (1, 2, 3) ORDER BY id FOR UPDATE SKIP LOCKED => 20, 30
+        b: SELECT v FROM t WHERE id = 1 FOR SHARE SKIP LOCKED => no rows
+        b: SELECT v FROM t WHERE id = 1 FOR KEY SHARE NOWAIT => 10
+        a: COMMIT
+        b: SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT => 0
+    """,
+    "rows of nobody are locked by nobody": """
+        a: BEGIN
+        a: SELECT v FROM t WHERE id = 7 FOR UPDATE => no rows
+        b: INSERT INTO t VALUES (7, 70) => INSERT 0 1
+        a: SELECT v FROM t WHERE id = 7 FOR UPDATE => 70
+        a: COMMIT
+    """,
+    "many may share a row": """
+        a: BEGIN
+        a: SELECT v FROM t WHERE id = 1 FOR SHARE => 10
+        b: BEGIN
+        b: SELECT v FROM t WHERE id = 1 FOR SHARE => 10
+        c: SELECT v FROM t WHERE id = 1 FOR UPDATE SKIP LOCKED => no rows
+        c: UPDATE t SET v = 0 WHERE id = 1 -- waits
+        a: COMMIT
+        b: COMMIT
+        c goes on => UPDATE 1
+    """,
+    "FOR KEY SHARE keeps the key only": """
+        a: BEGIN
+        a: SELECT v FROM t WHERE id IN (1, 2) ORDER BY id FOR KEY SHARE => 10, 20
+        b: UPDATE t SET v = 0 WHERE id = 1 => UPDATE 1
+        b: SELECT v FROM t WHERE id = 1 FOR NO KEY UPDATE => 0
+        b: DELETE FROM t WHERE id = 1 -- waits
+        c: UPDATE t SET id = 7 WHERE id = 2 -- waits
+        a: COMMIT
+        b goes on => DELETE 1
+        c goes on => UPDATE 1
+    """,
+    "a queue gives each its own row": f"""
+        a: BEGIN
+        a: {QUEUE} => 1
+        b: BEGIN
+        b: {QUEUE} => 2
+        a: {QUEUE} => 3
+        a: ROLLBACK
+        b: {QUEUE} => 1
+        b: COMMIT
+        a: {QUEUE} => 3
+    """,
+    "WITH that writes": f"""
+        a: BEGIN
+        a: WITH c AS (UPDATE t SET v = v + 1 WHERE id = 1 RETURNING id, v) SELECT * FROM c => 1|11
+        b: WITH c AS (DELETE FROM t WHERE id = 1 RETURNING id, v) SELECT * FROM c -- waits
+        c: {FREE} => 2
+        a: COMMIT
+        b goes on => 1|11
+    """,
+    "two sessions wait for each other": """
+        a: BEGIN
+        b: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        b: UPDATE t SET v = v + 1 WHERE id = 2
+        a: UPDATE t SET v = v + 1 WHERE id = 2 -- waits
+        b: UPDATE t SET v = v + 1 WHERE id = 1 -- waits
+        a or b goes on => error 40P01
+        a: COMMIT
+        b: COMMIT
+    """,
+    "lock_timeout ends the wait": """
+        a: BEGIN
+        a: UPDATE t SET v = 0 WHERE id = 1
+        a: DELETE FROM t WHERE id = 2
+        a: INSERT INTO t VALUES (7, 70)
+        b: SET lock_timeout = '100ms'
+        b: UPDATE t SET v = 1 WHERE id = 1 => error 55P03
+        b: SELECT v FROM t WHERE id = 2 FOR SHARE => error 55P03
+        b: INSERT INTO t VALUES (7, 77) => error 55P03
+        b: UPDATE t SET v = 1 WHERE id = 3 => UPDATE 1
+        a: COMMIT
+        b: UPDATE t SET v = 1 WHERE id = 1 => UPDATE 1
+    """,
+    "statement_timeout ends the wait": """
+        a: BEGIN
+        a: UPDATE t SET v = 0 WHERE id = 1
+        b: SET statement_timeout = '300ms'
+        b: UPDATE t SET v = 1 WHERE id = 1 => error 57014
+        b: SET statement_timeout = 0
+        b: UPDATE t SET v = 1 WHERE id = 2 => UPDATE 1
+        a: COMMIT
+    """,
+    "a cancel request ends the wait": """
+        a: BEGIN
+        a: UPDATE t SET v = 0 WHERE id = 1
+        b: BEGIN
+        b: UPDATE t SET v = 2 WHERE id = 2
+        b: UPDATE t SET v = 1 WHERE id = 1 -- waits
+        a: cancels b
+        b goes on => error 57014
+        b: UPDATE t SET v = 1 WHERE id = 3 => error 25P02
+        c: UPDATE t SET v = 3 WHERE id = 2 => UPDATE 1
+        b: ROLLBACK
+        a: COMMIT
+    """,
+    "ROLLBACK TO frees rows": """
+        a: BEGIN
+        a: UPDATE t SET v = 1 WHERE id = 1
+        a: SAVEPOINT s
+        a: UPDATE t SET v = 2 WHERE id = 2
+        a: INSERT INTO t VALUES (7, 70)
+        b: UPDATE t SET v = v + 1 WHERE id = 2 RETURNING v -- waits
+        c: INSERT INTO t VALUES (7, 77) -- waits
+        a: ROLLBACK TO s
+        b goes on => 21
+        c goes on => INSERT 0 1
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v -- waits
+        a: COMMIT
+        b goes on => 2
+    """,
+    "a savepoint begun before the first write": """
+        a: BEGIN
+        a: SAVEPOINT s
+        a: UPDATE t SET v = 1 WHERE id = 1
+        a: ROLLBACK TO s
+        b: UPDATE t SET v = 2 WHERE id = 1 => UPDATE 1
+        a: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 3
+        a: COMMIT
+    """,
+    "an error that a savepoint outlives": """
+        a: BEGIN
+        a: UPDATE t SET v = 1 WHERE id = 1
+        a: SAVEPOINT s
+        a: INSERT INTO t VALUES (2, 0) => error 23505
+        a: ROLLBACK TO s
+        a: UPDATE t SET v = v + 1 WHERE id = 2 RETURNING v => 21
+        b: UPDATE t SET v = 5 WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => UPDATE 1
+    """,
+    "a row comes, goes, and comes again": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70)
+        a: DELETE FROM t WHERE id = 7 => DELETE 1
+        a: INSERT INTO t VALUES (7, 71)
+        a: UPDATE t SET v = v + 1 WHERE id = 7 RETURNING v => 72
+        a: DELETE FROM t WHERE id = 1
+        a: INSERT INTO t VALUES (1, 11)
+        b: INSERT INTO t VALUES (7, 0) -- waits
+        c: UPDATE t SET v = 0 WHERE id = 1 -- waits
+        a: SELECT id, v FROM t WHERE id IN (1, 7) ORDER BY id => 1|11, 7|72
+        a: COMMIT
+        b goes on => error 23505
+        c goes on => UPDATE 0
+    """,
+    "LOCK TABLE keeps writers away": """
+        a: BEGIN
+        a: LOCK TABLE t IN EXCLUSIVE MODE
+        b: SELECT v FROM t WHERE id = 1 => 10
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v -- waits
+        c: SELECT v FROM t WHERE id = 2 FOR UPDATE -- waits
+        a: UPDATE t SET v = 11 WHERE id = 1
+        a: COMMIT
+        b goes on => 12
+        c goes on => 20
+    """,
+    "LOCK TABLE waits for writers": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        b: BEGIN
+        b: LOCK TABLE t IN SHARE MODE NOWAIT => error 55P03
+        b: ROLLBACK
+        b: BEGIN
+        b: LOCK TABLE t IN EXCLUSIVE MODE -- waits
+        c: SELECT v FROM t WHERE id = 1 => 10
+        a: UPDATE t SET v = 12 WHERE id = 2
+        a: COMMIT
+        b goes on => LOCK TABLE
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 12
+        c: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v -- waits
+        b: COMMIT
+        c goes on => 13
+    """,
+    "TRUNCATE waits for writers, and they for it": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        b: BEGIN
+        b: TRUNCATE t -- waits
+        a: COMMIT
+        b goes on => TRUNCATE TABLE
+        c: INSERT INTO t VALUES (1, 0) -- waits
+        b: COMMIT
+        c goes on => INSERT 0 1
+    """,
+    "a transaction reads what it wrote, and not what others have not committed": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        a: DELETE FROM t WHERE id = 2
+        a: INSERT INTO t VALUES (7, 70)
+        b: BEGIN
+        b: UPDATE t SET v = 33 WHERE id = 3
+        a: SELECT id, v FROM t ORDER BY id => 1|11, 3|30, 4|40, 5|50, 6|60, 7|70
+        b: SELECT id, v FROM t ORDER BY id => 1|10, 2|20, 3|33, 4|40, 5|50, 6|60
+        a: COMMIT
+        b: SELECT id, v FROM t WHERE id < 4 ORDER BY id => 1|11, 3|33
+        b: ROLLBACK
+    """,
+    "REPEATABLE READ does not change what has changed": """
+        a: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: SELECT v FROM t WHERE id = 1 => 10
+        b: UPDATE t SET v = 11 WHERE id = 1
+        a: SELECT v FROM t WHERE id = 1 => 10
+        a: UPDATE t SET v = v + 1 WHERE id = 1 => error 40001
+        a: ROLLBACK
+    """,
+    "REPEATABLE READ waits, and does not change what has changed": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        b: SELECT v FROM t WHERE id = 1 => 10
+        b: UPDATE t SET v = v + 1 WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => error 40001
+        b: ROLLBACK
+    """,
+    "REPEATABLE READ inserts": """
+        a: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: INSERT INTO t VALUES (7, 70) => INSERT 0 1
+        a: INSERT INTO t VALUES (1, 0) => error 23505
+        a: ROLLBACK
+        b: SET default_transaction_isolation = 'serializable'
+        b: INSERT INTO t VALUES (8, 80), (9, 90) => INSERT 0 2
+        b: RESET default_transaction_isolation
+        c: UPDATE t SET v = 0 WHERE id = 8 => UPDATE 1
+    """,
+    "REPEATABLE READ changes what another has not changed after all": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        b: SELECT v FROM t WHERE id = 1 => 10
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v -- waits
+        a: ROLLBACK
+        b goes on => 11
+        b: COMMIT
+    """,
+}
+
+_LINE = re.compile(
+    r"(?:(?P<who>\w+): (?P<says>.+?)(?P<waits> -- waits)?|(?P<goes>\w+(?: or \w+)*) goes on)"
+    r"(?: => (?P<expected>.+))?"
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one session says, or that sessions need not wait any more."""
+
+    sessions: tuple[str, ...]
+    says: str | None
+    waits: bool
+    expected: str | None
+
+    @property
+    def label(self) -> str:
+        """Return the step without what it answers."""
+        return f"{' or '.join(self.sessions)}: {self.says or 'goes on'}"
+
+
+def steps(scenario: str) -> Iterator[Step]:
+    """Read a dialogue."""
+    for line in filter(None, map(str.strip, scenario.splitlines())):
+        found = _LINE.fullmatch(line)
+        assert found, line
+        sessions = tuple((found["who"] or found["goes"]).split(" or "))
+        yield Step(sessions, found["says"], bool(found["waits"]), found["expected"])
+
+
+@dataclass
+class Session:
+    """A client that can be left waiting."""
+
+    connection: psycopg.Connection
+    worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    answer: Future[str] | None = None
+    """Of what it said last, until somebody has heard it."""
+
+    def __post_init__(self) -> None:
+        """Ask which process serves it."""
+        (self.process_id,) = self.connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+
+    def say(self, sql: str) -> None:
+        self.answer = self.worker.submit(self._say, sql)
+
+    def _say(self, sql: str) -> str:
+        try:
+            cursor = self.connection.execute(sql)
+        except psycopg.Error as error:
+            return f"error {error.sqlstate or error}"
+        if not cursor.description:
+            return cursor.statusmessage or ""
+        return ", ".join("|".join(map(str, row)) for row in cursor) or "no rows"
+
+    def heard(self, timeout_s: float = PATIENCE_S) -> str:
+        """Return what comes back, or that nothing does."""
+        if self.answer is None:
+            return "had not waited"
+        try:
+            heard = self.answer.result(timeout_s)
+        except TimeoutError:
+            return "waits"
+        self.answer = None
+        return heard
+
+    def leave(self) -> None:
+        """Wait for nobody any more."""
+        if self.answer is not None and not self.answer.done():
+            self.connection.cancel_safe()
+        self.worker.shutdown()
+
+
+class Stage:
+    """Where one scenario is played: a table, its sessions, and somebody who looks on."""
+
+    def __init__(self, connect: Callable[[], psycopg.Connection], stack: ExitStack) -> None:
+        self._connect = lambda: stack.enter_context(connect())
+        self._stack = stack
+        self.onlooker = self._connect()
+        self._sessions: dict[str, Session] = {}
+
+    def play(self, scenario: str) -> list[str]:
+        """Return the dialogue with what comes back in each step."""
+        played = []
+        for step in steps(scenario):
+            early = [
+                name
+                for name, session in self._sessions.items()
+                if session.answer is not None and session.answer.done() and step.says
+            ]
+            played += [f"{name} did not wait: {self._sessions[name].heard()}" for name in early]
+            answer = self._take(step)
+            played.append(f"{step.label} => {answer}")
+            if answer == "waits" and not step.waits:
+                break  # all that follows would only tell of this
+        idle = TransactionStatus.IDLE
+        for name, session in self._sessions.items():
+            if session.answer is None and session.connection.info.transaction_status != idle:
+                played.append(f"{name} ends in a transaction")
+        return played
+
+    def _take(self, step: Step) -> str:
+        if step.says is None:
+            return self._go_on([self._session(name) for name in step.sessions])
+        session = self._session(step.sessions[0])
+        if step.says.startswith("cancels "):
+            self._session(step.says.removeprefix("cancels ")).connection.cancel_safe()
+            return "cancelled"
+        if session.answer is not None:
+            return "waits"
+        session.say(step.says)
+        return self._heard(session, *((SUSPICION_S, FEW) if step.waits else (PATIENCE_S, MANY)))
+
+    def _session(self, name: str) -> Session:
+        if name not in self._sessions:
+            session = Session(self._connect())
+            self._stack.callback(session.leave)
+            self._sessions[name] = session
+        return self._sessions[name]
+
+    def _heard(self, session: Session, patience_s: float, polls: int) -> str:
+        """Return what a session answers, or that it waits once that is certain."""
+        assert session.answer is not None
+        deadline, seen = time.monotonic() + patience_s, 0
+        while time.monotonic() < deadline and seen < polls:
+            if wait_for([session.answer], POLL_S).done:
+                return session.heard()
+            blocked = self.onlooker.execute(BLOCKED, [session.process_id]).fetchone() == (True,)
+            seen = seen + 1 if blocked else 0
+        return "waits"
+
+    @staticmethod
+    def _go_on(sessions: Sequence[Session]) -> str:
+        """Return what those say that waited; the failed ones last of several."""
+        return max((session.heard() for session in sessions), key=_is_error)
+
+
+def _is_error(answer: str) -> bool:
+    return answer.startswith("error ")
+
+
+@dataclass(frozen=True)
+class Played:
+    """What is to be seen of a scenario."""
+
+    dialogue: list[str]
+    rows: list[tuple]
+    differences: list[tuple]
+    """Between the table and its journal."""
+
+
+@dataclass(frozen=True)
+class Theatre:
+    """The databases that scenarios are played in, by backend."""
+
+    databases: Mapping[str, tuple[Address, str]]
+
+    def played(self, number: int, scenario: str) -> Mapping[str, Future[Played]]:
+        """Play a scenario everywhere at once."""
+        with ThreadPoolExecutor(len(BACKENDS)) as pool:
+            return {name: pool.submit(self._play, name, number, scenario) for name in BACKENDS}
+
+    def _play(self, backend: str, number: int, scenario: str) -> Played:
+        server, database = self.databases[backend]
+        schema = f"{SCHEMA}_{number}"
+        options = f"-c search_path={schema} -c lock_timeout=20s"
+        conninfo = server.conninfo(database)
+
+        def connect() -> psycopg.Connection:
+            return psycopg.connect(
+                conninfo, autocommit=True, prepare_threshold=None, options=options
+            )
+
+        with connect() as owner:
+            for statement in (f"CREATE SCHEMA {schema}", *SETUP, *TIERED.get(backend, ())):
+                owner.execute(statement)
+            with ExitStack() as stack:
+                dialogue = Stage(connect, stack).play(scenario)
+            rows = owner.execute("SELECT * FROM t ORDER BY id").fetchall()
+            differences = []
+            if backend != "plain":
+                differences = owner.execute("SELECT gateway.check('t')").fetchall()
+            owner.execute(f"DROP SCHEMA {schema} CASCADE")
+        return Played(dialogue, rows, differences)
+
+
+@pytest.fixture(scope="module")
+def theatre(
+    plain_postgres: Address, gateway: Address, resident_gateway: Address
+) -> Iterator[Theatre]:
+    """A database for each backend: definitions of one must not disturb transactions of another."""
+    servers = {
+        "plain": plain_postgres,
+        "resident": resident_gateway,
+        **dict.fromkeys(TIERED, gateway),
+    }
+    databases = {name: (server, f"{SCHEMA}_{name}") for name, server in servers.items()}
+    with ExitStack() as stack:
+        for server, database in databases.values():
+            server.execute(f"CREATE DATABASE {database}")
+            stack.callback(server.execute, f"DROP DATABASE {database} WITH (FORCE)")
+        yield Theatre(databases)
+
+
+@pytest.fixture(scope="module")
+def played(theatre: Theatre) -> Callable[[str], Mapping[str, Future[Played]]]:
+    """Scenarios, each played once."""
+    numbers = {name: number for number, name in enumerate(SCENARIOS)}
+
+    @functools.cache
+    def play(name: str) -> Mapping[str, Future[Played]]:
+        return theatre.played(numbers[name], SCENARIOS[name])
+
+    return play
+
+
+def expected(scenario: str, dialogue: Sequence[str]) -> list[str]:
+    """Return a dialogue as it is written down; what is not told is no error."""
+    written = []
+    for step, line in zip(steps(scenario), dialogue, strict=True):
+        answer = line.removeprefix(f"{step.label} => ")
+        wanted = "waits" if step.waits else step.expected
+        assert wanted or not _is_error(answer), line
+        written.append(f"{step.label} => {wanted or answer}")
+    return written
+
+
+def cases() -> Iterator[object]:
+    for name in SCENARIOS:
+        for backend in BACKENDS:
+            yield pytest.param(name, backend, id=f"{name}-{backend}")
+
+
+@pytest.mark.parametrize(("name", "backend"), list(cases()))
+def test_rows_are_fought_for_as_in_postgresql(
+    played: Callable[[str], Mapping[str, Future[Played]]], name: str, backend: str
+) -> None:
+    plain, found = (played(name)[one].result() for one in ("plain", backend))
+    if backend == "plain":
+        assert found.dialogue == expected(SCENARIOS[name], found.dialogue)
+        return
+    assert found.dialogue == plain.dialogue
+    assert found.rows == plain.rows
+    assert found.differences == [(0,)]
