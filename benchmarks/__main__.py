@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks import (
     aggregation,
     catalog_query,
+    hot_rows,
     machine,
     pgbench_rates,
     point_select,
@@ -33,9 +34,11 @@ BENCHMARKS = {
     6: resident_statements,
     7: pgbench_rates,
     8: residency_changes,
+    9: hot_rows,
 }
-"""In an order in which none disturbs a later one: what changes a table comes last, and resident
-tables, which have a gateway of their own, after tiered ones."""
+"""In an order in which none disturbs a later one: what changes a table comes after what reads it,
+and resident tables, which have a gateway of their own, after tiered ones. The last starts another
+gateway for tiered tables, without bare Spark beside it."""
 
 RESULTS = Path(__file__).with_name("results")
 

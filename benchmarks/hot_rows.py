@@ -1,0 +1,286 @@
+"""Change single rows of a large tiered table: cold ones, hot ones, and by many clients at once."""
+
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from benchmarks.client import AnswerError, Client
+from benchmarks.datasets import Dataset, load_gateway, load_postgres
+from benchmarks.laboratory import Laboratory
+from benchmarks.outcomes import Judgement, Outcome, Samples, milliseconds
+from benchmarks.point_select import require_equal
+from tests.support import programs
+from tests.support.servers import Address
+
+TITLE = "Small writes of a large tiered table, row by row"
+
+ROWS = 2_000_000
+STATEMENTS = 100
+WARM_UP = 10
+MERGES = 10
+MERGED_ROWS = 100
+HOT_KEYS = 50
+RUN_S = 5
+ROUNDS = 3
+READS = 7
+CHANGES = 10_000
+CLIENTS = 8
+
+COLD_AIM_MS = 15.0
+HOT_AIM_MS = 2.0
+INSERT_AIM_MS = 5.0
+MERGE_AIM_MS = 60.0
+CONDITION_AIM_S = 0.77
+READ_AIM = 1.15
+
+INT8 = 20
+
+UPDATE = "UPDATE {table} SET amount = amount + 1 WHERE id = $1"
+DELETE = "DELETE FROM {table} WHERE id = $1"
+UPSERT = (
+    "INSERT INTO {table} VALUES ($1, 17, 'order', 12.50, '2025-03-04 05:06:07+00', 'new')"
+    " ON CONFLICT (id) DO UPDATE SET amount = {table}.amount + 1"
+)
+INSERT = "INSERT INTO {table} VALUES ($1, 17, 'order', 12.50, '2025-03-04 05:06:07+00', 'new')"
+LOCK = "SELECT * FROM {table} WHERE id = $1 FOR UPDATE"
+CHECKED = "SELECT count(*), sum(amount), max(id) FROM {table}"
+READ = "SELECT kind, count(*), sum(amount), max(account) FROM {table} GROUP BY kind ORDER BY kind"
+CONDITION = "UPDATE {table} SET amount = amount + 1 WHERE account % 100 = 7"
+
+RATES = {
+    "transfers on disjoint rows": (300.0, ":client_id * 1000 + "),
+    "transfers on 50 hot rows": (200.0, ""),
+}
+"""Aims in transactions per second, and what is before the number of a row in a transfer."""
+
+QUEUE_AIM = 300.0
+QUEUE = """\
+UPDATE {queue} SET state = 'done' WHERE id = (
+    SELECT id FROM {queue} WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);
+"""
+QUEUED = 5_000
+
+_RATE = re.compile(r"^tps = ([0-9.]+) ", re.MULTILINE)
+_FAILED = re.compile(r"^number of failed transactions: ([0-9]+) ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The two servers, with the same tables."""
+
+    gateway: Client
+    postgres: Client
+    addresses: dict[str, Address]
+
+    def times(self, label: str, statement: str, keys: Iterator[int], number: int) -> list[Samples]:
+        """Return the times that a statement takes on each server, with keys in turn."""
+        taken: dict[str, list[float]] = {"gateway": [], "PostgreSQL": []}
+        name = label.replace(" ", "_").replace(",", "")
+        for client in (self.gateway, self.postgres):
+            client.prepare(name, statement, [INT8])
+        for turn in range(-WARM_UP, number):
+            key = str(next(keys))
+            one = {
+                "gateway": self.gateway.time_prepared(name, key),
+                "PostgreSQL": self.postgres.time_prepared(name, key),
+            }
+            for server, seconds in one.items() if turn >= 0 else ():
+                taken[server].append(seconds)
+        return [milliseconds(f"{server}, {label}", times) for server, times in taken.items()]
+
+
+def run(laboratory: Laboratory) -> Outcome:
+    """Measure single statements, then rates, then what reading costs after many changes."""
+    dataset = Dataset("ledger", laboratory.rows(ROWS))
+    load_postgres(laboratory.postgres.address, dataset)
+    load_gateway(laboratory.postgres.address, laboratory.gateway.address, dataset)
+    addresses = {"gateway": laboratory.gateway.address, "PostgreSQL": laboratory.postgres.address}
+    with laboratory.connect_gateway() as gateway, laboratory.connect_postgres() as postgres:
+        pair = _Pair(gateway, postgres, addresses)
+        compacted = _read_times(gateway, dataset)
+        judgements, samples = _statements(laboratory, pair, dataset)
+        require_equal(gateway, postgres, CHECKED.format(table=dataset.table))
+        rated, rates = _rates(laboratory, pair, dataset)
+        seconds = gateway.time(CONDITION.format(table=dataset.table))
+        postgres.query(CONDITION.format(table=dataset.table))
+        after = _after_changes(laboratory, pair, dataset)
+        if gateway.query(f"SELECT gateway.check('{dataset.table}')") != [("0",)]:
+            raise AnswerError("hot rows differ from their journal")
+    return Outcome(
+        (
+            *judgements,
+            *rated,
+            Judgement("UPDATE of 1 % by a condition", seconds, CONDITION_AIM_S, unit="s"),
+            Judgement(
+                f"aggregate after {CHANGES:,} hot changes ÷ compacted",
+                after.median / compacted.median,
+                READ_AIM,
+            ),
+        ),
+        (*samples, *rates, compacted, after),
+        (f"{dataset.rows:,} rows in files; statements are prepared, and autocommitted.",),
+    )
+
+
+# statements -------------------------------------------------------------------------------------
+
+
+def _statements(
+    laboratory: Laboratory, pair: _Pair, dataset: Dataset
+) -> tuple[list[Judgement], list[Samples]]:
+    table, number = dataset.table, laboratory.repetitions(STATEMENTS)
+    chosen = random.Random(7).sample(range(10_000, dataset.rows), 3 * (number + WARM_UP))  # noqa: S311 - the same keys in every run
+    cold, new = iter(chosen), count(dataset.rows + 1)
+    hot = (1 + turn % HOT_KEYS for turn in count())
+    for key in range(1, HOT_KEYS + 1):
+        pair.gateway.query(f"UPDATE {table} SET note = note WHERE id = {key}")
+    judgements, samples = [], []
+    for label, statement, keys, aim in (
+        ("UPDATE, cold", UPDATE, cold, COLD_AIM_MS),
+        ("DELETE, cold", DELETE, cold, COLD_AIM_MS),
+        ("upsert, cold", UPSERT, cold, COLD_AIM_MS),
+        ("UPDATE, hot", UPDATE, hot, HOT_AIM_MS),
+        ("upsert, hot", UPSERT, hot, HOT_AIM_MS),
+        ("SELECT FOR UPDATE, hot", LOCK, hot, HOT_AIM_MS),
+        ("INSERT", INSERT, new, INSERT_AIM_MS),
+    ):
+        found = pair.times(label, statement.format(table=table), keys, number)
+        judgements.append(Judgement(f"{label}, p50", found[0].median, aim, unit="ms"))
+        samples += found
+    merged = milliseconds(
+        "gateway, MERGE of 100 VALUES", list(_merges(laboratory, pair, dataset, new))
+    )
+    judgements.append(Judgement("MERGE of 100 VALUES, p50", merged.median, MERGE_AIM_MS, unit="ms"))
+    return judgements, [*samples, merged]
+
+
+def _merges(
+    laboratory: Laboratory, pair: _Pair, dataset: Dataset, new: Iterator[int]
+) -> Iterator[float]:
+    """Merge rows of which half are there, next to each other, and yield how long it took."""
+    first = dataset.rows // 2
+    for _ in range(laboratory.repetitions(MERGES)):
+        keys = [
+            *range(first, first + MERGED_ROWS // 2),
+            *(next(new) for _ in range(MERGED_ROWS // 2)),
+        ]
+        first += MERGED_ROWS
+        values = ", ".join(f"({key}, 3.5)" for key in keys)
+        merge = (
+            f"MERGE INTO {dataset.table} t USING (VALUES {values}) s (id, amount) ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET amount = t.amount + s.amount"
+            " WHEN NOT MATCHED THEN INSERT VALUES (s.id, 1, 'fee', s.amount, now(), 'merged')"
+        )
+        yield pair.gateway.time(merge)
+        pair.postgres.query(merge)
+
+
+# rates ------------------------------------------------------------------------------------------
+
+
+def _rates(
+    laboratory: Laboratory, pair: _Pair, dataset: Dataset
+) -> tuple[list[Judgement], list[Samples]]:
+    judgements, samples = [], []
+    for label, (aim, before) in RATES.items():
+        script = _transfer(dataset, before)
+        for server, rates in _alternating(laboratory, pair, script).items():
+            samples.append(Samples(f"{server}, {label}", tuple(rates), "transactions/s"))
+            if server == "gateway":
+                median = samples[-1].median
+                judgements.append(Judgement(label, median, aim, at_least=True, unit="per s"))
+    for server, rates in _queue_rates(laboratory, pair).items():
+        label = f"SKIP LOCKED queue, {CLIENTS} workers"
+        samples.append(Samples(f"{server}, {label}", tuple(rates), "transactions/s"))
+        if server == "gateway":
+            median = samples[-1].median
+            judgements.append(Judgement(label, median, QUEUE_AIM, at_least=True, unit="per s"))
+    return judgements, samples
+
+
+def _transfer(dataset: Dataset, before: str) -> str:
+    """Return a script that moves an amount, always to a higher key: so there are no deadlocks."""
+    middle = HOT_KEYS // 2
+    return (
+        f"\\set one {before}random(1, {middle})\n"
+        f"\\set other {before}random({middle + 1}, {HOT_KEYS})\n"
+        "BEGIN;\n"
+        f"UPDATE {dataset.table} SET amount = amount - 1 WHERE id = :one;\n"
+        f"UPDATE {dataset.table} SET amount = amount + 1 WHERE id = :other;\n"
+        "COMMIT;\n"
+    )
+
+
+def _alternating(laboratory: Laboratory, pair: _Pair, script: str) -> dict[str, list[float]]:
+    rates: dict[str, list[float]] = {}
+    file = laboratory.directory / "script.sql"
+    file.write_text(script)
+    for turn in range(-1, laboratory.repetitions(ROUNDS)):
+        for server, address in pair.addresses.items():
+            rate = _rate(address, file, laboratory.seconds(RUN_S))
+            if turn >= 0:  # the round before makes the rows hot
+                rates.setdefault(server, []).append(rate)
+    return rates
+
+
+def _queue_rates(laboratory: Laboratory, pair: _Pair) -> dict[str, list[float]]:
+    """Let workers take what is new; the first statement of each run finds it in files."""
+    rates: dict[str, list[float]] = {}
+    file = laboratory.directory / "queue.sql"
+    for turn in range(laboratory.repetitions(ROUNDS)):
+        queue = f"queue_{turn}"
+        file.write_text(QUEUE.format(queue=queue))
+        number = laboratory.rows(QUEUED)
+        for client in (pair.gateway, pair.postgres):
+            client.query(f"CREATE TABLE {queue} (id bigint PRIMARY KEY, state text)")
+            client.query(f"CREATE INDEX ON {queue} (id) WHERE state = 'new'")
+            client.query(
+                f"INSERT INTO {queue} SELECT g, CASE WHEN g > {number} THEN 'old' ELSE 'new' END"
+                f" FROM generate_series(1, {number * 10}) g"
+            )
+            client.query(f"VACUUM {queue}")
+        for server, address in pair.addresses.items():
+            rate = _rate(address, file, 0, transactions=number // CLIENTS)
+            rates.setdefault(server, []).append(rate)
+        done = f"SELECT state, count(*) FROM {queue} GROUP BY state ORDER BY state"
+        require_equal(pair.gateway, pair.postgres, done)
+    return rates
+
+
+def _rate(address: Address, file: Path, seconds: int, transactions: int = 0) -> float:
+    """Return the transactions per second of one run of pgbench.
+
+    Raises:
+        AnswerError: Transactions failed.
+    """
+    length = ("-t", str(transactions)) if transactions else ("-T", str(seconds))
+    arguments = ("-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2", *length, "-f", str(file))
+    done = programs.run("pgbench", arguments, server=address.variables())
+    if done.returncode != 0:
+        raise subprocess.CalledProcessError(done.returncode, "pgbench", done.stdout, done.stderr)
+    rate, failed = _RATE.search(done.stdout), _FAILED.search(done.stdout)
+    if rate is None or failed is None or failed[1] != "0":
+        raise AnswerError(f"pgbench says:\n{done.stdout}\n{done.stderr}")
+    return float(rate[1])
+
+
+# reading ----------------------------------------------------------------------------------------
+
+
+def _after_changes(laboratory: Laboratory, pair: _Pair, dataset: Dataset) -> Samples:
+    """Return how long a query over a compacted table takes after many changes of hot rows."""
+    pair.gateway.query(f"VACUUM {dataset.table}")
+    file = laboratory.directory / "script.sql"
+    file.write_text(_transfer(dataset, ""))
+    changes = max(CLIENTS, int(CHANGES * min(laboratory.scale, 1)))
+    _rate(pair.addresses["gateway"], file, 0, transactions=changes // 2 // CLIENTS)
+    return _read_times(pair.gateway, dataset, "after hot changes")
+
+
+def _read_times(gateway: Client, dataset: Dataset, label: str = "compacted") -> Samples:
+    times = [gateway.time(READ.format(table=dataset.table)) for _ in range(READS + 1)]
+    return milliseconds(f"gateway, aggregate, {label}", times[1:])
