@@ -756,7 +756,6 @@ class Theatre:
             differences = []
             if backend != "plain":
                 differences = owner.execute("SELECT gateway.check('t')").fetchall()
-            owner.execute(f"DROP SCHEMA {schema} CASCADE")
         return Played(dialogue, rows, differences)
 
 
