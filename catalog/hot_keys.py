@@ -257,7 +257,7 @@ class Thawing:
     def thaw(
         self,
         relid: int,
-        reading: "Reading",
+        reading: Reading,
         present: Sequence[Row],
         absent: Sequence[Row],
         *,
@@ -283,11 +283,6 @@ class Thawing:
             (b"t" if lasting else b"f", BOOL),
         )
         return Thawed.BUSY if answer is None else Thawed(answer.decode())
-
-    def cool(self, relid: int) -> bool:
-        """Let no row be hot any more; False where none could be, or others are writing."""
-        self.note_cold(relid)
-        return self._ask("SELECT pg_journal.cool_down($1)", relid) == b"t"
 
     def is_unseen(self, relid: int, snapshot: str) -> bool:
         """Return whether a snapshot does not show all that was written to hot rows."""

@@ -204,43 +204,43 @@ BEGIN
         #variable_conflict use_variable
         DECLARE
             pgwire_version timestamptz;
-            pgwire_way text := %15$s;
+            pgwire_way text := %14$s;
             pgwire_serializable boolean := current_setting('transaction_isolation') = 'serializable';
             pgwire_first boolean := false;
         BEGIN
-            %14$s
+            %13$s
             IF pgwire_serializable THEN
-                pgwire_version := %3$s;
-                pgwire_first := tg_op = 'INSERT' AND NOT %12$s AND pg_journal.is_first(%1$s, %11$s);
+                pgwire_version := %2$s;
+                pgwire_first := tg_op = 'INSERT' AND NOT %11$s AND pg_journal.is_first(%1$s, %10$s);
             ELSE
-                pgwire_version := %4$s;
-                pgwire_first := tg_op = 'INSERT' AND NOT %12$s AND coalesce(
+                pgwire_version := %3$s;
+                pgwire_first := tg_op = 'INSERT' AND NOT %11$s AND coalesce(
                     (SELECT max(v.version_number) < statement_timestamp() FROM pg_journal.tail_%1$s v), true);
             END IF;
             IF pgwire_first THEN
-                %13$s
+                %12$s
             ELSIF tg_op = 'INSERT' THEN
-                %5$s
+                %4$s
             ELSIF tg_op = 'UPDATE' THEN
+                %4$s
                 %5$s
-                %6$s
             ELSIF tg_op = 'DELETE' THEN
-                %6$s
+                %5$s
             ELSE
                 INSERT INTO pg_journal.tail_%1$s (version_number, subsequent_version_number, row_identity)
-                VALUES (pgwire_version, pgwire_version, %7$s);
+                VALUES (pgwire_version, pgwire_version, %6$s);
                 -- Triggers of users that came first may have filled the table again.
-                INSERT INTO pg_journal.tail_%1$s (%8$sversion_number)
-                SELECT %9$spgwire_version + interval '1 microsecond' FROM ONLY %10$s pgwire_held;
+                INSERT INTO pg_journal.tail_%1$s (%7$sversion_number)
+                SELECT %8$spgwire_version + interval '1 microsecond' FROM ONLY %9$s pgwire_held;
             END IF;
-            %16$s
+            %15$s
             IF pgwire_serializable THEN
                 PERFORM set_config('pg_journal.captured_%1$s', pg_journal.capture_mark(
-                    %1$s, pg_stat_get_xact_tuples_inserted(%11$s), statement_timestamp()), false);
+                    %1$s, pg_stat_get_xact_tuples_inserted(%10$s), statement_timestamp()), false);
             END IF;
             RETURN NULL;
         END $f$,
-        relid, NULL,
+        relid,
         next_version(relid, true, 'tg_op = ''INSERT'''), next_version(relid, false, 'tg_op = ''INSERT'''),
         capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark(),
         captured_columns(relid), captured_values(relid, 'pgwire_held'),

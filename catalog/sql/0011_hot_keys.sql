@@ -25,18 +25,18 @@ BEGIN
     PERFORM lock_table(wanted, mode);
 END $$;
 
--- The columns of a key: what defines them; their names in the table of hot keys, there by the alias `h`, in the table,
--- and there by that alias; their values of JSON arrays `u.e` of PostgreSQL's texts, of all columns in their order, or of
--- the key's; those of a row `v` of the tail in transfer forms, and the condition that `v` has the key of the former.
+-- The columns of a key: what defines them; their names in the table of hot keys, those by the alias `h`, and those of the
+-- table by the alias `h`; their values of JSON arrays `u.e` of PostgreSQL's texts, of all columns in their order, or of the
+-- key's; those of a row `v` of the tail in transfer forms.
 CREATE FUNCTION pg_journal.key_parts(
-    wanted oid, OUT definitions text, OUT names text, OUT hot_names text, OUT columns text, OUT held_columns text,
+    wanted oid, OUT definitions text, OUT names text, OUT hot_names text, OUT held_columns text,
     OUT from_row text, OUT from_key text, OUT transferred text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     SELECT string_agg(format('c%s %s NOT NULL', k.attnum, plain_type(k.type_oid, -1)), ', ' ORDER BY u.o),
            string_agg('c' || k.attnum, ', ' ORDER BY u.o), string_agg('h.c' || k.attnum, ', ' ORDER BY u.o),
-           string_agg(quote_ident(k.name), ', ' ORDER BY u.o), string_agg(format('h.%I', k.name), ', ' ORDER BY u.o),
+           string_agg(format('h.%I', k.name), ', ' ORDER BY u.o),
            string_agg(format('(u.e->>%s)::%s', p.place, plain_type(k.type_oid, -1)), ', ' ORDER BY u.o),
            string_agg(format('(u.e->>%s)::%s', u.o - 1, plain_type(k.type_oid, -1)), ', ' ORDER BY u.o),
            string_agg(transfer_expression('v.c' || k.attnum, k.type_oid), ', ' ORDER BY u.o)
@@ -355,7 +355,7 @@ BEGIN
         'AND NOT EXISTS (SELECT FROM pg_journal.hot_%2$s h WHERE %3$s) '
         'AND (%4$s OR EXISTS (SELECT FROM pg_journal.tail_%2$s w WHERE %5$s AND w.version_number < v.version_number))',
         parts.transferred, wanted, hot_key(wanted, 'h', 'v', false), ranges, hot_key(wanted, 'w', 'v', false))
-       INTO found USING coalesce(moment(mark_micros), transaction_timestamp());
+       INTO found USING coalesce(moment(mark_micros), '-infinity');
     RETURN convert_to(found::text, 'UTF8');
 END $$;
 

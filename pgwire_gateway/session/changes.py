@@ -25,7 +25,6 @@ def change(call: Invocation) -> StatementResult:
             changed since the snapshot of a REPEATABLE READ transaction.
     """
     session = call.session
-    bound = binding.bind(call)
     observer = Observer(session)
     began = not session.transaction.open
     try:
@@ -35,6 +34,7 @@ def change(call: Invocation) -> StatementResult:
     if isinstance(done, StatementResult):
         return done
     version, observation = done
+    bound = binding.bind(call)
     with suppress(Refusal):
         rows = thawed_writes.single_rows(call, observation, bound)
         return thawed_writes.change(call, rows, version, began=began)

@@ -110,7 +110,7 @@ class Observation:
                 tail = storage_schema(snapshot.table).empty_table()
             found = only_key(tail, snapshot.table.key, key)
             if not _is_newest(found, snapshot):
-                stored = lookups.versions(snapshot, key) if lookups else None
+                stored = lookups.versions(snapshot, [key]) if lookups else None
                 if stored is None:
                     if snapshot.tail_rows and not found.num_rows:
                         snapshots[relid] = _without_tail(snapshot)
@@ -148,7 +148,7 @@ class Observation:
         newest = newer_than(found, stored)
         done = set(zip(*(newest.column(name).to_pylist() for name in names), strict=True))
         rest = [key for key in keys if key not in done]
-        versions = lookups.versions_of_keys(snapshot, rest) if rest else None
+        versions = lookups.versions(snapshot, rest) if rest else None
         if rest and versions is None:
             return None
         rows = found if versions is None else pa.concat_tables([versions, found])

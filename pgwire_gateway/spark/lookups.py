@@ -61,12 +61,12 @@ class Lookups:
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[Path, str], _File] = OrderedDict()
 
-    def versions(self, snapshot: TableSnapshot, key: Key) -> pa.Table | None:
-        """Return the row versions that segments have of a key, the archive left out.
+    def versions(self, snapshot: TableSnapshot, keys: Sequence[Key]) -> pa.Table | None:
+        """Return the row versions that segments have of some keys, the archive left out.
 
         Args:
             snapshot: The table.
-            key: Values of the columns of its key, integers and text, as Python's.
+            keys: Values of the columns of its key, integers and text, as Python's.
 
         Returns:
             Rows in storage layout; None where the segments are not to be read this way.
@@ -75,48 +75,24 @@ class Lookups:
             GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
         """
         table = snapshot.table
-        segments = [
-            segment
+        wanted = {
+            segment: found
             for segment in snapshot.segments
-            if segment.kind is not SegmentKind.ARCHIVE and _may_have(segment, key[0])
-        ]
+            if segment.kind is not SegmentKind.ARCHIVE
+            and (found := [key for key in keys if _may_have(segment, key[0])])
+        }
         attnums = tuple(column.attnum for column in table.columns)
-        if len(segments) > MOST_SEGMENTS or any(s.attnums != attnums for s in segments):
+        if len(wanted) > MOST_SEGMENTS or any(s.attnums != attnums for s in wanted):
             return None
         schema = storage_schema(table)
         parts = [schema.empty_table()]
         with storage_failures():
-            for segment in segments:
+            for segment, found in wanted.items():
                 for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
                     file = self._file(path, table)
                     if file is None:
                         return None
-                    parts += (part.cast(schema) for part in _versions(file, table, key))
-        return pa.concat_tables(parts)
-
-    def versions_of_keys(self, snapshot: TableSnapshot, keys: Sequence[Key]) -> pa.Table | None:
-        """Return the row versions that segments have of some keys; else as `versions`."""
-        if len(keys) == 1:
-            return self.versions(snapshot, keys[0])
-        table = snapshot.table
-        segments = [
-            segment for segment in snapshot.segments if segment.kind is not SegmentKind.ARCHIVE
-        ]
-        attnums = tuple(column.attnum for column in table.columns)
-        if len(segments) > MOST_SEGMENTS or any(s.attnums != attnums for s in segments):
-            return None
-        schema = storage_schema(table)
-        parts = [schema.empty_table()]
-        with storage_failures():
-            for segment in segments:
-                wanted = [key for key in keys if _may_have(segment, key[0])]
-                for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
-                    file = self._file(path, table) if wanted else None
-                    if wanted and file is None:
-                        return None
-                    if file is not None:
-                        found = _versions_of_keys(file, table, wanted)
-                        parts += (part.cast(schema) for part in found)
+                    parts += (part.cast(schema) for part in _versions(file, table, found))
         return pa.concat_tables(parts)
 
     def _file(self, path: Path, table: JournalTable) -> _File | None:
@@ -164,35 +140,26 @@ def _groups(footer: pq.FileMetaData, name: str) -> Iterator[_Group]:
         yield _Group(number, statistics.min if known else None, statistics.max if known else None)
 
 
-def _versions(file: _File, table: JournalTable, key: Key) -> Iterator[pa.Table]:
-    groups = [group for group in file.groups if group.may_have(key[0])]
+def _versions(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator[pa.Table]:
+    layout, names = Layout.of(table), _key_names(table)
+    columns = list(layout.file_names)
+    groups = [
+        (group.number, found)
+        for group in file.groups
+        if (found := [key for key in keys if group.may_have(key[0])])
+    ]
     if not groups:
         return
-    layout = Layout.of(table)
     with pq.ParquetFile(file.path, metadata=file.footer, memory_map=True) as opened:
-        for group in groups:
-            places = _places(opened, group.number, _key_names(table), key)
-            if places is not None:
-                rows = _rows(opened, group.number, list(layout.file_names), *places)
+        for number, found in groups:
+            if len(found) == 1:
+                places = _places(opened, number, names, found[0])
+                rows = None if places is None else _rows(opened, number, columns, *places)
+            else:
+                whole = opened.read_row_group(number, columns, use_threads=False).select(columns)
+                rows = whole.take(indices_of_keys(whole, names, found))
+            if rows is not None:
                 yield rows.rename_columns(list(layout.names))
-
-
-def _versions_of_keys(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator[pa.Table]:
-    layout, names = Layout.of(table), _key_names(table)
-    with pq.ParquetFile(file.path, metadata=file.footer, memory_map=True) as opened:
-        for group in file.groups:
-            wanted = [key for key in keys if group.may_have(key[0])]
-            if len(wanted) > 1:
-                rows = opened.read_row_group(
-                    group.number, columns=list(layout.file_names), use_threads=False
-                ).select(list(layout.file_names))
-                rows = rows.take(indices_of_keys(rows, names, wanted))
-                yield rows.rename_columns(list(layout.names))
-            elif wanted:
-                places = _places(opened, group.number, names, wanted[0])
-                if places is not None:
-                    rows = _rows(opened, group.number, list(layout.file_names), *places)
-                    yield rows.rename_columns(list(layout.names))
 
 
 def _places(

@@ -22,7 +22,7 @@ SEED = 20260125
 
 def versions(journal: Journal, key: Key) -> list[tuple] | None:
     """Return the values and version numbers found for a key, in the order of versions."""
-    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), key)
+    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), [key])
     if found is None:
         return None
     rows = found.set_column(
@@ -139,7 +139,7 @@ def test_parts_of_other_columns_may_have_the_name_of_the_key(journal: Journal) -
     (segment,) = journal.compactor().flush(snapshot, tail, RunningStatement()).added
     assert (segment.key_min, segment.key_max) == (1, 3)
     journal.segments = [segment]
-    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), (2,))
+    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), [(2,)])
     assert found is not None
     assert found.column("c2").to_pylist() == [2]
 
@@ -152,8 +152,8 @@ def test_columns_that_have_another_name_in_files_are_left_to_spark(journal: Jour
         (replace(ID, storage_name="i"), NAME),
     ):
         later = replace(journal, columns=columns)
-        assert lookups.versions(later.snapshot(), (1,)) is None
-    found = lookups.versions(journal.snapshot(), (1,))
+        assert lookups.versions(later.snapshot(), [(1,)]) is None
+    found = lookups.versions(journal.snapshot(), [(1,)])
     assert found is not None
     assert found.num_rows == 1
 
