@@ -20,7 +20,7 @@ from catalog.errors import (
     HotRowsError,
     OutdatedPlanError,
 )
-from catalog.model import Segment
+from catalog.model import Segment, UniqueKey
 from catalog.proofs import NO_CHECKS, Checks, Proof
 from catalog.relay import Batch, Reply, Sink
 from catalog.results import (
@@ -30,6 +30,7 @@ from catalog.results import (
     DrainedRows,
     LocalResult,
     Notification,
+    PendingKeys,
     Relation,
     ResultColumn,
     Row,
@@ -584,16 +585,24 @@ class CatalogSession:
             bookkeeping.TRUNCATE, _number(relid), _number(version), encode_segments(ended)
         )
 
-    def pending_keys(self) -> dict[int, tuple[int, ...]]:
-        """Return tables whose rows must still be checked for a new primary key, with the key."""
-        return {
-            relid: tuple(key)
-            for relid, key in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
-        }
+    def pending_keys(self) -> list[PendingKeys]:
+        """Return the keys that the rows of tables must still be checked for."""
+        return [
+            PendingKeys(
+                relid,
+                tuple(key or ()),
+                tuple(UniqueKey(name, tuple(columns)) for name, columns in unique),
+            )
+            for relid, key, unique in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
+        ]
 
     def set_key(self, relid: int) -> None:
         """Complete a pending key after the rows were checked and re-keyed into a new base."""
         self._calls.call(bookkeeping.SET_KEY, _number(relid))
+
+    def set_unique(self, relid: int) -> None:
+        """Note that the rows of a table were checked for its new unique keys."""
+        self._calls.call(bookkeeping.SET_UNIQUE, _number(relid))
 
     # bookkeeping ----------------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ def announced(answer: bytes) -> Announcement:
 
 
 def searching(relid: int, mark: int | None) -> Call:
-    """Return the call that tells which keys of inserted rows are still to be looked for.
+    """Return the call that tells which keys of written rows are still to be looked for.
 
     Args:
         relid: The table.
@@ -151,10 +151,22 @@ def searching(relid: int, mark: int | None) -> Call:
     return bookkeeping.UNSEARCHED, (_number(relid), None if mark is None else _number(mark))
 
 
-def unsearched(answer: bytes) -> tuple[list[tuple[Any, ...]], int]:
-    """Return those keys, in transfer forms, and the oldest version of the rows that have them."""
+@dataclass(frozen=True, slots=True)
+class Unsearched:
+    """What has to be looked for in the journal when rows have been written to hot ones."""
+
+    keys: list[tuple[Any, ...]]
+    """Keys of rows that were inserted, in transfer forms."""
+    mark: int
+    """The oldest version of the rows that have them."""
+    values: list[list[list[Any]]]
+    """For each unique key of the table, values that were written, in transfer forms."""
+
+
+def unsearched(answer: bytes) -> Unsearched:
+    """Return what the answer of that call tells."""
     told = json.loads(answer)
-    return [tuple(key) for key in told["keys"]], told["mark"] or 0
+    return Unsearched([tuple(key) for key in told["keys"]], told["mark"] or 0, told["values"])
 
 
 class Thawing:

@@ -47,6 +47,15 @@ class CheckConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """A unique constraint or index of a tiered table, besides the primary key."""
+
+    name: str
+    columns: tuple[int, ...]
+    """Attribute numbers, in the order of the index."""
+
+
+@dataclass(frozen=True, slots=True)
 class JournalTable:
     """Definition of a journaled table as one catalog snapshot shows it."""
 
@@ -66,6 +75,8 @@ class JournalTable:
     """Directory of the data files, relative to the warehouse."""
     checks: tuple[CheckConstraint, ...] = ()
     """CHECK constraints, NOT NULL excluded."""
+    unique_keys: tuple[UniqueKey, ...] = ()
+    """In the order of their OIDs; of resident tables, whose are PostgreSQL's to keep, none."""
 
     def column(self, attnum: int) -> Column:
         """Return the column with this attribute number; KeyError when there is none."""

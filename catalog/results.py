@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from catalog.model import TableSnapshot
+from catalog.model import TableSnapshot, UniqueKey
 from catalog.statements import SYSTEM_SCHEMAS
 
 Row = list[bytes | None]
@@ -160,6 +160,18 @@ class CaptureReceipt:
     """Keys (transfer forms, key order) that some segment may already contain."""
     tail_outdated: bool = False
     """True when the segments may hold newer versions of these rows than the tail."""
+    values: tuple[list[list[Any]], ...] = ()
+    """For each unique key of the table, values that were written, in transfer forms."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingKeys:
+    """Keys that the rows of a table must still be checked for."""
+
+    relid: int
+    primary: tuple[int, ...]
+    """Columns of a new primary key; empty for none."""
+    unique: tuple[UniqueKey, ...]
 
 
 @dataclass(frozen=True, slots=True)

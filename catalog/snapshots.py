@@ -9,7 +9,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from catalog.model import CheckConstraint, Column, JournalTable, Segment, SegmentKind, TableSnapshot
+from catalog.model import (
+    CheckConstraint,
+    Column,
+    JournalTable,
+    Segment,
+    SegmentKind,
+    TableSnapshot,
+    UniqueKey,
+)
 from catalog.results import (
     Relation,
     RelationKind,
@@ -170,6 +178,9 @@ def _table(definition: dict[str, Any]) -> JournalTable:
         definition_version=definition["definition"],
         location=definition["location"],
         checks=tuple(CheckConstraint(*check) for check in definition["checks"] or ()),
+        unique_keys=tuple(
+            UniqueKey(name, tuple(columns)) for name, columns in definition["unique_keys"] or ()
+        ),
     )
 
 

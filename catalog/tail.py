@@ -30,6 +30,7 @@ def receipt(answer: bytes) -> CaptureReceipt:
         version=document["version"],
         unresolved=tuple(tuple(key) for key in document.get("unresolved") or ()),
         tail_outdated=document.get("tail_outdated", False),
+        values=tuple(document.get("values") or ()),
     )
 
 

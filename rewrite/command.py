@@ -44,6 +44,11 @@ def inserted_rows(query: Node) -> int | None:
     return number
 
 
+def assigned_columns(query: Node) -> list[int]:
+    """Return the attribute numbers of the columns that an INSERT or UPDATE gives values."""
+    return [e.integer("resno") for e in query.nodes("targetList") if not e["resjunk"]]
+
+
 def written_relations(query: Node) -> frozenset[int]:
     """Return the OIDs of all relations a query writes, those of its WITH queries among them."""
     return frozenset(entry.integer("relid") for entry in _targets(query))

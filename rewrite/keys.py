@@ -32,16 +32,7 @@ def compile_key_lookup(
         wanted: Values of the key columns in key order.
     """
     compilation, rows = _current(snapshot)
-    conditions = [
-        conjunction(
-            [
-                infix(exp.EQ, found.copy(), grouping_key(compile_parameter(value)))
-                for found, value in zip(rows.identity(), key, strict=True)
-            ]
-        )
-        for key in wanted
-    ]
-    where = disjunction([condition for condition in conditions if condition is not None])
+    where = _one_of(rows.identity(), wanted)
     query = select(_key_items(rows, snapshot.table.key), rows.item(), where)
     return _finished(compilation, query, snapshot, len(wanted))
 
@@ -61,13 +52,27 @@ def compile_duplicate_keys(before: TableSnapshot, added: TableSnapshot) -> Spark
     return _finished(compilation, query.limit(1), before, 1)
 
 
-def compile_shared_keys(snapshot: TableSnapshot, key: Sequence[int]) -> SparkQuery:
-    """Return the query for one value of future key columns that several current rows have."""
+def compile_shared_keys(
+    snapshot: TableSnapshot,
+    key: Sequence[int],
+    among: Sequence[Sequence[ParameterValue]] = (),
+) -> SparkQuery:
+    """Return the query for one value without NULL of some columns that several current rows have.
+
+    Args:
+        snapshot: The table.
+        key: Attribute numbers of the columns.
+        among: The values that are looked at; all where there are none.
+    """
     compilation, rows = _current(snapshot)
-    items = _key_items(rows, key)
+    present = [exp.Not(this=is_null(rows.column(attnum).sql)) for attnum in key]
     groups = [grouping_key(rows.column(attnum)) for attnum in key]
-    query = select(items, rows.item())
-    query.set("group", exp.Group(expressions=[item.this.copy() for item in items] + groups))
+    listed = _one_of(groups, among)
+    where = conjunction([*present, *([] if listed is None else [listed])])
+    # Equal values may look different.
+    items = [named(exp.AnyValue(this=item.this), item.alias) for item in _key_items(rows, key)]
+    query = select(items, rows.item(), where)
+    query.set("group", exp.Group(expressions=[group.copy() for group in groups]))
     several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=literal(1))
     query.set("having", exp.Having(this=several))
     return _finished(compilation, query.limit(1), snapshot, 1, key)
@@ -79,6 +84,22 @@ def compile_null_keys(snapshot: TableSnapshot, attnum: int) -> SparkQuery:
     missing = is_null(rows.column(attnum).sql)
     query = select([named(literal(1), "o1")], rows.item(), missing)
     return _finished(compilation, query.limit(1), snapshot, 1, ())
+
+
+def _one_of(
+    columns: Sequence[exp.Expression], values: Sequence[Sequence[ParameterValue]]
+) -> exp.Expression | None:
+    """Return the condition that grouping keys are those of one of some values; None for none."""
+    conditions = [
+        conjunction(
+            [
+                infix(exp.EQ, found.copy(), grouping_key(compile_parameter(value)))
+                for found, value in zip(columns, one, strict=True)
+            ]
+        )
+        for one in values
+    ]
+    return disjunction([condition for condition in conditions if condition is not None])
 
 
 def _current(snapshot: TableSnapshot) -> tuple[Compilation, CurrentRows]:

@@ -54,6 +54,8 @@ CREATE TABLE pg_journal.journals (
     -- Primary key added while rows exist: the rows are still to be checked and re-keyed.
     pending_key int2[],
     checks oid[] NOT NULL DEFAULT '{}',
+    -- Of a tiered table: unique indexes that all rows are known to satisfy, the primary key's left out.
+    unique_indexes oid[] NOT NULL DEFAULT '{}',
     -- Random: never the same again, not even after ROLLBACK.
     definition bigint NOT NULL,
     -- Blocks of 2^32 row identities that bulk writes have used up.
@@ -319,6 +321,14 @@ RETURN (SELECT regexp_replace(d.adbin::text, ':location -?\d+', '', 'g')
           FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
          WHERE a.attrelid = relid AND a.attnum = generation_tree.attnum AND a.attgenerated = 's');
 
+-- Columns of a unique index, those it only includes left out.
+CREATE FUNCTION pg_journal.unique_columns(index_oid oid) RETURNS int2[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT array_agg(u.attnum ORDER BY u.o)
+          FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, o)
+         WHERE i.indexrelid = index_oid AND u.o <= i.indnkeyatts);
+
 -- Definition of a journaled table as the gateway keeps it.
 CREATE FUNCTION pg_journal.definition(relid oid) RETURNS json
 LANGUAGE sql STABLE
@@ -338,7 +348,10 @@ SELECT json_build_object(
          WHERE a.attrelid = j.relid AND NOT a.attisdropped),
     'checks', (
         SELECT json_agg(json_build_array(x.conname, pg_get_expr(x.conbin, x.conrelid)) ORDER BY x.conname)
-          FROM pg_constraint x WHERE x.conrelid = j.relid AND x.contype = 'c'))
+          FROM pg_constraint x WHERE x.conrelid = j.relid AND x.contype = 'c'),
+    'unique_keys', (
+        SELECT json_agg(json_build_array(x.relname, pg_journal.unique_columns(x.oid)) ORDER BY x.oid)
+          FROM pg_class x WHERE x.oid = ANY (j.unique_indexes)))
   FROM pg_journal.journals j
   JOIN pg_class c ON c.oid = j.relid
   JOIN pg_namespace n ON n.oid = c.relnamespace

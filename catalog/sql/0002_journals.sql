@@ -57,6 +57,35 @@ RETURN CASE WHEN type_oid = 'numeric'::regtype
     'int4[]'::regtype, 'int8[]'::regtype, 'text[]'::regtype, 'varchar[]'::regtype, 'date[]'::regtype,
     'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype) END;
 
+-- Why the journal cannot keep a unique index; NULL where it can.
+CREATE FUNCTION pg_journal.irregularity(i pg_index) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE
+    WHEN i.indisexclusion THEN 'UNIQUE WITHOUT OVERLAPS'
+    WHEN NOT i.indisvalid THEN 'an invalid UNIQUE index'
+    WHEN i.indpred IS NOT NULL THEN 'a UNIQUE index with WHERE'
+    WHEN i.indexprs IS NOT NULL THEN 'a UNIQUE index on expressions'
+    WHEN i.indnullsnotdistinct THEN 'UNIQUE NULLS NOT DISTINCT'
+    WHEN NOT i.indimmediate THEN 'a DEFERRABLE UNIQUE constraint'
+    WHEN EXISTS (SELECT FROM unnest(i.indclass::oid[]) WITH ORDINALITY u(class, o) JOIN pg_opclass c ON c.oid = u.class
+                  WHERE u.o <= i.indnkeyatts AND NOT c.opcdefault) THEN 'a UNIQUE index with an operator class'
+    WHEN EXISTS (SELECT FROM unnest(i.indkey::int2[], i.indcollation::oid[]) WITH ORDINALITY u(attnum, collated, o)
+                   JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.attnum
+                  WHERE u.o <= i.indnkeyatts AND u.collated <> a.attcollation) THEN 'a UNIQUE index with COLLATE'
+    ELSE (SELECT format('UNIQUE with column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
+            FROM unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, o)
+            JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.attnum
+           WHERE u.o <= i.indnkeyatts AND NOT is_key_type(a.atttypid, a.atttypmod) ORDER BY u.o LIMIT 1)
+END;
+
+-- Unique indexes of a table that the journal keeps, the primary key's left out.
+CREATE FUNCTION pg_journal.unique_indexes(relid oid) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT i.indexrelid FROM pg_index i
+              WHERE i.indrelid = relid AND i.indisunique AND NOT i.indisprimary AND irregularity(i) IS NULL ORDER BY 1);
+
 -- Refuse what a journal cannot keep to.
 CREATE FUNCTION pg_journal.check_features(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -89,7 +118,6 @@ BEGIN
     FOR c IN SELECT conname, contype, condeferrable, conbin FROM pg_constraint WHERE conrelid = relid LOOP
         CASE c.contype
             WHEN 'f' THEN PERFORM refuse('FOREIGN KEY is', 'Leave the constraint out.');
-            WHEN 'u' THEN PERFORM refuse('UNIQUE is', 'Only the primary key is kept unique.');
             WHEN 'x' THEN PERFORM refuse('EXCLUDE is', 'Leave the constraint out.');
             WHEN 'p' THEN
                 IF c.condeferrable THEN PERFORM refuse('a DEFERRABLE primary key is'); END IF;
@@ -119,9 +147,10 @@ BEGIN
               WHERE i.indrelid = relid AND e.expression IS NOT NULL LOOP
         PERFORM check_expression(c.expression, t.relowner, format('index %s', c.name));
     END LOOP;
-    IF EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relid AND i.indisunique AND NOT i.indisprimary) THEN
-        PERFORM refuse('a UNIQUE index is', 'Only the primary key is kept unique.');
-    END IF;
+    FOR c IN SELECT irregularity(i) AS construct FROM pg_index i
+              WHERE i.indrelid = relid AND i.indisunique AND NOT i.indisprimary AND irregularity(i) IS NOT NULL LOOP
+        PERFORM refuse(c.construct || ' is', 'UNIQUE over plain columns is kept.');
+    END LOOP;
     FOR c IN SELECT a.attname, l.collname FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
               WHERE a.attrelid = relid AND NOT a.attisdropped
                 AND l.collname NOT IN ('default', 'C', 'POSIX', 'ucs_basic', 'C.UTF-8', 'C.utf8', 'pg_c_utf8',
@@ -436,13 +465,13 @@ BEGIN
     END IF;
     keyed := row_key(relid);
     INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, residency, pinned_by,
-                          location, key, key_name, checks, definition)
+                          location, key, key_name, checks, unique_indexes, definition)
     SELECT t.oid, 0, 0, t.nspname, t.relname, CASE WHEN resident THEN 'resident' ELSE 'tiered' END,
            CASE WHEN resident THEN pin(t.oid) END, d.oid || '/' || t.oid, keyed,
            (SELECT x.conname FROM pg_constraint x
              WHERE x.conrelid = t.oid AND x.contype = 'p' AND keyed <> '{}'),
            ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype = 'c' ORDER BY 1),
-           random_mark()
+           CASE WHEN resident THEN '{}' ELSE unique_indexes(t.oid) END, random_mark()
       FROM pg_database d WHERE d.datname = current_database();
     FOR a IN SELECT attnum, attname, atttypid, atttypmod, attnotnull FROM pg_attribute
               WHERE attrelid = t.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> 'v'

@@ -183,6 +183,10 @@ BEGIN
         PERFORM refuse(format('ADD CONSTRAINT "%s" CHECK on a table with rows is', added));
     END IF;
     UPDATE journals jj SET checks = checks_now WHERE jj.relid = j.relid AND jj.checks <> checks_now;
+    -- New ones are looked at when the command has been run.
+    UPDATE journals jj SET unique_indexes = ARRAY(SELECT u FROM unnest(unique_indexes(j.relid)) u
+                                                   WHERE NOT filled OR u = ANY (jj.unique_indexes))
+     WHERE jj.relid = j.relid;
 
     SELECT x.conname, x.conkey INTO primary_key FROM pg_constraint x
      WHERE x.conrelid = j.relid AND x.contype = 'p';
@@ -895,6 +899,10 @@ BEGIN
     -- What pinned a table may be gone: a trigger, a policy, an index, a child, a table that referenced it.
     UPDATE journals j SET pinned_by = pin(j.relid)
      WHERE j.residency = 'resident' AND j.pinned_by IS NOT NULL AND pin(j.relid) IS DISTINCT FROM j.pinned_by;
+    UPDATE journals j
+       SET unique_indexes = ARRAY(SELECT u FROM unnest(j.unique_indexes) u WHERE u = ANY (unique_indexes(j.relid))),
+           definition = random_mark(), changes = changes + 1
+     WHERE j.residency = 'tiered' AND NOT j.unique_indexes <@ unique_indexes(j.relid);
     -- A table that left its tree is captured by statement again.
     IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() e WHERE e.object_type = 'table') THEN
         PERFORM watch(g.tgrelid) FROM pg_trigger g

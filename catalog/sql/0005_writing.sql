@@ -263,7 +263,41 @@ BEGIN
     RETURN unresolved;
 END $$;
 
--- The answer to a write: rows that are in the tail now, and keys still to be looked for.
+-- Values of the unique keys of a table, in the order of its definition and in transfer forms, that rows of the tail have
+-- which this transaction has written, from a version number on, and not superseded; those with NULL left out.
+CREATE FUNCTION pg_journal.unique_values(wanted oid, mark timestamptz) RETURNS json
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    j record;
+    parts text;
+    answer json;
+BEGIN
+    SELECT s.key, s.unique_indexes INTO j FROM journals s WHERE s.relid = wanted;
+    IF j.unique_indexes = '{}' THEN RETURN '[]'; END IF;
+    SELECT string_agg(format(
+               '(SELECT coalesce(json_agg(x.e), ''[]'') FROM (SELECT DISTINCT json_build_array(%s)::text::jsonb '
+               'FROM written v WHERE %s) x(e))', k.transferred, k.present), ', ' ORDER BY u.o)
+      INTO parts
+      FROM unnest(j.unique_indexes) WITH ORDINALITY u(index_oid, o)
+      CROSS JOIN LATERAL (
+          SELECT string_agg(transfer_expression('v.c' || c.attnum, c.type_oid), ', ' ORDER BY n.o) AS transferred,
+                 string_agg(format('v.c%s IS NOT NULL', c.attnum), ' AND ' ORDER BY n.o) AS present
+            FROM unnest(unique_columns(u.index_oid)) WITH ORDINALITY n(attnum, o)
+            JOIN columns c ON c.relid = wanted AND c.attnum = n.attnum) k;
+    EXECUTE format(
+        'WITH written AS (SELECT v.* FROM pg_journal.tail_%1$s v WHERE v.version_number >= $1 '
+        'AND v.writer = pg_current_xact_id() AND v.subsequent_version_number IS NULL '
+        'AND NOT EXISTS (SELECT FROM pg_journal.tail_%1$s w WHERE %2$s AND w.version_number > v.version_number)) '
+        'SELECT json_build_array(%3$s)', wanted,
+        CASE WHEN j.key = '{}' THEN 'w.row_identity = v.row_identity' ELSE hot_key(wanted, 'w', 'v', false) END, parts)
+       INTO answer USING mark;
+    RETURN answer;
+END $$;
+
+-- The answer to a write: rows that are in the tail now, keys still to be looked for, and values of unique keys.
 CREATE FUNCTION pg_journal.receipt(j pg_journal.journals, added bigint, new_version timestamptz, unresolved json)
 RETURNS bytea
 LANGUAGE plpgsql
@@ -271,9 +305,9 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     RETURN convert_to(format(
-        '{"count": %s, "captured": true, "version": %s, "unresolved": %s, "tail_outdated": %s}',
+        '{"count": %s, "captured": true, "version": %s, "unresolved": %s, "tail_outdated": %s, "values": %s}',
         added, micros(new_version), coalesce(unresolved::text, '[]'),
-        to_json(unresolved IS NOT NULL AND tail_outdated(j))), 'UTF8');
+        to_json(unresolved IS NOT NULL AND tail_outdated(j)), unique_values(j.relid, new_version)), 'UTF8');
 END $$;
 
 -- Account for a write: `added` row versions in the tail, and the table's new version number.
@@ -615,15 +649,38 @@ BEGIN
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
+-- Tables whose rows are still to be checked: for a new primary key, and for new unique indexes, with their names and
+-- columns.
 CREATE FUNCTION pg_journal.pending_keys(secret text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
-    RETURN convert_to(coalesce((SELECT json_agg(json_build_array(relid::bigint, pending_key)) FROM journals
-                                 WHERE pending_key IS NOT NULL), '[]')::text, 'UTF8');
+    RETURN convert_to(coalesce((
+        SELECT json_agg(json_build_array(j.relid::bigint, j.pending_key, coalesce((
+                   SELECT json_agg(json_build_array(x.relname, unique_columns(x.oid)) ORDER BY x.oid)
+                     FROM pg_class x
+                    WHERE x.oid = ANY (unique_indexes(j.relid)) AND x.oid <> ALL (j.unique_indexes)), '[]')))
+          FROM journals j
+         WHERE j.pending_key IS NOT NULL
+            OR j.residency = 'tiered' AND NOT unique_indexes(j.relid) <@ j.unique_indexes), '[]')::text, 'UTF8');
 END $$;
+
+-- Note that all rows of a tiered table satisfy its unique indexes.
+CREATE FUNCTION pg_journal.set_unique(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM locked(wanted);
+    UPDATE journals s
+       SET unique_indexes = unique_indexes(wanted), definition = random_mark(), changes = changes + 1
+     WHERE s.relid = wanted;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
 
 -- Complete a pending key: the rows are in a base that is sorted by it, and the tail is empty.
 CREATE FUNCTION pg_journal.set_key(secret text, wanted oid) RETURNS bytea

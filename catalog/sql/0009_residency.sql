@@ -80,7 +80,7 @@ BEGIN
     EXECUTE format('DELETE FROM ONLY %I.%I', j.schema_name, j.table_name);
     EXECUTE format(
         'UPDATE pg_journal.journals j SET residency = ''tiered'', turns = turns + 1, epoch = epoch + 1, '
-        'changes = changes + 1, '
+        'changes = changes + 1, unique_indexes = pg_journal.unique_indexes(j.relid), '
         'tail_rows = t.n, version = greatest(j.version, t.newest), '
         'definition = pg_journal.random_mark() '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '
@@ -158,7 +158,7 @@ BEGIN
     PERFORM fold(wanted);
     UPDATE journals j
        SET residency = 'resident', turns = turns + 1, epoch = epoch + 1, changes = changes + 1,
-           pinned_by = pin(wanted), rewritten = false, definition = random_mark()
+           pinned_by = pin(wanted), rewritten = false, unique_indexes = '{}', definition = random_mark()
      WHERE j.relid = wanted AND j.residency = 'tiered';
     IF NOT FOUND THEN RETURN; END IF;
     PERFORM constrain_tail(wanted, false);

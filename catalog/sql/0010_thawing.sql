@@ -27,7 +27,8 @@ EXCEPTION
 END $$;
 
 -- Append what a statement has made of thawed rows to the tail and empty the catalog table. Only keys that were looked
--- for may be there: those of the rows that were `thawed` to some `places`, and those of which there was none.
+-- for may be there: those of the rows that were `thawed` to some `places`, and those of which there was none. The answer
+-- are values of unique keys that were written.
 CREATE FUNCTION pg_journal.capture_thawed(
     secret text, wanted oid, version_micros bigint, places text, thawed text, absent text)
 RETURNS bytea
@@ -76,5 +77,5 @@ BEGIN
     IF gone + added > 0 THEN
         PERFORM note_write(j, new_version, gone + added);
     END IF;
-    RETURN convert_to('null', 'UTF8');
+    RETURN convert_to(unique_values(wanted, new_version)::text, 'UTF8');
 END $$;

@@ -145,14 +145,16 @@ BEGIN
               FROM json_array_elements(pgwire_present) u(e) JOIN begun h ON (%7$s) = (%3$s);
             IF pgwire_begun IS NULL THEN RETURN true; END IF;
             INSERT INTO %4$s (%5$s) OVERRIDING SYSTEM VALUE
-            SELECT %6$s FROM json_array_elements(pgwire_begun) u(e) ON CONFLICT DO NOTHING;
+            SELECT %6$s FROM json_array_elements(pgwire_begun) u(e) ON CONFLICT (%8$s) DO NOTHING;
             -- Rows that an INSERT had brought may have been changed since they were read, and gone.
             RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = %1$s AND j.epoch = pgwire_epoch)
                AND NOT EXISTS (SELECT FROM json_array_elements(pgwire_begun) u(e)
                                  JOIN pg_journal.tail_%1$s h ON (%7$s) = (%3$s)
                                 WHERE NOT pg_visible_in_snapshot(h.writer, pgwire_seen));
         END $f$,
-        wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.hot_names));
+        wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.hot_names,
+        (SELECT string_agg(quote_ident(k.name), ', ') FROM journals j JOIN columns k
+             ON k.relid = j.relid AND k.attnum = ANY (j.key) WHERE j.relid = wanted)));
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.cold_%1$s(json), '
                    'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json) FROM PUBLIC', wanted);
 END $$;
@@ -316,13 +318,15 @@ BEGIN
         IF NOT done THEN RAISE serialization_failure; END IF;
         RETURN 'done';
     EXCEPTION
-        WHEN serialization_failure THEN RETURN 'stale';
+        -- Others have changed since, whose unique value a row had.
+        WHEN serialization_failure OR unique_violation THEN RETURN 'stale';
         WHEN integrity_constraint_violation OR data_exception OR program_limit_exceeded THEN RETURN 'unfit';
     END;
 END $$;
 
 -- The keys of rows that an INSERT of this transaction has brought, from a version number on (or all that it has written),
--- which the journal may hold already, in transfer forms, and the oldest version number of these rows.
+-- which the journal may hold already, in transfer forms, and the oldest version number of these rows; and the values that
+-- rows have which it has written, for each unique key.
 CREATE FUNCTION pg_journal.unsearched(secret text, wanted oid, mark_micros bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -356,7 +360,8 @@ BEGIN
         'AND (%4$s OR EXISTS (SELECT FROM pg_journal.tail_%2$s w WHERE %5$s AND w.version_number < v.version_number))',
         parts.transferred, wanted, hot_key(wanted, 'h', 'v', false), ranges, hot_key(wanted, 'w', 'v', false))
        INTO found USING coalesce(moment(mark_micros), '-infinity');
-    RETURN convert_to(found::text, 'UTF8');
+    RETURN convert_to((found::jsonb || jsonb_build_object(
+        'values', unique_values(wanted, coalesce(moment(mark_micros), '-infinity'))))::text, 'UTF8');
 END $$;
 
 -- Whether a transaction with this snapshot does not see all that has been written to hot rows, or made hot. Its owner

@@ -31,7 +31,7 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
 from rewrite import pipeline
-from rewrite.command import Command, command, source_relations
+from rewrite.command import Command, assigned_columns, command, source_relations
 from rewrite.results import OutputColumn, RowChange
 from rewrite.returning import NEW, OLD, Returned, returned, without_written
 from rewrite.tree import Node, walk
@@ -279,7 +279,7 @@ def _column(number: int) -> str:
 def _assigned(query: Node) -> list[int]:
     if command(query) is Command.DELETE:
         return []
-    return [e.integer("resno") for e in query.nodes("targetList") if not e["resjunk"]]
+    return assigned_columns(query)
 
 
 def _holds_subquery(query: Node) -> bool:

@@ -2,7 +2,8 @@
 
 from contextlib import suppress
 
-from pgwire_gateway.session import binding, hot_rows, reads, thawed_writes
+from catalog.results import CaptureReceipt
+from pgwire_gateway.session import binding, hot_rows, reads, thawed_writes, unique_keys
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observer
@@ -12,7 +13,7 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import pipeline
-from rewrite.command import Command, command
+from rewrite.command import Command, assigned_columns, command
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange
 
@@ -46,12 +47,16 @@ def change(call: Invocation) -> StatementResult:
         call.query, context
     )
     table = observation.result.snapshots[call.target].table
+    touched = unique_keys.touched(table, assigned_columns(call.query)) if updates else ()
     changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
     with observer.run(compiled.query, observation, call.running) as batches:
         if _gather(changed, batches, call.services.config.inline_rows):
-            _append(session, writer, compiled, changed, version)
+            receipt = _append(session, compiled, changed, version)
+            if receipt is not None:
+                writer.require_new_keys(receipt)
+                writer.require_new_values(receipt.values if touched else ())
         else:
-            writer.write_changes(compiled, changed, batches, version)
+            writer.write_changes(compiled, changed, batches, version, touched)
     verb = "UPDATE" if updates else "DELETE"
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"{verb} {changed.rows}")
@@ -70,21 +75,17 @@ def _gather(rows: ChangedRows, batches: Batches, limit: int) -> bool:
 
 
 def _append(
-    session: ClientSession,
-    writer: JournalWriter,
-    compiled: RowChange,
-    rows: ChangedRows,
-    version: int,
-) -> None:
+    session: ClientSession, compiled: RowChange, rows: ChangedRows, version: int
+) -> CaptureReceipt | None:
+    """Append rows to the tail; return the receipt of an UPDATE."""
     gathered = rows.take()
     new = rows.new_rows(gathered)
     if not new:
-        return
+        return None
     if compiled.kind == "delete":
         session.catalog.append(compiled.relid, version, [], new)
-        return
+        return None
     old = rows.old_keys(gathered) if compiled.changes_key else []
-    receipt = session.catalog.append(
+    return session.catalog.append(
         compiled.relid, version, new, old, check_keys=compiled.changes_key
     )
-    writer.require_new_keys(receipt)

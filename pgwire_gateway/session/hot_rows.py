@@ -25,6 +25,7 @@ from pgwire_gateway.session.needed_rows import (
     NeededRows,
     WantedRows,
     find,
+    holders,
     key_of,
     key_row,
     known_rows,
@@ -116,7 +117,8 @@ def run(call: Invocation) -> StatementResult:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, began=began)
         if thawed is Thawed.DONE:
-            return _run(call, began=began)[0]
+            after = _afterwards(relid, needed)
+            return _searched(call, writing, *_run(call, after, began=began))
         if thawed is not Thawed.STALE:
             _give_way(call, attempt, began=began)
     raise NotHotError
@@ -168,9 +170,17 @@ def run_alone(call: Invocation) -> StatementResult | None:
     format_codes(call.result_formats, len(call.columns or ()))
     if plan.route is Route.INSERT:
         return _insert_alone(call)
-    writing = _expected(call)
-    done = None if writing is None else _at_once(call, writing, commits=True)
-    return done and done[0]
+    writing, needed = _expected(call), known_rows(call)
+    if writing is None or needed is None:
+        return None
+    after = _afterwards(writing.relid, needed)
+    done = _at_once(call, writing, after, commits=not after)
+    return done and _searched(call, writing, *done)
+
+
+def _afterwards(relid: int, needed: NeededRows) -> list[Call]:
+    """Return the call that tells what is to be looked for once a statement on hot rows has run."""
+    return [hot_keys.searching(relid, None)] if needed.needs.written else []
 
 
 def _is_utf8(session: ClientSession) -> bool:
@@ -186,6 +196,8 @@ def _expected(call: Invocation) -> Writing | None:
     try:
         wanted = needed.wanted(binding.bind(call))
     except Refusal:
+        return None
+    if wanted.values:
         return None
     heats = thawing.heats(relid) if wanted.conditions else None
     if not all(thawing.remembers(relid, heats or 0, known) for _, known in wanted.conditions):
@@ -244,9 +256,13 @@ def _insert_alone(call: Invocation) -> StatementResult | None:
 def _searched(
     call: Invocation, writing: Writing, result: StatementResult, answers: Sequence[bytes]
 ) -> StatementResult:
-    """Return the result of an INSERT, unless the journal held one of its keys before."""
+    """Return the result of a statement, unless the journal held one of its new keys before."""
+    if not answers:
+        return result
     writer = JournalWriter(call.session, writing.relid, call.running)
-    writer.require_absent(*hot_keys.unsearched(answers[0]))
+    found = hot_keys.unsearched(answers[0])
+    writer.require_absent(found.keys, found.mark)
+    writer.require_new_values(found.values)
     return result
 
 
@@ -353,13 +369,15 @@ def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
         remembered = partial(thawing.remembers, relid, announced.heats)
         return [one for one in wanted.conditions if not remembered(one[1])]
 
-    if announced.is_complete and not asked():
+    if announced.is_complete and not asked() and not wanted.values:
         return Thawed.DONE
     try:
         if not asked():
-            return _made_hot(call, needed, announced, [], bound, began=began)
+            found = replace(wanted, conditions=[])
+            return _made_hot(call, needed, found, announced, bound, began=began)
         with thawing.searching(relid, call.running.check):
-            return _made_hot(call, needed, announced, asked(), bound, began=began)
+            found = replace(wanted, conditions=asked())
+            return _made_hot(call, needed, found, announced, bound, began=began)
     except UnsupportedError:
         if began:
             _undo(call)
@@ -369,13 +387,13 @@ def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
 def _made_hot(  # noqa: PLR0913 - as above
     call: Invocation,
     needed: NeededRows,
+    wanted: WantedRows,
     announced: Announcement,
-    asked: Asked,
     bound: tuple[ParameterValue, ...],
     *,
     began: bool,
 ) -> Thawed:
-    """Find the rows of keys that are not hot, and of conditions, and make them hot."""
+    """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
     relid, thawing = needed.table.relid, _thawing(call)
     observation = Observer(call.session).observe([relid], call.plan)
     table = observation.result.snapshots[relid].table
@@ -385,22 +403,24 @@ def _made_hot(  # noqa: PLR0913 - as above
     )
     rows = look_up(call.services.lookups, observation, relid, cold)
     found: list[TextRow] = []
-    for condition, known in asked:
+    for condition, known in wanted.conditions:
         try:
             found += find(call, needed, condition, observation, bound)
         except Refusal:
             thawing.note_vain(relid, known)
             raise
+    for attnums, values in wanted.values:
+        found += holders(call, observation, table, attnums, values)
     if found and not began:
         found = _without_own(call, relid, table, found)
     present = [*rows.present, *found]
     absent = [*rows.absent, *(key_row(table, key) for key in held)]
     reading = Reading.of(announced.heats, observation.result.snapshots[relid])
-    lasting = any(condition.is_lasting for condition, _ in asked)
+    lasting = any(condition.is_lasting for condition, _ in wanted.conditions)
     thawed = thawing.thaw(relid, reading, present, absent, lasting=lasting)
     if thawed is Thawed.UNFIT:
         raise Refusal("a row that is stored does not satisfy a constraint now")
-    for condition, known in asked:
+    for condition, known in wanted.conditions:
         if condition.is_lasting and thawed is Thawed.DONE:
             thawing.remember(relid, announced.heats, known)
     return thawed

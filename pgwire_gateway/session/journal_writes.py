@@ -7,9 +7,10 @@ from typing import Any
 from catalog import names, residency
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from catalog.model import JournalTable, Segment, SegmentKind
+from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
 from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import unique_keys
 from pgwire_gateway.session.needed_rows import look_up
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.state import ClientSession
@@ -57,8 +58,13 @@ class JournalWriter:
         """
         if receipt.captured:
             self.require_new_keys(receipt)
+            self.require_new_values(receipt.values)
             return None
         return self._store_drained()
+
+    def require_new_values(self, values: Sequence[Sequence[Sequence[Any]]]) -> None:
+        """Refuse values of unique keys, in transfer forms, that the table held before (23505)."""
+        unique_keys.require_new(self._session, self._relid, self._statement, values)
 
     def require_new_keys(self, receipt: CaptureReceipt) -> None:
         """Refuse keys the table already held (23505) where the catalog could not tell.
@@ -106,12 +112,29 @@ class JournalWriter:
         table = observation.result.snapshots[self._relid].table
         places = [table.columns.index(table.column(attnum)) for attnum in table.key]
         for row in found.present[:1]:
-            raise self._duplicate_key(table, [str(row[place]) for place in places])
+            raise unique_keys.duplicate(
+                self._session,
+                table,
+                unique_keys.primary(table),
+                [str(row[place]) for place in places],
+            )
 
     def write_changes(
-        self, change: RowChange, rows: ChangedRows, batches: Iterable[Any], version: int
+        self,
+        change: RowChange,
+        rows: ChangedRows,
+        batches: Iterable[Any],
+        version: int,
+        touched: Iterable[UniqueKey] = (),
     ) -> None:
         """Write the new versions of many rows as one delta, after checking the constraints.
+
+        Args:
+            change: What was compiled.
+            rows: Takes the rows.
+            batches: The rows.
+            version: Their version number.
+            touched: The unique keys whose values may change.
 
         Raises:
             GatewayError: 23502, 23514 or 23505 for a row that violates a constraint.
@@ -131,6 +154,7 @@ class JournalWriter:
                 yield rows.storage(batch, version)
 
         self.publish(versions(), version, table)
+        unique_keys.require_all(self._session, self._relid, self._statement, touched)
 
     def publish(
         self,
@@ -174,6 +198,8 @@ class JournalWriter:
         )
         if segment is not None and table.key and (snapshot.segments or snapshot.tail_rows):
             self.require_disjoint(before, segment)
+        if segment is not None and (snapshot.segments or snapshot.tail_rows):
+            unique_keys.require_all(self._session, self._relid, self._statement, table.unique_keys)
         ending = self._session.transaction.implicit
         self._session.catalog.clear_drained(self._relid, ending=ending)
         return segment
@@ -200,18 +226,13 @@ class JournalWriter:
                     sqlstate=codes.NOT_NULL_VIOLATION,
                     fields={**fields, "c": column.name},
                 )
-        types = [snapshot.table.column(attnum).type_oid for attnum in key]
-        shared = self._found(keys.compile_shared_keys(snapshot, key), observation)
-        if shared is not None:
-            named = [snapshot.table.column(attnum).name for attnum in key]
-            columns = names.identifiers(self._session.catalog, named)
-            constraint = names.primary_key(self._session.catalog, self._relid)
-            raise GatewayError(
-                f'could not create unique index "{constraint}"',
-                sqlstate=codes.UNIQUE_VIOLATION,
-                detail=f"Key ({columns})=({', '.join(key_texts(shared, types)[0])}) is duplicated.",
-                fields={**fields, "n": constraint},
-            )
+        unique_keys.require_unique(
+            self._session, self._relid, self._statement, self._primary_key(key)
+        )
+
+    def _primary_key(self, key: Sequence[int]) -> UniqueKey:
+        name = names.primary_key(self._session.catalog, self._relid)
+        return UniqueKey(name, tuple(key))
 
     def _found(self, query: SparkQuery, observation: Observation) -> Any:
         """Return the first batch with a row, None when there is none."""
@@ -222,18 +243,8 @@ class JournalWriter:
         table = observation.result.snapshots[self._relid].table
         batch = self._found(query, observation)
         if batch is not None:
-            raise self._duplicate_key(table, key_texts(batch, _key_types(table))[0])
-
-    def _duplicate_key(self, table: JournalTable, values: Sequence[str]) -> GatewayError:
-        """Return PostgreSQL's unique-violation error for a key."""
-        columns = [table.column(attnum).name for attnum in table.key]
-        listed = names.identifiers(self._session.catalog, columns)
-        return GatewayError(
-            f'duplicate key value violates unique constraint "{table.key_name}"',
-            sqlstate=codes.UNIQUE_VIOLATION,
-            detail=f"Key ({listed})=({', '.join(values)}) already exists.",
-            fields={"s": table.schema, "t": table.name, "n": table.key_name or ""},
-        )
+            values = key_texts(batch, _key_types(table))[0]
+            raise unique_keys.duplicate(self._session, table, unique_keys.primary(table), values)
 
 
 def _added(rows: ChangedRows, batches: Iterable[Any]) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from catalog.errors import CatalogError
 from catalog.model import SegmentKind, TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
+from pgwire_gateway.session import unique_keys
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.state import ClientSession
@@ -101,12 +102,19 @@ def compact(session: ClientSession, relid: int, running: RunningStatement) -> No
 
 
 def complete_pending_keys(session: ClientSession, running: RunningStatement) -> None:
-    """Check the rows of tables that this transaction gave a primary key, and sort them by it.
+    """Check the rows of tables that this transaction gave keys, and sort them by a primary one.
 
     Raises:
         GatewayError: 23505 or 23502 when the rows do not fit the key.
     """
-    for relid, key in session.catalog.pending_keys().items():
+    for pending in session.catalog.pending_keys():
+        relid, key = pending.relid, pending.primary
+        for unique in pending.unique:
+            unique_keys.require_unique(session, relid, running, unique)
+        if pending.unique:
+            session.catalog.set_unique(relid)
+        if not key:
+            continue
         JournalWriter(session, relid, running).require_unique(key)
         compact(session, relid, running)
         snapshot = Observer(session).observe([relid]).result.snapshots[relid]

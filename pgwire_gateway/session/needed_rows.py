@@ -12,6 +12,7 @@ from pgwire_gateway.session import forced
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.wire_types.catalog_rows import input_columns, input_rows
 from pgwire_gateway.wire_types.changed_rows import TextRow
@@ -19,8 +20,8 @@ from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite.context import ParameterValue
 from rewrite.key_constants import COMPARED
 from rewrite.needs.definitions import Definitions, Relation, UniqueKey
-from rewrite.needs.keys import Key, keys, named_and_others
-from rewrite.needs.results import Needs, Refusal
+from rewrite.needs.keys import Key, keys, named_and_others, named_by
+from rewrite.needs.results import Need, Needs, Refusal
 from rewrite.needs.search import Condition, condition, search
 from rewrite.needs.statement import needs
 from rewrite.pipeline import compile_query, parse_tree
@@ -56,12 +57,32 @@ class NeededRows:
             Refusal: All rows are needed, or more than a statement on single rows can have.
         """
         named, others = named_and_others(self.needs, self.table, bound, most=MOST_ROWS)
+        searched: list[Need] = []
+        held: list[tuple[tuple[int, ...], frozenset[Key]]] = []
+        for need in others:
+            by_value = self._by_value(need, bound)
+            if by_value is not None:
+                held.append(by_value)
+            elif need.conditions:
+                searched.append(need)
+            else:
+                raise Refusal("values that are not plain constants are not supported")
         asked = [
             (condition, (condition.digest, repr([bound[n - 1] for n in condition.parameters])))
             for condition in self.conditions
-            if any(condition.need is need for need in others)
+            if any(condition.need is need for need in searched)
         ]
-        return WantedRows(sorted(named, key=repr), asked)
+        return WantedRows(sorted(named, key=repr), asked, held)
+
+    def _by_value(
+        self, need: Need, bound: tuple[ParameterValue, ...]
+    ) -> tuple[tuple[int, ...], frozenset[Key]] | None:
+        """Return the unique key that names the rows of a need, and its values; None for none."""
+        for key in self.table.unique_keys:
+            values = named_by(need, key.columns, bound, most=MOST_ROWS)
+            if values is not None:
+                return key.columns, values
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +92,8 @@ class WantedRows:
     keys: list[Key]
     conditions: Sequence[tuple[Condition, object]]
     """Each with what is equal only for equal conditions with equal parameters."""
+    values: Sequence[tuple[tuple[int, ...], frozenset[Key]]]
+    """Columns of unique keys, and values they have together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +151,9 @@ def _found_out(call: Invocation) -> NeededRows:
     (relid,) = locked
     table = _table(call, relid)
     generated = frozenset(column.attnum for column in table.columns if column.generated)
-    relation = Relation((UniqueKey(table.key),) if table.key else (), generated)
+    # An index tells who has a value among hot rows only.
+    others = tuple(UniqueKey(key.columns, kept_afterwards=True) for key in table.unique_keys)
+    relation = Relation(((UniqueKey(table.key),) if table.key else ()) + others, generated)
     volatility = call.session.volatilities.of
     definitions = Definitions(tiered, volatility, {relid: relation})
     found = needs([plan.locking or call.query], definitions)
@@ -190,6 +215,26 @@ def find(
                 raise Refusal(f"a condition that more than {most} rows satisfy is not supported")
             found += ([*row, None] for row in input_rows(batch, columns))
     return found
+
+
+def holders(
+    call: Invocation,
+    observation: Observation,
+    table: JournalTable,
+    columns: tuple[int, ...],
+    values: frozenset[Key],
+) -> list[TextRow]:
+    """Find the current rows that have one of some values of a unique key.
+
+    Raises:
+        Refusal: The files can only be read by Spark.
+        GatewayError: 58P01 or 58030 for files that cannot be read.
+    """
+    rows = rows_with(observation, table.relid, columns, values, call.services.lookups)
+    if rows is None:
+        raise Refusal("the files of the table are read by Spark only")
+    listed = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
+    return [[*row, None] for row in zip(*input_columns(rows, listed), strict=True)]
 
 
 def look_up(

@@ -6,12 +6,15 @@ are looked up in tail and files, put into the catalog table, the statement runs 
 it has made of them goes to the tail, and the catalog table is empty again.
 """
 
+import json
+
 from catalog import bookkeeping
 from catalog.tail import encode_rows
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, hot_rows, router
 from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
@@ -102,7 +105,7 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
         raise Refusal("a row that is stored does not satisfy a constraint now")
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_rows.REASON}"
     thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
-    returned, result, _ = session.catalog.run_between(
+    returned, result, (values,) = session.catalog.run_between(
         hot_rows.step(call),
         router.named(call.statement),
         call.plan.basis,
@@ -111,4 +114,5 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     )
     if result is None:
         raise TypeError(call.plan.route)
+    JournalWriter(session, call.target, call.running).require_new_values(json.loads(values))
     return hot_rows.result_of(call, returned, result)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.layouts import Layout
-from pgwire_gateway.spark.sorting import leaf
+from pgwire_gateway.spark.row_groups import RowGroup, row_groups
+from pgwire_gateway.spark.value_indexes import ValueIndexes
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.wire_types.tails import indices_of_keys, of_key
 from pgwire_gateway.wire_types.versions import storage_schema
@@ -33,30 +34,19 @@ Key = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group and the bounds of the first column of the key in it; None when unknown."""
-
-    number: int
-    smallest: Any
-    largest: Any
-
-    def may_have(self, value: Any) -> bool:
-        return self.smallest is None or self.smallest <= value <= self.largest
-
-
-@dataclass(frozen=True, slots=True)
 class _File:
     path: Path
     footer: pq.FileMetaData
     names: frozenset[str]
     """Names of its columns."""
-    groups: tuple[_Group, ...]
+    groups: tuple[RowGroup, ...]
 
 
 class Lookups:
     """Finds the row versions of keys; remembers the footers of files, which never change."""
 
     def __init__(self, warehouse: Warehouse) -> None:
+        self.values = ValueIndexes(warehouse)
         self._warehouse = warehouse
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[Path, str], _File] = OrderedDict()
@@ -127,17 +117,7 @@ def _key_names(table: JournalTable) -> list[str]:
 def _opened(path: Path, key: str) -> _File:
     footer = pq.read_metadata(path, memory_map=True)
     names = frozenset(footer.schema.to_arrow_schema().names)
-    return _File(path, footer, names, tuple(_groups(footer, key)))
-
-
-def _groups(footer: pq.FileMetaData, name: str) -> Iterator[_Group]:
-    index = leaf(footer, name)
-    if index is None:
-        return
-    for number in range(footer.num_row_groups):
-        statistics = footer.row_group(number).column(index).statistics
-        known = statistics is not None and statistics.has_min_max
-        yield _Group(number, statistics.min if known else None, statistics.max if known else None)
+    return _File(path, footer, names, tuple(row_groups(footer, key)))
 
 
 def _versions(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator[pa.Table]:

@@ -27,6 +27,9 @@ class UniqueKey:
     irregular: str | None = None
     """Why its values are not those of the columns, NULLs apart: "an index with a predicate". The
     columns are then all those the index looks at."""
+    kept_afterwards: bool = False
+    """Whether who writes its values looks for other rows that have them when the statement has run.
+    Then only an INSERT with ON CONFLICT has to know them before."""
 
 
 @dataclass(frozen=True, slots=True)

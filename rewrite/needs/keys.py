@@ -42,7 +42,7 @@ def keys(
 def named_and_others(
     found: Needs, table: JournalTable, parameters: tuple[ParameterValue, ...], *, most: int
 ) -> tuple[frozenset[Key], tuple[Need, ...]]:
-    """Return the keys of rows that a statement names, and the needs that conditions tell.
+    """Return the keys of rows that a statement names, and the needs that other things tell.
 
     Arguments and errors are those of `keys`; a need of all rows is refused, too.
     """
@@ -57,7 +57,7 @@ def _named(
     most: int,
     others: list[Need] | None,
 ) -> frozenset[Key]:
-    """Return the keys, and add needs that conditions tell to others, where these are wanted."""
+    """Return the keys, and add other needs to these, where they are wanted."""
     if any(occurrence.relid != table.relid for occurrence in found.occurrences):
         raise Refusal("reading other tiered tables in a statement on single rows is not supported")
     if found.recorded:
@@ -71,13 +71,30 @@ def _named(
             try:
                 wanted |= _keys(need, table.key, parameters, most)
             except Refusal:
-                if others is None or not need.conditions:
+                if others is None or need.all_rows:
                     raise
                 others.append(need)
     if len(wanted) > most:
         raise _too_many(most)
     ranges = [_RANGES.get(type_oid) for type_oid in types]
     return frozenset(key for key in wanted if all(map(_fits, key, ranges)))
+
+
+def named_by(
+    need: Need, columns: tuple[int, ...], parameters: tuple[ParameterValue, ...], *, most: int
+) -> frozenset[Key] | None:
+    """Return values some columns have in all rows of a need; None where it does not tell.
+
+    Args:
+        need: What a statement needs.
+        columns: Columns of a unique key.
+        parameters: Values of the statement's parameters.
+        most: How many values there may be.
+    """
+    try:
+        return frozenset(_keys(need, columns, parameters, most))
+    except Refusal:
+        return None
 
 
 def _fits(value: object, values: range | None) -> bool:

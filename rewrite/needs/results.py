@@ -85,6 +85,8 @@ class Needs:
 
     occurrences: tuple[Occurrence, ...]
     recorded: tuple[Recorded, ...] = ()
+    written: frozenset[tuple[int, tuple[int, ...]]] = frozenset()
+    """Unique keys that are kept afterwards and get values: table and columns."""
 
     @property
     def whole(self) -> frozenset[int]:

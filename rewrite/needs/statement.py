@@ -49,4 +49,5 @@ def needs(queries: Sequence[Node], definitions: Definitions) -> Needs:
     recorded = sorted(
         searches.recorded, key=lambda one: (one.written, one.searched, one.columns, one.keys)
     )
-    return Needs(tuple(found + searches.occurrences), tuple(recorded))
+    written = frozenset(searches.written)
+    return Needs(tuple(found + searches.occurrences), tuple(recorded), written)

@@ -29,6 +29,8 @@ class Change:
     """The values they may get together."""
     cause: ForeignKey | None = None
     """The foreign key that carries new keys over to the rows that reference them."""
+    arbitrates: bool = False
+    """Whether rows that have its unique values already decide what is done: ON CONFLICT."""
 
     def known(self, columns: tuple[int, ...]) -> tuple[tuple[Node, ...], ...] | None:
         """Return the rows of values without NULL some columns may get; None if not known."""
@@ -47,6 +49,7 @@ class Searches:
 
     occurrences: list[Occurrence] = field(default_factory=list)
     recorded: set[Recorded] = field(default_factory=set)
+    written: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
 
 
 def changes(level: Level, definitions: Definitions) -> Iterator[Change]:
@@ -58,8 +61,9 @@ def changes(level: Level, definitions: Definitions) -> Iterator[Change]:
     relid = target_relation(query)
     targets = query.nodes("targetList")
     if kind is Command.INSERT:
-        yield Change(relid, kind, (), *proposed(level, targets, definitions))
         conflict = query.optional("onConflict")
+        inserted = Change(relid, kind, (), *proposed(level, targets, definitions))
+        yield replace(inserted, arbitrates=conflict is not None)
         if conflict is not None:
             # The rows in conflict have a unique key that is searched, but are not told apart here.
             updated = conflict.nodes("onConflictSet")
@@ -117,6 +121,10 @@ def search_unique_keys(change: Change, definitions: Definitions, found: Searches
             raise Refusal(f"{key.irregular} cannot be kept by hot rows alone")
         if key.irregular or not touched:
             continue
+        if key.kept_afterwards:
+            found.written.add((change.relid, key.columns))
+            if not change.arbitrates:
+                continue
         rows = change.known(key.columns)
         if rows is not None:
             need = Need(fixed=(Fixed(key.columns, rows),))

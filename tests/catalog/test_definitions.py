@@ -3,7 +3,8 @@
 import pytest
 
 from catalog.errors import GatewayError
-from catalog.results import RelationKind
+from catalog.model import UniqueKey
+from catalog.results import PendingKeys, RelationKind
 
 pytestmark = pytest.mark.catalog
 
@@ -165,13 +166,33 @@ def test_a_key_added_over_rows_is_pending_until_completed(client):
     relid = client.relid("t")
     client.session.begin()
     client.run("ALTER TABLE t ADD PRIMARY KEY (b, a)")
-    assert client.session.pending_keys() == {relid: (2, 1)}
+    assert client.session.pending_keys() == [PendingKeys(relid, (2, 1), ())]
     assert _table(client, "t").key == ()
     client.session.replace(relid, [], [], 2**62, expected_state=client.state("t"))
     client.session.set_key(relid)
     client.session.commit()
-    assert client.session.pending_keys() == {}
+    assert client.session.pending_keys() == []
     assert _table(client, "t").key == (2, 1)
+
+
+def test_a_unique_key_over_rows_is_pending_until_they_have_been_checked(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b int, c int UNIQUE)")
+    client.insert("t", "INSERT INTO t VALUES (1, 2, 3)")
+    relid, kept = client.relid("t"), UniqueKey("t_c_key", (3,))
+    assert _table(client, "t").unique_keys == (kept,)
+    client.session.begin()
+    client.run("CREATE UNIQUE INDEX pair ON t (c, b) INCLUDE (a)")
+    added = UniqueKey("pair", (3, 2))
+    assert client.session.pending_keys() == [PendingKeys(relid, (), (added,))]
+    assert _table(client, "t").unique_keys == (kept,)
+    client.session.set_unique(relid)
+    client.session.commit()
+    assert client.session.pending_keys() == []
+    assert _table(client, "t").unique_keys == (kept, added)
+    client.run("ALTER TABLE t DROP CONSTRAINT t_c_key")
+    assert _table(client, "t").unique_keys == (added,)
+    client.run("DROP INDEX pair")
+    assert _table(client, "t").unique_keys == ()
 
 
 def test_dropping_a_table_drops_all_of_it(client, catalog, database):
@@ -207,7 +228,9 @@ def test_dropping_a_schema_or_a_type_takes_what_depends_on_it(client):
 @pytest.mark.parametrize(
     "sql",
     [
-        "CREATE TABLE u (a int UNIQUE)",
+        "CREATE TABLE u (a int UNIQUE DEFERRABLE)",
+        "CREATE TABLE u (a int UNIQUE NULLS NOT DISTINCT)",
+        "CREATE TABLE u (a numeric UNIQUE)",
         "CREATE TABLE u (a int PRIMARY KEY, b int REFERENCES t)",
         "CREATE TABLE u (a int PRIMARY KEY DEFERRABLE)",
         "CREATE TABLE u (a int) PARTITION BY RANGE (a)",
@@ -216,8 +239,8 @@ def test_dropping_a_schema_or_a_type_takes_what_depends_on_it(client):
         "CREATE TABLE u (a int, b int GENERATED ALWAYS AS (a) VIRTUAL)",
         "CREATE TABLE u (version_number int)",
         "CREATE UNLOGGED TABLE u (a int)",
-        "CREATE UNIQUE INDEX ON t (a)",
-        "ALTER TABLE t ADD UNIQUE (a)",
+        "CREATE UNIQUE INDEX ON t ((a + 1))",
+        "CREATE UNIQUE INDEX ON t (a) WHERE a > 0",
         "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
         "ALTER TABLE t SET UNLOGGED",
         "CREATE MATERIALIZED VIEW v AS SELECT 1",

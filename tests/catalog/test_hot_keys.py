@@ -122,9 +122,22 @@ def test_an_insert_tells_the_keys_that_are_to_be_looked_for(client, warm):
     announce(client, warm)
     client.run("INSERT INTO t VALUES (1, 0), (3, 0)")
     function, values = hot_keys.searching(warm, None)
-    keys, version = hot_keys.unsearched(client.session.call(function, *values))
-    assert keys == [(1,)], "the tail has had it before"
-    assert version > 0
+    told = hot_keys.unsearched(client.session.call(function, *values))
+    assert told.keys == [(1,)], "the tail has had it before"
+    assert told.mark > 0
+    assert told.values == []
+
+
+def test_values_of_unique_keys_are_told_unless_they_were_superseded(client, thawing):
+    client.run("CREATE TABLE u (id int PRIMARY KEY, a text UNIQUE, b int, c int, UNIQUE (c, b))")
+    relid = client.relid("u")
+    assert thawing.warm(relid)
+    announce(client, relid)
+    client.run("INSERT INTO u VALUES (1, 'x', 1, 2), (2, NULL, 3, NULL), (3, 'y', 3, 4)")
+    client.run("UPDATE u SET a = 'z', c = NULL WHERE id = 3")
+    client.run("DELETE FROM u WHERE id = 1")
+    function, values = hot_keys.searching(relid, None)
+    assert hot_keys.unsearched(client.session.call(function, *values)).values == [[["z"]], []]
 
 
 def test_rows_that_an_insert_brought_are_held(client, warm):

@@ -42,7 +42,7 @@ FEW, MANY = 3, 25
 BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 
 SETUP = (
-    "CREATE TABLE t (id integer PRIMARY KEY, v integer, w text)",
+    "CREATE TABLE t (id integer PRIMARY KEY, v integer, w text UNIQUE)",
     "INSERT INTO t SELECT g, g * 10, 'w' || g FROM generate_series(1, 6) g",
 )
 
@@ -67,6 +67,11 @@ ADD = (
     " ON CONFLICT (id) DO UPDATE SET v = t.v + excluded.v RETURNING v"
 )
 
+UPSERT = (
+    "INSERT INTO t VALUES ({id}, 1, '{w}')"
+    " ON CONFLICT (w) DO UPDATE SET v = t.v + 1 RETURNING id, v"
+)
+
 FREE = (
     "WITH l AS (SELECT id FROM t WHERE id IN (1, 2) FOR UPDATE SKIP LOCKED)"
     " UPDATE t SET v = 0 FROM l WHERE t.id = l.id AND t.id IN (1, 2) RETURNING t.id"
@@ -78,6 +83,56 @@ QUEUE = (
 )
 
 SCENARIOS = {
+    "a unique value that somebody is about to bring": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70, 'new')
+        b: INSERT INTO t VALUES (8, 80, 'new') -- waits
+        c: UPDATE t SET w = 'new' WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => error 23505
+        c goes on => error 23505
+    """,
+    "a unique value that somebody is about to give up": """
+        a: BEGIN
+        a: UPDATE t SET w = 'other' WHERE id = 2
+        b: INSERT INTO t VALUES (7, 70, 'w2') -- waits
+        c: INSERT INTO t VALUES (8, 80, 'w3') => error 23505
+        a: COMMIT
+        b goes on => INSERT 0 1
+        c: UPDATE t SET w = 'w2' WHERE id = 2 => error 23505
+    """,
+    "a unique value that is given up and taken back": """
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 2
+        b: UPDATE t SET w = 'w2' WHERE id = 3 -- waits
+        a: ROLLBACK
+        b goes on => error 23505
+    """,
+    "an upsert by a unique value": f"""
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id = 4
+        b: {UPSERT.format(id=9, w="w4")} -- waits
+        c: {UPSERT.format(id=9, w="w5")} => 5|51
+        a: COMMIT
+        b goes on => 4|42
+    """,
+    "upserts of a unique value that is not there": f"""
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 1, 'up') ON CONFLICT (w) DO UPDATE SET v = t.v + 1
+        b: {UPSERT.format(id=8, w="up")} -- waits
+        c: INSERT INTO t VALUES (9, 1, 'up') ON CONFLICT DO NOTHING -- waits
+        a: COMMIT
+        b goes on => 7|2
+        c goes on => INSERT 0 0
+    """,
+    "a row by a unique value": """
+        a: BEGIN
+        a: UPDATE t SET w = 'away' WHERE w = 'w1'
+        b: DELETE FROM t WHERE w = 'w1' -- waits
+        c: SELECT id FROM t WHERE w = 'w2' FOR UPDATE NOWAIT => 2
+        a: COMMIT
+        b goes on => DELETE 0
+    """,
     "the second update of a row goes on from what the first committed": """
         a: BEGIN
         a: UPDATE t SET v = v + 1 WHERE id = 1

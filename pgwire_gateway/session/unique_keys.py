@@ -1,0 +1,141 @@
+"""Unique keys of tiered tables, besides the primary key: no two current rows share their values.
+
+PostgreSQL's indexes keep them among the rows that are in the catalog table at once: hot ones, and
+those of one write. What else the journal holds is looked at here.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from catalog import names
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from catalog.model import JournalTable, UniqueKey
+from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.session.value_search import rows_with
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types.catalog_rows import key_texts, key_values
+from rewrite import keys
+from rewrite.context import ParameterValue
+from rewrite.key_constants import COMPARED
+
+
+def require_new(
+    session: ClientSession,
+    relid: int,
+    running: RunningStatement,
+    values: Sequence[Sequence[Sequence[Any]]],
+) -> None:
+    """Refuse values that several current rows have, those of this transaction among them (23505).
+
+    Args:
+        session: Who writes.
+        relid: The table.
+        running: The statement.
+        values: For each of its unique keys, in their order, values that were written, in transfer
+            forms, without NULL.
+    """
+    if not any(values):
+        return
+    rows = _Rows(session, relid, running)
+    for key, found in zip(rows.table.unique_keys, values, strict=True):
+        shared = rows.shared_among(key, found) if found else None
+        if shared is not None:
+            raise duplicate(session, rows.table, key, shared)
+
+
+def require_all(
+    session: ClientSession, relid: int, running: RunningStatement, wanted: Iterable[UniqueKey]
+) -> None:
+    """Refuse that several current rows of a table share a value of unique keys (23505)."""
+    for key in wanted:
+        rows = _Rows(session, relid, running)
+        shared = rows.shared(key)
+        if shared is not None:
+            raise duplicate(session, rows.table, key, shared)
+
+
+def require_unique(
+    session: ClientSession, relid: int, running: RunningStatement, key: UniqueKey
+) -> None:
+    """Refuse a new unique key that the current rows of a table do not satisfy (23505)."""
+    rows = _Rows(session, relid, running)
+    shared = rows.shared(key)
+    if shared is not None:
+        table = rows.table
+        raise GatewayError(
+            f'could not create unique index "{key.name}"',
+            sqlstate=codes.UNIQUE_VIOLATION,
+            detail=f"Key ({_columns(session, table, key)})=({', '.join(shared)}) is duplicated.",
+            fields={"s": table.schema, "t": table.name, "n": key.name},
+        )
+
+
+def duplicate(
+    session: ClientSession, table: JournalTable, key: UniqueKey, values: Sequence[str]
+) -> GatewayError:
+    """Return PostgreSQL's error for a value that exists already."""
+    return GatewayError(
+        f'duplicate key value violates unique constraint "{key.name}"',
+        sqlstate=codes.UNIQUE_VIOLATION,
+        detail=f"Key ({_columns(session, table, key)})=({', '.join(values)}) already exists.",
+        fields={"s": table.schema, "t": table.name, "n": key.name},
+    )
+
+
+def touched(table: JournalTable, assigned: Iterable[int]) -> list[UniqueKey]:
+    """Return the unique keys whose values can change where some columns are assigned."""
+    generated = {column.attnum for column in table.columns if column.generated}
+    changed = generated.union(assigned)
+    return [key for key in table.unique_keys if not changed.isdisjoint(key.columns)]
+
+
+def primary(table: JournalTable) -> UniqueKey:
+    """Return the primary key of a table that has one."""
+    return UniqueKey(table.key_name or "", table.key)
+
+
+class _Rows:
+    """The current rows of a table, as a transaction sees them now."""
+
+    def __init__(self, session: ClientSession, relid: int, running: RunningStatement) -> None:
+        self._session = session
+        self._running = running
+        self._observer = Observer(session)
+        self._observation = self._observer.observe([relid])
+        self.table = self._observation.result.snapshots[relid].table
+
+    def shared_among(self, key: UniqueKey, values: Sequence[Sequence[Any]]) -> list[str] | None:
+        """Return one of some values that several rows have, as text; None where there is none."""
+        types = self._types(key)
+        if all(type_oid in COMPARED for type_oid in types):
+            lookups = self._session.services.lookups
+            wanted = {tuple(value) for value in values}
+            rows = rows_with(self._observation, self.table.relid, key.columns, wanted, lookups)
+            if rows is not None:
+                columns = [rows.column(f"c{attnum}").to_pylist() for attnum in key.columns]
+                counts = Counter(zip(*columns, strict=True))
+                return next((list(map(str, value)) for value, n in counts.items() if n > 1), None)
+        among = [tuple(map(ParameterValue, types, key_values(types, value))) for value in values]
+        return self.shared(key, among)
+
+    def shared(
+        self, key: UniqueKey, among: Sequence[Sequence[ParameterValue]] = ()
+    ) -> list[str] | None:
+        """Return one value that several rows have, or one of some, as text; None for none."""
+        snapshot = self._observation.result.snapshots[self.table.relid]
+        query = keys.compile_shared_keys(snapshot, key.columns, among)
+        with self._observer.run(query, self._observation, self._running) as batches:
+            found = next((batch for batch in batches if batch.num_rows), None)
+        return None if found is None else key_texts(found, self._types(key))[0]
+
+    def _types(self, key: UniqueKey) -> list[int]:
+        return [self.table.column(attnum).type_oid for attnum in key.columns]
+
+
+def _columns(session: ClientSession, table: JournalTable, key: UniqueKey) -> str:
+    """Return the names of the columns of a key as an error lists them."""
+    listed = [table.column(attnum).name for attnum in key.columns]
+    return names.identifiers(session.catalog, listed)

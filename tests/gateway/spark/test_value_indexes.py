@@ -1,0 +1,74 @@
+"""Indexes of values beside data files: the keys that a scan of all segments would find."""
+
+import random
+from collections.abc import Collection
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+from catalog.model import SegmentKind
+from pgwire_gateway.spark import value_indexes
+from pgwire_gateway.spark.value_indexes import ValueIndexes
+from tests.support.fix_spark import ID, NAME, Journal
+
+pytestmark = pytest.mark.spark
+
+SEED = 20260126
+
+
+def keys(journal: Journal, *values: str | None) -> Collection[tuple[object, ...]] | None:
+    wanted = [(value,) for value in values]
+    return ValueIndexes(journal.relations.warehouse).keys(journal.snapshot(), [NAME.attnum], wanted)
+
+
+def indexes(journal: Journal) -> list:
+    root = journal.relations.warehouse.absolute(journal.table.location)
+    return sorted(root.glob("*/_values_*/*.parquet"))
+
+
+def test_keys_of_values_are_found_in_all_segments(journal: Journal) -> None:
+    journal.write(journal.rows(*((n, f"n{n % 7}") for n in range(20))), kind=SegmentKind.BASE)
+    journal.write(journal.rows((3, "new"), (30, "n4"), (31, None), version=2))
+    journal.write(journal.rows((99, "n4"), version=0), kind=SegmentKind.ARCHIVE)
+    assert keys(journal, "n4") == {(4,), (11,), (18,), (30,)}
+    assert keys(journal, "new", "n6") == {(3,), (6,), (13,)}
+    assert keys(journal, "", "n", "n44", "zzz") == set()
+    assert len(indexes(journal)) == 2
+
+
+def test_values_may_fill_many_row_groups(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_indexes, "_GROUP_ROWS", 64)
+    chance = random.Random(SEED)  # noqa: S311 - not for secrets
+    held = {n: f"v{chance.randrange(300)}" for n in range(1_000)}
+    journal.write(journal.rows(*held.items()), kind=SegmentKind.BASE)
+    for number in range(0, 320, 7):
+        wanted = f"v{number}"
+        assert keys(journal, wanted) == {(n,) for n, value in held.items() if value == wanted}
+
+
+def test_an_index_that_is_damaged_is_made_again(journal: Journal) -> None:
+    journal.write(journal.rows((1, "a"), (2, "b")))
+    assert keys(journal, "b") == {(2,)}
+    (index,) = indexes(journal)
+    index.write_bytes(index.read_bytes()[:-20])
+    assert keys(journal, "b") == {(2,)}
+    assert pq.read_table(index).num_rows == 2
+    index.unlink()
+    assert keys(journal, "a") == {(1,)}
+
+
+def test_large_files_are_left_to_spark(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_indexes, "MOST_ROWS", 2)
+    journal.write(journal.rows((1, "a"), (2, "b")))
+    assert keys(journal, "b") == {(2,)}
+    journal.write(journal.rows((3, "a"), (4, "b"), (5, "c")))
+    assert keys(journal, "b") is None
+
+
+def test_segments_without_the_column_are_left_to_spark(journal: Journal) -> None:
+    journal.write(journal.rows((1, "a"), (2, "b")))
+    (segment,) = journal.snapshot().segments
+    older = replace(journal.snapshot(), segments=(replace(segment, attnums=(ID.attnum,)),))
+    found = ValueIndexes(journal.relations.warehouse).keys(older, [NAME.attnum], [("b",)])
+    assert found is None
