@@ -58,6 +58,7 @@ REPLACE: Final = Function("replace", (TEXT, OID, INT8, JSON, INT8_ARRAY, INT8, T
 TRUNCATE: Final = Function("truncate", (TEXT, OID, INT8, JSON))
 PENDING_KEYS: Final = Function("pending_keys", (TEXT,))
 SET_KEY: Final = Function("set_key", (TEXT, OID))
+RELEASE_REFERENCES: Final = Function("release_references", (TEXT, OID, TEXT))
 SET_UNIQUE: Final = Function("set_unique", (TEXT, OID))
 IS_LOADABLE: Final = Function("is_loadable", (TEXT, OID))
 BEGIN_LOAD: Final = Function("begin_load", (TEXT, OID))

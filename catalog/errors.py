@@ -1,6 +1,7 @@
 """The base error of all packages: what an ErrorResponse carries, chosen where it is raised."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from catalog import sqlstate as codes
 
@@ -59,6 +60,10 @@ class CatalogUnavailableError(GatewayError):
     """The catalog's PostgreSQL cannot be reached or went away (SQLSTATE 57P03 or 08006)."""
 
     sqlstate = codes.CANNOT_CONNECT_NOW
+
+
+DATA_TYPE_NAME: Final = "d"
+"""Field of an error that names a data type."""
 
 
 def error_of(fields: Mapping[str, str]) -> CatalogError:

@@ -77,6 +77,8 @@ class JournalTable:
     """CHECK constraints, NOT NULL excluded."""
     unique_keys: tuple[UniqueKey, ...] = ()
     """In the order of their OIDs; of resident tables, whose are PostgreSQL's to keep, none."""
+    referencing: tuple[int, ...] = ()
+    """Attribute numbers of the columns of foreign keys."""
 
     def column(self, attnum: int) -> Column:
         """Return the column with this attribute number; KeyError when there is none."""

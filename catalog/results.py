@@ -99,6 +99,9 @@ class Relation:
     name: str = ""
     turns: int = 0
     """How often it has become tiered, or resident."""
+    referenced: tuple[int, ...] = ()
+    """The columns by which tables reference it, where rows of tiered ones do, or of tables that
+    change with it."""
 
     @property
     def is_lasting(self) -> bool:

@@ -140,8 +140,10 @@ class KnownState:
         """Return relations of the catalog's answer; OIDs that are no relation count as CATALOG."""
         definitions, entries = json.loads(answer)
         found = {relid: Relation(relid, RelationKind.CATALOG) for relid in relids}
-        for relid, schema, name, kind, journal_of, turns in entries or ():
-            found[relid] = Relation(relid, RelationKind(kind), journal_of, schema, name, turns)
+        for relid, schema, name, kind, journal_of, turns, referenced in entries or ():
+            found[relid] = Relation(
+                relid, RelationKind(kind), journal_of, schema, name, turns, tuple(referenced or ())
+            )
         for relid, relation in found.items():
             self._relations.put((definitions, relid), relation)
         return found
@@ -181,6 +183,7 @@ def _table(definition: dict[str, Any]) -> JournalTable:
         unique_keys=tuple(
             UniqueKey(name, tuple(columns)) for name, columns in definition["unique_keys"] or ()
         ),
+        referencing=tuple(definition["referencing"] or ()),
     )
 
 

@@ -1,6 +1,6 @@
 """What an analysed query does: read, or write which relation, from which others."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 
 from rewrite.tree import Node, walk
@@ -47,6 +47,27 @@ def inserted_rows(query: Node) -> int | None:
 def assigned_columns(query: Node) -> list[int]:
     """Return the attribute numbers of the columns that an INSERT or UPDATE gives values."""
     return [e.integer("resno") for e in query.nodes("targetList") if not e["resjunk"]]
+
+
+def changes_columns(query: Node, columns: Collection[int]) -> bool:
+    """Return whether a query deletes rows of its target, or gives such columns of them values."""
+    actions = [(command(query), query.nodes("targetList"))]
+    actions += [
+        (Command(action.integer("commandType")), action.nodes("targetList"))
+        for action in query.nodes("mergeActionList")
+        if action.integer("commandType") in {Command.UPDATE, Command.DELETE}
+    ]
+    conflict = query.optional("onConflict")
+    if conflict is not None:
+        actions.append((Command.UPDATE, conflict.nodes("onConflictSet")))
+    return any(
+        kind is Command.DELETE
+        or (
+            kind is Command.UPDATE
+            and any(entry["resno"] in columns and not entry["resjunk"] for entry in entries)
+        )
+        for kind, entries in actions
+    )
 
 
 def written_relations(query: Node) -> frozenset[int]:

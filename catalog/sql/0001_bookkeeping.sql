@@ -351,7 +351,10 @@ SELECT json_build_object(
           FROM pg_constraint x WHERE x.conrelid = j.relid AND x.contype = 'c'),
     'unique_keys', (
         SELECT json_agg(json_build_array(x.relname, pg_journal.unique_columns(x.oid)) ORDER BY x.oid)
-          FROM pg_class x WHERE x.oid = ANY (j.unique_indexes)))
+          FROM pg_class x WHERE x.oid = ANY (j.unique_indexes)),
+    'referencing', (
+        SELECT json_agg(DISTINCT u.attnum) FROM pg_constraint x CROSS JOIN unnest(x.conkey) u(attnum)
+         WHERE x.conrelid = j.relid AND x.contype = 'f'))
   FROM pg_journal.journals j
   JOIN pg_class c ON c.oid = j.relid
   JOIN pg_namespace n ON n.oid = c.relnamespace

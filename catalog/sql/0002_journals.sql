@@ -115,9 +115,14 @@ BEGIN
     IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = relid AND attgenerated = 'v') THEN
         PERFORM refuse('a VIRTUAL generated column is', 'Declare the generated column STORED.');
     END IF;
-    FOR c IN SELECT conname, contype, condeferrable, conbin FROM pg_constraint WHERE conrelid = relid LOOP
+    FOR c IN SELECT x.conname, x.contype, x.condeferrable, x.conbin,
+                    CASE WHEN x.contype = 'f' THEN reference_irregularity(x) END AS irregularity
+               FROM pg_constraint x WHERE x.conrelid = relid LOOP
         CASE c.contype
-            WHEN 'f' THEN PERFORM refuse('FOREIGN KEY is', 'Leave the constraint out.');
+            WHEN 'f' THEN
+                IF c.irregularity IS NOT NULL THEN
+                    PERFORM refuse(c.irregularity || ' is', 'Leave the constraint out.');
+                END IF;
             WHEN 'x' THEN PERFORM refuse('EXCLUDE is', 'Leave the constraint out.');
             WHEN 'p' THEN
                 IF c.condeferrable THEN PERFORM refuse('a DEFERRABLE primary key is'); END IF;
@@ -470,7 +475,7 @@ BEGIN
            CASE WHEN resident THEN pin(t.oid) END, d.oid || '/' || t.oid, keyed,
            (SELECT x.conname FROM pg_constraint x
              WHERE x.conrelid = t.oid AND x.contype = 'p' AND keyed <> '{}'),
-           ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype = 'c' ORDER BY 1),
+           ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype IN ('c', 'f') ORDER BY 1),
            CASE WHEN resident THEN '{}' ELSE unique_indexes(t.oid) END, random_mark()
       FROM pg_database d WHERE d.datname = current_database();
     FOR a IN SELECT attnum, attname, atttypid, atttypmod, attnotnull FROM pg_attribute

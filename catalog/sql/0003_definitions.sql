@@ -176,11 +176,11 @@ DECLARE
 BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_constraints.relid;
     checks_now := ARRAY(SELECT x.oid FROM pg_constraint x
-                         WHERE x.conrelid = j.relid AND x.contype = 'c' ORDER BY 1);
-    SELECT x.conname INTO added FROM pg_constraint x
-     WHERE x.oid = ANY (checks_now) AND x.oid <> ALL (j.checks) LIMIT 1;
+                         WHERE x.conrelid = j.relid AND x.contype IN ('c', 'f') ORDER BY 1);
+    SELECT format('"%s" %s', x.conname, CASE x.contype WHEN 'c' THEN 'CHECK' ELSE 'FOREIGN KEY' END) INTO added
+      FROM pg_constraint x WHERE x.oid = ANY (checks_now) AND x.oid <> ALL (j.checks) LIMIT 1;
     IF added IS NOT NULL AND filled THEN
-        PERFORM refuse(format('ADD CONSTRAINT "%s" CHECK on a table with rows is', added));
+        PERFORM refuse(format('ADD CONSTRAINT %s on a table with rows is', added));
     END IF;
     UPDATE journals jj SET checks = checks_now WHERE jj.relid = j.relid AND jj.checks <> checks_now;
     -- New ones are looked at when the command has been run.
@@ -331,7 +331,7 @@ BEGIN
            key_name = (SELECT x.conname FROM pg_constraint x
                         WHERE x.conrelid = jj.relid AND x.contype = 'p' AND keyed <> '{}'),
            checks = ARRAY(SELECT x.oid FROM pg_constraint x
-                           WHERE x.conrelid = jj.relid AND x.contype = 'c' ORDER BY 1),
+                           WHERE x.conrelid = jj.relid AND x.contype IN ('c', 'f') ORDER BY 1),
            schema_name = n.nspname, table_name = t.relname
       FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
      WHERE jj.relid = j.relid AND t.oid = j.relid;
@@ -358,12 +358,19 @@ CREATE FUNCTION pg_journal.is_in_tree(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = relid OR i.inhparent = relid);
 
+-- Foreign keys by which rows of tiered tables reference a table.
+CREATE FUNCTION pg_journal.cold_references(relid oid) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
+              WHERE x.confrelid = cold_references.relid AND x.contype = 'f' AND j.residency = 'tiered' ORDER BY 1);
+
 -- What triggers of a table depend on.
 CREATE FUNCTION pg_journal.watch_signature(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT md5(concat_ws('|', j.residency, j.is_hot, is_in_tree(j.relid), quote_ident(j.schema_name),
-                             quote_ident(j.table_name), j.key,
+                             quote_ident(j.table_name), j.key, cold_references(j.relid),
                              (SELECT string_agg(concat_ws(' ', k.attnum, quote_ident(k.name), k.type_oid), ','
                                                 ORDER BY k.attnum)
                                 FROM columns k WHERE k.relid = j.relid AND k.name <> '')))
@@ -397,6 +404,7 @@ BEGIN
         UPDATE journals jj SET schema_name = n.nspname, table_name = t.relname
           FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
          WHERE jj.relid = j.relid AND t.oid = j.relid;
+        PERFORM settle_references(relid);
     END IF;
     PERFORM mirror_readers(relid);
     IF j.watched IS DISTINCT FROM watch_signature(relid) THEN PERFORM watch(relid); END IF;
@@ -879,7 +887,7 @@ BEGIN
         -- By hand: dependencies on the table would have pg_dump write tables before functions.
         EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s, pg_journal.hot_%1$s',
                        gone.relid);
-        EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%1$s(), pg_journal.cold_%1$s(json), '
+        EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%1$s(), pg_journal.referenced_%1$s(), pg_journal.cold_%1$s(json), '
                        'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json)', gone.relid);
     END LOOP;
     -- A journal table alone can only go with its schema or its owner.
@@ -903,6 +911,7 @@ BEGIN
        SET unique_indexes = ARRAY(SELECT u FROM unnest(j.unique_indexes) u WHERE u = ANY (unique_indexes(j.relid))),
            definition = random_mark(), changes = changes + 1
      WHERE j.residency = 'tiered' AND NOT j.unique_indexes <@ unique_indexes(j.relid);
+    PERFORM settle_references(0);
     -- A table that left its tree is captured by statement again.
     IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() e WHERE e.object_type = 'table') THEN
         PERFORM watch(g.tgrelid) FROM pg_trigger g

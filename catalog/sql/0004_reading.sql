@@ -181,7 +181,8 @@ BEGIN
                     WHEN j.relid IS NOT NULL THEN 'journal'
                     WHEN c.relkind = 'v' THEN 'view'
                     ELSE 'catalog' END,
-               CASE WHEN j.relid <> c.oid THEN j.relid::bigint END, coalesce(j.turns, 0)))
+               CASE WHEN j.relid <> c.oid THEN j.relid::bigint END, coalesce(j.turns, 0),
+               CASE WHEN j.relid = c.oid AND j.residency = 'resident' THEN referenced_columns(c.oid) END))
       INTO found_relations
       FROM unnest(relids) u(wanted)
       JOIN pg_class c ON c.oid = u.wanted

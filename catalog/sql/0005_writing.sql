@@ -353,6 +353,7 @@ BEGIN
         RETURN convert_to(format('{"count": %s, "captured": false, "version": 0}', moved), 'UTF8');
     END IF;
     unresolved := check_keys(j, places, j.tail_rows > 0);
+    PERFORM note_references(wanted);
     new_version := greatest(clock_timestamp(), j.version + interval '1 microsecond');
     -- Each microsecond of version numbers stands for 1024 row identities; those of bulk writes are positive.
     first_identity := micros(new_version) << 10;
@@ -447,6 +448,7 @@ BEGIN
             x.columns, x.column_count)
            INTO places USING new_rows::json, new_version;
         added := cardinality(places);
+        PERFORM note_references(wanted);
         EXECUTE format('DELETE FROM ONLY %s WHERE ctid = ANY ($1)', wanted::regclass) USING places;
     ELSIF new_rows IS NOT NULL THEN
         EXECUTE format(
@@ -454,6 +456,7 @@ BEGIN
             'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o RETURNING ctid) '
             'SELECT array_agg(ctid) FROM written',
             wanted::regclass, x.settable_columns, x.settable_values) INTO places USING new_rows::json;
+        PERFORM note_references(wanted);
         IF keys_checked THEN
             unresolved := check_keys(j, places, j.tail_rows + gone > 0);
         END IF;
@@ -509,6 +512,7 @@ DECLARE
     block bigint;
 BEGIN
     PERFORM authorize(secret);
+    PERFORM note_references(wanted);
     UPDATE journals j SET identity_blocks = j.identity_blocks + 1 WHERE j.relid = wanted AND j.key = '{}'
     RETURNING j.identity_blocks INTO block;
     SELECT string_agg(csv_expression('t.' || quote_ident(k.name), k.type_oid), $f$ || ',' || $f$

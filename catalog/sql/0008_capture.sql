@@ -204,10 +204,11 @@ BEGIN
         #variable_conflict use_variable
         DECLARE
             pgwire_version timestamptz;
-            pgwire_way text := %14$s;
+            pgwire_way text;
             pgwire_serializable boolean := current_setting('transaction_isolation') = 'serializable';
             pgwire_first boolean := false;
         BEGIN
+            %14$s
             %13$s
             IF pgwire_serializable THEN
                 pgwire_version := %2$s;
@@ -253,7 +254,12 @@ BEGIN
                 %s
                 RETURN NULL;
             END IF;$f$, capture_row(relid)) ELSE '' END,
-        CASE WHEN hot THEN format('pg_journal.announced_way(%s, tg_op)', relid) ELSE 'NULL' END,
+        -- The action of a foreign key that finds no rows needs no announcement.
+        CASE WHEN hot THEN format(
+            $f$IF tg_op IN ('UPDATE', 'DELETE') AND pg_trigger_depth() > 1 THEN
+                IF NOT EXISTS (SELECT FROM pgwire_old) THEN RETURN NULL; END IF;
+            END IF;
+            pgwire_way := pg_journal.announced_way(%s, tg_op);$f$, relid) ELSE '' END,
         CASE WHEN hot THEN refuse_cold(relid) ELSE '' END);
     -- As a literal: names in it may hold whatever would end another quotation.
     EXECUTE format(
@@ -269,14 +275,15 @@ BEGIN
 END $$;
 
 -- Refuse to change a tiered table but for the gateway, which has announced it: rows left there would be in no
--- journal.
+-- journal. The action of a foreign key finds no rows there; where cold ones reference, the referenced table tells.
 CREATE FUNCTION pg_journal.guard() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    IF current_setting('pg_journal.writing_' || tg_relid, true) IS DISTINCT FROM announcement(tg_relid) THEN
-        PERFORM outdated();
+    IF current_setting('pg_journal.writing_' || tg_relid, true) IS DISTINCT FROM announcement(tg_relid)
+       AND NOT (tg_op IN ('UPDATE', 'DELETE') AND pg_trigger_depth() > 1) THEN
+        PERFORM refuse_unannounced(tg_relid);
     END IF;
     RETURN NULL;
 END $$;
@@ -300,6 +307,7 @@ DECLARE
     j record;
     t text;
     capture oid := to_regproc('pg_journal.capture_' || watch.relid);
+    referenced oid := to_regproc('pg_journal.referenced_' || watch.relid);
     by_row boolean := is_in_tree(watch.relid);
 BEGIN
     SELECT jj.relid, jj.residency, jj.is_hot, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
@@ -307,11 +315,22 @@ BEGIN
     EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE', j.name);
     WITH ours AS (
         DELETE FROM pg_trigger g WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_%'
-           AND g.tgfoid IN (capture, 'pg_journal.guard'::regproc)
+           AND g.tgfoid IN (capture, referenced, 'pg_journal.guard'::regproc)
         RETURNING g.oid)
     DELETE FROM pg_depend d USING ours WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid;
     IF j.residency = 'resident' OR j.is_hot THEN
         PERFORM make_capture(j.relid, by_row);
+    END IF;
+    IF cold_references(j.relid) <> '{}' THEN
+        PERFORM make_referenced(j.relid);
+        -- By their names they come after PostgreSQL's own.
+        FOREACH t IN ARRAY ARRAY[
+            'pgwire_referenced_delete AFTER DELETE ON %s REFERENCING OLD TABLE AS pgwire_old FOR EACH STATEMENT %s',
+            'pgwire_referenced_update AFTER UPDATE ON %s FOR EACH ROW %s']
+        LOOP
+            EXECUTE format('CREATE TRIGGER ' || t, j.name,
+                           format('EXECUTE FUNCTION pg_journal.referenced_%s()', j.relid));
+        END LOOP;
     END IF;
     FOREACH t IN ARRAY CASE
         WHEN j.residency = 'tiered' AND NOT j.is_hot THEN ARRAY[
@@ -333,7 +352,8 @@ BEGIN
     WITH ours AS (
         UPDATE pg_trigger g SET tgisinternal = true
          WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_%'
-           AND g.tgfoid IN (to_regproc('pg_journal.capture_' || j.relid), 'pg_journal.guard'::regproc)
+           AND g.tgfoid IN (to_regproc('pg_journal.capture_' || j.relid),
+                            to_regproc('pg_journal.referenced_' || j.relid), 'pg_journal.guard'::regproc)
         RETURNING g.oid)
     UPDATE pg_depend d SET deptype = 'i' FROM ours
      WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid

@@ -77,7 +77,6 @@ BEGIN
     IF reason IS NOT NULL THEN
         RAISE EXCEPTION 'table "%" cannot become tiered: %', j.table_name, reason USING ERRCODE = '55000';
     END IF;
-    EXECUTE format('DELETE FROM ONLY %I.%I', j.schema_name, j.table_name);
     EXECUTE format(
         'UPDATE pg_journal.journals j SET residency = ''tiered'', turns = turns + 1, epoch = epoch + 1, '
         'changes = changes + 1, unique_indexes = pg_journal.unique_indexes(j.relid), '
@@ -85,6 +84,9 @@ BEGIN
         'definition = pg_journal.random_mark() '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '
         'WHERE j.relid = %1$s', wanted);
+    PERFORM settle_references(wanted);
+    PERFORM note_references(wanted);
+    EXECUTE format('DELETE FROM ONLY %I.%I', j.schema_name, j.table_name);
     PERFORM constrain_tail(wanted, true);
     PERFORM index_tail(wanted);
     PERFORM watch(wanted);
@@ -161,6 +163,7 @@ BEGIN
            pinned_by = pin(wanted), rewritten = false, unique_indexes = '{}', definition = random_mark()
      WHERE j.relid = wanted AND j.residency = 'tiered';
     IF NOT FOUND THEN RETURN; END IF;
+    PERFORM settle_references(wanted);
     PERFORM constrain_tail(wanted, false);
     PERFORM index_tail(wanted);
     PERFORM watch(wanted);

@@ -54,6 +54,7 @@ BEGIN
     j := locked(wanted);
     x := row_parts(wanted);
     held := arrived(wanted, searched);
+    PERFORM note_references(wanted);
     EXECUTE format(
         'SELECT EXISTS (SELECT FROM ONLY %1$s n WHERE n.ctid = ANY ($1) '
         'AND NOT EXISTS (SELECT FROM json_array_elements($2) u(e) WHERE %2$s) '

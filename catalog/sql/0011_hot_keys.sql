@@ -78,7 +78,7 @@ BEGIN
         IF said = hot_announcement(wanted, 'keys') THEN RETURN 'keys'; END IF;
         IF said = hot_announcement(wanted, 'insert') THEN RETURN 'insert'; END IF;
     END IF;
-    PERFORM outdated();
+    PERFORM refuse_unannounced(wanted);
 END $$;
 
 -- Statements of a capturing function that refuse keys which nobody has looked for.
@@ -211,6 +211,7 @@ SET constraint_exclusion = off
 AS $$
 BEGIN
     PERFORM fold(wanted);
+    PERFORM note_references(wanted);
     EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
     PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
     EXECUTE format(

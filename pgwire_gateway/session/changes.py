@@ -47,16 +47,18 @@ def change(call: Invocation) -> StatementResult:
         call.query, context
     )
     table = observation.result.snapshots[call.target].table
-    touched = unique_keys.touched(table, assigned_columns(call.query)) if updates else ()
+    assigned = assigned_columns(call.query) if updates else []
     changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
     with observer.run(compiled.query, observation, call.running) as batches:
         if _gather(changed, batches, call.services.config.inline_rows):
             receipt = _append(session, compiled, changed, version)
             if receipt is not None:
                 writer.require_new_keys(receipt)
-                writer.require_new_values(receipt.values if touched else ())
+                writer.require_new_values(
+                    receipt.values if unique_keys.touched(table, assigned) else ()
+                )
         else:
-            writer.write_changes(compiled, changed, batches, version, touched)
+            writer.write_changes(compiled, changed, batches, version, assigned)
     verb = "UPDATE" if updates else "DELETE"
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"{verb} {changed.rows}")

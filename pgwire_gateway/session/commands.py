@@ -25,6 +25,8 @@ OUTSIDE_TRANSACTIONS = re.compile(
 """Definitions PostgreSQL refuses inside a transaction block, or may."""
 
 
+CASCADE = re.compile(r"\bCASCADE\b", re.IGNORECASE)
+
 WEAK_LOCK = re.compile(
     r"\bIN\s+(ACCESS\s+SHARE|ROW\s+SHARE|ROW\s+EXCLUSIVE)\s+MODE\b|\bNOWAIT\b", re.IGNORECASE
 )
@@ -164,6 +166,11 @@ def truncate(call: Invocation) -> StatementResult:
     named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
     kinds = session.catalog.relations(named)
     tiered = [relid for relid in named if kinds[relid].kind is RelationKind.JOURNALED]
+    if CASCADE.search(call.statement.text) and any(kinds[relid].referenced for relid in named):
+        raise UnsupportedError(
+            "TRUNCATE ... CASCADE that reaches tiered tables is not supported",
+            hint="Name all tables that are to be emptied.",
+        )
     if not tiered:
         return local_queries.pass_on(session, call.statement.text)
     # Before that of the journal: writers that wait for the latter hold weaker locks on the table.

@@ -21,6 +21,7 @@ from pgwire_gateway.session import (
     inserts,
     local_queries,
     reads,
+    references,
     replanning,
     router,
     thawed_writes,
@@ -187,6 +188,7 @@ UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 
 ROUTES = {
     Route.CATALOG: local_queries.run,
+    Route.REFERENCED: references.run,
     Route.EXPLAIN: _explain,
     Route.OWN: checking.run,
     Route.READ: reads.read,

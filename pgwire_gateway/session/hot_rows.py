@@ -102,7 +102,7 @@ def run(call: Invocation) -> StatementResult:
     """
     needed, bound = needed_rows(call), binding.bind(call)
     wanted = needed.wanted(bound)
-    relid, thawing = needed.table.relid, _thawing(call)
+    relid, thawing = needed.table.relid, thawing_of(call)
     if wanted.conditions:
         # Where Spark can change them as a whole it does, unless writers of others would wait.
         if call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
@@ -112,7 +112,7 @@ def run(call: Invocation) -> StatementResult:
     writing = _writing(call, relid, wanted)
     for attempt in range(1, ATTEMPTS + 1):
         began = not call.session.transaction.open
-        announced = _announced(call, writing, began=began)
+        announced = announce(call, writing, began=began)
         if announced is None:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, began=began)
@@ -189,7 +189,7 @@ def _is_utf8(session: ClientSession) -> bool:
 
 def _expected(call: Invocation) -> Writing | None:
     """Return what a statement is to do with rows that are hot, as far as is known here."""
-    needed, thawing = known_rows(call), _thawing(call)
+    needed, thawing = known_rows(call), thawing_of(call)
     if needed is None or not thawing.is_warm(needed.table.relid):
         return None
     relid = needed.table.relid
@@ -218,14 +218,14 @@ def insert(call: Invocation) -> StatementResult:
         NotHotError: The table has to be locked for it.
         GatewayError: PostgreSQL's own errors.
     """
-    writing, thawing = Writing(call.target), _thawing(call)
+    writing, thawing = Writing(call.target), thawing_of(call)
     if not is_small_insert(call):
         raise NotHotError
     # By itself it locks the table no longer than it takes.
     began = not call.session.transaction.open
     if not thawing.is_warm(writing.relid) and (began or call.session.transaction.implicit):
         raise NotHotError
-    announced = _announced(call, writing, began=began) or _announced(call, writing, began=began)
+    announced = announce(call, writing, began=began) or announce(call, writing, began=began)
     if announced is None:
         raise NotHotError
     done = _run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
@@ -240,11 +240,11 @@ def is_small_insert(call: Invocation) -> bool:
 
 def note_warm(call: Invocation) -> None:
     """Note that the table a statement writes was found to have hot rows."""
-    _thawing(call).note_warm(call.target)
+    thawing_of(call).note_warm(call.target)
 
 
 def _insert_alone(call: Invocation) -> StatementResult | None:
-    writing, thawing = Writing(call.target), _thawing(call)
+    writing, thawing = Writing(call.target), thawing_of(call)
     if not thawing.is_warm(writing.relid) or not is_small_insert(call):
         return None
     done = _at_once(call, writing, [hot_keys.searching(writing.relid, None)])
@@ -315,13 +315,13 @@ def _run(
     return result_of(call, returned, result), answers[len(before) :]
 
 
-def _announced(call: Invocation, writing: Writing, *, began: bool) -> Announcement | None:
+def announce(call: Invocation, writing: Writing, *, began: bool) -> Announcement | None:
     """Announce a write; None where it is to be tried again, as the table can have hot rows now.
 
     Raises:
         NotHotError: The table cannot have hot rows.
     """
-    session, thawing = call.session, _thawing(call)
+    session, thawing = call.session, thawing_of(call)
     session.transaction.expect_implicit()
     _, _, (answer,) = session.catalog.run_between(
         None,
@@ -363,7 +363,7 @@ def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
         Refusal: The rows are too many, or do not satisfy a constraint.
         UnsupportedError: Spark cannot find them.
     """
-    relid, thawing = needed.table.relid, _thawing(call)
+    relid, thawing = needed.table.relid, thawing_of(call)
 
     def asked() -> Asked:
         remembered = partial(thawing.remembers, relid, announced.heats)
@@ -394,7 +394,7 @@ def _made_hot(  # noqa: PLR0913 - as above
     began: bool,
 ) -> Thawed:
     """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
-    relid, thawing = needed.table.relid, _thawing(call)
+    relid, thawing = needed.table.relid, thawing_of(call)
     observation = Observer(call.session).observe([relid], call.plan)
     table = observation.result.snapshots[relid].table
     cold, held = (
@@ -432,7 +432,7 @@ def _without_own(
     """Leave out rows that this transaction has inserted: the gateway would wait for its end."""
     places = [table.columns.index(table.column(attnum)) for attnum in table.key]
     keys = {tuple(str(row[place]) for place in places): row for row in rows}
-    announced = _announced(
+    announced = announce(
         call, Writing(relid, tuple(keys), call.plan.locks is not None), began=False
     )
     return [row for key, row in keys.items() if announced is not None and key in announced.cold]
@@ -456,7 +456,8 @@ def _undo(call: Invocation) -> None:
     call.session.transaction.settle()
 
 
-def _thawing(call: Invocation) -> Thawing:
+def thawing_of(call: Invocation) -> Thawing:
+    """Return what makes rows of the session's database hot."""
     return call.services.catalog.thawing(call.session.database)
 
 

@@ -125,7 +125,7 @@ class JournalWriter:
         rows: ChangedRows,
         batches: Iterable[Any],
         version: int,
-        touched: Iterable[UniqueKey] = (),
+        assigned: Sequence[int] = (),
     ) -> None:
         """Write the new versions of many rows as one delta, after checking the constraints.
 
@@ -134,7 +134,7 @@ class JournalWriter:
             rows: Takes the rows.
             batches: The rows.
             version: Their version number.
-            touched: The unique keys whose values may change.
+            assigned: Attribute numbers of the columns that an UPDATE assigns.
 
         Raises:
             GatewayError: 23502, 23514 or 23505 for a row that violates a constraint.
@@ -147,6 +147,12 @@ class JournalWriter:
                 hint="Change fewer rows per statement than the setting inline_rows.",
             )
 
+        if not set(assigned).isdisjoint(table.referencing):
+            raise UnsupportedError(
+                "changing the columns of a foreign key of many rows at once is not supported",
+                hint="Change fewer rows per statement than the setting inline_rows.",
+            )
+
         def versions() -> Iterator[Any]:
             for batch in chain(rows.take(), _added(rows, batches)):
                 if change.kind == "update":
@@ -154,6 +160,7 @@ class JournalWriter:
                 yield rows.storage(batch, version)
 
         self.publish(versions(), version, table)
+        touched = unique_keys.touched(table, assigned) if change.kind == "update" else ()
         unique_keys.require_all(self._session, self._relid, self._statement, touched)
 
     def publish(

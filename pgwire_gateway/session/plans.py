@@ -35,6 +35,8 @@ class Route(Enum):
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
     THAW = "thaw"
     """PostgreSQL, on single rows of a tiered table that are put there for the statement."""
+    REFERENCED = "referenced"
+    """PostgreSQL, once rows of tiered tables that reference what the statement changes are hot."""
     EXPLAIN = "explain"
     """The gateway: how it would run a statement of one of the routes above, save the first."""
     OWN = "own"
@@ -53,6 +55,7 @@ EXECUTORS = {
     Route.APPLY: "spark, then postgres",
     Route.CHANGE: "spark",
     Route.THAW: "postgres, on thawed rows",
+    Route.REFERENCED: "postgres, with the rows that reference what it changes",
 }
 """Who evaluates the rows of each route."""
 

@@ -22,6 +22,7 @@ from pgwire_gateway.session.unlocking import unlocked
 from rewrite import pipeline
 from rewrite.command import (
     Command,
+    changes_columns,
     command,
     source_relations,
     target_relation,
@@ -142,7 +143,7 @@ def _plan_explain(
     else:
         answerable = explained.answerable
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
-    if explained is None or explained.route is Route.CATALOG:
+    if explained is None or explained.route in _POSTGRESQLS:
         if not statement.details["analyze"]:
             answerable = None  # no rows are read
         return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
@@ -166,6 +167,9 @@ def _explained(
         error.position = error.position and error.position + piece.offset
         raise
 
+
+_POSTGRESQLS = {Route.CATALOG, Route.REFERENCED}
+"""Routes of statements that PostgreSQL runs as they came, and can explain."""
 
 EXPLAINED = "pgwire_explained"
 """Name the catalog has for the query in EXPLAIN."""
@@ -237,8 +241,10 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
             forced.require_applicable(query, relations)
     if not journaled and not journals and not (resident and on_spark):
         reason = "resident tables only" if resident else "no journaled table"
+        taking = any(takes_away(query, relations) for query in queries)
         return replace(
             local,
+            route=Route.REFERENCED if taking else Route.CATALOG,
             replaceable=not all(relation.is_lasting for relation in relations.values()),
             answerable=Answerable.of(rests_on.definitions, relations.values()),
             reason=reason,
@@ -261,6 +267,19 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     if not written_relations(queries[0]):
         return _locking(plan, queries[0], relations)
     return _writing(catalog, plan, local, relations)
+
+
+def takes_away(query: Node, relations: Mapping[int, Relation]) -> bool:
+    """Return whether a statement may take away what rows of tiered tables reference."""
+    for node, _ in walk(query):
+        if node.tag != "QUERY" or command(node) is Command.SELECT:
+            continue
+        relation = relations.get(target_relation(node))
+        if relation is None or not relation.referenced:
+            continue
+        if changes_columns(node, relation.referenced):
+            return True
+    return False
 
 
 def _locking(plan: Plan, query: Node, relations: Mapping[int, Relation]) -> Plan:

@@ -274,7 +274,7 @@ def test_residency_always(client: Client) -> None:
 
 
 PINS = {
-    "unique": ("ALTER TABLE t ADD UNIQUE (v, id)", ""),
+    "unique": ("ALTER TABLE t ADD UNIQUE (v, id) DEFERRABLE", ""),
     "function": (
         "CREATE FUNCTION total() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'",
         "DROP FUNCTION total()",
@@ -302,7 +302,7 @@ def test_a_pin_keeps_a_large_table_resident(client: Client, pin: str) -> None:
 def test_who_writes_to_a_large_pinned_table_is_told_once(client: Client) -> None:
     told: list[str | None] = []
     client.connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
-    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer, UNIQUE (v, id))")
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer, UNIQUE (v, id) DEFERRABLE)")
     client.run(LOAD)
     deadline = time.monotonic() + PATIENCE_S
     for number in itertools.count(LOADED + 10_000):
@@ -321,7 +321,7 @@ def test_who_writes_to_a_large_pinned_table_is_told_once(client: Client) -> None
 
 
 DDL_OF_LARGE_TABLES = {
-    "unique": "ALTER TABLE t ADD UNIQUE (v, id)",
+    "unique": "ALTER TABLE t ADD UNIQUE (v, id) DEFERRABLE",
     "always": "ALTER TABLE t SET (gateway.residency = always)",
 }
 

@@ -1,0 +1,215 @@
+-- Foreign keys of tiered tables to resident ones. PostgreSQL's own triggers look for referenced rows, which are all there,
+-- whenever referencing ones pass through the catalog table. The other way round they see hot rows only: which values cold
+-- rows may reference by is kept in pg_journal.references_<OID of the constraint>, and who takes such a value away is told to
+-- make the rows hot first.
+--
+-- A value comes there before the row that has it leaves the catalog table, and goes once all rows that have it are hot, in
+-- a transaction that keeps them so until its end. Who takes a value away looks there after PostgreSQL's triggers have looked
+-- at the hot rows: one that goes cold in between was seen by these.
+
+-- Why the foreign key of a tiered table cannot be kept; NULL where it can.
+CREATE FUNCTION pg_journal.reference_irregularity(x pg_constraint) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE
+    WHEN x.condeferrable THEN 'a DEFERRABLE FOREIGN KEY'
+    WHEN NOT x.conenforced OR NOT x.convalidated THEN 'a FOREIGN KEY that is not validated'
+    WHEN x.conperiod THEN 'a FOREIGN KEY with PERIOD'
+    WHEN NOT EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid AND p.residency = 'resident') OR is_in_tree(x.confrelid)
+        THEN 'a FOREIGN KEY to a table that is not resident'
+    WHEN x.confrelid = x.conrelid THEN 'a FOREIGN KEY to the table itself'
+    ELSE (SELECT format('a FOREIGN KEY with column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
+            FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
+            JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
+            JOIN pg_attribute r ON r.attrelid = x.confrelid AND r.attnum = u.referenced
+           WHERE NOT is_key_type(a.atttypid, a.atttypmod) OR a.atttypid <> r.atttypid ORDER BY u.o LIMIT 1)
+END;
+
+-- The columns by which a table is referenced, where rows of tiered tables reference it, or tables that change with it.
+CREATE FUNCTION pg_journal.referenced_columns(relid oid) RETURNS int2[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    WITH RECURSIVE referencing AS (
+        SELECT x.conrelid FROM pg_constraint x WHERE x.confrelid = referenced_columns.relid AND x.contype = 'f'
+        UNION
+        SELECT x.conrelid FROM referencing r JOIN pg_constraint x ON x.confrelid = r.conrelid AND x.contype = 'f')
+    SELECT CASE WHEN EXISTS (SELECT FROM referencing r JOIN journals j ON j.relid = r.conrelid AND j.residency = 'tiered')
+                THEN ARRAY(SELECT DISTINCT u.attnum FROM pg_constraint x CROSS JOIN unnest(x.confkey) u(attnum)
+                            WHERE x.confrelid = referenced_columns.relid AND x.contype = 'f' ORDER BY 1)
+                ELSE '{}' END
+$$;
+
+-- Have each foreign key of a tiered table its table of values, and none that is no foreign key of such a table; and have
+-- the tables that are referenced tell who takes values away.
+CREATE FUNCTION pg_journal.settle_references(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET client_min_messages = warning
+SET event_triggers = off
+AS $$
+DECLARE
+    k record;
+BEGIN
+    FOR k IN SELECT c.relname, substring(c.relname, '[0-9]+$')::oid AS fk
+               FROM pg_class c WHERE c.relnamespace = 'pg_journal'::regnamespace AND c.relname ~ '^references_[0-9]+$'
+    LOOP
+        IF NOT EXISTS (SELECT FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
+                        WHERE x.oid = k.fk AND j.residency = 'tiered') THEN
+            EXECUTE format('DROP TABLE pg_journal.%I', k.relname);
+        END IF;
+    END LOOP;
+    FOR k IN SELECT x.oid AS fk, string_agg(format('c%s %s', u.o, plain_type(a.atttypid, a.atttypmod)), ', ' ORDER BY u.o) AS columns,
+                    string_agg('c' || u.o, ', ' ORDER BY u.o) AS names
+               FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
+              CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+              WHERE x.conrelid = wanted AND x.contype = 'f' AND j.residency = 'tiered'
+                AND to_regclass('pg_journal.references_' || x.oid) IS NULL
+              GROUP BY x.oid LOOP
+        EXECUTE format('CREATE TABLE pg_journal.references_%s (%s, PRIMARY KEY (%s))', k.fk, k.columns, k.names);
+    END LOOP;
+    FOR k IN SELECT j.relid FROM journals j
+              WHERE j.residency = 'resident' AND j.watched IS DISTINCT FROM watch_signature(j.relid)
+                AND (j.relid IN (SELECT x.confrelid FROM pg_constraint x WHERE x.conrelid = wanted AND x.contype = 'f')
+                     OR EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_referenced%')) LOOP
+        PERFORM watch(k.relid);
+    END LOOP;
+END $$;
+
+-- Note the values by which the rows reference that the catalog table holds now: they are about to go cold.
+CREATE FUNCTION pg_journal.note_references(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    k record;
+BEGIN
+    FOR k IN SELECT x.oid AS fk, string_agg(format('t.%I', a.attname), ', ' ORDER BY u.o) AS columns,
+                    string_agg(format('t.%I IS NOT NULL', a.attname), ' AND ' ORDER BY u.o) AS present
+               FROM pg_constraint x CROSS JOIN unnest(x.conkey) WITH ORDINALITY u(attnum, o)
+               JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
+              WHERE x.conrelid = wanted AND x.contype = 'f' AND to_regclass('pg_journal.references_' || x.oid) IS NOT NULL
+              GROUP BY x.oid LOOP
+        EXECUTE format('INSERT INTO pg_journal.references_%s SELECT DISTINCT %s FROM ONLY %s t WHERE %s ON CONFLICT DO NOTHING',
+                       k.fk, k.columns, wanted::regclass, k.present);
+    END LOOP;
+END $$;
+
+-- Tell that a value was taken away by which cold rows may reference: an error that is a refusal (0A000) for whoever does not
+-- know what to do. Its data type is {"relid", "columns", "values", "action", "fk"}, the values as PostgreSQL's texts.
+CREATE FUNCTION pg_journal.refuse_referenced(fk oid, held json, deleted boolean) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    x pg_constraint;
+BEGIN
+    SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
+    RAISE EXCEPTION 'changing rows that rows of the tiered table "%" reference is not supported here',
+                    (SELECT c.relname FROM pg_class c WHERE c.oid = x.conrelid)
+        USING ERRCODE = '0A000', CONSTRAINT = x.conname,
+              HINT = 'Change them in a transaction that is READ COMMITTED, outside of functions.',
+              DATATYPE = json_build_object(
+                  'fk', fk::bigint, 'relid', x.conrelid::bigint, 'columns', x.conkey, 'values', held,
+                  'action', CASE WHEN deleted THEN x.confdeltype ELSE x.confupdtype END)::text;
+END $$;
+
+-- Refuse a write of a tiered table that has not been announced. Where the action of a foreign key makes it, whoever runs the
+-- statement can announce it, too.
+CREATE FUNCTION pg_journal.refuse_unannounced(wanted oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF pg_trigger_depth() < 2 THEN PERFORM outdated(); END IF;
+    RAISE EXCEPTION 'changing rows that rows of the tiered table "%" reference is not supported here',
+                    (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
+        USING ERRCODE = '0A000',
+              HINT = 'Change them in a transaction that is READ COMMITTED, outside of functions.',
+              DATATYPE = json_build_object('fk', 0, 'relid', wanted::bigint, 'columns', '[]'::json, 'values', '[]'::json,
+                                           'action', '')::text;
+END $$;
+
+-- Write the function of the triggers of a table that rows of tiered tables reference.
+CREATE FUNCTION pg_journal.make_referenced(relid oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    body text := '';
+    k record;
+BEGIN
+    FOR k IN SELECT x.oid AS fk, x.conrelid, x.confrelid::regclass AS parent, (x.confupdtype = 'a')::text AS keeps_taken,
+                    (x.confdeltype = 'a')::text AS keeps_deleted,
+                    string_agg(format('pgwire_r.c%s = pgwire_o.%I', u.o, a.attname), ' AND ' ORDER BY u.o) AS same,
+                    string_agg(format('pgwire_r.c%s = old.%I', u.o, a.attname), ' AND ' ORDER BY u.o) AS same_row,
+                    string_agg(format('pgwire_p.%I = old.%1$I', a.attname), ' AND ' ORDER BY u.o) AS taken_row,
+                    string_agg(format('old.%I IS DISTINCT FROM new.%1$I', a.attname), ' OR ' ORDER BY u.o) AS moved,
+                    string_agg(format('pgwire_r.c%s', u.o), ', ' ORDER BY u.o) AS held
+               FROM pg_constraint x CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+              WHERE x.oid = ANY (cold_references(make_referenced.relid)) GROUP BY x.oid LOOP
+        -- An older snapshot may not show all values: then who has written the referencing table since makes this fail.
+        body := body || format(
+            $f$IF tg_op = 'DELETE' THEN
+                IF pgwire_older AND EXISTS (SELECT FROM pgwire_old) THEN
+                    PERFORM FROM pg_journal.journals j WHERE j.relid = %1$s FOR SHARE;
+                END IF;
+                SELECT json_agg(json_build_array(%2$s)) INTO pgwire_found
+                  FROM (SELECT pgwire_r.* FROM pg_journal.references_%3$s pgwire_r
+                         WHERE EXISTS (SELECT FROM pgwire_old pgwire_o WHERE %4$s)
+                           AND NOT (%5$s AND EXISTS (SELECT FROM ONLY %6$s pgwire_o WHERE %4$s))
+                         LIMIT 1000) pgwire_r;
+                IF pgwire_found IS NOT NULL THEN
+                    PERFORM pg_journal.refuse_referenced(%3$s, pgwire_found, true);
+                END IF;
+            ELSIF %7$s THEN
+                IF pgwire_older THEN
+                    PERFORM FROM pg_journal.journals j WHERE j.relid = %1$s FOR SHARE;
+                END IF;
+                SELECT json_agg(json_build_array(%2$s)) INTO pgwire_found FROM pg_journal.references_%3$s pgwire_r
+                 WHERE %8$s AND NOT (%9$s AND EXISTS (SELECT FROM ONLY %6$s pgwire_p WHERE %10$s));
+                IF pgwire_found IS NOT NULL THEN
+                    PERFORM pg_journal.refuse_referenced(%3$s, pgwire_found, false);
+                END IF;
+            END IF;
+            $f$, k.conrelid, regexp_replace(k.held, '(pgwire_r\.c\d+)', '\1::text', 'g'), k.fk, k.same, k.keeps_deleted,
+            k.parent, k.moved, k.same_row, k.keeps_taken, k.taken_row);
+    END LOOP;
+    body := format(
+        $f$DECLARE
+            pgwire_found json;
+            pgwire_older boolean := current_setting('transaction_isolation') <> 'read committed';
+        BEGIN
+            %s RETURN NULL;
+        END $f$, body);
+    EXECUTE format(
+        'CREATE OR REPLACE FUNCTION pg_journal.referenced_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
+        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off AS %L', relid, body);
+    EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.referenced_%s() FROM PUBLIC', relid);
+END $$;
+
+-- Forget values of a foreign key: all rows that reference by them are hot, and stay so until the transaction ends, which has
+-- passed the gate of their table; or there are none.
+CREATE FUNCTION pg_journal.release_references(secret text, fk oid, released text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    relid oid := (SELECT x.conrelid FROM pg_constraint x WHERE x.oid = fk);
+    condition text;
+BEGIN
+    PERFORM authorize(secret);
+    IF current_setting('pg_journal.hot_' || relid, true) IS DISTINCT FROM hot_announcement(relid, 'keys') THEN
+        PERFORM outdated();
+    END IF;
+    SELECT string_agg(format('r.c%s = (u.e->>%s)::%s', o, o - 1, plain_type(a.atttypid, a.atttypmod)), ' AND ')
+      INTO condition
+      FROM pg_constraint x CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+      JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+     WHERE x.oid = fk;
+    EXECUTE format('DELETE FROM pg_journal.references_%s r USING json_array_elements($1) u(e) WHERE %s', fk, condition)
+      USING released::json;
+    RETURN convert_to('null', 'UTF8');
+END $$;

@@ -1,0 +1,176 @@
+"""Statements that may take away what rows of tiered tables reference.
+
+PostgreSQL runs them as they came, and its triggers keep the foreign keys of hot rows. Those of the
+bookkeeping (``catalog/sql``, references) tell where cold rows may reference what was taken away.
+Then these rows are looked for and made hot, and the statement runs again.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog import bookkeeping
+from catalog import sqlstate as codes
+from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
+from catalog.hot_keys import Reading, Thawed, Writing
+from catalog.model import JournalTable
+from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import answerable, hot_rows, local_queries, router
+from pgwire_gateway.session.hot_rows import NotHotError
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.needed_rows import key_of, key_row
+from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.value_search import rows_with
+from pgwire_gateway.wire_types.catalog_rows import input_columns
+from rewrite.key_constants import COMPARED
+
+ATTEMPTS: Final = 1_000
+"""How often a statement is run; of rows that are given other keys one is found each time."""
+
+SAVEPOINT: Final = "pgwire_references"
+
+_REFUSING: Final = frozenset("ar")
+"""Actions (pg_constraint) that refuse to take away what is referenced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Referenced:
+    """Values that a statement took away by which cold rows may reference."""
+
+    error: CatalogError
+    """What says so; a refusal for whoever cannot help it."""
+    constraint: int
+    relid: int
+    """The referencing table, which is tiered."""
+    columns: tuple[int, ...]
+    """Its columns."""
+    values: tuple[tuple[str, ...], ...]
+    """Values that they have together, as PostgreSQL's texts; none where the table is written by an
+    action of the foreign key, and that has not been announced."""
+    refuses: bool
+    """Whether the foreign key refuses that."""
+
+    @classmethod
+    def of(cls, error: CatalogError) -> "Referenced | None":
+        """Return what an error tells; None where it is another one."""
+        told = error.fields.get(DATA_TYPE_NAME, "")
+        if error.sqlstate != codes.FEATURE_NOT_SUPPORTED or not told.startswith("{"):
+            return None
+        found: dict[str, Any] = json.loads(told)
+        return cls(
+            error,
+            found["fk"],
+            found["relid"],
+            tuple(found["columns"]),
+            tuple(map(tuple, found["values"])),
+            found["action"] in _REFUSING,
+        )
+
+
+def run(call: Invocation) -> StatementResult:
+    """Run a statement over resident tables alone; nothing is committed.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors; 0A000 where rows that reference what it takes away
+            are more than may be hot, or cannot be.
+    """
+    session, named = call.session, router.named(call.statement)
+    began = not session.transaction.open
+    session.transaction.expect_implicit()
+    session.catalog.run_between(None, named, call.plan.basis, began=began)
+    local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+    certain = True
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            returned, result, _ = session.catalog.run_between(
+                hot_rows.step(call), named, call.plan.basis, began=False
+            )
+        except CatalogError as error:
+            referenced = Referenced.of(error)
+            if referenced is None:
+                raise
+            local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+            certain = _released(call, referenced, attempt) and certain
+            # What has been made hot is to stay so if the statement fails once more.
+            local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+            local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+            continue
+        if result is None or not certain:
+            raise UnsupportedError(_too_many(call.services.config.thaw_rows))
+        local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+        answerable.prove(session.catalog, call.plan.answerable)
+        return hot_rows.result_of(call, returned, result)
+    raise GatewayError(
+        "could not serialize access due to rows that others reference by",
+        sqlstate=codes.SERIALIZATION_FAILURE,
+    )
+
+
+def _released(call: Invocation, referenced: Referenced, attempt: int) -> bool:
+    """Make the rows hot that reference by some values, so that PostgreSQL's triggers find them.
+
+    Returns:
+        Whether all are; of very many by a key that refuses to let go of a value, some are.
+
+    Raises:
+        GatewayError: 0A000 where they cannot be hot, or are too many.
+    """
+    relid = referenced.relid
+    try:
+        announced = hot_rows.announce(call, Writing(relid, ()), began=False)
+    except NotHotError as reason:
+        if not reason.for_now:
+            raise referenced.error from reason
+        # Whoever has the table as a whole is waited for, where PostgreSQL sees it.
+        call.session.catalog.hold([relid])
+        local_queries.pass_on(call.session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+        return True
+    if announced is None or not referenced.values:
+        return True  # to be tried again
+    observation = Observer(call.session).observe([relid])
+    snapshot = observation.result.snapshots[relid]
+    table = snapshot.table
+    types = [table.column(attnum).type_oid for attnum in referenced.columns]
+    if any(type_oid not in COMPARED for type_oid in types):
+        raise referenced.error
+    values = {
+        tuple(COMPARED[type_oid](text) for type_oid, text in zip(types, value, strict=True))
+        for value in referenced.values
+    }
+    rows = rows_with(observation, relid, referenced.columns, values, call.services.lookups)
+    most = call.services.config.thaw_rows
+    if rows is None:
+        raise referenced.error
+    complete = bool(rows.num_rows <= most)
+    if not complete and not referenced.refuses:
+        raise UnsupportedError(_too_many(most))
+    listed = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
+    texts = [[*row, None] for row in zip(*input_columns(rows.slice(0, most), listed), strict=True)]
+    keys = {_key(table, row): row for row in texts}
+    announced = hot_rows.announce(call, Writing(relid, tuple(keys)), began=False)
+    if announced is None:
+        return True
+    present = [row for key, row in keys.items() if key in announced.cold]
+    absent = [key_row(table, key_of(table, key)) for key in announced.held]
+    reading = Reading.of(announced.heats, snapshot)
+    thawed = hot_rows.thawing_of(call).thaw(relid, reading, present, absent)
+    if thawed is not Thawed.DONE:
+        time.sleep(hot_rows.PAUSE_S * min(attempt, 10))
+        return True
+    call.session.catalog.call(
+        bookkeeping.RELEASE_REFERENCES,
+        str(referenced.constraint).encode(),
+        json.dumps(referenced.values).encode(),
+    )
+    return complete
+
+
+def _key(table: JournalTable, row: list[str | None]) -> tuple[str, ...]:
+    """Return the key of a row of texts."""
+    return tuple(str(row[table.columns.index(table.column(attnum))]) for attnum in table.key)
+
+
+def _too_many(most: int) -> str:
+    return f"changing rows that more than {most} rows of a tiered table reference is not supported"
