@@ -51,7 +51,7 @@ def change(call: Invocation) -> StatementResult:
         if _gather(changed, batches, call.services.config.inline_rows):
             _append(session, writer, compiled, changed, version)
         else:
-            writer.write_changes(compiled, changed, batches, version)
+            writer.write_changes(table, compiled, changed, batches, version)
     verb = "UPDATE" if updates else "DELETE"
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"{verb} {changed.rows}")

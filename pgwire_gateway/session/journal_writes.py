@@ -109,15 +109,18 @@ class JournalWriter:
             raise self._duplicate_key(table, [str(row[place]) for place in places])
 
     def write_changes(
-        self, change: RowChange, rows: ChangedRows, batches: Iterable[Any], version: int
+        self,
+        table: JournalTable,
+        change: RowChange,
+        rows: ChangedRows,
+        batches: Iterable[Any],
+        version: int,
     ) -> None:
         """Write the new versions of many rows as one delta, after checking the constraints.
 
         Raises:
             GatewayError: 23502, 23514 or 23505 for a row that violates a constraint.
         """
-        before = self._observer.observe([self._relid])
-        table = before.result.snapshots[self._relid].table
         if change.changes_key:
             raise UnsupportedError(
                 "changing the primary key of many rows at once is not supported",
