@@ -22,6 +22,7 @@ from pgwire_gateway.session import binding, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import (
+    Finder,
     NeededRows,
     WantedRows,
     find,
@@ -91,8 +92,20 @@ class NotHotError(Exception):
         )
 
 
-def run(call: Invocation) -> StatementResult:
+def names_rows(call: Invocation) -> bool:
+    """Return whether a statement names all rows that it can touch, not too many, by their keys."""
+    try:
+        return not needed_rows(call).wanted(binding.bind(call)).conditions
+    except Refusal:
+        return False
+
+
+def run(call: Invocation, finder: Finder = find) -> StatementResult:
     """Run a statement on rows that are named by their keys, or few; nothing is committed.
+
+    Args:
+        call: The statement.
+        finder: What finds the rows that satisfy a condition.
 
     Raises:
         Refusal: They are neither.
@@ -114,7 +127,7 @@ def run(call: Invocation) -> StatementResult:
         announced = _announced(call, writing, began=began)
         if announced is None:
             continue
-        thawed = _thawed(call, needed, wanted, announced, bound, began=began)
+        thawed = _thawed(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
             return _run(call, began=began)[0]
         if thawed is not Thawed.STALE:
@@ -322,7 +335,7 @@ def _announced(call: Invocation, writing: Writing, *, began: bool) -> Announceme
     if not announced.by_snapshot:
         thawing.note_cold(writing.relid)
     if began:
-        _undo(call)
+        undo(call)
     # What this transaction has written as a whole it has locked as a whole.
     ours = writing.relid in session.transaction.written
     if announced.by_snapshot or ours or not thawing.warm(writing.relid):
@@ -339,6 +352,7 @@ def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
     announced: Announcement,
     bound: tuple[ParameterValue, ...],
     *,
+    finder: Finder,
     began: bool,
 ) -> Thawed:
     """Make hot what is not.
@@ -357,12 +371,12 @@ def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
         return Thawed.DONE
     try:
         if not asked():
-            return _made_hot(call, needed, announced, [], bound, began=began)
+            return _made_hot(call, needed, announced, [], bound, finder=finder, began=began)
         with thawing.searching(relid, call.running.check):
-            return _made_hot(call, needed, announced, asked(), bound, began=began)
+            return _made_hot(call, needed, announced, asked(), bound, finder=finder, began=began)
     except UnsupportedError:
         if began:
-            _undo(call)
+            undo(call)
         raise
 
 
@@ -373,6 +387,7 @@ def _made_hot(  # noqa: PLR0913 - as above
     asked: Asked,
     bound: tuple[ParameterValue, ...],
     *,
+    finder: Finder,
     began: bool,
 ) -> Thawed:
     """Find the rows of keys that are not hot, and of conditions, and make them hot."""
@@ -387,7 +402,7 @@ def _made_hot(  # noqa: PLR0913 - as above
     found: list[TextRow] = []
     for condition, known in asked:
         try:
-            found += find(call, needed, condition, observation, bound)
+            found += finder(call, needed, condition, observation, bound)
         except Refusal:
             thawing.note_vain(relid, known)
             raise
@@ -427,11 +442,12 @@ def _give_way(call: Invocation, attempt: int, *, began: bool) -> None:
     """
     if not began:
         raise NotHotError
-    _undo(call)
+    undo(call)
     time.sleep(PAUSE_S * attempt)
 
 
-def _undo(call: Invocation) -> None:
+def undo(call: Invocation) -> None:
+    """Roll back the transaction, which was begun for the statement."""
     call.session.catalog.rollback()
     call.session.transaction.settle()
 

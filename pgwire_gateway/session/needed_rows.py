@@ -1,6 +1,6 @@
 """Which rows of a tiered table a statement can touch, and what these rows are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import CatalogError, OutdatedPlanError
@@ -190,6 +190,12 @@ def find(
                 raise Refusal(f"a condition that more than {most} rows satisfy is not supported")
             found += ([*row, None] for row in input_rows(batch, columns))
     return found
+
+
+Finder = Callable[
+    [Invocation, NeededRows, Condition, Observation, tuple[ParameterValue, ...]], list[TextRow]
+]
+"""What finds rows by a condition, as `find` does."""
 
 
 def look_up(
