@@ -51,17 +51,14 @@ def _change_locked(call: Invocation) -> StatementResult:
 
 def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementResult:
     """Lock the table when the rows are known; where these are few, PostgreSQL may change them."""
-    began = not call.session.transaction.open
     for attempt in range(1, hot_rows.ATTEMPTS + 1):
         refused = False
         try:
-            return hot_rows.run(call, computed.find)
+            return hot_rows.run_or_unlock(call, computed.find)
         except NotHotError:
             pass
         except Refusal:
             refused = True
-            if began:
-                hot_rows.undo(call)
         computed.finish()
         # Others may have made rows hot meanwhile, who would have to wait for one that locks.
         few = computed.is_small and not refused

@@ -61,6 +61,8 @@ PAUSE_S: Final = 0.02
 
 REASON: Final = "single rows by key"
 
+_SAVEPOINT: Final = "pgwire_hot_rows"
+
 
 Asked = Sequence[tuple[Condition, object]]
 """Conditions whose rows are to be found, each with what tells it from others."""
@@ -133,6 +135,39 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         if thawed is not Thawed.STALE:
             _give_way(call, attempt, began=began)
     raise NotHotError
+
+
+def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
+    """Run a statement as `run` does; what it has locked is free again where that is not possible.
+
+    Raises:
+        Refusal: The rows are not named by their keys, nor few.
+        NotHotError: They cannot be locked one by one.
+        GatewayError: PostgreSQL's own errors.
+    """
+    session = call.session
+    began = not session.transaction.open
+    # Where all rows are known to be hot there is nothing to be tried.
+    tries = not began and _expected(call) is None
+    if tries:
+        _run_own(session, f"SAVEPOINT {_SAVEPOINT}")
+    try:
+        done = run(call, finder)
+    except (Refusal, NotHotError):
+        if began:
+            undo(call)
+        elif tries:
+            _run_own(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            _run_own(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        raise
+    if tries:
+        _run_own(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    return done
+
+
+def _run_own(session: ClientSession, command: str) -> None:
+    for _ in session.catalog.execute(command).rows:
+        pass
 
 
 def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:

@@ -7,7 +7,6 @@ or too much has, all is computed again under the lock, as if the statement had c
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate, chain
 
 import pyarrow as pa
@@ -40,7 +39,7 @@ from rewrite.tree import walk
 
 
 def applies(call: Invocation) -> bool:
-    """Return whether an UPDATE or DELETE of many rows can be computed before it locks its table.
+    """Return whether what is to be written can be computed before the table is locked.
 
     Not so in a transaction that has written the table, and has it locked, or reads by one snapshot.
     """
@@ -139,9 +138,9 @@ class UnlockedChange:
         found = self._superseded(now)
         if found is None or not found.identities.num_rows:
             return None if found is None else begun.held
-        if sum(node.tag == "RANGETBLENTRY" for node, _ in walk(self._call.query)) != 1:
+        if not self._looks_again():
             return None
-        return [*begun.without(found.identities), *self._again(found.current, now)]
+        return [*begun.without(found.identities), *self._again(found.current)]
 
     def publish(self, now: Observation, version: int) -> bool:
         """Publish what is in files; False, and nothing is done, where others have changed a row."""
@@ -187,13 +186,27 @@ class UnlockedChange:
         identities = begun.identities()
         return None if identities is None else superseded(identities, added)
 
-    def _again(self, rows: pa.Table, now: Observation) -> list[pa.RecordBatch]:
+    def _looks_again(self) -> bool:
+        """Return whether single rows can be computed again: the table is read nowhere else.
+
+        Subqueries see what was there when the statement began. Of a join, PostgreSQL looks again at
+        the pair of rows that it has found.
+        """
+        query, relid = self._call.query, self._call.target
+        read = [node.get("relid") for node, _ in walk(query) if node.tag == "RANGETBLENTRY"]
+        return (
+            read.count(relid) == 1
+            and relid not in self._call.plan.journals.values()
+            and len(query.node("jointree").items("fromlist")) == 1
+            and not query.items("cteList")
+        )
+
+    def _again(self, rows: pa.Table) -> list[pa.RecordBatch]:
         """Compute rows again, as they are now."""
         if not rows.num_rows:
             return []
-        call, began = self._call, self._begun.before.result.transaction_timestamp
-        result = replace(now.result, transaction_timestamp=began)
-        alone = replace(now, result=result).of_rows(call.target, rows)
+        call = self._call
+        alone = self._begun.before.of_rows(call.target, rows)
         context = self._observer.context(call.plan, alone, self._bound)
         change = compiled(call, context)
         with self._observer.run(change.query, alone, call.running) as batches:

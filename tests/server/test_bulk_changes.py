@@ -29,6 +29,8 @@ PATIENCE_S = 120.0
 SETUP = (
     "CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v < 90000), w text)",
     "INSERT INTO t SELECT g, g * 10, 'w' || g FROM generate_series(1, 2500) g",
+    "CREATE TABLE u (g integer PRIMARY KEY)",
+    "INSERT INTO u VALUES (1), (2), (3), (4), (5), (6), (7)",
 )
 
 STATES = {
@@ -113,8 +115,24 @@ SCENARIOS = {
     """,
     "a subquery sees what was there when the statement began": """
         a: BEGIN
+        a: SELECT v FROM t WHERE id = 1 FOR UPDATE
         a: UPDATE t SET v = 80000 WHERE id = 2500
         b: UPDATE t SET v = (SELECT max(v) FROM t) WHERE v <= 20000 -- waits
+        a: COMMIT
+        b goes on => UPDATE 2000
+    """,
+    "a subquery where a row is looked at again": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 5 WHERE id = 1
+        a: UPDATE u SET g = 8 WHERE g = 7
+        b: UPDATE t SET v = v + (SELECT max(g) FROM u) WHERE v <= 20000 -- waits
+        a: COMMIT
+        b goes on => UPDATE 2000
+    """,
+    "a join where a row is looked at again": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 5 WHERE id = 1
+        b: UPDATE t SET v = v + g FROM u WHERE v <= 20000 AND t.id % 7 = u.g - 1 -- waits
         a: COMMIT
         b goes on => UPDATE 2000
     """,
@@ -127,10 +145,10 @@ SCENARIOS = {
         a: COMMIT
         b goes on => UPDATE 2000
         b: {BULK} => UPDATE 1999
-        c: UPDATE t SET v = 0 WHERE id = 2500 -- waits
+        c: UPDATE t SET v = 0 WHERE id = 1500 -- waits
         b: ROLLBACK TO s
         c goes on => UPDATE 1
-        b: UPDATE t SET v = -v WHERE v <= 20000 => UPDATE 2001
+        b: UPDATE t SET v = -v WHERE v <= 20000 => UPDATE 2000
         b: COMMIT
     """,
     "a cancel request ends the wait": f"""
@@ -141,6 +159,20 @@ SCENARIOS = {
         b goes on => error 57014
         a: COMMIT
         b: {BULK} => UPDATE 2000
+    """,
+    "an insert of rows that it reads, and a key that another inserts": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (2501, 0)
+        b: INSERT INTO t SELECT id + 2500, v, w FROM t WHERE v <= 20000 -- waits
+        a: COMMIT
+        b goes on => error 23505
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 2501
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        b: INSERT INTO t SELECT id + 2500, v, w FROM t WHERE v BETWEEN 1 AND 20000 -- waits
+        a: COMMIT
+        b goes on => INSERT 0 2000
+        b: SELECT v FROM t WHERE id IN (1, 2501) ORDER BY id => 11, 10
     """,
     "REPEATABLE READ fails": f"""
         b: BEGIN ISOLATION LEVEL REPEATABLE READ
@@ -223,32 +255,74 @@ def test_what_others_do_meanwhile_counts_as_in_postgresql(
         assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
 
 
-def test_small_writes_go_on_while_a_bulk_change_is_computed(
-    pair: Pair, table: Callable[..., None]
+SLOW = "length(replace(repeat(w, 100000), '1', '22')) > 0"
+"""A condition that takes a while on many rows, and holds."""
+
+
+@pytest.mark.parametrize(
+    ("statement", "tag", "changed"),
+    [
+        (f"{BULK} AND {SLOW}", "UPDATE 2000", [(1, 11), (2, 21)]),
+        (f"DELETE FROM t WHERE v BETWEEN 20 AND 20000 AND {SLOW}", "DELETE 1999", [(1, 10)]),
+        (
+            f"INSERT INTO t SELECT -id, v FROM t WHERE v <= 20000 AND {SLOW}",
+            "INSERT 0 2000",
+            [(-2, 20), (-1, 10), (1, 10), (2, 20)],
+        ),
+    ],
+    ids=["UPDATE", "DELETE", "INSERT"],
+)
+def test_small_writes_go_on_while_a_bulk_write_is_computed(
+    pair: Pair,
+    table: Callable[..., None],
+    statement: str,
+    tag: str,
+    changed: list[tuple[int, int]],
 ) -> None:
     table(*STATES["warm"])
-    slow = f"{BULK} AND (SELECT count(*) FROM u a, u b WHERE a.g * b.g % 7 = 3) > 0"
     with (
         connected(pair.gateway, pair.database) as owner,
         connected(pair.gateway, pair.database) as writer,
         ThreadPoolExecutor(1) as worker,
     ):
-        owner.execute("CREATE TABLE u AS SELECT g FROM generate_series(1::bigint, 8000) g")
         writer.execute("UPDATE t SET w = 'hot' WHERE id = 1")
         began = time.monotonic()
-        bulk = worker.submit(lambda: owner.execute(slow).statusmessage)
+        bulk = worker.submit(lambda: owner.execute(statement).statusmessage)
         taken, number = [], 0
         while not bulk.done():
             number, start = number + 1, time.monotonic()
             writer.execute("UPDATE t SET w = %s WHERE id = 1", [str(number)])
             taken.append(time.monotonic() - start)
         lasted = time.monotonic() - began
-        assert bulk.result() == "UPDATE 2000"
+        assert bulk.result() == tag
         assert max(taken) < lasted / 2
         assert len(taken) > 10
-        found = owner.execute("SELECT id, v, w FROM t WHERE id IN (1, 2, 2400) ORDER BY id")
-        assert found.fetchall() == [(1, 11, str(number)), (2, 21, "w2"), (2400, 24000, "w2400")]
+        found = owner.execute("SELECT id, v FROM t WHERE abs(id) < 3 ORDER BY id")
+        assert found.fetchall() == changed
+        last = owner.execute("SELECT w FROM t WHERE id = 1").fetchall()
+        assert last == [(str(number),)]
         assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("state", ["warm", "cold"])
+def test_two_that_compute_at_the_same_time_do_not_deadlock(
+    pair: Pair, table: Callable[..., None], state: str
+) -> None:
+    table(*STATES[state])
+
+    def run(connection: psycopg.Connection) -> str | None:
+        with connection.transaction():
+            return connection.execute(BULK).statusmessage
+
+    with (
+        connected(pair.gateway, pair.database) as one,
+        connected(pair.gateway, pair.database) as other,
+        ThreadPoolExecutor(2) as workers,
+    ):
+        assert sorted(map(str, workers.map(run, (one, other)))) == ["UPDATE 1999", "UPDATE 2000"]
+        found = one.execute("SELECT sum(v) FROM t WHERE id <= 2000").fetchall()
+        assert found == [(20_010_000 + 3999,)]
+        assert one.execute("SELECT gateway.check('t')").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("changed", [1, 2500], ids=["its own", "another"])
