@@ -105,7 +105,8 @@ class UnlockedChange:
             UnsupportedError: Spark cannot evaluate the condition.
         """
         most = call.services.config.inline_rows
-        if is_whole(call.query, wanted.need):
+        is_all = call.plan.tables <= observation.result.snapshots.keys()
+        if is_all and is_whole(call.query, wanted.need):
             try:
                 return self._begin(observation, with_old=True).old_rows(most)
             except Refusal:
