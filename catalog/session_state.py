@@ -29,6 +29,11 @@ def keeps_snapshot(session: CatalogSession) -> bool:
     return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}
 
 
+def reads_committed(session: CatalogSession) -> bool:
+    """Return whether each statement of the transaction sees what was committed when it began."""
+    return _setting(session, "transaction_isolation") == b"read committed"
+
+
 def refuses_views(session: CatalogSession) -> bool:
     """Return whether PostgreSQL reads no views but its own, as programs that dump ask for."""
     return b"view" in _setting(session, "restrict_nonsystem_relation_kind")

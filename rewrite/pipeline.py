@@ -54,18 +54,18 @@ def compile_query(query: Node, context: RewriteContext) -> SparkQuery:
         return spark_query(compilation, block.query, columns, block.bound)
 
 
-def compile_update(query: Node, context: RewriteContext) -> RowChange:
-    """Compile an UPDATE into the new versions of the rows it changes."""
+def compile_update(query: Node, context: RewriteContext, *, with_old: bool = False) -> RowChange:
+    """Compile an UPDATE into the new versions of the rows it changes, and maybe the old ones."""
     _expect(query, _UPDATE)
     with _bounded_depth():
-        return compile_change(Compilation(context, compile_block), query)
+        return compile_change(Compilation(context, compile_block), query, with_old=with_old)
 
 
-def compile_delete(query: Node, context: RewriteContext) -> RowChange:
+def compile_delete(query: Node, context: RewriteContext, *, with_old: bool = False) -> RowChange:
     """Compile a DELETE into the rows it removes."""
     _expect(query, _DELETE)
     with _bounded_depth():
-        return compile_change(Compilation(context, compile_block), query)
+        return compile_change(Compilation(context, compile_block), query, with_old=with_old)
 
 
 def compile_insert_source(query: Node, context: RewriteContext) -> SparkQuery:

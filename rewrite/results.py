@@ -82,3 +82,6 @@ class RowChange:
     changes_key: bool
     returning: tuple[OutputColumn, ...]
     row_bound: int | None
+    old: tuple[OutputColumn, ...] = ()
+    """Where they were asked for, the old values of all live columns: ``o{attnum}`` of those that
+    get another one, else ``n{attnum}``."""

@@ -22,6 +22,7 @@ from pgwire_gateway.session import binding, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import (
+    Finder,
     NeededRows,
     WantedRows,
     find,
@@ -61,6 +62,8 @@ PAUSE_S: Final = 0.02
 
 REASON: Final = "single rows by key"
 
+_SAVEPOINT: Final = "pgwire_hot_rows"
+
 
 Asked = Sequence[tuple[Condition, object]]
 """Conditions whose rows are to be found, each with what tells it from others."""
@@ -92,8 +95,20 @@ class NotHotError(Exception):
         )
 
 
-def run(call: Invocation) -> StatementResult:
+def names_rows(call: Invocation) -> bool:
+    """Return whether a statement names all rows that it can touch, not too many, by their keys."""
+    try:
+        return not needed_rows(call).wanted(binding.bind(call)).conditions
+    except Refusal:
+        return False
+
+
+def run(call: Invocation, finder: Finder = find) -> StatementResult:
     """Run a statement on rows that are named by their keys, or few; nothing is committed.
+
+    Args:
+        call: The statement.
+        finder: What finds the rows that satisfy a condition.
 
     Raises:
         Refusal: They are neither.
@@ -115,13 +130,46 @@ def run(call: Invocation) -> StatementResult:
         announced = announce(call, writing, began=began)
         if announced is None:
             continue
-        thawed = _thawed(call, needed, wanted, announced, bound, began=began)
+        thawed = _thawed(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
             after = _afterwards(relid, needed)
             return _searched(call, writing, *_run(call, after, began=began))
         if thawed is not Thawed.STALE:
             _give_way(call, attempt, began=began)
     raise NotHotError
+
+
+def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
+    """Run a statement as `run` does; what it has locked is free again where that is not possible.
+
+    Raises:
+        Refusal: The rows are not named by their keys, nor few.
+        NotHotError: They cannot be locked one by one.
+        GatewayError: PostgreSQL's own errors.
+    """
+    session = call.session
+    began = not session.transaction.open
+    # Where all rows are known to be hot there is nothing to be tried.
+    tries = not began and _expected(call) is None
+    if tries:
+        _run_own(session, f"SAVEPOINT {_SAVEPOINT}")
+    try:
+        done = run(call, finder)
+    except (Refusal, NotHotError):
+        if began:
+            undo(call)
+        elif tries:
+            _run_own(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            _run_own(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        raise
+    if tries:
+        _run_own(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    return done
+
+
+def _run_own(session: ClientSession, command: str) -> None:
+    for _ in session.catalog.execute(command).rows:
+        pass
 
 
 def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
@@ -338,7 +386,7 @@ def announce(call: Invocation, writing: Writing, *, began: bool) -> Announcement
     if not announced.by_snapshot:
         thawing.note_cold(writing.relid)
     if began:
-        _undo(call)
+        undo(call)
     # What this transaction has written as a whole it has locked as a whole.
     ours = writing.relid in session.transaction.written
     if announced.by_snapshot or ours or not thawing.warm(writing.relid):
@@ -355,6 +403,7 @@ def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
     announced: Announcement,
     bound: tuple[ParameterValue, ...],
     *,
+    finder: Finder,
     began: bool,
 ) -> Thawed:
     """Make hot what is not.
@@ -374,13 +423,13 @@ def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
     try:
         if not asked():
             found = replace(wanted, conditions=[])
-            return _made_hot(call, needed, found, announced, bound, began=began)
+            return _made_hot(call, needed, found, announced, bound, finder=finder, began=began)
         with thawing.searching(relid, call.running.check):
             found = replace(wanted, conditions=asked())
-            return _made_hot(call, needed, found, announced, bound, began=began)
+            return _made_hot(call, needed, found, announced, bound, finder=finder, began=began)
     except UnsupportedError:
         if began:
-            _undo(call)
+            undo(call)
         raise
 
 
@@ -391,6 +440,7 @@ def _made_hot(  # noqa: PLR0913 - as above
     announced: Announcement,
     bound: tuple[ParameterValue, ...],
     *,
+    finder: Finder,
     began: bool,
 ) -> Thawed:
     """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
@@ -405,7 +455,7 @@ def _made_hot(  # noqa: PLR0913 - as above
     found: list[TextRow] = []
     for condition, known in wanted.conditions:
         try:
-            found += find(call, needed, condition, observation, bound)
+            found += finder(call, needed, condition, observation, bound)
         except Refusal:
             thawing.note_vain(relid, known)
             raise
@@ -447,11 +497,12 @@ def _give_way(call: Invocation, attempt: int, *, began: bool) -> None:
     """
     if not began:
         raise NotHotError
-    _undo(call)
+    undo(call)
     time.sleep(PAUSE_S * attempt)
 
 
-def _undo(call: Invocation) -> None:
+def undo(call: Invocation) -> None:
+    """Roll back the transaction, which was begun for the statement."""
     call.session.catalog.rollback()
     call.session.transaction.settle()
 

@@ -1,13 +1,15 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
 from catalog import names, residency
 from catalog.api import ResidentBounds
 from catalog.errors import HotRowsError, OutdatedPlanError
-from pgwire_gateway.session import binding, hot_rows, reads, router
+from catalog.model import JournalTable
+from pgwire_gateway.session import binding, hot_rows, reads, router, unlocked_changes
 from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
@@ -15,6 +17,7 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.spools import Spool
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
 from rewrite.command import target_relation
@@ -87,10 +90,12 @@ def insert_query(call: Invocation) -> StatementResult:
     session = call.session
     bound = binding.bind(call)
     observer = Observer(session)
-    _, observation = observer.observe_for_write(call.plan)
+    if unlocked_changes.applies(call):
+        _load_unlocked(call, bound)
+    else:
+        _, observation = observer.observe_for_write(call.plan)
+        _load(call, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
-    table = observation.result.snapshots[call.target].table
-    _load(call, observation, bound, names.quoted(table.schema, table.name))
     receipt = session.catalog.capture(call.target, call.services.config.inline_rows)
     segment = writer.settle(receipt)
     if call.columns is None:
@@ -156,14 +161,36 @@ def _source(
     return pipeline.compile_insert_source(call.query, context)
 
 
-def _load(
-    call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...], table: str
-) -> int:
-    """Copy the rows an INSERT reads into the columns it names of a catalog table; count them."""
+def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
+    """Read the rows of an INSERT, lock the table, and copy them into its catalog table.
+
+    What others have written meanwhile is not read: the statement began before.
+    """
+    observer = Observer(call.session)
+    observation = observer.observe(call.plan.tables, call.plan)
     query = _source(call, observation, bound)
-    columns = [column.name for column in query.columns]
+    table = observation.result.snapshots[call.target].table
+    with closing(Spool(call.services.warehouse, table)) as spool:
+        with observer.run(query, observation, call.running) as batches:
+            for batch in batches:
+                spool.add(batch)
+        observer.observe_for_write(call.plan)
+        _copy_source(call, table, query, spool.batches())
+
+
+def _load(call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]) -> None:
+    """Copy the rows an INSERT reads into its catalog table, which is locked."""
+    query = _source(call, observation, bound)
+    table = observation.result.snapshots[call.target].table
     with Observer(call.session).run(query, observation, call.running) as batches:
-        return copy(call.session, query, batches, table, columns)
+        _copy_source(call, table, query, batches)
+
+
+def _copy_source(
+    call: Invocation, table: JournalTable, query: SparkQuery, batches: Iterable[Any]
+) -> None:
+    columns = [column.name for column in query.columns]
+    copy(call.session, query, batches, names.quoted(table.schema, table.name), columns)
 
 
 def copy(

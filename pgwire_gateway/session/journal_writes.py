@@ -121,35 +121,20 @@ class JournalWriter:
 
     def write_changes(
         self,
+        table: JournalTable,
         change: RowChange,
         rows: ChangedRows,
         batches: Iterable[Any],
         version: int,
-        assigned: Sequence[int] = (),
     ) -> None:
         """Write the new versions of many rows as one delta, after checking the constraints.
 
-        Args:
-            change: What was compiled.
-            rows: Takes the rows.
-            batches: The rows.
-            version: Their version number.
-            assigned: Attribute numbers of the columns that an UPDATE assigns.
-
         Raises:
-            GatewayError: 23502, 23514 or 23505 for a row that violates a constraint.
+            GatewayError: 23502 or 23514 for a row that violates a constraint.
         """
-        before = self._observer.observe([self._relid])
-        table = before.result.snapshots[self._relid].table
         if change.changes_key:
             raise UnsupportedError(
                 "changing the primary key of many rows at once is not supported",
-                hint="Change fewer rows per statement than the setting inline_rows.",
-            )
-
-        if not set(assigned).isdisjoint(table.referencing):
-            raise UnsupportedError(
-                "changing the columns of a foreign key of many rows at once is not supported",
                 hint="Change fewer rows per statement than the setting inline_rows.",
             )
 
@@ -160,7 +145,18 @@ class JournalWriter:
                 yield rows.storage(batch, version)
 
         self.publish(versions(), version, table)
-        touched = unique_keys.touched(table, assigned) if change.kind == "update" else ()
+
+    def require_references(self, table: JournalTable, assigned: Iterable[int]) -> None:
+        """Refuse an UPDATE of many rows that assigns columns of foreign keys (0A000)."""
+        if not set(assigned).isdisjoint(table.referencing):
+            raise UnsupportedError(
+                "changing the columns of a foreign key of many rows at once is not supported",
+                hint="Change fewer rows per statement than the setting inline_rows.",
+            )
+
+    def require_unique_keys(self, table: JournalTable, assigned: Iterable[int]) -> None:
+        """Refuse that rows share a value of the unique keys that an UPDATE touched (23505)."""
+        touched = unique_keys.touched(table, assigned) if assigned else ()
         unique_keys.require_all(self._session, self._relid, self._statement, touched)
 
     def publish(

@@ -1,6 +1,6 @@
 """Which rows of a tiered table a statement can touch, and what these rows are."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import CatalogError, OutdatedPlanError
@@ -235,6 +235,12 @@ def holders(
         raise Refusal("the files of the table are read by Spark only")
     listed = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
     return [[*row, None] for row in zip(*input_columns(rows, listed), strict=True)]
+
+
+Finder = Callable[
+    [Invocation, NeededRows, Condition, Observation, tuple[ParameterValue, ...]], list[TextRow]
+]
+"""What finds rows by a condition, as `find` does."""
 
 
 def look_up(

@@ -189,6 +189,18 @@ class Observation:
         alone = replace(snapshot, segments=(segment,), tail_rows=0, state=state)
         return replace(self, added=self.added | {relid: alone})
 
+    def of_rows(self, relid: int, rows: pa.Table) -> "Observation":
+        """Return the same moment with nothing in a table but these rows, in storage layout."""
+        snapshot = self.result.snapshots[relid]
+        state = f"{snapshot.state}_{next(_OWN_STATES)}"
+        alone = replace(snapshot, segments=(), tail_rows=rows.num_rows, state=state)
+        return replace(
+            self,
+            result=replace(self.result, snapshots=self.result.snapshots | {relid: alone}),
+            tails=self.tails | {relid: rows.combine_chunks()},
+            latest_only=self.latest_only | {relid},
+        )
+
     def only_written(self, relid: int, version: int, segment: Segment | None) -> "Observation":
         """Return the same moment with nothing in a table but the rows of one write.
 

@@ -150,6 +150,26 @@ class Compactor:
             statement.end(group)
         return pa.Table.from_batches(batches, schema)
 
+    def row_versions(self, table: JournalTable, segments: Sequence[Segment]) -> pa.Table | None:
+        """Return what few segments hold, in storage layout; None where it is Spark's to read.
+
+        Raises:
+            GatewayError: 58030 when storage fails.
+        """
+        readable = self._are_readable(table, segments, None)
+        return self._read(table, segments, None) if readable else None
+
+    def stored_columns(
+        self, table: JournalTable, segment: Segment, names: Sequence[str]
+    ) -> pa.Table:
+        """Return columns, named as in relations, of a segment that has those of the table now.
+
+        Raises:
+            GatewayError: 58030 when storage fails.
+        """
+        with storage_failures():
+            return read_rows(self._warehouse, table, segment, names)
+
     def _are_readable(
         self, table: JournalTable, segments: Sequence[Segment], tail: pa.Table | None
     ) -> bool:
@@ -170,7 +190,7 @@ class Compactor:
         schema = storage_schema(table)
         with storage_failures():
             rows = [read_rows(self._warehouse, table, segment).cast(schema) for segment in segments]
-        return pa.concat_tables([*rows, *([] if tail is None else [tail])])
+        return pa.concat_tables([schema.empty_table(), *rows, *([] if tail is None else [tail])])
 
     def _rows(
         self, table: JournalTable, rows: pa.Table, kind: SegmentKind, statement: RunningStatement

@@ -4,7 +4,7 @@ The file has the form that Spark gives to those of large writes (:mod:`.sorting`
 rows, pages, statistics.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -70,16 +70,29 @@ def has_columns(warehouse: Warehouse, table: JournalTable, segment: Segment) -> 
     return all(wanted == set(pq.read_schema(file).names) for file in files)
 
 
-def read_rows(warehouse: Warehouse, table: JournalTable, segment: Segment) -> pa.Table:
+def read_rows(
+    warehouse: Warehouse,
+    table: JournalTable,
+    segment: Segment,
+    names: Sequence[str] | None = None,
+) -> pa.Table:
     """Return the rows of a segment that has the table's columns, in the columns of relations.
+
+    Args:
+        warehouse: Where it is.
+        table: The table.
+        segment: The segment.
+        names: Those of the columns that are wanted; all where there are none.
 
     Raises:
         OSError: Storage failed.
     """
     layout = Layout.of(table)
+    stored = dict(zip(layout.names, layout.file_names, strict=True))
+    wanted = layout.names if names is None else names
     files = warehouse.files(warehouse.absolute(segment.path))
-    parts = [pq.ParquetFile(file).read(list(layout.file_names)) for file in files]
-    return pa.concat_tables([part.rename_columns(list(layout.names)) for part in parts])
+    parts = [pq.ParquetFile(file).read([stored[name] for name in wanted]) for file in files]
+    return pa.concat_tables([part.rename_columns(list(wanted)) for part in parts])
 
 
 def _order(rows: pa.Table, names: list[str]) -> pa.Array:

@@ -1,4 +1,7 @@
-"""Write row versions as one immutable segment: staged, sorted by key, then moved into place."""
+"""Write row versions as one immutable segment: staged, sorted by key, then moved into place.
+
+Few are held in memory and written in this process; Spark sorts what is more.
+"""
 
 import shutil
 from contextlib import suppress
@@ -9,11 +12,13 @@ import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.engine import SparkEngine
-from pgwire_gateway.spark.errors import translate
+from pgwire_gateway.spark.errors import storage_failures, translate
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.layouts import Layout
+from pgwire_gateway.spark.small_files import MAX_BYTES, write_small
 from pgwire_gateway.spark.sorting import Volume, install, write_sorted
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.wire_types.versions import storage_schema
 
 
 class SegmentWriter:
@@ -34,6 +39,7 @@ class SegmentWriter:
         self._kind = kind
         self._layout = Layout.of(table)
         self._warehouse = Warehouse(engine.settings.warehouse)
+        self._held: list[pa.Table] = []
         self._staged: StagedSegment | None = None
         self._sink: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
@@ -42,19 +48,25 @@ class SegmentWriter:
         self._installed: str | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Stage row versions."""
+        """Take row versions; those that are too many to be held are staged.
+
+        Raises:
+            GatewayError: 53100 when the disk is full, 58030 for other failures of storage.
+        """
         if not batch.num_rows:
             return
         table = pa.Table.from_batches([batch]).select(list(self._layout.names))
-        try:
-            sink = self._sink or self._open(table.schema)
-            if table.schema != self._schema:
-                table = table.cast(self._schema)
-            sink.write_table(table)
-        except OSError as error:
-            raise translate(error) from error
+        self._held.append(table)
         self._rows += batch.num_rows
         self._value_bytes += table.nbytes
+        if self._value_bytes <= MAX_BYTES:
+            return
+        held, self._held = self._held, []
+        try:
+            for part in held:
+                self._stage(part)
+        except OSError as error:
+            raise translate(error) from error
 
     def finish(self, statement: RunningStatement) -> Segment | None:
         """Sort, write, sync and move into place; None when no row was written.
@@ -63,9 +75,12 @@ class SegmentWriter:
             GatewayError: 57014 when cancelled, 53100 when the disk is full, 58030 for other
                 failures of storage; nothing is left then but for abort() to remove.
         """
+        volume = Volume(self._rows, self._value_bytes)
+        if self._held:
+            return self._finish_held(volume, statement)
         if self._sink is None or self._staged is None:
             return None
-        staged, volume = self._staged, Volume(self._rows, self._value_bytes)
+        staged = self._staged
         self._sink.close()
         self._sink = None
         session = self._engine.sessions().large
@@ -82,8 +97,20 @@ class SegmentWriter:
         self._installed = segment.path if segment else None
         return segment
 
+    def _finish_held(self, volume: Volume, statement: RunningStatement) -> Segment | None:
+        statement.check()
+        with storage_failures():
+            schema = storage_schema(self._table)
+            rows = pa.concat_tables([table.cast(schema) for table in self._held])
+            staged = self._staged = self._warehouse.stage(self._table)
+            write_small(rows, self._table, staged, volume)
+            segment = install(self._warehouse, staged, self._table, self._kind, volume)
+        self._installed = segment.path if segment else None
+        return segment
+
     def abort(self) -> None:
         """Remove everything written, the finished segment included; harmless a second time."""
+        self._held = []
         sink, self._sink = self._sink, None
         if sink is not None:
             with suppress(OSError, pa.ArrowException):
@@ -94,6 +121,10 @@ class SegmentWriter:
         if self._installed is not None:
             shutil.rmtree(self._warehouse.absolute(self._installed), ignore_errors=True)
             self._installed = None
+
+    def _stage(self, table: pa.Table) -> None:
+        sink = self._sink or self._open(table.schema)
+        sink.write_table(table if table.schema == self._schema else table.cast(self._schema))
 
     def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
         self._staged = self._warehouse.stage(self._table)

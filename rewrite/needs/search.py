@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from rewrite.needs.results import Need
+from rewrite.query.predicates import conjuncts
 from rewrite.tree import Item, Node, transform, walk
 
 _CALLED = frozenset({"funcid", "opfuncid"})
@@ -52,6 +53,14 @@ def search(template: Node, need: Need) -> Node:
     found: list[Item] = [_as_first(quals, need.varno) for quals in need.conditions]
     quals = found[0] if len(found) == 1 else Node("BOOLEXPR", {"boolop": _AND, "args": found})
     return template.replace(jointree=template.node("jointree").replace(quals=quals))
+
+
+def is_whole(query: Node, need: Need) -> bool:
+    """Return whether the rows of a need are those that an UPDATE or DELETE changes, all of them."""
+    jointree = query.node("jointree")
+    if len(jointree.items("fromlist")) != 1 or query.items("cteList"):
+        return False
+    return list(map(repr, conjuncts(jointree["quals"]))) == list(map(repr, need.conditions))
 
 
 def _as_first(condition: Node, varno: int) -> Node:

@@ -6,7 +6,7 @@ ROW_NUMBER() OVER (PARTITION BY t.a …) AS place FROM t, u WHERE t.a = u.a) AS 
 WHERE m.place = 1``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -139,8 +139,8 @@ class _NewRowScope(QueryScope):
         return self._target.value(self._target.new, attno)
 
 
-def compile_change(compilation: Compilation, query: Node) -> RowChange:
-    """Compile an UPDATE or DELETE into the rows it writes."""
+def compile_change(compilation: Compilation, query: Node, *, with_old: bool = False) -> RowChange:
+    """Compile an UPDATE or DELETE into the rows it writes, and what they were if that is wanted."""
     _refuse(query)
     source = _SourceScope(compilation, query, None)
     assignments = [] if query["commandType"] == DELETE else query.nodes("targetList")
@@ -172,6 +172,11 @@ def compile_change(compilation: Compilation, query: Node) -> RowChange:
         for attno in relation.key:
             result.append("expressions", named(target.old[attno].copy(), f"k{attno}"))
             columns.append(_stored_output(relation.definition(attno), f"k{attno}"))
+    old: tuple[OutputColumn, ...] = ()
+    if with_old:
+        replaced = set(assigned) | set(computed) if update else set()
+        old = tuple(_old_outputs(result, target, table.columns, replaced))
+        columns += [one for one in old if one.column.startswith("o")]
     return RowChange(
         kind="update" if update else "delete",
         relid=table.relid,
@@ -179,7 +184,20 @@ def compile_change(compilation: Compilation, query: Node) -> RowChange:
         changes_key=changes_key,
         returning=tuple(returning),
         row_bound=bound,
+        old=old,
     )
+
+
+def _old_outputs(
+    result: exp.Select, target: _Target, definitions: tuple[Column, ...], replaced: set[int]
+) -> Iterator[OutputColumn]:
+    """Select what columns that are replaced were; yield where the old row is found."""
+    for definition in definitions:
+        name = f"n{definition.attnum}"
+        if definition.attnum in replaced:
+            name = f"o{definition.attnum}"
+            result.append("expressions", named(target.old[definition.attnum].copy(), name))
+        yield _stored_output(definition, name)
 
 
 def _smaller(one: int | None, other: int | None) -> int | None:

@@ -300,7 +300,12 @@ class Oracle:
         return query
 
     def compile_change(
-        self, sql: str, values: Sequence[object] = (), **options: object
+        self,
+        sql: str,
+        values: Sequence[object] = (),
+        *,
+        with_old: bool = False,
+        **options: object,
     ) -> RowChange:
         """Compile an UPDATE or DELETE; options are further fields of the context."""
         text, types = self.analyse(sql)
@@ -308,7 +313,7 @@ class Oracle:
         parameters = [ParameterValue(oid, value) for oid, value in zip(types, values, strict=True)]
         context = replace(self.context(queries, parameters), **options)
         command = {2: compile_update, 4: compile_delete}[queries[0].integer("commandType")]
-        return command(queries[0], context)
+        return command(queries[0], context, with_old=with_old)
 
     def changed_rows(self, sql: str, **options: object) -> list[dict[str, object]]:
         """Return the rows an UPDATE or DELETE writes, by column name."""

@@ -8,6 +8,7 @@ import pytest
 
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind
+from pgwire_gateway.spark import writer as writers
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.sorting import MAX_GROUP_ROWS
@@ -16,6 +17,14 @@ from rewrite.results import SourcePart
 from tests.support.fix_spark import TIMESTAMP, Journal
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True, params=["held", "staged"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write rows in this process, as they are few, or have Spark sort them."""
+    if request.param == "staged":
+        monkeypatch.setattr(writers, "MAX_BYTES", 0)
+    return str(request.param)
 
 
 def files(journal: Journal, path: str) -> list[Path]:
@@ -84,13 +93,30 @@ def test_only_the_segment_is_left(journal: Journal) -> None:
     assert suffixes == [".json", ".parquet"]
 
 
-def test_an_aborted_segment_leaves_nothing(journal: Journal) -> None:
+def test_an_aborted_segment_leaves_nothing(journal: Journal, way: str) -> None:
     writer = SegmentWriter(journal.engine, journal.table)
     writer.write(journal.rows((1, "a")))
-    assert leftovers(journal)
+    assert bool(leftovers(journal)) is (way == "staged")
     writer.abort()
     writer.abort()
     assert leftovers(journal) == []
+
+
+def test_what_became_too_much_to_be_held_is_staged(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, *others = (journal.rows((key, "a" * 100)) for key in (3, 1, 2))
+    monkeypatch.setattr(writers, "MAX_BYTES", 2 * one.nbytes)
+    writer = SegmentWriter(journal.engine, journal.table)
+    writer.write(one)
+    assert not leftovers(journal)
+    for batch in others:
+        writer.write(batch)
+    assert leftovers(journal)
+    segment = writer.finish(RunningStatement())
+    assert segment is not None
+    (file,) = files(journal, segment.path)
+    assert pq.read_table(file).column("id").to_pylist() == [1, 2, 3]
 
 
 def test_a_finished_segment_can_be_aborted(journal: Journal) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from rewrite.needs.definitions import Definitions, Relation
 from rewrite.needs.results import Fixed, Need, Needs, Refusal
+from rewrite.needs.search import is_whole
 from rewrite.needs.statement import needs
 from tests.support.expression_text import ExpressionText
 from tests.support.rewrite_oracle import database
@@ -312,6 +313,34 @@ REFUSED = [
 @pytest.mark.parametrize(("sql", "expected"), READS + WRITES)
 def test_what_is_asked_for(catalog: Catalog, sql: str, expected: list[str]) -> None:
     assert catalog.asked(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("update t set v = 1 where v > 3", True),
+        ("update t set v = (select max(k) from resident) where v > 3 and w like 'a%'", True),
+        ("delete from t where v > 3 or d is null", True),
+        ("update t set v = 1 where v > 3 and random() < 0.5", False),
+        (
+            "update t set v = 1 where v > 3 and exists (select from resident r where r.k = t.v)",
+            False,
+        ),
+        ("update t set v = 1 from resident r where t.v > 3", False),
+        ("delete from t using resident r where t.v > 3 and r.k = 1", False),
+        ("with x as (select 1) update t set v = 1 where v > 3", False),
+    ],
+)
+def test_a_condition_tells_all_changed_rows_where_it_is_all_there_is(
+    catalog: Catalog, sql: str, expected: bool
+) -> None:
+    (query,) = catalog.analyst.queries(sql)
+    relid = catalog.relids["t"]
+    (need,) = (
+        need for one in catalog.needs(sql).occurrences if one.relid == relid for need in one.needs
+    )
+    assert need.conditions
+    assert is_whole(query, need) is expected
 
 
 @pytest.mark.parametrize(("sql", "reason"), REFUSED)

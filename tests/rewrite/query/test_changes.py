@@ -51,6 +51,26 @@ def test_generated_columns_follow_the_assigned_ones(
     )
 
 
+@pytest.mark.parametrize(
+    ("sql", "replaced"),
+    [
+        ("update t set x = x + 1, k = k where k < 3", {1: "o1", 2: "o2", 3: "o3", 4: "n4"}),
+        ("update t set n = 7 where k < 3", {1: "n1", 2: "n2", 3: "o3", 4: "o4"}),
+        ("delete from t where k < 3", {1: "n1", 2: "n2", 3: "n3", 4: "n4"}),
+    ],
+)
+def test_old_values_come_along_where_they_are_asked_for(
+    oracle: Oracle, definitions: dict[str, object], sql: str, replaced: dict[int, str]
+) -> None:
+    change = oracle.compile_change(sql, with_old=True, **definitions)
+    assert [column.column for column in change.old] == list(replaced.values())
+    names = [column.column for column in change.query.columns]
+    places = [names.index(column.column) for column in change.old]
+    found = [tuple(row[place] for place in places) for row in oracle.run(change.query).rows]
+    assert sorted(found) == oracle.expect("select * from t where k < 3 order by k").rows
+    assert oracle.compile_change(sql, **definitions).old == ()
+
+
 def test_checks_are_evaluated_on_the_new_row(
     oracle: Oracle, definitions: dict[str, object]
 ) -> None:

@@ -1,0 +1,358 @@
+"""Statements that change many rows of a tiered table while others write it.
+
+They are computed first and lock the table then. What others commit in between counts as in
+PostgreSQL: rows they have changed are looked at again, rows they have deleted are left out, and
+rows they have inserted are not touched.
+
+Scenarios are dialogues of sessions, as in `test_hot_rows`.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from typing_extensions import override
+
+from tests.server.test_hot_rows import BLOCKED, Session, Stage, expected
+from tests.support.fix_server import Pair
+from tests.support.servers import Address
+
+pytestmark = pytest.mark.server
+
+PATIENCE_S = 120.0
+"""How long a session may take to wait, or to answer."""
+
+SETUP = (
+    "CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v < 90000), w text)",
+    "INSERT INTO t SELECT g, g * 10, 'w' || g FROM generate_series(1, 2500) g",
+    "CREATE TABLE u (g integer PRIMARY KEY)",
+    "INSERT INTO u VALUES (1), (2), (3), (4), (5), (6), (7)",
+)
+
+STATES = {
+    "warm": ("VACUUM t", "UPDATE t SET v = v WHERE id = 2400"),
+    "hot": ("UPDATE t SET v = v WHERE id IN (1, 2, 3, 4, 5, 6)",),
+    "cold": ("VACUUM t",),
+}
+"""What is done to the tiered table before."""
+
+BULK = "UPDATE t SET v = v + 1 WHERE v <= 20000"
+"""Changes 2,000 rows, more than go to the tail."""
+
+SCENARIOS = {
+    "rows that others have changed are looked at again": f"""
+        a: BEGIN
+        a: UPDATE t SET v = 15 WHERE id = 1
+        a: UPDATE t SET v = 30000 WHERE id = 2
+        a: UPDATE t SET w = 'a' WHERE id = 3
+        a: UPDATE t SET v = 5 WHERE id = 2500
+        b: {BULK} -- waits
+        a: COMMIT
+        b goes on => UPDATE 1999
+    """,
+    "rows that others have deleted are left out, and what they inserted is not touched": f"""
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 1
+        a: INSERT INTO t VALUES (3000, 7)
+        a: UPDATE t SET v = v + 1000 WHERE id = 2
+        a: DELETE FROM t WHERE id = 3
+        a: INSERT INTO t VALUES (3, 33)
+        b: {BULK} -- waits
+        a: COMMIT
+        b goes on => UPDATE 1998
+    """,
+    "a row that has got another key": f"""
+        a: BEGIN
+        a: UPDATE t SET id = 5000 WHERE id = 1
+        b: {BULK} -- waits
+        a: COMMIT
+        b goes on => UPDATE 2000
+    """,
+    "what others have undone": f"""
+        a: BEGIN
+        a: UPDATE t SET v = 30000 WHERE id = 1
+        a: DELETE FROM t WHERE id = 2
+        b: {BULK} -- waits
+        a: ROLLBACK
+        b goes on => UPDATE 2000
+    """,
+    "deletion of rows that others change and delete": """
+        a: BEGIN
+        a: UPDATE t SET v = 0 WHERE id = 600
+        a: DELETE FROM t WHERE id = 601
+        a: UPDATE t SET v = v + 1 WHERE id = 602
+        b: DELETE FROM t WHERE v > 5000 -- waits
+        a: COMMIT
+        b goes on => DELETE 1998
+    """,
+    "one after the other": f"""
+        a: BEGIN
+        a: {BULK} => UPDATE 2000
+        b: {BULK} -- waits
+        a: SELECT sum(v) FROM t WHERE id <= 2000 => 20012000
+        c: SELECT sum(v) FROM t WHERE id <= 2000 => 20010000
+        a: COMMIT
+        b goes on => UPDATE 1999
+    """,
+    "a constraint that holds no more": """
+        a: BEGIN
+        a: UPDATE t SET v = 89999 WHERE id = 1
+        b: UPDATE t SET v = v + 1 WHERE v <= 20000 OR v = 89999 -- waits
+        a: COMMIT
+        b goes on => error 23514
+        b: SELECT v FROM t WHERE id IN (1, 2) ORDER BY id => 89999, 20
+    """,
+    "a constraint that would hold only afterwards": """
+        a: BEGIN
+        a: UPDATE t SET v = 30 WHERE id = 2500
+        b: UPDATE t SET v = v + 65000 WHERE id <= 1500 OR v = 25000 => error 23514
+        b: UPDATE t SET w = NULL, v = 1 / (v - 10) WHERE v <= 20000 => error 22012
+        a: COMMIT
+    """,
+    "a subquery sees what was there when the statement began": """
+        a: BEGIN
+        a: SELECT v FROM t WHERE id = 1 FOR UPDATE
+        a: UPDATE t SET v = 80000 WHERE id = 2500
+        b: UPDATE t SET v = (SELECT max(v) FROM t) WHERE v <= 20000 -- waits
+        a: COMMIT
+        b goes on => UPDATE 2000
+    """,
+    "a subquery where a row is looked at again": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 5 WHERE id = 1
+        a: UPDATE u SET g = 8 WHERE g = 7
+        b: UPDATE t SET v = v + (SELECT max(g) FROM u) WHERE v <= 20000 -- waits
+        a: COMMIT
+        b goes on => UPDATE 2000
+    """,
+    "a join where a row is looked at again": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 5 WHERE id = 1
+        b: UPDATE t SET v = v + g FROM u WHERE v <= 20000 AND t.id % 7 = u.g - 1 -- waits
+        a: COMMIT
+        b goes on => UPDATE 2000
+    """,
+    "in a transaction": f"""
+        a: BEGIN
+        a: UPDATE t SET v = 15 WHERE id = 1
+        b: BEGIN
+        b: SAVEPOINT s
+        b: {BULK} -- waits
+        a: COMMIT
+        b goes on => UPDATE 2000
+        b: {BULK} => UPDATE 1999
+        c: UPDATE t SET v = 0 WHERE id = 1500 -- waits
+        b: ROLLBACK TO s
+        c goes on => UPDATE 1
+        b: UPDATE t SET v = -v WHERE v <= 20000 => UPDATE 2000
+        b: COMMIT
+    """,
+    "a cancel request ends the wait": f"""
+        a: BEGIN
+        a: UPDATE t SET v = 15 WHERE id = 1
+        b: {BULK} -- waits
+        a: cancels b
+        b goes on => error 57014
+        a: COMMIT
+        b: {BULK} => UPDATE 2000
+    """,
+    "an insert of rows that it reads, and a key that another inserts": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (2501, 0)
+        b: INSERT INTO t SELECT id + 2500, v, w FROM t WHERE v <= 20000 -- waits
+        a: COMMIT
+        b goes on => error 23505
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 2501
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        b: INSERT INTO t SELECT id + 2500, v, w FROM t WHERE v BETWEEN 1 AND 20000 -- waits
+        a: COMMIT
+        b goes on => INSERT 0 2000
+        b: SELECT v FROM t WHERE id IN (1, 2501) ORDER BY id => 11, 10
+    """,
+    "REPEATABLE READ fails": f"""
+        b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        b: SELECT v FROM t WHERE id = 1 => 10
+        a: UPDATE t SET v = 15 WHERE id = 1
+        b: {BULK} => error 40001
+        b: ROLLBACK
+    """,
+}
+
+
+class PatientStage(Stage):
+    """A stage whose sessions may compute for long before they wait."""
+
+    @override
+    def _heard(self, session: Session, patience_s: float, polls: int) -> str:
+        assert session.answer is not None
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if session.answer.done():
+                return session.heard()
+            if self.onlooker.execute(BLOCKED, [session.process_id]).fetchone() == (True,):
+                time.sleep(0.1)
+                if not session.answer.done():
+                    return "waits"
+            time.sleep(0.02)
+        return "is late"
+
+    @override
+    @staticmethod
+    def _go_on(sessions: list[Session]) -> str:
+        (session,) = sessions
+        return session.heard(PATIENCE_S)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What is to be seen of a scenario."""
+
+    dialogue: list[str]
+    rows: list[tuple]
+
+
+def connected(address: Address, database: str) -> psycopg.Connection:
+    return psycopg.connect(address.conninfo(database), autocommit=True, prepare_threshold=None)
+
+
+def play(address: Address, database: str, scenario: str) -> Played:
+    with ExitStack() as stack:
+        dialogue = PatientStage(lambda: connected(address, database), stack).play(scenario)
+    with connected(address, database) as owner:
+        return Played(dialogue, owner.execute("SELECT * FROM t ORDER BY id").fetchall())
+
+
+@pytest.fixture
+def table(pair: Pair) -> Callable[..., None]:
+    """Makes the table on both servers, and brings the tiered one into a state."""
+
+    def make(*state: str) -> None:
+        for address, statements in ((pair.plain, SETUP), (pair.gateway, (*SETUP, *state))):
+            with connected(address, pair.database) as owner:
+                for statement in statements:
+                    owner.execute(statement)
+
+    return make
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_others_do_meanwhile_counts_as_in_postgresql(
+    pair: Pair, table: Callable[..., None], name: str, state: str
+) -> None:
+    table(*STATES[state])
+    plain = play(pair.plain, pair.database, SCENARIOS[name])
+    assert plain.dialogue == expected(SCENARIOS[name], plain.dialogue)
+    tiered = play(pair.gateway, pair.database, SCENARIOS[name])
+    assert tiered.dialogue == plain.dialogue
+    assert tiered.rows == plain.rows
+    with connected(pair.gateway, pair.database) as owner:
+        assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
+
+
+SLOW = "length(replace(repeat(w, 100000), '1', '22')) > 0"
+"""A condition that takes a while on many rows, and holds."""
+
+
+@pytest.mark.parametrize(
+    ("statement", "tag", "changed"),
+    [
+        (f"{BULK} AND {SLOW}", "UPDATE 2000", [(1, 11), (2, 21)]),
+        (f"DELETE FROM t WHERE v BETWEEN 20 AND 20000 AND {SLOW}", "DELETE 1999", [(1, 10)]),
+        (
+            f"INSERT INTO t SELECT -id, v FROM t WHERE v <= 20000 AND {SLOW}",
+            "INSERT 0 2000",
+            [(-2, 20), (-1, 10), (1, 10), (2, 20)],
+        ),
+    ],
+    ids=["UPDATE", "DELETE", "INSERT"],
+)
+def test_small_writes_go_on_while_a_bulk_write_is_computed(
+    pair: Pair,
+    table: Callable[..., None],
+    statement: str,
+    tag: str,
+    changed: list[tuple[int, int]],
+) -> None:
+    table(*STATES["warm"])
+    with (
+        connected(pair.gateway, pair.database) as owner,
+        connected(pair.gateway, pair.database) as writer,
+        ThreadPoolExecutor(1) as worker,
+    ):
+        writer.execute("UPDATE t SET w = 'hot' WHERE id = 1")
+        began = time.monotonic()
+        bulk = worker.submit(lambda: owner.execute(statement).statusmessage)
+        taken, number = [], 0
+        while not bulk.done():
+            number, start = number + 1, time.monotonic()
+            writer.execute("UPDATE t SET w = %s WHERE id = 1", [str(number)])
+            taken.append(time.monotonic() - start)
+        lasted = time.monotonic() - began
+        assert bulk.result() == tag
+        assert max(taken) < lasted / 2
+        assert len(taken) > 10
+        found = owner.execute("SELECT id, v FROM t WHERE abs(id) < 3 ORDER BY id")
+        assert found.fetchall() == changed
+        last = owner.execute("SELECT w FROM t WHERE id = 1").fetchall()
+        assert last == [(str(number),)]
+        assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("state", ["warm", "cold"])
+def test_two_that_compute_at_the_same_time_do_not_deadlock(
+    pair: Pair, table: Callable[..., None], state: str
+) -> None:
+    table(*STATES[state])
+
+    def run(connection: psycopg.Connection) -> str | None:
+        with connection.transaction():
+            return connection.execute(BULK).statusmessage
+
+    with (
+        connected(pair.gateway, pair.database) as one,
+        connected(pair.gateway, pair.database) as other,
+        ThreadPoolExecutor(2) as workers,
+    ):
+        assert sorted(map(str, workers.map(run, (one, other)))) == ["UPDATE 1999", "UPDATE 2000"]
+        found = one.execute("SELECT sum(v) FROM t WHERE id <= 2000").fetchall()
+        assert found == [(20_010_000 + 3999,)]
+        assert one.execute("SELECT gateway.check('t')").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("changed", [1, 2500], ids=["its own", "another"])
+def test_what_is_too_large_for_memory_is_written_before_the_table_is_locked(
+    pair: Pair, table: Callable[..., None], changed: int
+) -> None:
+    table(*STATES["warm"])
+    played = {}
+    for address in (pair.plain, pair.gateway):
+        with connected(address, pair.database) as owner:
+            owner.execute("UPDATE t SET w = repeat('x', 9000) || id")
+            owner.execute("UPDATE t SET v = v WHERE id IN (1, 2500)")
+        waits = changed == 1 or address == pair.gateway
+        scenario = f"""
+            a: BEGIN
+            a: UPDATE t SET v = v WHERE id = {changed}
+            b: {BULK} {"-- waits" if waits else "=> UPDATE 2000"}
+            a: UPDATE t SET v = v + 5 WHERE id = {changed}
+            a: COMMIT
+            {"b goes on => UPDATE 2000" if waits else ""}
+        """
+        played[address] = play(address, pair.database, scenario)
+        assert played[address].dialogue == expected(scenario, played[address].dialogue)
+    assert played[pair.gateway].rows == played[pair.plain].rows
+    with connected(pair.gateway, pair.database) as owner:
+        assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
+        numbers = owner.execute(
+            "SELECT max(version_number) FILTER (WHERE id = 7),"
+            f" max(version_number) FILTER (WHERE id = {changed} AND v % 10 = 5) FROM t_journal"
+        )
+        ((computed, written),) = numbers.fetchall()
+        # Computed again for a row of its own that had changed: then all has the later number.
+        assert (computed > written) is (changed == 1)
