@@ -69,7 +69,7 @@ def _named(
     for occurrence in found.occurrences:
         for need in occurrence.needs:
             try:
-                wanted |= _keys(need, table.key, parameters, most)
+                wanted |= named(need, table.key, parameters, most=most)
             except Refusal:
                 if others is None or not need.conditions:
                     raise
@@ -89,9 +89,14 @@ def _too_many(most: int) -> Refusal:
     return Refusal(f"a statement on more than {most} single rows is not supported")
 
 
-def _keys(
-    need: Need, key: tuple[int, ...], parameters: tuple[ParameterValue, ...], most: int
+def named(
+    need: Need, key: tuple[int, ...], parameters: tuple[ParameterValue, ...], *, most: int
 ) -> set[Key]:
+    """Return the keys of the rows of a need.
+
+    Raises:
+        Refusal: They are not named, or are more; 0A000 with the reason.
+    """
     rows: list[dict[int, object]] = [{}]
     for fixed in need.fixed:
         if set(fixed.columns) <= set(key):
