@@ -68,15 +68,23 @@ Asked = Sequence[tuple[Condition, object]]
 class NotHotError(Exception):
     """The table cannot have hot rows for this statement; nothing has been done."""
 
-    def __init__(self, *, by_snapshot: bool = False, for_now: bool = False) -> None:
-        """Tell why: the transaction reads by one snapshot, or the table just has none yet."""
+    def __init__(
+        self, *, by_snapshot: bool = False, for_now: bool = False, is_full: bool = False
+    ) -> None:
+        """Tell why: the transaction reads by one snapshot, or the table just has none yet.
+
+        Or it has too many, and they cannot go cold as others are writing them.
+        """
         super().__init__(
             "the transaction is REPEATABLE READ or SERIALIZABLE"
             if by_snapshot
+            else "too many rows are locked one by one"
+            if is_full
             else "others are writing the table as a whole"
         )
         self.by_snapshot = by_snapshot
         self.for_now = for_now
+        self.is_full = is_full
 
     def unwaited(self, table: str) -> GatewayError:
         """Return the error for a statement that does not wait for rows others have locked."""
@@ -111,7 +119,8 @@ def run(call: Invocation) -> StatementResult:
     writing = _writing(call, relid, wanted)
     for attempt in range(1, ATTEMPTS + 1):
         began = not call.session.transaction.open
-        announced = _announced(call, writing, began=began)
+        searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
+        announced = _announced(call, writing, began=began, searched=searched)
         if announced is None:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, began=began)
@@ -191,6 +200,10 @@ def _expected(call: Invocation) -> Writing | None:
     if not all(thawing.remembers(relid, heats or 0, known) for _, known in wanted.conditions):
         return None
     return replace(_writing(call, relid, wanted), heats=heats)
+
+
+def _is_remembered(thawing: Thawing, relid: int, condition: object) -> bool:
+    return thawing.remembers(relid, thawing.heats(relid) or 0, condition)
 
 
 def _writing(call: Invocation, relid: int, wanted: WantedRows) -> Writing:
@@ -299,8 +312,12 @@ def _run(
     return result_of(call, returned, result), answers[len(before) :]
 
 
-def _announced(call: Invocation, writing: Writing, *, began: bool) -> Announcement | None:
+def _announced(
+    call: Invocation, writing: Writing, *, began: bool, searched: bool = False
+) -> Announcement | None:
     """Announce a write; None where it is to be tried again, as the table can have hot rows now.
+
+    Rows of a table that has too many hot ones go cold first.
 
     Raises:
         NotHotError: The table cannot have hot rows.
@@ -312,17 +329,21 @@ def _announced(call: Invocation, writing: Writing, *, began: bool) -> Announceme
         router.named(call.statement),
         call.plan.basis,
         began=began,
-        before=[writing.announced(strict=False)],
+        before=[writing.announced(strict=False, searched=searched)],
     )
     announced = hot_keys.announced(answer)
     if announced.hot:
         session.transaction.written.add(writing.relid)
         thawing.note_warm(writing.relid)
         return announced
-    if not announced.by_snapshot:
+    if not announced.by_snapshot and not announced.is_full:
         thawing.note_cold(writing.relid)
     if began:
         _undo(call)
+    if announced.is_full:
+        if not thawing.cool(writing.relid):
+            raise NotHotError(is_full=True)
+        return None
     # What this transaction has written as a whole it has locked as a whole.
     ours = writing.relid in session.transaction.written
     if announced.by_snapshot or ours or not thawing.warm(writing.relid):
@@ -387,7 +408,8 @@ def _made_hot(  # noqa: PLR0913 - as above
     found: list[TextRow] = []
     for condition, known in asked:
         try:
-            found += find(call, needed, condition, observation, bound)
+            most = announced.thaw_rows
+            found += find(call, needed, condition, observation, bound, thaw_rows=most)
         except Refusal:
             thawing.note_vain(relid, known)
             raise

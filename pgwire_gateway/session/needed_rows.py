@@ -158,14 +158,24 @@ def _template(call: Invocation, table: JournalTable) -> Node:
     return query
 
 
-def find(
+def find(  # noqa: PLR0913 - the condition, and what it is searched in
     call: Invocation,
     needed: NeededRows,
     wanted: Condition,
     observation: Observation,
     bound: tuple[ParameterValue, ...],
+    *,
+    thaw_rows: int | None,
 ) -> list[TextRow]:
     """Have Spark find the current rows that a condition asks for.
+
+    Args:
+        call: The statement.
+        needed: What it needs.
+        wanted: The condition.
+        observation: The table as it is.
+        bound: Values of the statement's parameters.
+        thaw_rows: How many rows may become hot, if the table's owner has said so.
 
     Raises:
         Refusal: They are more than may be hot for a statement.
@@ -176,7 +186,9 @@ def find(
         raise TypeError(call.plan.route)
     config = call.services.config
     # More of them Spark changes as a whole, where it can.
-    most = config.inline_rows if call.plan.route is Route.CHANGE else config.thaw_rows
+    most = config.thaw_rows if thaw_rows is None else thaw_rows
+    if call.plan.route is Route.CHANGE:
+        most = min(most, config.inline_rows) if thaw_rows is not None else config.inline_rows
     context = observer.context(call.plan, observation, bound)
     query = compile_query(search(needed.template, wanted.need), context)
     columns = [

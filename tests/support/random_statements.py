@@ -255,7 +255,8 @@ class Statements:
             order = f"order by {self._column(inner)}, {inner.alias}.{shown}"
         listed = f"select {inner.alias}.{shown} {tail}"
         if self._flip(0.15):
-            listed = f"{listed} union {self._query(2, 1)}"
+            other = self._values(1) if self._flip(0.6) else self._query(2, 1)
+            listed = f"{listed} union {other}"
         elif self._flip(0.5):
             listed = f"{listed} {order} limit {chance.randrange(1, 4)}{lock}"
         name = f"{item.alias}.{key}"
