@@ -38,8 +38,7 @@ BEGIN
            failed_with = excluded.failed_with, next_attempt = excluded.next_attempt;
 END $$;
 
--- The tables a role may read, or maintain. Sizes are left out where somebody keeps readers away; numbers of rows are those
--- of statistics, as counting would take its time.
+-- The tables a role may read, or maintain. Nothing is waited for: sizes are left out where somebody keeps readers away.
 CREATE FUNCTION pg_journal.maintained(
     OUT schema_name name, OUT table_name name, OUT state text, OUT options text[], OUT table_bytes bigint,
     OUT hot_rows bigint, OUT is_overheated boolean, OUT tail_rows bigint, OUT tail_bytes bigint,
@@ -47,15 +46,13 @@ CREATE FUNCTION pg_journal.maintained(
     OUT phase text, OUT phase_rows bigint, OUT working_since timestamptz, OUT failures bigint, OUT last_failure text,
     OUT next_attempt timestamptz)
 RETURNS SETOF record
-LANGUAGE plpgsql STABLE SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j record;
-    shut boolean;
 BEGIN
-    FOR j IN SELECT x.*, n.nspname, c.relname, to_regclass('pg_journal.hot_' || x.relid) AS hot_relid,
-                    u.work AS u_work, u.phase AS u_phase, u.row_count, u.began_at, u.failures AS u_failures,
+    FOR j IN SELECT x.*, n.nspname, c.relname, u.work AS u_work, u.phase AS u_phase, u.row_count, u.began_at, u.failures AS u_failures,
                     u.failed_with, u.next_attempt AS u_next,
                     EXISTS (SELECT FROM pg_stat_get_activity(u.backend) a WHERE a.backend_start = u.backend_start) AS alive
                FROM journals x JOIN pg_class c ON c.oid = x.relid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -70,14 +67,21 @@ BEGIN
                                                (2, 'hot_rows', j.hot_rows::text), (3, 'hot_age_s', j.hot_age_s::text),
                                                (4, 'thaw_rows', j.thaw_rows::text)) o(place, name, value)
                                  WHERE o.value IS NOT NULL ORDER BY o.place), '{}');
-        shut := EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
-                         WHERE d.datname = current_database() AND l.relation IN (j.relid, j.tail_relid, j.hot_relid)
-                           AND l.mode = 'AccessExclusiveLock');
-        table_bytes := CASE WHEN NOT shut THEN pg_total_relation_size(j.relid) END;
-        tail_bytes := CASE WHEN NOT shut THEN pg_total_relation_size(j.tail_relid) END;
-        tail_rows := pg_stat_get_live_tuples(j.tail_relid);
-        hot_rows := CASE WHEN j.is_hot THEN greatest(pg_stat_get_live_tuples(j.relid),
-                                                     pg_stat_get_live_tuples(j.hot_relid)) ELSE 0 END;
+        table_bytes := NULL; tail_rows := NULL; tail_bytes := NULL; hot_rows := NULL;
+        BEGIN
+            PERFORM lock_for_count(j.relid, j.tail_relid);
+            table_bytes := pg_total_relation_size(j.relid);
+            tail_bytes := pg_total_relation_size(j.tail_relid);
+            EXECUTE format('SELECT count(*) FROM pg_journal.tail_%s', j.relid) INTO tail_rows;
+            IF j.is_hot THEN
+                EXECUTE format('SELECT greatest(count(*), (SELECT count(*) FROM ONLY %s)) FROM pg_journal.hot_%s',
+                               j.relid::regclass, j.relid) INTO hot_rows;
+            END IF;
+            PERFORM end_count();
+        EXCEPTION
+            WHEN SQLSTATE 'GW004' THEN NULL;
+            WHEN lock_not_available OR undefined_table THEN NULL;
+        END;
         is_overheated := j.is_overheated;
         last_flushed := j.flushed_at; last_compacted := j.compacted_at; last_cooled := j.cooled_at;
         work := CASE WHEN j.alive THEN j.u_work END; phase := CASE WHEN j.alive THEN j.u_phase END;

@@ -389,3 +389,22 @@ def test_only_hot_tables_are_full(client, administrator, table, thawing):
     resident_upkeep.overheat(administrator.session, table)
     assert thawing.warm(table)
     assert announce(client, table, 1).cold == {("1",)}
+
+
+# upkeep -------------------------------------------------------------------------------------------
+
+
+def test_upkeep_waits_for_nobody_who_may_wait_for_it(catalog, database, administrator, warm):
+    """Whoever closes the gate has the tail, and comes to the journal's row afterwards."""
+    administrator.run("SET statement_timeout = '10s'")
+    closer = Client(catalog.admin(database))
+    closer.run("BEGIN")
+    closer.run(f"LOCK TABLE pg_journal.tail_{warm} IN EXCLUSIVE MODE")
+    administrator.session.begin()
+    with pytest.raises(CatalogError) as caught:
+        resident_upkeep.seize(administrator.session, warm)
+    assert caught.value.sqlstate == "55P03"
+    administrator.session.rollback()
+    closer.run("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+    assert resident_upkeep.hot_tables(administrator.session) == []
+    closer.session.close()

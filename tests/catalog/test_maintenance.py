@@ -42,7 +42,6 @@ def shown(client, *columns, table="t"):
 
 
 def test_what_there_is_of_a_table(client, table, hot):
-    client.run("SELECT pg_stat_force_next_flush()")
     assert shown(client, "schema_name", "state", "options") == ("public", "resident", None)
     assert shown(client, "tail_rows", "tail_bytes > 0", "table_bytes > 0") == ("2", "t", "t")
     assert shown(client, "state", "hot_rows", table="h") == ("hot", "0")
@@ -108,7 +107,16 @@ def test_nobody_waits_for_a_table_that_others_have_locked(client, other, table):
     client.run("BEGIN")
     client.run("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
     other.run(PATIENCE)
-    assert shown(other, "state", "table_bytes", "tail_bytes") == ("resident", None, None)
+    sizes = ("table_bytes", "tail_rows", "tail_bytes")
+    assert shown(other, "state", *sizes) == ("resident", None, None, None)
+
+
+def test_who_has_looked_keeps_nobody_from_a_table(client, other, table, hot):
+    other.run("BEGIN READ ONLY")
+    assert shown(other, "tail_rows") == ("2",)
+    client.run("SET lock_timeout = '5s'")
+    client.run("BEGIN")
+    client.run("LOCK TABLE t, h IN ACCESS EXCLUSIVE MODE")
 
 
 def test_a_table_that_is_dropped_is_gone(client, inspector, table):

@@ -109,11 +109,9 @@ def test_what_was_done_is_told(client: psycopg.Connection) -> None:
     client.execute("INSERT INTO t VALUES (1001, 0)")
     client.execute("VACUUM t")
     assert shown(client, lately) == (True, True)
-    assert shown(client, "state, work, failures") == ("tiered", None, 0)
-    # Statistics tell a little later.
-    assert becomes(client, "tail_rows", 0)
+    assert shown(client, "state, work, failures, tail_rows") == ("tiered", None, 0, 0)
     client.execute(ADD, [1])
-    assert shown(client, "state, is_overheated") == ("hot", False)
+    assert shown(client, "state, is_overheated, hot_rows, tail_rows") == ("hot", False, 1, 1)
 
 
 def test_past_the_hard_bound_no_more_rows_become_hot(
