@@ -225,10 +225,12 @@ CREATE FUNCTION pg_journal.cool_down(wanted oid, overheated boolean) RETURNS boo
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    tail regclass;
 BEGIN
-    IF overheated AND NOT (SELECT s.is_overheated FROM journals s WHERE s.relid = wanted) THEN RETURN false; END IF;
-    EXECUTE format('LOCK TABLE ONLY %s IN EXCLUSIVE MODE', (
-        SELECT s.tail_relid::regclass FROM journals s WHERE s.relid = wanted));
+    SELECT s.tail_relid INTO tail FROM journals s WHERE s.relid = wanted AND (s.is_overheated OR NOT overheated);
+    IF tail IS NULL THEN RETURN false; END IF;
+    EXECUTE format('LOCK TABLE ONLY %s IN EXCLUSIVE MODE', tail);
     PERFORM set_config('lock_timeout', '100', true);
     PERFORM pass_gate(wanted, 'EXCLUSIVE');
     IF NOT (SELECT s.is_hot AND (s.is_overheated OR NOT overheated) FROM journals s WHERE s.relid = wanted) THEN
@@ -247,7 +249,7 @@ BEGIN
     RAISE EXCEPTION 'rows are not hot' USING ERRCODE = 'GW002';
 END $$;
 
--- Whether a write would make more rows hot of a table of which too many are, in a transaction that has not written any yet.
+-- Whether a write would make more rows of a table hot, in a transaction that has not written any yet.
 CREATE FUNCTION pg_journal.adds_heat(wanted oid, way text, keys text, searched boolean) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -255,10 +257,7 @@ AS $$
 DECLARE
     adds boolean;
 BEGIN
-    IF NOT (SELECT s.is_overheated FROM journals s WHERE s.relid = wanted)
-       OR coalesce(current_setting('pg_journal.hot_' || wanted, true), '') <> '' THEN
-        RETURN false;
-    END IF;
+    IF coalesce(current_setting('pg_journal.hot_' || wanted, true), '') <> '' THEN RETURN false; END IF;
     IF way = 'insert' OR searched THEN RETURN true; END IF;
     EXECUTE format('SELECT pgwire_cold IS NOT NULL OR pgwire_held IS NOT NULL FROM pg_journal.cold_%s($1)', wanted)
        INTO adds USING keys::json;
@@ -287,11 +286,12 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": true}', 'UTF8');
     END IF;
     -- Locked in vain, the table would keep the gateway from making it hot.
-    IF NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false) THEN
+    SELECT s.is_hot, s.is_overheated INTO j FROM journals s WHERE s.relid = wanted;
+    IF NOT coalesce(j.is_hot, false) THEN
         IF strict THEN RETURN not_hot(); END IF;
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
-    IF adds_heat(wanted, way, keys, searched) THEN
+    IF j.is_overheated AND adds_heat(wanted, way, keys, searched) THEN
         IF strict THEN RETURN not_hot(); END IF;
         RETURN convert_to('{"hot": false, "snapshots": false, "full": true}', 'UTF8');
     END IF;
