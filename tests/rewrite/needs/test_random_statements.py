@@ -362,7 +362,7 @@ def _same_digest(tag: str) -> Patch:
         def alike(node: Node, _: int) -> Item | None:
             return Node(tag) if node.tag == tag else None
 
-        kept = tuple(transform(condition, alike) for condition in need.conditions)
+        kept = [search._meaning(transform(condition, alike)) for condition in need.conditions]
         found = original(need, volatility)
         return replace(found, digest=repr(kept).encode())
 
