@@ -427,9 +427,9 @@ BEGIN
                 'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 1e9) '
                 'FROM pg_journal.tail_%s', relid) INTO tail_rows, rest_s;
             EXECUTE format(
-                'SELECT greatest(count(*), pg_stat_get_live_tuples(%1$s)), '
+                'SELECT greatest(count(*), (SELECT count(*) FROM ONLY %2$s)), '
                 'least($1, coalesce(extract(epoch FROM clock_timestamp() - max(thawed_at)), 1e9)) '
-                'FROM pg_journal.hot_%1$s', relid) INTO hot_rows, rest_s USING rest_s;
+                'FROM pg_journal.hot_%1$s', relid, relid::regclass) INTO hot_rows, rest_s USING rest_s;
             PERFORM end_count();
         EXCEPTION
             WHEN SQLSTATE 'GW004' THEN NULL;

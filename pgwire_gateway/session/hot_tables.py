@@ -62,17 +62,22 @@ class HotTables:
         for table in resident_upkeep.hot_tables(session):
             if stopping():
                 return
-            try:
-                self._look_after(database, session, table)
-            except GatewayError as error:
-                session.rollback()
-                if error.sqlstate not in PASSING:
-                    logger.warning("upkeep of table %d: %s", table.relid, error.message)
+            # What keeps a tail from being flushed is no reason for rows to stay hot.
+            for step in (self._flush_if_due, self._cool_if_due):
+                try:
+                    step(database, session, table)
+                except GatewayError as error:
+                    session.rollback()
+                    if error.sqlstate not in PASSING:
+                        logger.warning("upkeep of table %d: %s", table.relid, error.message)
 
-    def _look_after(self, database: str, session: CatalogSession, table: HotTable) -> None:
+    def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
+        del database
         rested = table.rest_s >= self._config.flush_age_s
         if table.tail_rows >= self._config.flush_rows or (rested and table.tail_rows):
             self._flush(session, table.relid)
+
+    def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
         config = self._config
         most = config.hot_rows if table.asked_rows is None else table.asked_rows
         age_s = config.hot_age_s if table.asked_age_s is None else table.asked_age_s

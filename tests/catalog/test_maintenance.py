@@ -175,6 +175,13 @@ def test_locked_tables_are_not_counted(client, other, inspector, table, hot):
     assert [one.relid for one in resident_upkeep.hot_tables(inspector.session)] == [hot]
 
 
+def test_rows_that_were_inserted_are_hot_too(client, inspector, hot):
+    inspector.run("SET session_replication_role = replica")
+    inspector.run("INSERT INTO h SELECT g, g FROM generate_series(1, 7) g")
+    assert [one.hot_rows for one in resident_upkeep.hot_tables(inspector.session)] == [7]
+    assert shown(client, "hot_rows", table="h") == ("7",)
+
+
 def test_no_lock_is_kept_of_what_has_been_counted(client, inspector, table, hot):
     inspector.session.begin()
     assert resident_upkeep.resident_tables(inspector.session, {}, 0.0)
