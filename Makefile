@@ -12,7 +12,7 @@ CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check \
-	test test-unit test-catalog test-spark test-server integration baseline bench clean
+	test test-unit test-catalog test-spark test-server integration baseline bench bench-endurance clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ baseline: install-clients install-dbt ## Run the same clients against a plain Po
 
 bench: install-dev ## Measure the gateway against PostgreSQL and bare Spark
 	$(BIN)/python -m benchmarks
+
+bench-endurance: install-dev ## Watch what PostgreSQL keeps of a tiered table under an hour of small writes
+	$(BIN)/python -m benchmarks --only 10
 
 clean: ## Remove environments and caches (not the data)
 	rm -rf $(VENV) $(DBT_VENV) .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info

@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks import (
     aggregation,
     catalog_query,
+    endurance,
     hot_rows,
     machine,
     pgbench_rates,
@@ -35,10 +36,14 @@ BENCHMARKS = {
     7: pgbench_rates,
     8: residency_changes,
     9: hot_rows,
+    10: endurance,
 }
 """In an order in which none disturbs a later one: what changes a table comes after what reads it,
-and resident tables, which have a gateway of their own, after tiered ones. The last starts another
-gateway for tiered tables, without bare Spark beside it."""
+and resident tables, which have a gateway of their own, after tiered ones. Those of hot rows start
+another gateway for tiered tables, without bare Spark beside it."""
+
+LONG = frozenset({10})
+"""What takes an hour, and is left out unless it is asked for."""
 
 RESULTS = Path(__file__).with_name("results")
 
@@ -46,7 +51,7 @@ RESULTS = Path(__file__).with_name("results")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmarks asked for; 1 when one could not be measured, whatever the aims."""
     options = _parser().parse_args(arguments)
-    numbers = sorted(set(options.only or BENCHMARKS))
+    numbers = sorted(set(options.only or BENCHMARKS.keys() - LONG))
     description = machine.describe()
     directory = Path(options.directory or tempfile.mkdtemp(prefix="benchmarks-"))
     try:

@@ -73,12 +73,16 @@ class Announcement:
     """Whether the table may have hot rows; nothing else is told where not."""
     by_snapshot: bool = False
     """Whether that is because the transaction reads by one snapshot."""
+    is_full: bool = False
+    """Whether it is because too many are hot for more of them."""
     heats: int = 0
     """How often the table has begun to have hot rows."""
     cold: frozenset[tuple[str, ...]] = frozenset()
     """Those of the keys that are to be looked up, as PostgreSQL's text."""
     held: frozenset[tuple[str, ...]] = frozenset()
     """Those that are not hot, but that the catalog table has a row of."""
+    thaw_rows: int | None = None
+    """How many rows a condition may make hot; None for what the server says."""
     mark: int = 0
     """Microseconds since 1970: versions that the statement writes are not older."""
 
@@ -119,13 +123,18 @@ class Writing:
     heats: int | None = None
     """How often the table had begun to have hot rows when the statement's were found to be hot."""
 
-    def announced(self, *, strict: bool) -> Call:
-        """Return the call that announces it; if strict, it fails unless all rows are hot."""
+    def announced(self, *, strict: bool, searched: bool = False) -> Call:
+        """Return the call that announces it.
+
+        Args:
+            strict: It fails unless all rows are hot.
+            searched: Rows are to be made hot that are still to be found.
+        """
         mode = b"ROW SHARE" if self.locks_rows else b"ROW EXCLUSIVE"
         way = Way.INSERT if self.keys is None else Way.KEYS
         encoded = None if self.keys is None else json.dumps(self.keys).encode()
         heats = None if self.heats is None else _number(self.heats)
-        how = (way.value.encode(), encoded, b"t" if strict else b"f", heats)
+        how = (way.value.encode(), encoded, _flag(strict), heats, _flag(searched))
         return bookkeeping.ANNOUNCE, (_number(self.relid), mode, *how)
 
 
@@ -133,10 +142,17 @@ def announced(answer: bytes) -> Announcement:
     """Return what the answer of that call tells."""
     told = json.loads(answer)
     if not told["hot"]:
-        return Announcement(hot=False, by_snapshot=told["snapshots"])
+        return Announcement(
+            hot=False, by_snapshot=told["snapshots"], is_full=told.get("full", False)
+        )
     cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
     return Announcement(
-        hot=True, heats=told["heats"], cold=cold, held=held, mark=told.get("mark", 0)
+        hot=True,
+        heats=told["heats"],
+        cold=cold,
+        held=held,
+        thaw_rows=told.get("thaw_rows"),
+        mark=told.get("mark", 0),
     )
 
 
@@ -266,6 +282,14 @@ class Thawing:
                 self._failures[relid] = time.monotonic()
         return done
 
+    def cool(self, relid: int) -> bool:
+        """Let all rows of a table of which too many are hot go cold; False where others write it.
+
+        True as well when somebody else has done it.
+        """
+        with self._warming:
+            return self._ask("SELECT pg_journal.cool_down($1, true)", relid) is not None
+
     def thaw(
         self,
         relid: int,
@@ -292,7 +316,7 @@ class Thawing:
             (reading.seen.encode(), TEXT),
             (encode_rows(present), JSON),
             (encode_rows(absent), JSON),
-            (b"t" if lasting else b"f", BOOL),
+            (_flag(lasting), BOOL),
         )
         return Thawed.BUSY if answer is None else Thawed(answer.decode())
 
@@ -370,6 +394,10 @@ _PASSING: Final = frozenset(
         bookkeeping.OUTDATED,
     }
 )
+
+
+def _flag(value: bool) -> bytes:
+    return b"t" if value else b"f"
 
 
 def _number(value: int) -> bytes:

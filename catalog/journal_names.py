@@ -24,6 +24,7 @@ _HIDDEN: Final = re.compile(r"\bjournal_\d+\b")
 """Names of the tables that stand for journals."""
 
 _VIEWS: Final = {
+    RelationName("gateway", "maintenance"): "pg_journal.maintenance",
     RelationName("gateway", "tables"): "pg_journal.tables",
     **{
         RelationName(schema, name): query

@@ -124,6 +124,11 @@ class TableSnapshot:
     seen: str | None = None
     """Of a resident table: PostgreSQL's text of the snapshot that the tail was read in."""
 
+    @property
+    def stored_rows(self) -> int:
+        """How many row versions are in files, without the archive's."""
+        return sum(s.rows for s in self.segments if s.kind is not SegmentKind.ARCHIVE)
+
     def of_kind(self, kind: SegmentKind) -> tuple[Segment, ...]:
         """Return the segments of one part of the journal."""
         return tuple(segment for segment in self.segments if segment.kind is kind)

@@ -56,6 +56,16 @@ def ask(session: CatalogSession, relid: int, residency: str) -> None:
     session.call(bookkeeping.ASK_RESIDENCY, _oid(relid), residency.encode())
 
 
+def ask_bound(session: CatalogSession, relid: int, bound: str, value: str | None) -> None:
+    """Give a table a bound of its own for hot rows; None for the server's.
+
+    Raises:
+        CatalogError: 42501 for others than the owner, 22023 for a value that is none.
+    """
+    encoded = None if value is None else value.encode()
+    session.call(bookkeeping.ASK_BOUND, _oid(relid), bound.encode(), encoded)
+
+
 def journals_named(session: CatalogSession, relids: Sequence[int]) -> dict[int, str]:
     """Return what stands for the journals of these tables, as SQL, where they have one."""
     answer = session.call(bookkeeping.JOURNALS_NAMED, array(relids))

@@ -204,7 +204,7 @@ def cool(session: CatalogSession, relid: int) -> bool:
     Raises:
         CatalogError: 55P03 when writers do not make way within the time.
     """
-    return _text(session, "SELECT pg_journal.cool_down($1)", relid) == "t"
+    return _text(session, "SELECT pg_journal.cool_down($1, false)", relid) == "t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,17 +218,39 @@ class HotTable:
     """Seconds since a row was written, or made hot."""
     hot_rows: int
     """Keys that were made hot, or rows that are there."""
+    asked_rows: int | None
+    """How many may be, if the owner has said so."""
+    asked_age_s: float | None
+    """How long they stay when nobody writes, if the owner has said so."""
 
 
 def hot_tables(session: CatalogSession) -> list[HotTable]:
     """Return all tables of the database that can have hot rows."""
     result = session.execute(
-        "SELECT relid, tail_rows, rest_s, hot_rows FROM pg_journal.hot_tables()"
+        "SELECT relid, tail_rows, rest_s, hot_rows, asked_rows, asked_age_s"
+        " FROM pg_journal.hot_tables()"
     )
-    return [
-        HotTable(int(relid), int(tail), float(rest), int(rows))
-        for relid, tail, rest, rows in ([value or b"0" for value in row] for row in result.rows)
-    ]
+    found = []
+    for *numbers, asked_rows, asked_age in result.rows:
+        relid, tail, rest, rows = (value or b"0" for value in numbers)
+        most = None if asked_rows is None else int(asked_rows)
+        age_s = None if asked_age is None else float(asked_age)
+        found.append(HotTable(int(relid), int(tail), float(rest), int(rows), most, age_s))
+    return found
+
+
+def overheat(session: CatalogSession, relid: int) -> None:
+    """Let no more rows of a table become hot before all have gone cold."""
+    _text(session, "SELECT pg_journal.overheat($1)", relid)
+
+
+def seize(session: CatalogSession, relid: int) -> None:
+    """Take the locks that swapping segments needs; part of a transaction that does nothing else.
+
+    Raises:
+        CatalogError: 55P03 when others have them.
+    """
+    _text(session, "SELECT pg_journal.seize($1)", relid)
 
 
 def answered_keys(session: CatalogSession, relid: int) -> list[tuple[str, ...]] | None:

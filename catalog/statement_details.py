@@ -416,7 +416,9 @@ def do(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`relation`, `residency` if all it does is set gateway.residency.
+    """`relation`, `setting`, `value` if all it does is give a table a setting of the gateway's.
+
+    The value is None for RESET.
 
     `triggers_of` if it enables or disables all triggers of a relation; `user_triggers` is the same
     statement about those that are not internal.
@@ -436,10 +438,9 @@ def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
     options = [e["DefElem"] for e in commands[0].get("def", {}).get("List", {}).get("items", ())]
     if len(options) != 1 or options[0].get("defnamespace") != "gateway":
         return {}
-    if options[0]["defname"] != "residency":
-        return {"relation": _relation(fields["relation"]), "unknown": options[0]["defname"]}
-    value = _literal(options[0]["arg"]) if "arg" in options[0] else "auto"
-    return {"relation": _relation(fields["relation"]), "residency": str(value)}
+    value = str(_literal(options[0]["arg"])) if "arg" in options[0] else None
+    relation = _relation(fields["relation"])
+    return {"relation": relation, "setting": options[0]["defname"], "value": value}
 
 
 _OF_ALL_TRIGGERS: Final = frozenset({"AT_EnableTrigAll", "AT_DisableTrigAll"})

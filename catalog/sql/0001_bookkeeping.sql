@@ -34,6 +34,12 @@ CREATE TABLE pg_journal.journals (
     -- Of a tiered table: whether the catalog table answers for some keys, which are hot, and how often that has begun.
     is_hot boolean NOT NULL DEFAULT false,
     heats bigint NOT NULL DEFAULT 0,
+    -- So many rows are hot, as upkeep has counted, that no more are to become hot before all have gone cold.
+    is_overheated boolean NOT NULL DEFAULT false,
+    -- Bounds of hot rows that the owner asked for; NULL: the server's.
+    hot_rows bigint,
+    hot_age_s float8,
+    thaw_rows bigint,
     -- What the owner asked for: auto, always, never.
     wanted_residency text NOT NULL DEFAULT 'auto',
     -- What keeps the table resident whatever its size; NULL for nothing.
@@ -68,6 +74,10 @@ CREATE TABLE pg_journal.journals (
     -- a concurrent transaction fail to serialize.
     version timestamptz NOT NULL DEFAULT 'epoch',
     tail_rows bigint NOT NULL DEFAULT 0,
+    -- When the tail was last written to files, segments were merged to a base, all hot rows went cold.
+    flushed_at timestamptz,
+    compacted_at timestamptz,
+    cooled_at timestamptz,
     -- Transaction that made this row.
     writer xid8 NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
@@ -87,6 +97,23 @@ CREATE TABLE pg_journal.states (
     tail_rows bigint NOT NULL,
     PRIMARY KEY (relid, changes)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- What upkeep is doing with tables, and where it has failed. A row by itself, which nobody locks for longer than it takes
+-- to write it.
+CREATE TABLE pg_journal.upkeep (
+    relid oid PRIMARY KEY,
+    -- Who is at work; a row that somebody has left who died says nothing.
+    backend int,
+    backend_start timestamptz,
+    work text,
+    phase text,
+    row_count bigint,
+    began_at timestamptz,
+    -- Attempts that failed since the last one that did not.
+    failures bigint NOT NULL DEFAULT 0,
+    failed_with text,
+    next_attempt timestamptz
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
 CREATE TABLE pg_journal.columns (
     relid oid NOT NULL REFERENCES pg_journal.journals ON DELETE CASCADE,

@@ -883,6 +883,7 @@ BEGIN
         DELETE FROM segments s WHERE s.relid = gone.relid;
         DELETE FROM states s WHERE s.relid = gone.relid;
         DELETE FROM told_tables o WHERE o.relid = gone.relid;
+        DELETE FROM upkeep u WHERE u.relid = gone.relid;
         INSERT INTO dropped_locations VALUES (gone.location, clock_timestamp()) ON CONFLICT DO NOTHING;
         -- By hand: dependencies on the table would have pg_dump write tables before functions.
         EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s, pg_journal.hot_%1$s',

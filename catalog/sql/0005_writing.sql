@@ -597,6 +597,7 @@ DECLARE
     numbers json;
     found_retired bigint;
     cleared bigint := 0;
+    done_at timestamptz := clock_timestamp();
 BEGIN
     PERFORM authorize(secret);
     PERFORM fold(wanted);
@@ -620,7 +621,10 @@ BEGIN
     numbers := add_segments(wanted, segment_list);
     UPDATE journals s
        SET epoch = epoch + 1, changes = changes + 1, tail_rows = tail_rows - cleared,
-           version = greatest(version, CASE WHEN seen IS NOT NULL THEN moment(tail_to_micros) END)
+           version = greatest(version, CASE WHEN seen IS NOT NULL THEN moment(tail_to_micros) END),
+           flushed_at = CASE WHEN tail_to_micros IS NULL THEN flushed_at ELSE done_at END,
+           compacted_at = CASE WHEN EXISTS (SELECT FROM json_array_elements(segment_list) e WHERE e->>'kind' = 'base')
+                               THEN done_at ELSE compacted_at END
      WHERE s.relid = wanted;
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;

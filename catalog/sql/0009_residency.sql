@@ -192,6 +192,30 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
+-- Keep a bound of hot rows that an owner asks for: hot_rows, hot_age_s, thaw_rows; NULL for the server's. 42501 for others
+-- than the owner, 22023 for what is no number of that kind.
+CREATE FUNCTION pg_journal.ask_bound(secret text, wanted oid, bound text, value text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND pg_has_role(session_user, c.relowner, 'USAGE')) THEN
+        RAISE EXCEPTION 'must be owner of table %', wanted::regclass USING ERRCODE = '42501';
+    END IF;
+    IF value !~ (CASE bound WHEN 'hot_age_s' THEN '^\d{1,9}(\.\d{1,9})?$' ELSE '^\d{1,9}$' END) THEN
+        RAISE EXCEPTION 'invalid value for parameter "gateway.%": "%"', bound, value
+            USING ERRCODE = '22023', HINT = CASE bound WHEN 'hot_age_s' THEN 'The value is a number of seconds.'
+                                                       ELSE 'The value is a number of rows.' END;
+    END IF;
+    UPDATE journals j
+       SET hot_rows = CASE bound WHEN 'hot_rows' THEN value::bigint ELSE j.hot_rows END,
+           hot_age_s = CASE bound WHEN 'hot_age_s' THEN value::float8 ELSE j.hot_age_s END,
+           thaw_rows = CASE bound WHEN 'thaw_rows' THEN value::bigint ELSE j.thaw_rows END
+     WHERE j.relid = wanted;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
 -- The journal of a partitioned table as a query in parentheses: the row versions of all its partitions, in its own
 -- columns. NULL for other relations, and when a partition has none.
 CREATE FUNCTION pg_journal.partitioned_journal(root oid) RETURNS text
@@ -270,6 +294,26 @@ $$;
 CREATE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
 GRANT SELECT ON pg_journal.tables TO PUBLIC;
 
+-- Lock a table and its tail for counting; 55P03 where somebody keeps readers away. Upkeep waits for no lock while it holds
+-- another one: a client could be waiting for that, and be the one who fails with a deadlock.
+CREATE FUNCTION pg_journal.lock_for_count(wanted oid, tail oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE ONLY %s, ONLY %s IN ACCESS SHARE MODE NOWAIT', wanted::regclass, tail::regclass);
+EXCEPTION WHEN undefined_table OR invalid_schema_name OR syntax_error THEN
+    RAISE undefined_table;
+END $$;
+
+-- End a block that has counted: what is locked in it is let go, its variables stay (GW004).
+CREATE FUNCTION pg_journal.end_count() RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'counted' USING ERRCODE = 'GW004';
+END $$;
+
 -- What upkeep has to know of resident tables: row versions in the tail, how long none has come, transactions
 -- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. Neither
 -- is counted again (-1) where nothing has changed since, which `known` tells: of each table its OID, its
@@ -286,10 +330,12 @@ DECLARE
     -- Without statistics nothing tells of changes.
     told boolean := current_setting('track_counts') = 'on';
     j record;
+    tail_known boolean;
+    rows_known boolean;
     outgrown boolean;
 BEGIN
     SELECT * INTO bounds FROM instance;
-    FOR j IN SELECT x.relid, x.wanted_residency, x.tail_relid,
+    FOR j IN SELECT x.relid, x.wanted_residency, x.tail_relid, x.is_full, x.is_outgrown,
                     pg_stat_get_tuples_inserted(x.relid) + pg_stat_get_tuples_updated(x.relid)
                     + pg_stat_get_tuples_deleted(x.relid) AS changed,
                     pg_stat_get_tuples_inserted(x.tail_relid) AS tail_changed,
@@ -305,27 +351,43 @@ BEGIN
               ORDER BY x.relid LOOP
         relid := j.relid;
         rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; changes := j.changed; tail_changes := j.tail_changed;
-        IF told AND j.known_tail_changes = j.tail_changed THEN
-            tail_rows := -1;
-        ELSIF pg_relation_size(j.tail_relid) = 0 THEN
-            tail_rows := 0;
-        ELSE
-            EXECUTE format(
-                'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 0), '
-                'count(DISTINCT writer) FILTER (WHERE version_number > clock_timestamp() - interval ''10 s'') '
-                'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
+        tail_known := told AND j.known_tail_changes IS NOT DISTINCT FROM j.tail_changed;
+        rows_known := told AND j.known_changes IS NOT DISTINCT FROM j.changed;
+        IF tail_known THEN tail_rows := -1; END IF;
+        IF rows_known THEN row_count := -1; END IF;
+        IF NOT (tail_known AND rows_known) THEN
+            BEGIN
+                PERFORM lock_for_count(j.relid, j.tail_relid);
+                IF tail_known THEN
+                    NULL;
+                ELSIF pg_relation_size(j.tail_relid) = 0 THEN
+                    tail_rows := 0;
+                ELSE
+                    EXECUTE format(
+                        'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 0), '
+                        'count(DISTINCT writer) FILTER (WHERE version_number > clock_timestamp() - interval ''10 s'') '
+                        'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
+                END IF;
+                IF NOT rows_known THEN
+                    SELECT m.row_count, m.row_bytes INTO row_count, row_bytes
+                      FROM measured(j.relid, j.wanted_residency = 'never') m;
+                END IF;
+                PERFORM end_count();
+            EXCEPTION
+                WHEN SQLSTATE 'GW004' THEN NULL;
+                WHEN lock_not_available OR undefined_table THEN CONTINUE;
+            END;
         END IF;
-        IF told AND j.known_changes = j.changed THEN
-            row_count := -1;
-        ELSE
-            SELECT m.row_count, m.row_bytes INTO row_count, row_bytes
-              FROM measured(j.relid, j.wanted_residency = 'never') m;
+        IF NOT rows_known THEN
             outgrown := (row_count > bounds.resident_rows OR row_bytes > bounds.resident_bytes)
                         AND NOT EXISTS (SELECT FROM told_tables o WHERE o.relid = j.relid)
                         AND obstacle(j.relid) IS NOT NULL;
-            UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows, is_outgrown = outgrown
-             WHERE x.relid = j.relid
-               AND (x.is_full, x.is_outgrown) <> (row_count > bounds.resident_hard_rows, outgrown);
+            IF (j.is_full, j.is_outgrown) <> (row_count > bounds.resident_hard_rows, outgrown) THEN
+                UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows, is_outgrown = outgrown
+                 WHERE x.relid = (SELECT y.relid FROM journals y WHERE y.relid = j.relid FOR NO KEY UPDATE SKIP LOCKED);
+                -- The next count tells again.
+                IF NOT FOUND THEN changes := -1; END IF;
+            END IF;
             IF j.wanted_residency = 'never' THEN
                 -- Whatever its size, and whoever writes to it.
                 row_count := greatest(row_count, bounds.resident_rows + 1);

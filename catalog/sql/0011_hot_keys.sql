@@ -215,20 +215,30 @@ BEGIN
     EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
     PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
     EXECUTE format(
-        'UPDATE pg_journal.journals j SET is_hot = false, epoch = epoch + 1, changes = changes + 1, '
-        'tail_rows = t.n, version = greatest(j.version, t.newest) '
+        'UPDATE pg_journal.journals j SET is_hot = false, is_overheated = false, cooled_at = clock_timestamp(), '
+        'epoch = epoch + 1, changes = changes + 1, tail_rows = t.n, version = greatest(j.version, t.newest) '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '
         'WHERE j.relid = %1$s', wanted);
 END $$;
 
--- The same for upkeep; the answer is whether the table was hot.
-CREATE FUNCTION pg_journal.cool_down(wanted oid) RETURNS boolean
+-- The same for upkeep; the answer is whether the table was hot. Whoever is behind the gate leaves the table soon; but who
+-- has locked the table may be coming to the gate, and is not to fail with a deadlock. If `overheated`, nothing is done
+-- where others have done it meanwhile.
+CREATE FUNCTION pg_journal.cool_down(wanted oid, overheated boolean) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    tail regclass;
 BEGIN
+    SELECT s.tail_relid INTO tail FROM journals s WHERE s.relid = wanted AND (s.is_overheated OR NOT overheated);
+    IF tail IS NULL THEN RETURN false; END IF;
+    EXECUTE format('LOCK TABLE ONLY %s IN EXCLUSIVE MODE', tail);
+    PERFORM set_config('lock_timeout', '100', true);
     PERFORM pass_gate(wanted, 'EXCLUSIVE');
-    IF NOT (locked(wanted)).is_hot THEN RETURN false; END IF;
+    IF NOT (SELECT s.is_hot AND (s.is_overheated OR NOT overheated) FROM journals s WHERE s.relid = wanted) THEN
+        RETURN false;
+    END IF;
     PERFORM cool(wanted);
     PERFORM watch(wanted);
     RETURN true;
@@ -242,11 +252,28 @@ BEGIN
     RAISE EXCEPTION 'rows are not hot' USING ERRCODE = 'GW002';
 END $$;
 
+-- Whether a write would make more rows of a table hot, in a transaction that has not written any yet.
+CREATE FUNCTION pg_journal.adds_heat(wanted oid, way text, keys text, searched boolean) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    adds boolean;
+BEGIN
+    IF coalesce(current_setting('pg_journal.hot_' || wanted, true), '') <> '' THEN RETURN false; END IF;
+    IF way = 'insert' OR searched THEN RETURN true; END IF;
+    EXECUTE format('SELECT pgwire_cold IS NOT NULL OR pgwire_held IS NOT NULL FROM pg_journal.cold_%s($1)', wanted)
+       INTO adds USING keys::json;
+    RETURN adds;
+END $$;
+
 -- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, how often that has
 -- begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
--- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002).
+-- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002). Where too many rows are
+-- hot, a transaction that has not written the table before, and would add to them, by keys, by rows that it inserts, or by
+-- others that are still to be `searched`, is told that it is full; it has not passed the gate then.
 CREATE FUNCTION pg_journal.announce(
-    secret text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint)
+    secret text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -262,12 +289,17 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": true}', 'UTF8');
     END IF;
     -- Locked in vain, the table would keep the gateway from making it hot.
-    IF NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false) THEN
+    SELECT s.is_hot, s.is_overheated INTO j FROM journals s WHERE s.relid = wanted;
+    IF NOT coalesce(j.is_hot, false) THEN
         IF strict THEN RETURN not_hot(); END IF;
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
+    IF j.is_overheated AND adds_heat(wanted, way, keys, searched) THEN
+        IF strict THEN RETURN not_hot(); END IF;
+        RETURN convert_to('{"hot": false, "snapshots": false, "full": true}', 'UTF8');
+    END IF;
     PERFORM pass_gate(wanted, mode);
-    SELECT s.residency, s.is_hot, s.heats, s.key INTO j FROM journals s WHERE s.relid = wanted;
+    SELECT s.residency, s.is_hot, s.heats, s.key, s.thaw_rows INTO j FROM journals s WHERE s.relid = wanted;
     IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
     IF strict AND j.heats <> found_in THEN RETURN not_hot(); END IF;
     IF NOT j.is_hot THEN
@@ -280,7 +312,7 @@ BEGIN
            INTO found USING keys::json;
         IF strict AND (found.cold IS NOT NULL OR found.held IS NOT NULL) THEN RETURN not_hot(); END IF;
         RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'cold', found.cold,
-                                            'held', found.held)::text, 'UTF8');
+                                            'held', found.held, 'thaw_rows', j.thaw_rows)::text, 'UTF8');
     END IF;
     IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'mark', micros(mark))::text, 'UTF8');
@@ -381,25 +413,47 @@ BEGIN
 END $$;
 
 -- What upkeep has to know of tables with hot rows: row versions in the tail, how long none has come and no key has
--- become hot, and hot rows.
+-- become hot, hot rows, and the bounds that their owners have asked for. Those that others have locked are left out.
 CREATE FUNCTION pg_journal.hot_tables(
-    OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT hot_rows bigint)
+    OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT hot_rows bigint, OUT asked_rows bigint,
+    OUT asked_age_s float8)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    tail oid;
 BEGIN
-    FOR relid IN SELECT j.relid FROM journals j WHERE j.is_hot ORDER BY j.relid LOOP
-        EXECUTE format(
-            'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 1e9) '
-            'FROM pg_journal.tail_%s', relid) INTO tail_rows, rest_s;
-        EXECUTE format(
-            'SELECT greatest(count(*), pg_stat_get_live_tuples(%1$s)), '
-            'least($1, coalesce(extract(epoch FROM clock_timestamp() - max(thawed_at)), 1e9)) '
-            'FROM pg_journal.hot_%1$s', relid) INTO hot_rows, rest_s USING rest_s;
+    FOR relid, tail, asked_rows, asked_age_s IN
+        SELECT j.relid, j.tail_relid, j.hot_rows, j.hot_age_s FROM journals j WHERE j.is_hot ORDER BY j.relid
+    LOOP
+        BEGIN
+            PERFORM lock_for_count(relid, tail);
+            EXECUTE format(
+                'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 1e9) '
+                'FROM pg_journal.tail_%s', relid) INTO tail_rows, rest_s;
+            EXECUTE format(
+                'SELECT greatest(count(*), (SELECT count(*) FROM ONLY %2$s)), '
+                'least($1, coalesce(extract(epoch FROM clock_timestamp() - max(thawed_at)), 1e9)) '
+                'FROM pg_journal.hot_%1$s', relid, relid::regclass) INTO hot_rows, rest_s USING rest_s;
+            PERFORM end_count();
+        EXCEPTION
+            WHEN SQLSTATE 'GW004' THEN NULL;
+            WHEN lock_not_available OR undefined_table THEN CONTINUE;
+        END;
         RETURN NEXT;
     END LOOP;
 END $$;
+
+-- Note that too many rows of a table are hot; the next visit tells again where somebody has its journal.
+CREATE FUNCTION pg_journal.overheat(wanted oid) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    UPDATE journals j SET is_overheated = true
+     WHERE j.relid = (SELECT s.relid FROM journals s
+                       WHERE s.relid = wanted AND s.is_hot AND NOT s.is_overheated FOR NO KEY UPDATE SKIP LOCKED)
+$$;
 
 -- The keys that the catalog table of a tiered table answers for, as an array of arrays of PostgreSQL's texts; NULL when
 -- it answers for none.

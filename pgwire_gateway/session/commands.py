@@ -27,6 +27,12 @@ OUTSIDE_TRANSACTIONS = re.compile(
 
 CASCADE = re.compile(r"\bCASCADE\b", re.IGNORECASE)
 
+RESIDENCY = "residency"
+"""The parameter that says who answers for a table."""
+
+BOUNDS = frozenset({"hot_rows", "hot_age_s", "thaw_rows"})
+"""Parameters of tables that the server has settings of the same names for."""
+
 WEAK_LOCK = re.compile(
     r"\bIN\s+(ACCESS\s+SHARE|ROW\s+SHARE|ROW\s+EXCLUSIVE)\s+MODE\b|\bNOWAIT\b", re.IGNORECASE
 )
@@ -87,7 +93,7 @@ def definition(call: Invocation) -> StatementResult:
     """Run DDL; the journal follows in the same transaction."""
     session = call.session
     if call.statement.details.get("relation") is not None:
-        return set_residency(call)
+        return set_option(call)
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
@@ -126,21 +132,26 @@ def _without_capture(call: Invocation) -> str:
     return str(details["user_triggers"])
 
 
-def set_residency(call: Invocation) -> StatementResult:
-    """Run ALTER TABLE … SET (gateway.residency = …).
+def set_option(call: Invocation) -> StatementResult:
+    """Run ALTER TABLE … SET (gateway.residency = …), or another parameter, or RESET.
 
     Raises:
         GatewayError: 22023 for another parameter or value, 42501 for others than the owner.
     """
     session, details = call.session, call.statement.details
-    if "unknown" in details:
+    name, value = details["setting"], details["value"]
+    if name != RESIDENCY and name not in BOUNDS:
         raise GatewayError(
-            f'unrecognized parameter "{details["unknown"]}"',
+            f'unrecognized parameter "{name}"',
             sqlstate=INVALID_PARAMETER_VALUE,
-            hint="The parameter of this namespace is gateway.residency.",
+            hint="The parameters of this namespace are gateway.residency, gateway.hot_rows,"
+            " gateway.hot_age_s and gateway.thaw_rows.",
         )
     relid = names.relation_oid(session.catalog, RelationName(*details["relation"]))
-    residency.ask(session.catalog, relid, details["residency"])
+    if name == RESIDENCY:
+        residency.ask(session.catalog, relid, value or "auto")
+    else:
+        residency.ask_bound(session.catalog, relid, name, value)
     session.services.flusher.notice(session.database)
     return StatementResult(None, NoRows(), lambda _: "ALTER TABLE")
 

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from catalog import upkeep
+from catalog import resident_upkeep, upkeep, upkeep_work
 from catalog.api import Catalog
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import SnapshotRequest
 from catalog.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE
+from catalog.upkeep_work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.session.hot_tables import HotTables
 from pgwire_gateway.session.residency import PASSING, Residency
@@ -131,15 +132,23 @@ class Flusher:
             session.rollback()
 
     def _flush(self, session: CatalogSession, relid: int) -> None:
+        with Work(session, relid, upkeep_work.FLUSH) as work:
+            work.begin("reading the tail")
+            self._flush_tail(session, relid, work)
+
+    def _flush_tail(self, session: CatalogSession, relid: int, work: Work) -> None:
         started = time.monotonic()
         # What is written for nothing would be written again at each visit.
         upkeep.await_writer(session, relid)
         result = session.snapshot([SnapshotRequest(relid)])
         snapshot = result.snapshots[relid]
         tail = tail_table(snapshot.table, result.tails[relid].rows)
+        work.begin("writing files", snapshot.tail_rows)
         flushed = self._compactor.flush(snapshot, tail, self._running)
+        work.begin("publishing", snapshot.tail_rows)
         try:
             session.begin()
+            resident_upkeep.seize(session, relid)
             session.replace(
                 relid,
                 flushed.added,

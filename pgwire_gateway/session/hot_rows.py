@@ -72,15 +72,23 @@ Asked = Sequence[tuple[Condition, object]]
 class NotHotError(Exception):
     """The table cannot have hot rows for this statement; nothing has been done."""
 
-    def __init__(self, *, by_snapshot: bool = False, for_now: bool = False) -> None:
-        """Tell why: the transaction reads by one snapshot, or the table just has none yet."""
+    def __init__(
+        self, *, by_snapshot: bool = False, for_now: bool = False, is_full: bool = False
+    ) -> None:
+        """Tell why: the transaction reads by one snapshot, or the table just has none yet.
+
+        Or it has too many, and they cannot go cold as others are writing them.
+        """
         super().__init__(
             "the transaction is REPEATABLE READ or SERIALIZABLE"
             if by_snapshot
+            else "too many rows are locked one by one"
+            if is_full
             else "others are writing the table as a whole"
         )
         self.by_snapshot = by_snapshot
         self.for_now = for_now
+        self.is_full = is_full
 
     def unwaited(self, table: str) -> GatewayError:
         """Return the error for a statement that does not wait for rows others have locked."""
@@ -127,7 +135,8 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     writing = _writing(call, relid, wanted)
     for attempt in range(1, ATTEMPTS + 1):
         began = not call.session.transaction.open
-        announced = announce(call, writing, began=began)
+        searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
+        announced = announce(call, writing, began=began, searched=searched)
         if announced is None:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, finder=finder, began=began)
@@ -253,6 +262,10 @@ def _expected(call: Invocation) -> Writing | None:
     return replace(_writing(call, relid, wanted), heats=heats)
 
 
+def _is_remembered(thawing: Thawing, relid: int, condition: object) -> bool:
+    return thawing.remembers(relid, thawing.heats(relid) or 0, condition)
+
+
 def _writing(call: Invocation, relid: int, wanted: WantedRows) -> Writing:
     """Return what a statement is going to do with hot rows."""
     texts = tuple(tuple(map(str, key)) for key in wanted.keys)
@@ -363,8 +376,12 @@ def _run(
     return result_of(call, returned, result), answers[len(before) :]
 
 
-def announce(call: Invocation, writing: Writing, *, began: bool) -> Announcement | None:
+def announce(
+    call: Invocation, writing: Writing, *, began: bool, searched: bool = False
+) -> Announcement | None:
     """Announce a write; None where it is to be tried again, as the table can have hot rows now.
+
+    Rows of a table that has too many hot ones go cold first.
 
     Raises:
         NotHotError: The table cannot have hot rows.
@@ -376,17 +393,21 @@ def announce(call: Invocation, writing: Writing, *, began: bool) -> Announcement
         router.named(call.statement),
         call.plan.basis,
         began=began,
-        before=[writing.announced(strict=False)],
+        before=[writing.announced(strict=False, searched=searched)],
     )
     announced = hot_keys.announced(answer)
     if announced.hot:
         session.transaction.written.add(writing.relid)
         thawing.note_warm(writing.relid)
         return announced
-    if not announced.by_snapshot:
+    if not announced.by_snapshot and not announced.is_full:
         thawing.note_cold(writing.relid)
     if began:
         undo(call)
+    if announced.is_full:
+        if not thawing.cool(writing.relid):
+            raise NotHotError(is_full=True)
+        return None
     # What this transaction has written as a whole it has locked as a whole.
     ours = writing.relid in session.transaction.written
     if announced.by_snapshot or ours or not thawing.warm(writing.relid):
@@ -455,7 +476,8 @@ def _made_hot(  # noqa: PLR0913 - as above
     found: list[TextRow] = []
     for condition, known in wanted.conditions:
         try:
-            found += finder(call, needed, condition, observation, bound)
+            most = _most_found(call, announced)
+            found += finder(call, needed, condition, observation, bound, most=most)
         except Refusal:
             thawing.note_vain(relid, known)
             raise
@@ -474,6 +496,15 @@ def _made_hot(  # noqa: PLR0913 - as above
         if condition.is_lasting and thawed is Thawed.DONE:
             thawing.remember(relid, announced.heats, known)
     return thawed
+
+
+def _most_found(call: Invocation, announced: Announcement) -> int:
+    """Return how many rows that satisfy a condition may become hot."""
+    config, asked = call.services.config, announced.thaw_rows
+    if call.plan.route is not Route.CHANGE:
+        return config.thaw_rows if asked is None else asked
+    # More of them Spark changes as a whole, where it can.
+    return config.inline_rows if asked is None else min(asked, config.inline_rows)
 
 
 def _without_own(

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from catalog import resident_upkeep, upkeep
+from catalog import resident_upkeep, upkeep, upkeep_work
 from catalog.api import Catalog
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.resident_upkeep import HotTable
+from catalog.upkeep_work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.session.residency import PASSING
 
@@ -27,14 +28,21 @@ LONGEST_WAIT_MS: Final = 1_000
 LONGEST_PAUSE_S: Final = 300.0
 PAUSE_S: Final = 1.0
 
+HARD_FACTOR: Final = 10
+"""When so many times more rows are hot than are to be, no more become hot."""
+
+LONGEST_FULL_PAUSE_S: Final = 4.0
+"""The longest pause then: others are waiting for this, or cool the table themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
     """When the rows of a table are to go cold, after attempts that failed."""
 
     failures: int
+    since_s: float
     until_s: float
-    """By the monotonic clock."""
+    """By the monotonic clock, as is when it began."""
 
 
 class HotTables:
@@ -54,32 +62,47 @@ class HotTables:
         for table in resident_upkeep.hot_tables(session):
             if stopping():
                 return
-            try:
-                self._look_after(database, session, table)
-            except GatewayError as error:
-                session.rollback()
-                if error.sqlstate not in PASSING:
-                    logger.warning("upkeep of table %d: %s", table.relid, error.message)
+            # What keeps a tail from being flushed is no reason for rows to stay hot.
+            for step in (self._flush_if_due, self._cool_if_due):
+                try:
+                    step(database, session, table)
+                except GatewayError as error:
+                    session.rollback()
+                    if error.sqlstate not in PASSING:
+                        logger.warning("upkeep of table %d: %s", table.relid, error.message)
 
-    def _look_after(self, database: str, session: CatalogSession, table: HotTable) -> None:
+    def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
+        del database
         rested = table.rest_s >= self._config.flush_age_s
         if table.tail_rows >= self._config.flush_rows or (rested and table.tail_rows):
             self._flush(session, table.relid)
-        many = table.hot_rows > self._config.hot_rows
-        if many or table.rest_s >= self._config.hot_age_s:
-            self._cool(database, session, table)
 
-    def _cool(self, database: str, session: CatalogSession, table: HotTable) -> None:
+    def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
+        config = self._config
+        most = config.hot_rows if table.asked_rows is None else table.asked_rows
+        age_s = config.hot_age_s if table.asked_age_s is None else table.asked_age_s
+        full = table.hot_rows > most * HARD_FACTOR
+        if full:
+            resident_upkeep.overheat(session, table.relid)
+        if table.hot_rows > most or table.rest_s >= age_s:
+            self._cool(database, session, table, LONGEST_FULL_PAUSE_S if full else LONGEST_PAUSE_S)
+
+    def _cool(
+        self, database: str, session: CatalogSession, table: HotTable, longest_s: float
+    ) -> None:
         place, now = (database, table.relid), time.monotonic()
-        pause = self._pauses.get(place, _Pause(0, 0.0))
-        if now < pause.until_s:
+        pause = self._pauses.get(place, _Pause(0, 0.0, 0.0))
+        if now < min(pause.until_s, pause.since_s + longest_s):
             return
         upkeep.wait_at_most(session, min(WAIT_MS << pause.failures, LONGEST_WAIT_MS))
+        wait_s = min(PAUSE_S * 2**pause.failures, longest_s)
         try:
-            resident_upkeep.cool(session, table.relid)
+            with Work(session, table.relid, upkeep_work.COOLING) as work:
+                work.pause_s = wait_s
+                work.begin("waiting for writers", table.hot_rows)
+                resident_upkeep.cool(session, table.relid)
         except GatewayError:
-            wait_s = min(PAUSE_S * 2**pause.failures, LONGEST_PAUSE_S)
-            self._pauses[place] = _Pause(min(pause.failures + 1, 16), now + wait_s)
+            self._pauses[place] = _Pause(min(pause.failures + 1, 16), now, now + wait_s)
             raise
         finally:
             session.rollback()

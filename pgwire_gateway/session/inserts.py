@@ -39,7 +39,8 @@ def insert(call: Invocation) -> StatementResult:
             except NotHotError as reason:
                 if reason.by_snapshot:
                     _lock(call)
-            return _insert_locked(call, cools=not hot_rows.is_small_insert(call))
+                cools = reason.is_full or not hot_rows.is_small_insert(call)
+            return _insert_locked(call, cools=cools)
         except HotRowsError:
             call.session.transaction.settle()
             hot_rows.note_warm(call)

@@ -1,14 +1,16 @@
 """Upkeep of journals: VACUUM compacts them, a key added later re-keys them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
-from catalog import names, sqlstate, upkeep
+from catalog import names, sqlstate, upkeep, upkeep_work
 from catalog import vacuum as catalog_vacuum
 from catalog.errors import CatalogError
 from catalog.model import SegmentKind, TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
+from catalog.upkeep_work import Work
 from pgwire_gateway.session import unique_keys
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation, Observer
@@ -65,10 +67,24 @@ def vacuum(
             done = services.flusher.compact(session.database, relid, running)
             if done or relation.kind is RelationKind.RESIDENT:
                 continue
-        session.transaction.begin_implicit()
-        compact(session, relid, running)
-        session.transaction.end_implicit()
+        with _compacting(session, relid):
+            session.transaction.begin_implicit()
+            compact(session, relid, running)
+            session.transaction.end_implicit()
     remove_files(session)
+
+
+@contextmanager
+def _compacting(session: ClientSession, relid: int) -> Iterator[None]:
+    """Note that a table is compacted, where others can see it."""
+    administrator = session.services.catalog.admin(session.database)
+    try:
+        upkeep.wait_at_most(administrator, upkeep.LOCK_WAIT_MS)
+        with Work(administrator, relid, upkeep_work.COMPACTION) as work:
+            work.begin("merging")
+            yield
+    finally:
+        administrator.close()
 
 
 def remove_files(session: ClientSession) -> None:

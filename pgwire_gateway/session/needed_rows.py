@@ -1,7 +1,8 @@
 """Which rows of a tiered table a statement can touch, and what these rows are."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.model import JournalTable
@@ -11,7 +12,6 @@ from catalog.sqlstate import UNDEFINED_TABLE
 from pgwire_gateway.session import forced
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, Observer
-from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.wire_types.catalog_rows import input_columns, input_rows
@@ -183,14 +183,24 @@ def _template(call: Invocation, table: JournalTable) -> Node:
     return query
 
 
-def find(
+def find(  # noqa: PLR0913 - the condition, and what it is searched in
     call: Invocation,
     needed: NeededRows,
     wanted: Condition,
     observation: Observation,
     bound: tuple[ParameterValue, ...],
+    *,
+    most: int,
 ) -> list[TextRow]:
     """Have Spark find the current rows that a condition asks for.
+
+    Args:
+        call: The statement.
+        needed: What it needs.
+        wanted: The condition.
+        observation: The table as it is.
+        bound: Values of the statement's parameters.
+        most: How many rows may become hot.
 
     Raises:
         Refusal: They are more than may be hot for a statement.
@@ -199,9 +209,6 @@ def find(
     observer = Observer(call.session)
     if needed.template is None:
         raise TypeError(call.plan.route)
-    config = call.services.config
-    # More of them Spark changes as a whole, where it can.
-    most = config.inline_rows if call.plan.route is Route.CHANGE else config.thaw_rows
     context = observer.context(call.plan, observation, bound)
     query = compile_query(search(needed.template, wanted.need), context)
     columns = [
@@ -237,10 +244,20 @@ def holders(
     return [[*row, None] for row in zip(*input_columns(rows, listed), strict=True)]
 
 
-Finder = Callable[
-    [Invocation, NeededRows, Condition, Observation, tuple[ParameterValue, ...]], list[TextRow]
-]
-"""What finds rows by a condition, as `find` does."""
+class Finder(Protocol):
+    """What finds rows by a condition, as `find` does."""
+
+    def __call__(  # noqa: PLR0913 - as there
+        self,
+        call: Invocation,
+        needed: NeededRows,
+        wanted: Condition,
+        observation: Observation,
+        bound: tuple[ParameterValue, ...],
+        *,
+        most: int,
+    ) -> list[TextRow]:
+        """Return the rows."""
 
 
 def look_up(

@@ -140,7 +140,8 @@ def _released(call: Invocation, referenced: Referenced, attempt: int) -> bool:
         for value in referenced.values
     }
     rows = rows_with(observation, relid, referenced.columns, values, call.services.lookups)
-    most = call.services.config.thaw_rows
+    asked = announced.thaw_rows
+    most = call.services.config.thaw_rows if asked is None else asked
     if rows is None:
         raise referenced.error
     complete = bool(rows.num_rows <= most)

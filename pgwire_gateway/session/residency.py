@@ -7,17 +7,19 @@ to find that somebody else has the table.
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from catalog import names, resident_upkeep, sqlstate
+from catalog import names, resident_upkeep, sqlstate, upkeep_work
 from catalog.api import ResidentBounds
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind, TableSnapshot
 from catalog.resident_upkeep import ResidentTable
 from catalog.results import SnapshotRequest
+from catalog.upkeep_work import Work
 from pgwire_gateway.spark.compactor import Compaction, Compactor
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_table
@@ -151,14 +153,18 @@ class Residency:
 
     def flush(self, session: CatalogSession, relid: int) -> None:
         """Write the tail of a resident or hot table to its segments; writers go on meanwhile."""
-        snapshot, rows = _read_whole(session, relid)
-        if not rows.num_rows or snapshot.seen is None:
-            return
-        tail = self._settled(session, snapshot, rows)
-        written = self._merged(snapshot, tail) or self._written(snapshot, tail)
-        session.begin()
-        self._replace(session, snapshot, written)
-        session.commit()
+        with Work(session, relid, upkeep_work.FLUSH) as work:
+            work.begin("reading the tail")
+            snapshot, rows = _read_whole(session, relid)
+            if not rows.num_rows or snapshot.seen is None:
+                return
+            tail = self._settled(session, snapshot, rows)
+            written = self._merged(work, snapshot, tail) or self._written(work, snapshot, tail)
+            work.begin("publishing", rows.num_rows)
+            session.begin()
+            resident_upkeep.seize(session, relid)
+            self._replace(session, snapshot, written)
+            session.commit()
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
 
     def compact(self, session: CatalogSession, relid: int, running: RunningStatement) -> bool:
@@ -170,40 +176,48 @@ class Residency:
             GatewayError: 57014 when cancelled.
         """
         try:
-            snapshot, rows = _read_whole(session, relid)
+            with Work(session, relid, upkeep_work.COMPACTION) as work:
+                return self._compacted(session, relid, running, work)
         except GatewayError as error:
-            if error.sqlstate not in UNSTORABLE:
+            if error.sqlstate in UNSTORABLE:
+                logger.info("table %d is not compacted: %s", relid, error.message)
+            elif error.sqlstate not in OVERTAKEN:
                 raise
-            logger.info("table %d is not compacted: %s", relid, error.message)
             return True
+
+    def _compacted(
+        self, session: CatalogSession, relid: int, running: RunningStatement, work: Work
+    ) -> bool:
+        work.begin("reading the tail")
+        snapshot, rows = _read_whole(session, relid)
         if snapshot.seen is None:
             return False
         if not rows.num_rows and not snapshot.of_kind(SegmentKind.DELTA):
             return True
         tail = self._settled(session, snapshot, rows)
+        work.begin("merging", snapshot.stored_rows + tail.num_rows)
         merged = self._compactor.compact(replace(snapshot, tail_rows=tail.num_rows), tail, running)
+        work.begin("publishing", snapshot.stored_rows + tail.num_rows)
         session.begin()
-        try:
-            self._replace(session, snapshot, merged)
-        except GatewayError as error:
-            session.rollback()
-            if error.sqlstate != sqlstate.SERIALIZATION_FAILURE:
-                raise
-            return True
+        resident_upkeep.seize(session, relid)
+        self._replace(session, snapshot, merged)
         session.commit()
         return True
 
-    def _merged(self, snapshot: TableSnapshot, tail: pa.Table) -> Compaction | None:
+    def _merged(self, work: Work, snapshot: TableSnapshot, tail: pa.Table) -> Compaction | None:
         """Merge the tail with the deltas when there are many."""
         if len(snapshot.of_kind(SegmentKind.DELTA)) < MOST_DELTAS:
             return None
+        work.begin("merging deltas", tail.num_rows)
         return self._compactor.join(snapshot, tail, self._running) or self._compactor.compact(
             replace(snapshot, tail_rows=tail.num_rows), tail, self._running
         )
 
-    def _written(self, snapshot: TableSnapshot, tail: pa.Table) -> Compaction:
+    def _written(self, work: Work | None, snapshot: TableSnapshot, tail: pa.Table) -> Compaction:
         if not tail.num_rows:
             return Compaction((), (), snapshot.version)
+        if work is not None:
+            work.begin("writing files", tail.num_rows)
         return self._compactor.flush(snapshot, tail, self._running)
 
     def _settled(
@@ -254,12 +268,16 @@ class Residency:
         self.flush(session, table.relid)
         snapshot, _ = _read(session, table.relid)
         schema, name = snapshot.table.schema, snapshot.table.name
-        with resident_upkeep.exclusive(session, schema, name, LOCK_WAIT_MS):
+        with (
+            Work(session, table.relid, upkeep_work.FREEZE) as work,
+            _noted(work, "moving rows out", table.rows),
+            resident_upkeep.exclusive(session, schema, name, LOCK_WAIT_MS),
+        ):
             snapshot, rows = _read(session, table.relid)
             if rows and (not snapshot.table.key or any(row[-1] == TRUNCATION for row in rows)):
                 # A tail of a tiered table has identities, and no marks.
                 tail = self._settled(session, snapshot, captured(snapshot.table, rows))
-                self._replace(session, snapshot, self._written(snapshot, tail))
+                self._replace(session, snapshot, self._written(None, snapshot, tail))
             resident_upkeep.make_tiered(session, table.relid)
         taken_s = time.monotonic() - started
         logger.info('table "%s.%s" is tiered now (%.3f s)', schema, name, taken_s)
@@ -270,7 +288,11 @@ class Residency:
         """Make a table resident: its rows are put into the catalog table."""
         try:
             table = _read(session, relid)[0].table
-            with resident_upkeep.exclusive(session, table.schema, table.name, LOCK_WAIT_MS):
+            with (
+                Work(session, relid, upkeep_work.THAW) as work,
+                _noted(work, "moving rows in"),
+                resident_upkeep.exclusive(session, table.schema, table.name, LOCK_WAIT_MS),
+            ):
                 resident_upkeep.cool(session, relid)
                 snapshot, rows = _read(session, relid)
                 tail = tail_table(table, rows)
@@ -306,8 +328,19 @@ PASSING = frozenset(
 """Failures that say only that somebody else was there; the next visit tries again."""
 
 
+OVERTAKEN = frozenset({sqlstate.SERIALIZATION_FAILURE, sqlstate.LOCK_NOT_AVAILABLE})
+"""What a compaction meets where others have swapped segments, or write the table as a whole."""
+
+
 UNSTORABLE = frozenset({sqlstate.FEATURE_NOT_SUPPORTED, "22003", "22008"})
 """What reading a tail meets whose values files cannot hold: infinite dates and the like."""
+
+
+@contextmanager
+def _noted(work: Work, phase: str, rows: int | None = None) -> Iterator[None]:
+    """Note a phase of work before what follows begins a transaction."""
+    work.begin(phase, rows)
+    yield
 
 
 def _read_whole(session: CatalogSession, relid: int) -> tuple[TableSnapshot, pa.Table]:

@@ -88,13 +88,15 @@ class UnlockedChange:
         begun = self._computation
         return begun is None or begun.rows <= self._call.services.config.inline_rows
 
-    def find(
+    def find(  # noqa: PLR0913 - as `needed_rows.find`
         self,
         call: Invocation,
         needed: NeededRows,
         wanted: Condition,
         observation: Observation,
         bound: tuple[ParameterValue, ...],
+        *,
+        most: int,
     ) -> list[TextRow]:
         """Find the rows a condition asks for as `needed_rows.find` does, and what becomes of them.
 
@@ -104,7 +106,6 @@ class UnlockedChange:
             Refusal: They are.
             UnsupportedError: Spark cannot evaluate the condition.
         """
-        most = call.services.config.inline_rows
         is_all = call.plan.tables <= observation.result.snapshots.keys()
         if is_all and is_whole(call.query, wanted.need):
             try:
@@ -114,7 +115,7 @@ class UnlockedChange:
             except UnsupportedError:
                 # PostgreSQL may be able to do what Spark is not, if Spark finds the rows.
                 self.close()
-        return needed_rows.find(call, needed, wanted, observation, bound)
+        return needed_rows.find(call, needed, wanted, observation, bound, most=most)
 
     def finish(self) -> None:
         """Compute all of it.

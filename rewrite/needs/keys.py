@@ -69,7 +69,7 @@ def _named(
     for occurrence in found.occurrences:
         for need in occurrence.needs:
             try:
-                wanted |= _keys(need, table.key, parameters, most)
+                wanted |= named(need, table.key, parameters, most=most)
             except Refusal:
                 if others is None or need.all_rows:
                     raise
@@ -92,7 +92,7 @@ def named_by(
         most: How many values there may be.
     """
     try:
-        return frozenset(_keys(need, columns, parameters, most))
+        return frozenset(named(need, columns, parameters, most=most))
     except Refusal:
         return None
 
@@ -106,9 +106,14 @@ def _too_many(most: int) -> Refusal:
     return Refusal(f"a statement on more than {most} single rows is not supported")
 
 
-def _keys(
-    need: Need, key: tuple[int, ...], parameters: tuple[ParameterValue, ...], most: int
+def named(
+    need: Need, key: tuple[int, ...], parameters: tuple[ParameterValue, ...], *, most: int
 ) -> set[Key]:
+    """Return the keys of the rows of a need.
+
+    Raises:
+        Refusal: They are not named, or are more; 0A000 with the reason.
+    """
     rows: list[dict[int, object]] = [{}]
     for fixed in need.fixed:
         if set(fixed.columns) <= set(key):

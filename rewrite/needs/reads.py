@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rewrite.command import Command, command
 from rewrite.needs.constant_rows import known_rows
-from rewrite.needs.definitions import Definitions
+from rewrite.needs.definitions import Definitions, UniqueKey
 from rewrite.needs.levels import Level, is_plain
 from rewrite.needs.places import places
 from rewrite.needs.results import Fixed, Need, Occurrence
@@ -155,15 +155,36 @@ def _of_same_table(
     one, query, equality = compared
     relid = tiered_table(level, varno, definitions)
     column = _column(one, varno, equality)
+    shown = _shown(query)
+    if not column or shown is None:
+        return None
+    own = _is_of(shown, query, relid) and _is_same(shown, column)
+    unique = _is_unique(column, definitions.relation(relid).unique)
+    return Fixed((column,), (), found=True) if own and unique else None
+
+
+def _shown(query: Node) -> Node | None:
+    """Return the column that is all a query shows, as it comes from its FROM clause."""
     outputs = [entry for entry in query.nodes("targetList") if not entry["resjunk"]]
     shown = outputs[0].node("expr") if len(outputs) == 1 else query
-    if not column or shown.tag != "VAR" or shown["varlevelsup"] or query.get("setOperations"):
-        return None
+    plain = shown.tag == "VAR" and not shown["varlevelsup"] and not query.get("setOperations")
+    return shown if plain else None
+
+
+def _is_of(shown: Node, query: Node, relid: int) -> bool:
+    """Return whether a column that a query shows is one of a table."""
     entry = query.nodes("rtable")[shown.integer("varno") - 1]
-    same = entry["rtekind"] == RELATION and entry["relid"] == relid
-    keys = definitions.relation(relid).unique
-    alone = any(key.columns == (column,) and key.irregular is None for key in keys)
-    return Fixed((column,), ()) if same and alone and shown["varattno"] == column else None
+    return entry["rtekind"] == RELATION and entry["relid"] == relid
+
+
+def _is_same(shown: Node, column: int) -> bool:
+    """Return whether a column that a query shows is the one it is compared with."""
+    return shown["varattno"] == column
+
+
+def _is_unique(column: int, keys: tuple[UniqueKey, ...]) -> bool:
+    """Return whether no two rows have the same value of a column."""
+    return any(key.columns == (column,) and key.irregular is None for key in keys)
 
 
 def _compared_with_query(condition: Node) -> tuple[Node, Node, Node] | None:

@@ -25,6 +25,9 @@ class Fixed:
     statement's transaction (see `rewrite.needs.steady`)."""
     arrays: bool = False
     """Each value is an array any of whose elements the (single) column may have."""
+    found: bool = False
+    """There are no rows here: the values are those of hot rows that a subquery will have found, so
+    nothing has to be searched for this. They are not known, what depends on them has to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,13 @@ class Need:
         return not self.conditions and not self.fixed
 
     def fixes(self, columns: tuple[int, ...]) -> bool:
-        """Return whether each of some columns is compared with values on its own."""
-        return all(any(fixed.columns == (c,) for fixed in self.fixed) for c in columns)
+        """Return whether each of some columns is compared with known values on its own."""
+        return all(any(fixed.columns == (c,) for fixed in self.known) for c in columns)
+
+    @property
+    def known(self) -> tuple[Fixed, ...]:
+        """The columns whose values are known before the statement runs."""
+        return tuple(fixed for fixed in self.fixed if not fixed.found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from rewrite.tree import Item, Node, transform, walk
 _CALLED = frozenset({"funcid", "opfuncid"})
 _IMMUTABLE = "i"
 _AND = "and"
+_SPELLING = frozenset({"location", "varattnosyn", "varnosyn"})
+"""Fields that tell where, and by what name, something stands in the text of a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def condition(need: Need, volatility: Callable[[int], str]) -> Condition:
     called = {node.integer(name) for node in nodes for name in _CALLED & node.fields.keys()}
     lasting = all(volatility(function) == _IMMUTABLE for function in called)
     plain = all(node.tag != "SQLVALUEFUNCTION" for node in nodes)
-    text = repr([_as_first(quals, need.varno) for quals in need.conditions])
+    text = repr([_meaning(_as_first(quals, need.varno)) for quals in need.conditions])
     digest = sha256(text.encode("utf-8", "surrogateescape")).digest()
     return Condition(need, digest, tuple(sorted(parameters)), lasting and plain)
 
@@ -61,6 +63,16 @@ def is_whole(query: Node, need: Need) -> bool:
     if len(jointree.items("fromlist")) != 1 or query.items("cteList"):
         return False
     return list(map(repr, conjuncts(jointree["quals"]))) == list(map(repr, need.conditions))
+
+
+def _meaning(item: Item) -> Item:
+    """Return a condition without what is of its text alone."""
+    if isinstance(item, list):
+        return [_meaning(part) for part in item]
+    if not isinstance(item, Node):
+        return item
+    kept = {name: value for name, value in item.fields.items() if name not in _SPELLING}
+    return Node(item.tag, {name: _meaning(value) for name, value in kept.items()})
 
 
 def _as_first(condition: Node, varno: int) -> Node:

@@ -191,7 +191,7 @@ def _referencing(key: ForeignKey, parents: tuple[Need, ...]) -> tuple[Need, ...]
             fixed=tuple(
                 replace(fixed, columns=(column,))
                 for column, referenced in zip(key.columns, key.referenced, strict=True)
-                for fixed in need.fixed
+                for fixed in need.known
                 if fixed.columns == (referenced,)
             )
         )

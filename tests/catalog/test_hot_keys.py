@@ -336,3 +336,88 @@ def test_conditions_are_remembered_until_rows_go_cold(thawing):
     thawing.remember(1, 6, "other")
     assert not thawing.remembers(1, 5, "condition")
     assert thawing.heats(1) == 6
+
+
+# too many -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def full(warm, administrator, thawing):
+    """A table with one hot row, of which too many rows are said to be hot."""
+    assert thaw(thawing, administrator, warm, ROWS[:1]) is Thawed.DONE
+    resident_upkeep.overheat(administrator.session, warm)
+    return warm
+
+
+def test_no_more_rows_become_hot_of_a_table_that_is_full(client, administrator, full):
+    assert announce(client, full, 2) == Announcement(hot=False, is_full=True)
+    assert announce(client, full) == Announcement(hot=False, is_full=True)
+    searching = Writing(full, ()).announced(strict=False, searched=True)
+    *_, (answer,) = client.session.run_between(None, (), None, began=True, before=[searching])
+    assert hot_keys.announced(answer).is_full
+    # Nobody has passed the gate, so that those who go on to lock the table meet nobody there.
+    assert cool(administrator, full)
+
+
+def test_hot_rows_of_a_table_that_is_full_are_written(client, full):
+    write(client, full, "UPDATE t SET b = 11 WHERE a = 1", 1)
+    assert client.run("SELECT b FROM t") == [("11",)]
+
+
+def test_strict_inserts_are_told_that_rows_are_not_hot(client, full):
+    with pytest.raises(CatalogError) as caught:
+        announce(client, full, strict=True)
+    assert caught.value.sqlstate == bookkeeping.NOT_HOT
+
+
+def test_who_has_written_before_goes_on(client, full):
+    assert announce(client, full, 1).is_complete
+    assert announce(client, full, 2).cold == {("2",)}
+    assert announce(client, full).hot
+    client.session.rollback()
+    assert announce(client, full, 2).is_full
+
+
+def test_a_table_that_is_full_goes_cold_for_those_who_want_more(
+    client, administrator, full, thawing
+):
+    assert thawing.cool(full)
+    assert announce(client, full, 2) == Announcement(hot=False)
+    assert thawing.warm(full)
+    assert announce(client, full, 2).cold == {("2",)}
+    client.session.rollback()
+    # Who comes second leaves alone what has become hot since.
+    assert thaw(thawing, administrator, full, ROWS) is Thawed.DONE
+    assert thawing.cool(full)
+    assert announce(client, full, 1, 2).is_complete
+
+
+def test_a_table_that_is_written_does_not_go_cold_for_others(client, other, full, thawing):
+    announce(client, full, 1)
+    assert not thawing.cool(full)
+    assert announce(other, full, 2).is_full
+
+
+def test_only_hot_tables_are_full(client, administrator, table, thawing):
+    resident_upkeep.overheat(administrator.session, table)
+    assert thawing.warm(table)
+    assert announce(client, table, 1).cold == {("1",)}
+
+
+# upkeep -------------------------------------------------------------------------------------------
+
+
+def test_upkeep_waits_for_nobody_who_may_wait_for_it(catalog, database, administrator, warm):
+    """Whoever closes the gate has the tail, and comes to the journal's row afterwards."""
+    administrator.run("SET statement_timeout = '10s'")
+    closer = Client(catalog.admin(database))
+    closer.run("BEGIN")
+    closer.run(f"LOCK TABLE pg_journal.tail_{warm} IN EXCLUSIVE MODE")
+    administrator.session.begin()
+    with pytest.raises(CatalogError) as caught:
+        resident_upkeep.seize(administrator.session, warm)
+    assert caught.value.sqlstate == "55P03"
+    administrator.session.rollback()
+    closer.run("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+    assert resident_upkeep.hot_tables(administrator.session) == []
+    closer.session.close()

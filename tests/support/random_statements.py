@@ -84,6 +84,8 @@ class Item:
     alias: str
     columns: str
     is_table: bool = False
+    table: str = ""
+    """Its name, where it is no view."""
 
 
 @dataclass
@@ -228,6 +230,48 @@ class Statements:
             ]
         )
 
+    def _found(self, item: Item, depth: int) -> str:
+        """Return a condition on a key by what a subquery says, of the same table most often."""
+        chance = self._chance
+        table = item.table if self._flip(0.85) else self._table()
+        inner = Item(self._alias(), COLUMNS[table], is_table=True, table=table)
+        source = From(f"{table} {inner.alias}", [inner])
+        if self._flip(0.2):
+            source = self._joined(source, From(*self._single(depth + 1)))
+        conditions = self._where(source, depth + 1, strict=True)
+        if self._flip(0.2):
+            conditions.append(self._join_condition([inner], [item]))
+        key, shown = "k", "k"
+        if self._flip(0.25):
+            key = chance.choice(item.columns)
+            shown = key if key in inner.columns else "k"
+        if self._flip(0.15):
+            shown = chance.choice(inner.columns)
+        tail = f"from {source.sql} where {' and '.join(conditions)}"
+        lock = f" for update of {inner.alias} skip locked"
+        lock = lock if self._flip(0.5) and inner.alias not in source.nullable else ""
+        order = f"order by {inner.alias}.{shown}"
+        if self._flip(0.3):
+            order = f"order by {self._column(inner)}, {inner.alias}.{shown}"
+        listed = f"select {inner.alias}.{shown} {tail}"
+        if self._flip(0.15):
+            other = self._values(1) if self._flip(0.6) else self._query(2, 1)
+            listed = f"{listed} union {other}"
+        elif self._flip(0.5):
+            listed = f"{listed} {order} limit {chance.randrange(1, 4)}{lock}"
+        name = f"{item.alias}.{key}"
+        plain = table == item.table and key == shown == "k" and " union " not in listed
+        # Without a condition of their own the other forms need all rows.
+        own = "" if plain or self._flip(0.1) else f"{self._condition(item)} and "
+        return own + chance.choice(
+            [
+                f"{name} = (select {inner.alias}.{shown} {tail} {order} limit 1{lock})",
+                f"(select {inner.alias}.{shown} {tail} {order} limit 1{lock}) = {name}",
+                f"{name} in ({listed})",
+                f"{name} = any ({listed})",
+            ]
+        )
+
     def _scalar(self, depth: int, item: Item | None = None) -> str:
         """Return a subquery with one value."""
         inner = self._from(depth + 1, 1)
@@ -254,7 +298,7 @@ class Statements:
         if kind < 0.32:
             return f"({self._values(2)}) {alias} (k, x)", Item(alias, "kx")
         table = self._table()
-        return f"{table} {alias}", Item(alias, COLUMNS[table], is_table=True)
+        return f"{table} {alias}", Item(alias, COLUMNS[table], is_table=True, table=table)
 
     def _values(self, width: int) -> str:
         listed = ", ".join(
@@ -345,7 +389,9 @@ class Statements:
             share = 0.3 if item.alias in source.nullable else 0.92
             if not item.is_table:
                 share = 0.3
-            if strict or self._flip(share):
+            if item.table and depth < 2 and self._flip(0.07):
+                conditions.append(self._found(item, depth))
+            elif strict or self._flip(share):
                 filled = item.alias in source.nullable and self._flip(0.6)
                 conditions.append(self._missing(item) if filled else self._condition(item))
             if self._flip(0.04):
@@ -382,8 +428,7 @@ class Statements:
         if kind < 0.22:
             return f"select {', '.join(f'count({name})::int' for name in names)}{tail}"
         if kind < 0.3:
-            window = f"(count(*) over (partition by {names[0]}))::int"
-            return f"select {', '.join([window, *names[1:]])}{tail}"
+            return f"select {', '.join([self._window(names), *names[1:]])}{tail}"
         if kind < 0.38:
             order = ", ".join(str(number) for number in range(1, width + 1))
             return (
@@ -394,6 +439,12 @@ class Statements:
         if kind < 0.52 and depth < 2:
             return f"select {', '.join([self._scalar(depth, source.items[0]), *names[1:]])}{tail}"
         return f"select {', '.join(names)}{tail}"
+
+    def _window(self, names: list[str]) -> str:
+        if self._flip(0.5):
+            return f"(count(*) over (partition by {names[0]}))::int"
+        what = self._chance.choice(["rank()", "dense_rank()", f"sum({names[0]})"])
+        return f"({what} over (order by {names[-1]}))::int"
 
     def _select(self) -> str:
         if self._flip(0.4):
@@ -479,7 +530,7 @@ class Statements:
             view = self._chance.choice(["va", "va", "vc", "vs"])
             return f"{view} {alias}", Item(alias, _VIEWS[view], is_table=True)
         name = table or self._table()
-        return f"{name} {alias}", Item(alias, COLUMNS[name], is_table=True)
+        return f"{name} {alias}", Item(alias, COLUMNS[name], is_table=True, table=name)
 
     def _assignments(self, item: Item, others: list[Item]) -> str:
         if self._flip(0.06):

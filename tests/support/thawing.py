@@ -2,7 +2,9 @@
 
 Every table exists in three schemas. ``whole`` holds all rows and is where PostgreSQL says what is
 right. ``hot`` holds the rows that happen to be hot, and those that the rule asks for: a statement
-runs there unchanged. ``source`` holds all rows and is what is searched, as a journal would be.
+runs there unchanged. ``source`` holds all rows and is what is searched, as a journal would be: by
+keys where a need names them, else by its conditions. What was found by a condition is remembered,
+and stands for what the same condition asks for later.
 """
 
 import random
@@ -14,9 +16,11 @@ from enum import Enum
 import psycopg
 from psycopg.pq import ExecStatus
 
-from rewrite.needs.results import Image, Needs, Refusal
+from rewrite.needs import search
+from rewrite.needs.keys import Key, named
+from rewrite.needs.results import Image, Need, Needs, Refusal
 from rewrite.needs.statement import needs
-from rewrite.tree import Node
+from rewrite.tree import Node, walk
 from tests.support import random_statements
 from tests.support.expression_text import ExpressionText
 from tests.support.table_definitions import Analyst, definitions
@@ -82,7 +86,11 @@ class Thawing:
     tables: tuple[str, ...] = ()
     full: dict[str, Counter[Row]] = field(default_factory=dict)
 
+    reused: int = 0
+    """How often what a condition asks for was remembered."""
+
     def __post_init__(self) -> None:
+        self._remembered: dict[tuple[int, bytes], Counter[Row]] = {}
         self.connection = psycopg.connect(self.uri, autocommit=True)
         self._analyst = Analyst(self.uri)
         self._text = ExpressionText(self.connection)
@@ -121,6 +129,7 @@ class Thawing:
         self._columns: dict[int, dict[int, str]] = {}
         for relid, attnum, name in columns:
             self._columns.setdefault(relid, {})[attnum] = name
+        self._templates: dict[int, Node] = {}
         self._names: dict[int, str] = dict(
             self.connection.execute(
                 "select oid::int8, relname from pg_class where oid = any (%s)",
@@ -137,6 +146,7 @@ class Thawing:
                 self._send(f"insert into whole.{table} values {_values([row])}")
         self.full = self._contents("whole")
         self._fill("source", self.full)
+        self._remembered.clear()
 
     def _emptied(self) -> list[str]:
         return ["set local session_replication_role = replica"] + [
@@ -197,23 +207,62 @@ class Thawing:
         return added
 
     def _searched(self, wanted: Needs) -> dict[str, Counter[Row]]:
-        conditions: dict[str, list[str]] = {}
-        for occurrence in wanted.occurrences:
-            names = self._columns[occurrence.relid]
-            conditions.setdefault(self._names[occurrence.relid], []).extend(
-                self._text.need(need, lambda attnum, names=names: f"t.{names[attnum]}")
-                for need in occurrence.needs
-            )
         # What volatile functions said when the rows were searched they do not say again.
         self._send("begin; select setval('hot.clock', 2); select setval('whole.clock', 2)")
         self._send("set local search_path = hot")
-        found = {}
-        for table, parts in conditions.items():
-            if parts:
-                query = f"select t.* from source.{table} t where {' or '.join(parts)}"
-                found[table] = Counter(_row(row) for row in self._rows(self._send(query)))
+        found: dict[str, Counter[Row]] = {}
+        for occurrence in wanted.occurrences:
+            table = self._names[occurrence.relid]
+            for need in occurrence.needs:
+                rows = self._asked(occurrence.relid, need)
+                found[table] = found.get(table, Counter()) | rows
         self._send("rollback")
         return found
+
+    def _asked(self, relid: int, need: Need) -> Counter[Row]:
+        """Return the rows of a need, searched as the gateway does."""
+        names = self._columns[relid]
+        known = self._named(relid, need)
+        if known is not None:
+            columns = ", ".join(names[attnum] for attnum in self._key(relid))
+            listed = ", ".join(f"({', '.join(map(str, key))})" for key in known)
+            return self._found(relid, f"({columns}) in ({listed})" if listed else "false")
+        if not need.conditions:
+            return self._found(relid, self._text.need(need, lambda attnum: f"t.{names[attnum]}"))
+        asked = search.condition(need, self.definitions.volatility)
+        place = (relid, asked.digest)
+        if place not in self._remembered:
+            self._remembered[place] = self._found(relid, self._condition(relid, need))
+        else:
+            self.reused += 1
+        return self._remembered[place]
+
+    def _key(self, relid: int) -> tuple[int, ...]:
+        """Return the columns of the primary key, which is made first; none without one."""
+        unique = self.definitions.relation(relid).unique
+        return unique[0].columns if unique and 1 in unique[0].columns else ()
+
+    def _named(self, relid: int, need: Need) -> set[Key] | None:
+        """Return the keys of the rows of a need; None where other things tell them."""
+        key = self._key(relid)
+        try:
+            return named(need, key, (), most=1_000) if key else None
+        except Refusal:
+            return None
+
+    def _condition(self, relid: int, need: Need) -> str:
+        if relid not in self._templates:
+            (self._templates[relid],) = self.queries(f"select * from only {self._names[relid]}")
+        query = search.search(self._templates[relid], need)
+        quals = query.node("jointree").node("quals")
+        assert all(node["varno"] == 1 for node, _ in walk(quals) if node.tag == "VAR")
+        names = self._columns[relid]
+        return self._text.expression(quals, lambda attnum: f"t.{names[attnum]}")
+
+    def _found(self, relid: int, condition: str) -> Counter[Row]:
+        result = self._send(f"select t.* from source.{self._names[relid]} t where {condition}")
+        assert result.status == ExecStatus.TUPLES_OK, result.error_message
+        return Counter(_row(row) for row in self._rows(result))
 
     def _run_hot(
         self, sql: str, wanted: Needs, hot: dict[str, Counter[Row]]

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 from rewrite.command import Command, command
-from rewrite.needs import levels, places, reads, statement, writes
+from rewrite.needs import levels, places, reads, search, statement, writes
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level
-from rewrite.needs.results import Image, Needs, Occurrence, Refusal
+from rewrite.needs.results import Image, Need, Needs, Occurrence, Refusal
 from rewrite.query.predicates import conjuncts
 from rewrite.query.range_table import GROUP
 from rewrite.tree import Item, Node, transform, walk
@@ -57,6 +57,7 @@ def test_statements_do_on_hot_rows_what_they_do_on_all(thawing: Thawing, number:
         reasons[f"{found.verdict.name}: {found.reason}"] += bool(found.reason)
     logger.info("%s %s", {verdict.name: n for verdict, n in verdicts.items()}, dict(+reasons))
     assert sum(verdicts.values()) == number
+    assert thawing.reused > number / 100
     # Statements that need all rows, or fail before it is known what they need, prove little.
     assert verdicts[Verdict.SAME] > number / 2
     assert verdicts[Verdict.AMBIGUOUS] < number / 50
@@ -243,6 +244,29 @@ def _without_recorded(image: Image) -> Callable[[Needs], Needs]:
     return drop
 
 
+def _taken_for_granted(name: str) -> Patch:
+    """Do not ask one thing of a subquery that tells of rows of the same table."""
+    return lambda patch: patch.setattr(reads, name, lambda *_: True)
+
+
+def _first_of_set(patch: pytest.MonkeyPatch) -> None:
+    """Take what any set operation shows for what its first query does."""
+
+    def first(query: Node) -> Node:
+        while query.get("setOperations"):
+            query = query.nodes("rtable")[0].node("subquery")
+        return query
+
+    shown, is_of = reads._shown, reads._is_of
+    patch.setattr(reads, "_shown", lambda query: shown(first(query)))
+    patch.setattr(reads, "_is_of", lambda node, query, relid: is_of(node, first(query), relid))
+
+
+def _found_is_known(patch: pytest.MonkeyPatch) -> None:
+    """Take keys that a subquery will find for known: for none."""
+    patch.setattr(Need, "known", property(lambda need: need.fixed))
+
+
 def _nothing_set_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(writes, "set_off", lambda *_: [])
 
@@ -275,6 +299,11 @@ CONTROLS: dict[str, tuple[Patch, Collection[str]]] = {
     "parents": (_without_occurrences("search_parents"), ()),
     "children of known keys": (_without_occurrences("search_children"), _WRITES),
     "what foreign keys set off": (_nothing_set_off, _WRITES),
+    "found by a subquery: of another table": (_taken_for_granted("_is_of"), ()),
+    "found by a subquery: another column": (_taken_for_granted("_is_same"), ()),
+    "found by a subquery: several rows": (_taken_for_granted("_is_unique"), ()),
+    "found by a subquery: by a set operation": (_first_of_set, ()),
+    "found by a subquery: its children": (_found_is_known, _WRITES),
 }
 ANSWERS = {
     "unique values that are recorded": _without_recorded(Image.NEW),
@@ -320,6 +349,39 @@ def test_a_part_of_the_answer_left_out_is_found(thawing: Thawing, line: str) -> 
         return ANSWERS[line](statement.needs(queries, thawing.definitions))
 
     assert found_after(thawing, altered, ())
+
+
+# -- what is searched ------------------------------------------------------------------------------
+
+
+def _same_digest(tag: str) -> Patch:
+    """Take conditions for the same that differ in nodes of one kind only."""
+    original = search.condition
+
+    def plain(need: Need, volatility: Callable[[int], str]) -> search.Condition:
+        def alike(node: Node, _: int) -> Item | None:
+            return Node(tag) if node.tag == tag else None
+
+        kept = [search._meaning(transform(condition, alike)) for condition in need.conditions]
+        found = original(need, volatility)
+        return replace(found, digest=repr(kept).encode())
+
+    return lambda patch: patch.setattr(search, "condition", plain)
+
+
+SEARCHES: dict[str, Patch] = {
+    "a condition is remembered with its constants": _same_digest("CONST"),
+    "a condition is remembered with its columns": _same_digest("VAR"),
+}
+
+
+@pytest.mark.parametrize("line", SEARCHES)
+def test_a_search_of_something_else_is_found(
+    thawing: Thawing, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    SEARCHES[line](monkeypatch)
+    checked = (thawing.check(sql) for sql in campaign(thawing, CONTROL_STATEMENTS))
+    assert any(one.verdict is Verdict.MISMATCH for one in checked)
 
 
 def test_rows_that_just_happen_to_be_hot_are_not_enough(thawing: Thawing) -> None:

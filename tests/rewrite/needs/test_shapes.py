@@ -223,6 +223,24 @@ WRITES = [
         "with gone as (delete from t where k = 1 returning v) insert into s select v, 0 from gone",
         ["new s(k) in s(k)", "s: none", "t: (k = 1) [k: 1]"],
     ),
+    # Rows that a subquery over the same table has found are hot; what is not known of them is not taken for known.
+    (
+        "update t set v = 1 where k = (select k from t where v > 3 order by w limit 1 for update skip locked)",
+        ["t: (v > 3)", "t: [k: ]"],
+    ),
+    ("delete from t where k in (select u.k from t u where u.v = t.v and u.w = 'x')", ["t: (w = 'x') [w: 'x']", "t: [k: ]"]),
+    ("delete from t where k in (select k from s where v > 3)", ["s: (v > 3)", "t: all"]),
+    ("delete from t where k in (select v from t where v > 3)", ["t: (v > 3)", "t: all"]),
+    ("delete from t where v in (select v from t where k > 3)", ["t: (k > 3)", "t: all"]),
+    ("delete from t where k in (select k from t where v = 1 union select 7)", ["t: (v = 1) [v: 1]", "t: all"]),
+    (
+        "delete from parent where k = (select k from parent where v > 3 limit 1)",
+        ["old child(k) in grandchild(c)", "old parent(k) in child(p)", "parent: (v > 3)", "parent: [k: ]"],
+    ),
+    (
+        "delete from parent where k = 5 and k = (select k from parent where v > 3 limit 1)",
+        ["child: [p: 5]", "old child(k) in grandchild(c)", "parent: (k = 5) [k: 5] [k: ]", "parent: (v > 3)"],
+    ),
     # Unique keys: values known before are searched, others when they have been written.
     ("insert into t (k, v) values (1, 2)", ["t: [k: 1]", "t: none"]),
     ("insert into t (k) values (1), (2), ($1)", ["t: [k: 1; 2; $1]", "t: none"]),

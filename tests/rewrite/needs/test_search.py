@@ -1,0 +1,101 @@
+"""What a condition is remembered by, and the query that finds its rows."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rewrite.needs.definitions import Definitions
+from rewrite.needs.results import Need
+from rewrite.needs.search import condition, search
+from rewrite.needs.statement import needs
+from rewrite.tree import walk
+from tests.support.rewrite_oracle import database
+from tests.support.table_definitions import Analyst, definitions
+
+pytestmark = pytest.mark.catalog
+
+TABLES = """
+create table t (k int primary key, v int, w int, d timestamptz);
+create table s (k int primary key, v int);
+"""
+
+
+class Catalog:
+    """Tables, all of them tiered."""
+
+    def __init__(self, definitions: Definitions, analyst: Analyst) -> None:
+        self.definitions = definitions
+        self.analyst = analyst
+
+    def need(self, sql: str) -> Need:
+        """Return the first need of a statement that conditions tell."""
+        found = needs(self.analyst.queries(sql), self.definitions)
+        return next(
+            need for occurrence in found.occurrences for need in occurrence.needs if need.conditions
+        )
+
+    def digest(self, sql: str) -> bytes:
+        return condition(self.need(sql), self.definitions.volatility).digest
+
+
+@pytest.fixture(scope="module")
+def catalog(oracle_uri: str) -> Iterator[Catalog]:
+    with database(oracle_uri, "searches") as connection:
+        connection.execute(TABLES)
+        analyst = Analyst(connection.info.dsn)
+        yield Catalog(definitions(connection, "public", {"t", "s"}), analyst)
+        analyst.connection.close()
+
+
+FIRST = "update t set v = 1 where v > 3"
+
+SAME = [
+    "delete from t where v > 3",
+    "select from t x where x.v > 3 for update",
+    "update t set v = 1 from (values (1)) l (a), t x where x.v > 3 and t.k = l.a",
+]
+
+
+@pytest.mark.parametrize("sql", SAME)
+def test_a_condition_is_known_wherever_it_stands(catalog: Catalog, sql: str) -> None:
+    assert catalog.digest(sql) == catalog.digest(FIRST)
+
+
+OTHER = [
+    "update t set v = 1 where v > 4",
+    "update t set v = 1 where v >= 3",
+    "update t set v = 1 where w > 3",
+    "update t set v = 1 where v > 3 and w > 3",
+    "update t set v = 1 where v > $1",
+]
+
+
+@pytest.mark.parametrize("sql", OTHER)
+def test_another_condition_is_not_taken_for_it(catalog: Catalog, sql: str) -> None:
+    assert catalog.digest(sql) != catalog.digest(FIRST)
+
+
+@pytest.mark.parametrize(
+    ("sql", "lasting", "parameters"),
+    [
+        ("delete from t where v > 3", True, ()),
+        ("delete from t where v > $2 and w = $1 + $2", True, (1, 2)),
+        ("delete from t where d < now()", False, ()),
+        ("delete from t where d < current_timestamp", False, ()),
+        ("delete from t where d < '2025-01-01'::date", False, ()),
+    ],
+)
+def test_what_depends_on_more_than_the_row_does_not_last(
+    catalog: Catalog, sql: str, lasting: bool, parameters: tuple[int, ...]
+) -> None:
+    found = condition(catalog.need(sql), catalog.definitions.volatility)
+    assert (found.is_lasting, found.parameters) == (lasting, parameters)
+
+
+def test_the_rows_of_a_condition_are_found_by_it_alone(catalog: Catalog) -> None:
+    need = catalog.need("delete from t using s where s.k = t.k and t.v > 3 and t.w is null")
+    (template,) = catalog.analyst.queries("select * from only t")
+    quals = search(template, need).node("jointree").node("quals")
+    assert len(quals.nodes("args")) == 2
+    assert {node["varno"] for node, _ in walk(quals) if node.tag == "VAR"} == {1}
+    assert search(template, need).nodes("rtable") == template.nodes("rtable")
