@@ -73,6 +73,8 @@ class Announcement:
     """Whether the table may have hot rows; nothing else is told where not."""
     by_snapshot: bool = False
     """Whether that is because the transaction reads by one snapshot."""
+    never: bool = False
+    """Whether that is because of the table's key."""
     heats: int = 0
     """How often the table has begun to have hot rows."""
     cold: frozenset[tuple[str, ...]] = frozenset()
@@ -133,7 +135,8 @@ def announced(answer: bytes) -> Announcement:
     """Return what the answer of that call tells."""
     told = json.loads(answer)
     if not told["hot"]:
-        return Announcement(hot=False, by_snapshot=told["snapshots"])
+        by_snapshot, never = told["snapshots"], told.get("never", False)
+        return Announcement(hot=False, by_snapshot=by_snapshot, never=never)
     cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
     return Announcement(
         hot=True, heats=told["heats"], cold=cold, held=held, mark=told.get("mark", 0)
@@ -165,6 +168,7 @@ class Thawing:
         self._connect = connect
         self._idle: list[CatalogSession] = []
         self._warm: set[int] = set()
+        self._never: dict[int, int] = {}
         self._found: dict[int, tuple[int, set[object]]] = {}
         self._failures: dict[int, float] = {}
         self._vain: dict[tuple[int, object], float] = {}
@@ -188,6 +192,14 @@ class Thawing:
     def note_cold(self, relid: int) -> None:
         """Note that a table was found not to be able to have hot rows."""
         self._warm.discard(relid)
+
+    def is_never(self, relid: int, definitions: int) -> bool:
+        """Return whether a table is known to have no hot rows while definitions are these."""
+        return self._never.get(relid) == definitions
+
+    def note_never(self, relid: int, definitions: int) -> None:
+        """Note that a table with these definitions cannot have hot rows."""
+        self._never[relid] = definitions
 
     @contextmanager
     def searching(self, relid: int, check: Callable[[], None]) -> Iterator[None]:

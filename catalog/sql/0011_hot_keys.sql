@@ -157,6 +157,14 @@ BEGIN
                    'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json) FROM PUBLIC', wanted);
 END $$;
 
+-- Whether rows of a table could ever be hot: it is tiered and has a key, of types that are looked up.
+CREATE FUNCTION pg_journal.has_hot_key(j pg_journal.journals) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND NOT EXISTS (
+    SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND k.type_oid NOT IN (
+        'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'uuid'::regtype));
+
 -- Let rows of a tiered table become hot; the answer is whether they can. Those who come meanwhile wait behind it, so it
 -- waits no longer than this for writers of the whole table, behind whom they would wait as well.
 CREATE FUNCTION pg_journal.warm(wanted oid) RETURNS boolean
@@ -176,13 +184,7 @@ BEGIN
     j := locked(wanted);
     -- A crash must not bring back a number of heats: it tells what can be relied on.
     PERFORM set_config('synchronous_commit', 'on', true);
-    -- Keys of other types are not looked up.
-    IF j.residency <> 'tiered' OR j.key = '{}' OR j.pending_key IS NOT NULL
-       OR EXISTS (SELECT FROM columns k WHERE k.relid = wanted AND k.attnum = ANY (j.key) AND k.type_oid NOT IN (
-                      'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
-                      'uuid'::regtype)) THEN
-        RETURN false;
-    END IF;
+    IF NOT has_hot_key(j) THEN RETURN false; END IF;
     IF j.is_hot THEN RETURN true; END IF;
     parts := key_parts(wanted);
     EXECUTE format('DROP TABLE IF EXISTS pg_journal.hot_%s', wanted);
@@ -239,8 +241,8 @@ BEGIN
     RAISE EXCEPTION 'rows are not hot' USING ERRCODE = 'GW002';
 END $$;
 
--- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, how often that has
--- begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
+-- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, or never, how often
+-- that has begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
 -- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002).
 CREATE FUNCTION pg_journal.announce(
     secret text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint)
@@ -261,7 +263,8 @@ BEGIN
     -- Locked in vain, the table would keep the gateway from making it hot.
     IF NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false) THEN
         IF strict THEN RETURN not_hot(); END IF;
-        RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
+        RETURN convert_to(json_build_object('hot', false, 'snapshots', false, 'never', NOT coalesce(
+            (SELECT has_hot_key(s) FROM journals s WHERE s.relid = wanted), false))::text, 'UTF8');
     END IF;
     PERFORM pass_gate(wanted, mode);
     SELECT s.residency, s.is_hot, s.heats, s.key INTO j FROM journals s WHERE s.relid = wanted;

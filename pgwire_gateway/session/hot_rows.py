@@ -18,7 +18,7 @@ from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.model import JournalTable
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
-from pgwire_gateway.session import binding, router
+from pgwire_gateway.session import binding, insert_sizes, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import (
@@ -37,7 +37,6 @@ from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.changed_rows import TextRow
-from rewrite.command import inserted_rows
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
@@ -48,9 +47,6 @@ _ROUTES: Final = frozenset({Route.CHANGE, Route.THAW, Route.INSERT, Route.READ})
 """Routes of statements that can be on single rows."""
 
 _TOO_MANY: Final = "a condition that too many rows satisfy is not supported"
-
-MOST_INSERTED: Final = 100
-"""An INSERT of more rows than these, or of rows that it reads, locks the table."""
 
 ATTEMPTS: Final = 5
 """How often a statement is begun again while others lock the table, or make its rows cold."""
@@ -200,30 +196,40 @@ def _writing(call: Invocation, relid: int, wanted: WantedRows) -> Writing:
 
 
 def insert(call: Invocation) -> StatementResult:
-    """Run an INSERT whose rows PostgreSQL can evaluate; nothing is committed.
+    """Run an INSERT of few rows that PostgreSQL can evaluate; nothing is committed.
 
     Raises:
         NotHotError: The table has to be locked for it.
         GatewayError: PostgreSQL's own errors.
     """
-    writing, thawing = Writing(call.target), _thawing(call)
-    if not is_small_insert(call):
+    writing, began = Writing(call.target), not call.session.transaction.open
+    if _thawing(call).is_never(writing.relid, _definitions(call)):
         raise NotHotError
-    # By itself it locks the table no longer than it takes.
-    began = not call.session.transaction.open
-    if not thawing.is_warm(writing.relid) and (began or call.session.transaction.implicit):
-        raise NotHotError
-    announced = _announced(call, writing, began=began) or _announced(call, writing, began=began)
-    if announced is None:
-        raise NotHotError
+    announced = announce_insert(call, writing, began=began)
     done = _run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
     return _searched(call, writing, *done)
 
 
-def is_small_insert(call: Invocation) -> bool:
-    """Return whether an INSERT lists its rows, and not too many."""
-    number = inserted_rows(call.query)
-    return number is not None and number <= MOST_INSERTED
+def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Announcement:
+    """Announce rows whose keys are searched when they are there.
+
+    Args:
+        call: The statement that brings them.
+        writing: The table.
+        began: Whether the transaction is for this statement.
+
+    Raises:
+        NotHotError: The table has to be locked for it.
+    """
+    announced = _announced(call, writing, began=began) or _announced(call, writing, began=began)
+    if announced is None:
+        raise NotHotError
+    return announced
+
+
+def is_warm(call: Invocation) -> bool:
+    """Return whether the table a statement writes was found to have hot rows."""
+    return _thawing(call).is_warm(call.target)
 
 
 def note_warm(call: Invocation) -> None:
@@ -233,7 +239,7 @@ def note_warm(call: Invocation) -> None:
 
 def _insert_alone(call: Invocation) -> StatementResult | None:
     writing, thawing = Writing(call.target), _thawing(call)
-    if not thawing.is_warm(writing.relid) or not is_small_insert(call):
+    if not thawing.is_warm(writing.relid) or not insert_sizes.is_small(call):
         return None
     done = _at_once(call, writing, [hot_keys.searching(writing.relid, None)])
     if done is None:
@@ -323,12 +329,12 @@ def _announced(call: Invocation, writing: Writing, *, began: bool) -> Announceme
         thawing.note_cold(writing.relid)
     if began:
         _undo(call)
+    if announced.never and call.plan.basis:
+        thawing.note_never(writing.relid, _definitions(call))
     # What this transaction has written as a whole it has locked as a whole.
-    ours = writing.relid in session.transaction.written
-    if announced.by_snapshot or ours or not thawing.warm(writing.relid):
-        raise NotHotError(
-            by_snapshot=announced.by_snapshot, for_now=not announced.by_snapshot and not ours
-        )
+    lasts = announced.by_snapshot or announced.never or writing.relid in session.transaction.written
+    if lasts or not thawing.warm(writing.relid):
+        raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts)
     return None
 
 
@@ -438,6 +444,10 @@ def _undo(call: Invocation) -> None:
 
 def _thawing(call: Invocation) -> Thawing:
     return call.services.catalog.thawing(call.session.database)
+
+
+def _definitions(call: Invocation) -> int:
+    return call.plan.basis.definitions if call.plan.basis else 0
 
 
 def step(call: Invocation) -> Query | Execute:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from catalog import names, residency
 from catalog import sqlstate as codes
@@ -21,6 +21,9 @@ from rewrite import keys
 from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange, SparkQuery
+
+ASKED_AT_ONCE: Final = 10_000
+"""Spark is asked for at most this many keys by one query."""
 
 
 def begin_load(session: ClientSession, relid: int, command: str) -> bool:
@@ -93,15 +96,17 @@ class JournalWriter:
             found = look_up(self._services.lookups, observation, self._relid, inserted)
         except Refusal:
             # The files are Spark's.
-            self.require_new_keys(
-                CaptureReceipt(
-                    len(inserted),
-                    captured=True,
-                    version=version,
-                    unresolved=tuple(inserted),
-                    tail_outdated=True,
+            for start in range(0, len(inserted), ASKED_AT_ONCE):
+                some = tuple(inserted[start : start + ASKED_AT_ONCE])
+                self.require_new_keys(
+                    CaptureReceipt(
+                        len(some),
+                        captured=True,
+                        version=version,
+                        unresolved=some,
+                        tail_outdated=True,
+                    )
                 )
-            )
             return
         table = observation.result.snapshots[self._relid].table
         places = [table.columns.index(table.column(attnum)) for attnum in table.key]
