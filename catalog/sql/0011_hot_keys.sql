@@ -416,3 +416,66 @@ BEGIN
                    wanted::regclass) INTO answer;
     RETURN answer;
 END $$;
+
+-- Columns of a table whose rows tell keys of others, as PostgreSQL's texts, by the alias `v`: of the table itself, and of
+-- its tail. NULL where looking at it could run code of users, or tell less than a query of the table.
+CREATE FUNCTION pg_journal.source_columns(wanted oid, numbers oid[], in_tail boolean) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT CASE WHEN count(a.attnum) = cardinality(numbers) THEN
+                string_agg(CASE WHEN in_tail THEN format('v.c%s::text', a.attnum) ELSE format('v.%I::text', a.attname) END,
+                           ', ' ORDER BY u.o) END
+      FROM unnest(numbers) WITH ORDINALITY u(n, o)
+      LEFT JOIN pg_attribute a ON a.attrelid = wanted AND a.attnum = u.n::int AND NOT a.attisdropped
+       AND to_jsonb(a) ->> 'attgenerated' <> 'v'
+       AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
+                          'uuid'::regtype)
+     WHERE EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND c.relkind = 'r'
+                      AND (c.relpersistence = 't' OR EXISTS (SELECT FROM journals j WHERE j.relid = c.oid
+                                                                AND j.residency = 'resident')))
+       AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = wanted));
+
+-- The rows of a resident or a temporary table, one more than `most` at most, in some columns; and, of a resident one, by
+-- what its tail tells later what has come since: a snapshot that is not younger than the rows, and the epoch it shows.
+-- Row security does not matter: rows that the caller cannot see are some more.
+CREATE FUNCTION pg_journal.source_rows(secret text, wanted oid, numbers oid[], most bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    listed text;
+    mark record;
+    found json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT pg_current_snapshot()::text AS seen, (SELECT j.epoch FROM journals j WHERE j.relid = wanted) AS epoch INTO mark;
+    listed := source_columns(wanted, numbers, false);
+    IF listed IS NOT NULL THEN
+        EXECUTE format('SELECT coalesce(json_agg(json_build_array(%s)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
+                       listed, wanted::regclass) INTO found USING most + 1;
+    END IF;
+    RETURN convert_to(json_build_object('seen', mark.seen, 'epoch', mark.epoch, 'rows', found)::text, 'UTF8');
+END $$;
+
+-- What rows others have written to a resident table, in some columns, that a snapshot did not show; null where that is not
+-- known, as row versions have left the tail since.
+CREATE FUNCTION pg_journal.come_since(secret text, wanted oid, numbers oid[], seen text, epoch bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    listed text := source_columns(wanted, numbers, true);
+    found json;
+BEGIN
+    PERFORM authorize(secret);
+    IF listed IS NOT NULL THEN
+        EXECUTE format(
+            'SELECT coalesce((SELECT json_agg(json_build_array(%1$s)) FROM pg_journal.tail_%2$s v '
+            'WHERE v.subsequent_version_number IS NULL AND NOT pg_visible_in_snapshot(v.writer, $1) '
+            'AND v.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()), ''[]'') '
+            'FROM pg_journal.journals j WHERE j.relid = %2$s AND j.epoch = $2', listed, wanted)
+           INTO found USING seen::pg_snapshot, epoch;
+    END IF;
+    RETURN convert_to(coalesce(found, 'null')::text, 'UTF8');
+END $$;

@@ -18,7 +18,7 @@ from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.model import JournalTable
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
-from pgwire_gateway.session import binding, insert_sizes, router
+from pgwire_gateway.session import binding, insert_sizes, router, source_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import (
@@ -35,6 +35,7 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from pgwire_gateway.session.source_rows import SourceRows, is_proved
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.context import ParameterValue
@@ -55,6 +56,9 @@ PAUSE_S: Final = 0.02
 """How long it waits before, times the number of attempts."""
 
 REASON: Final = "single rows by key"
+
+_NOT_OF_ROWS: Final = frozenset({"08", "40", "53", "54", "55", "57", "58", "XX"})
+"""Classes of errors that tell nothing of the rows a statement has seen."""
 
 
 Asked = Sequence[tuple[Condition, object]]
@@ -96,26 +100,43 @@ def run(call: Invocation) -> StatementResult:
         GatewayError: PostgreSQL's own errors.
     """
     needed, bound = needed_rows(call), binding.bind(call)
-    wanted = needed.wanted(bound)
     relid, thawing = needed.table.relid, _thawing(call)
-    if wanted.conditions:
-        # Where Spark can change them as a whole it does, unless writers of others would wait.
-        if call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
-            raise NotHotError(for_now=True)
-        if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
-            raise Refusal(_TOO_MANY)
-    writing = _writing(call, relid, wanted)
     for attempt in range(1, ATTEMPTS + 1):
         began = not call.session.transaction.open
-        announced = _announced(call, writing, began=began)
+        sources = source_rows.read(call, needed.sources, needed.most)
+        wanted = needed.wanted(bound, sources.contents)
+        if wanted.conditions:
+            # Where Spark can change them as a whole it does, unless writers of others would wait.
+            if call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
+                raise NotHotError(for_now=True)
+            if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
+                raise Refusal(_TOO_MANY)
+        announced = _announced(call, _writing(call, relid, wanted), began=began)
         if announced is None:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, began=began)
         if thawed is Thawed.DONE:
-            return _run(call, began=began)[0]
-        if thawed is not Thawed.STALE:
+            result = _proved(call, sources, began=began)
+            if result is not None:
+                return result
+        elif thawed is not Thawed.STALE:
             _give_way(call, attempt, began=began)
     raise NotHotError
+
+
+def _proved(call: Invocation, sources: SourceRows, *, began: bool) -> StatementResult | None:
+    """Run a statement; None where it may have seen others than these rows, and all is undone."""
+    if not sources.marks:
+        return _run(call, began=began)[0]
+    with source_rows.undone(call, began=began) as attempt:
+        result, answers = _run(call, sources.calls(), began=began)
+        if sources.prove(answers):
+            attempt.keep()
+            return result
+    error = attempt.error
+    if error is not None and (error.sqlstate[:2] in _NOT_OF_ROWS or is_proved(call, sources)):
+        raise error
+    return None
 
 
 def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
@@ -176,7 +197,7 @@ def _is_utf8(session: ClientSession) -> bool:
 def _expected(call: Invocation) -> Writing | None:
     """Return what a statement is to do with rows that are hot, as far as is known here."""
     needed, thawing = known_rows(call), _thawing(call)
-    if needed is None or not thawing.is_warm(needed.table.relid):
+    if needed is None or needed.sources or not thawing.is_warm(needed.table.relid):
         return None
     relid = needed.table.relid
     try:

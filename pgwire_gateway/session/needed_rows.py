@@ -8,10 +8,11 @@ from catalog.model import JournalTable
 from catalog.names import quoted
 from catalog.results import RelationKind
 from catalog.sqlstate import UNDEFINED_TABLE
-from pgwire_gateway.session import forced
+from pgwire_gateway.session import forced, source_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.source_rows import SourceRows
 from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.wire_types.catalog_rows import input_columns, input_rows
 from pgwire_gateway.wire_types.changed_rows import TextRow
@@ -19,15 +20,13 @@ from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite.context import ParameterValue
 from rewrite.key_constants import COMPARED
 from rewrite.needs.definitions import Definitions, Relation, UniqueKey
-from rewrite.needs.keys import Key, keys, named_and_others
+from rewrite.needs.keys import NO_CONTENTS, Contents, Key, keys, named_and_others
 from rewrite.needs.results import Needs, Refusal
 from rewrite.needs.search import Condition, condition, search
+from rewrite.needs.sources import Source, sources
 from rewrite.needs.statement import needs
-from rewrite.pipeline import compile_query, parse_tree
+from rewrite.pipeline import compile_query, parse_tree, relations
 from rewrite.tree import Node
-
-MOST_ROWS = 200
-"""Rows of more keys than these are left to Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +39,33 @@ class NeededRows:
     """What is asked for by conditions, where no keys name it."""
     template: Node | None
     """The query of all rows of the table, where there are conditions."""
+    sources: frozenset[Source]
+    """What is to be looked at before, as it tells keys."""
+    most: int
+    """How many keys there may be. More of them Spark changes as a whole, where it can."""
 
-    def keys(self, bound: tuple[ParameterValue, ...]) -> list[Key]:
+    def keys(
+        self, bound: tuple[ParameterValue, ...], contents: Contents = NO_CONTENTS
+    ) -> list[Key]:
         """Return the keys of the rows, in an order of their own.
 
         Raises:
             Refusal: They are not named by their keys, or are too many.
         """
-        return sorted(keys(self.needs, self.table, bound, most=MOST_ROWS), key=repr)
+        found = keys(self.needs, self.table, bound, most=self.most, contents=contents)
+        return sorted(found, key=repr)
 
-    def wanted(self, bound: tuple[ParameterValue, ...]) -> "WantedRows":
-        """Return the rows by what names them with these parameters.
+    def wanted(
+        self, bound: tuple[ParameterValue, ...], contents: Contents = NO_CONTENTS
+    ) -> "WantedRows":
+        """Return the rows by what names them with these parameters, and what sources hold.
 
         Raises:
             Refusal: All rows are needed, or more than a statement on single rows can have.
         """
-        named, others = named_and_others(self.needs, self.table, bound, most=MOST_ROWS)
+        named, others = named_and_others(
+            self.needs, self.table, bound, most=self.most, contents=contents
+        )
         asked = [
             (condition, (condition.digest, repr([bound[n - 1] for n in condition.parameters])))
             for condition in self.conditions
@@ -81,6 +91,8 @@ class SingleRows:
     """Those there are: PostgreSQL's texts of all columns, and None."""
     absent: tuple[TextRow, ...]
     """Keys without a row; the other columns are None."""
+    sources: SourceRows = source_rows.NO_ROWS
+    """What tables that tell keys have held."""
 
 
 def needed_rows(call: Invocation) -> NeededRows:
@@ -115,12 +127,14 @@ def _place(call: Invocation) -> object:
 
 
 def _found_out(call: Invocation) -> NeededRows:
-    plan, catalog = call.plan, call.session.catalog
+    plan, catalog, config = call.plan, call.session.catalog, call.services.config
+    query = plan.locking or call.query
     if forced.is_forced(plan):
         raise Refusal("gateway.executor keeps PostgreSQL from running it")
     if plan.journals:
         raise Refusal("reading journals in a statement on single rows is not supported")
-    tables = catalog.relations(plan.tables, definitions=plan.basis and plan.basis.definitions)
+    known = plan.basis and plan.basis.definitions
+    tables = catalog.relations(relations((query,)) | plan.tables, definitions=known)
     tiered = frozenset(r for r in plan.tables if tables[r].kind is RelationKind.JOURNALED)
     locked = plan.locks.relids if plan.locks else frozenset({call.target})
     if len(locked) != 1:
@@ -130,15 +144,19 @@ def _found_out(call: Invocation) -> NeededRows:
     generated = frozenset(column.attnum for column in table.columns if column.generated)
     relation = Relation((UniqueKey(table.key),) if table.key else (), generated)
     volatility = call.session.volatilities.of
-    definitions = Definitions(tiered, volatility, {relid: relation})
-    found = needs([plan.locking or call.query], definitions)
+    readable = source_rows.readable(tables)
+    definitions = Definitions(tiered, volatility, {relid: relation}, readable=readable)
+    found = needs([query], definitions)
+    asked = sources((need for one in found.occurrences for need in one.needs), table.key)
+    most = config.inline_rows if plan.route is Route.CHANGE else config.thaw_rows
     conditions = tuple(
         condition(need, volatility)
         for occurrence in found.occurrences
         for need in occurrence.needs
         if need.conditions
     )
-    return NeededRows(found, table, conditions, _template(call, table) if conditions else None)
+    template = _template(call, table) if conditions else None
+    return NeededRows(found, table, conditions, template, asked, most)
 
 
 def _table(call: Invocation, relid: int) -> JournalTable:

@@ -6,10 +6,13 @@ are looked up in tail and files, put into the catalog table, the statement runs 
 it has made of them goes to the tail, and the catalog table is empty again.
 """
 
-from catalog import bookkeeping
+from dataclasses import replace
+
+from catalog import bookkeeping, sqlstate
+from catalog.errors import GatewayError
 from catalog.tail import encode_rows
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import binding, hot_rows, router
+from pgwire_gateway.session import binding, hot_rows, router, source_rows
 from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows
@@ -78,8 +81,10 @@ def single_rows(
         GatewayError: 58P01 or 58030 for files that cannot be read.
     """
     needed = needed_rows(call)
-    relid, keys = needed.table.relid, needed.keys(bound)
-    return look_up(call.services.lookups, observation, relid, keys)
+    sources = source_rows.read(call, needed.sources, needed.most)
+    relid, keys = needed.table.relid, needed.keys(bound, sources.contents)
+    found = look_up(call.services.lookups, observation, relid, keys)
+    return replace(found, sources=sources)
 
 
 def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> StatementResult:
@@ -94,7 +99,8 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     Raises:
         Refusal: A row could not be thawed; nothing was done.
         OutdatedPlanError: Definitions have changed since it was planned; nothing was done.
-        GatewayError: PostgreSQL's own errors; 0A000 when other keys were written.
+        GatewayError: PostgreSQL's own errors; 0A000 when other keys were written, 40001 when other
+            tables that tell the keys have changed meanwhile.
     """
     session, relid = call.session, str(call.target).encode()
     places = session.catalog.thaw(call.target, rows.present)
@@ -102,13 +108,18 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
         raise Refusal("a row that is stored does not satisfy a constraint now")
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_rows.REASON}"
     thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
-    returned, result, _ = session.catalog.run_between(
+    returned, result, (_, *answers) = session.catalog.run_between(
         hot_rows.step(call),
         router.named(call.statement),
         call.plan.basis,
         began=began,
-        after=[(bookkeeping.CAPTURE_THAWED, [relid, *thawed])],
+        after=[(bookkeeping.CAPTURE_THAWED, [relid, *thawed]), *rows.sources.calls()],
     )
+    if not rows.sources.prove(answers):
+        raise GatewayError(
+            "could not serialize access due to concurrent update",
+            sqlstate=sqlstate.SERIALIZATION_FAILURE,
+        )
     if result is None:
         raise TypeError(call.plan.route)
     return hot_rows.result_of(call, returned, result)

@@ -26,6 +26,14 @@ class Fixed:
     arrays: bool = False
     """Each value is an array any of whose elements the (single) column may have."""
 
+    def among(self, columns: tuple[int, ...]) -> "Fixed":
+        """Return what this says of some columns."""
+        kept = [n for n, column in enumerate(self.columns) if column in columns]
+        if len(kept) == len(self.columns):
+            return self
+        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
+        return Fixed(tuple(self.columns[n] for n in kept), rows, self.arrays)
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
