@@ -458,6 +458,17 @@ BEGIN
     RETURN convert_to(json_build_object('seen', mark.seen, 'epoch', mark.epoch, 'rows', found)::text, 'UTF8');
 END $$;
 
+-- Keep others from writing a resident table until the transaction ends.
+CREATE FUNCTION pg_journal.hold_source(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM lock_table(wanted, 'SHARE') FROM journals j WHERE j.relid = wanted;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
 -- What rows others have written to a resident table, in some columns, that a snapshot did not show; null where that is not
 -- known, as row versions have left the tail since.
 CREATE FUNCTION pg_journal.come_since(secret text, wanted oid, numbers oid[], seen text, epoch bigint) RETURNS bytea

@@ -35,7 +35,7 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
-from pgwire_gateway.session.source_rows import SourceRows, is_proved
+from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.context import ParameterValue
@@ -51,6 +51,9 @@ _TOO_MANY: Final = "a condition that too many rows satisfy is not supported"
 
 ATTEMPTS: Final = 5
 """How often a statement is begun again while others lock the table, or make its rows cold."""
+
+ATTEMPTS_WITH_SOURCES: Final = 10
+"""How often while others write what tells its keys; in the latter half they have to wait."""
 
 PAUSE_S: Final = 0.02
 """How long it waits before, times the number of attempts."""
@@ -100,41 +103,67 @@ def run(call: Invocation) -> StatementResult:
         GatewayError: PostgreSQL's own errors.
     """
     needed, bound = needed_rows(call), binding.bind(call)
-    relid, thawing = needed.table.relid, _thawing(call)
-    for attempt in range(1, ATTEMPTS + 1):
+    relid, sources = needed.table.relid, NO_ROWS
+    for attempt in range(1, (ATTEMPTS_WITH_SOURCES if needed.sources else ATTEMPTS) + 1):
         began = not call.session.transaction.open
+        if needed.sources and attempt > ATTEMPTS:
+            call.session.transaction.begin_implicit()
+            source_rows.hold(call, needed.sources)
         sources = source_rows.read(call, needed.sources, needed.most)
         wanted = needed.wanted(bound, sources.contents)
-        if wanted.conditions:
-            # Where Spark can change them as a whole it does, unless writers of others would wait.
-            if call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
-                raise NotHotError(for_now=True)
-            if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
-                raise Refusal(_TOO_MANY)
+        _require_worth_searching(call, relid, wanted)
         announced = _announced(call, _writing(call, relid, wanted), began=began)
         if announced is None:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, began=began)
         if thawed is Thawed.DONE:
-            result = _proved(call, sources, began=began)
+            result = _proved(call, needed, sources, bound, began=began)
             if result is not None:
                 return result
         elif thawed is not Thawed.STALE:
             _give_way(call, attempt, began=began)
+    if sources.marks:
+        raise source_rows.outdated()
     raise NotHotError
 
 
-def _proved(call: Invocation, sources: SourceRows, *, began: bool) -> StatementResult | None:
-    """Run a statement; None where it may have seen others than these rows, and all is undone."""
+def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -> None:
+    """Leave rows of conditions to others where these do better.
+
+    Raises:
+        Refusal: They have been too many lately.
+        NotHotError: Spark can change them as a whole, and writers of others would not wait.
+    """
+    thawing = _thawing(call)
+    if wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
+        raise NotHotError(for_now=True)
+    if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
+        raise Refusal(_TOO_MANY)
+
+
+def _proved(
+    call: Invocation,
+    needed: NeededRows,
+    sources: SourceRows,
+    bound: tuple[ParameterValue, ...],
+    *,
+    began: bool,
+) -> StatementResult | None:
+    """Run a statement; None where it may see other keys than these, and nothing is done."""
     if not sources.marks:
         return _run(call, began=began)[0]
+    # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
+    latest = source_rows.read(call, needed.sources, needed.most)
+    asked, hot = (frozenset(needed.keys(bound, one.contents)) for one in (latest, sources))
+    if not asked <= hot:
+        return None
     with source_rows.undone(call, began=began) as attempt:
-        result, answers = _run(call, sources.calls(), began=began)
-        if sources.prove(answers):
+        result, answers = _run(call, latest.calls(), began=began)
+        if latest.prove(answers):
             attempt.keep()
             return result
     error = attempt.error
-    if error is not None and (error.sqlstate[:2] in _NOT_OF_ROWS or is_proved(call, sources)):
+    if error is not None and (error.sqlstate[:2] in _NOT_OF_ROWS or is_proved(call, latest)):
         raise error
     return None
 

@@ -6,7 +6,8 @@ is run by PostgreSQL on the rows of ``t`` whose keys ``staging`` holds, which ha
 Of a temporary table nobody else changes rows. Those of a resident one may be others when the
 statement runs, in READ COMMITTED: its snapshot is a later one. Whatever is committed until then is
 in the tail of that table, or the tail has been written to files meanwhile. So it is looked at after
-the statement: where it has keys that were not asked for, all is undone, and begun again.
+the statement: where it has keys that were not asked for, all is undone, and begun again. Who
+writes a source too quickly for that has to wait in the end.
 """
 
 import json
@@ -15,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from catalog import bookkeeping
+from catalog import bookkeeping, sqlstate
 from catalog.connections import Call
-from catalog.errors import CatalogError
+from catalog.errors import CatalogError, GatewayError
 from catalog.results import Relation, RelationKind
 from pgwire_gateway.session import local_queries
 from pgwire_gateway.session.invocation import Invocation
@@ -109,6 +110,15 @@ def read(call: Invocation, sources: frozenset[Source], most: int) -> SourceRows:
     return SourceRows(contents, tuple(marks))
 
 
+def hold(call: Invocation, sources: frozenset[Source]) -> None:
+    """Keep others from writing sources until the transaction ends, which is open.
+
+    PostgreSQL would not: this is for statements that could not follow their changes.
+    """
+    for relid in sorted({source.relid for source in sources}):
+        call.session.catalog.call(bookkeeping.HOLD_SOURCE, _number(relid))
+
+
 class Attempt:
     """A run of a statement that may have to be undone."""
 
@@ -144,6 +154,33 @@ def undone(call: Invocation, *, began: bool) -> Iterator[Attempt]:
         if not attempt.kept:
             local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
         local_queries.pass_on(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+
+
+@contextmanager
+def doubted(call: Invocation, rows: SourceRows, *, began: bool) -> Iterator[None]:
+    """Say of an error that it may come from other rows than these, where that is so (40001).
+
+    Args:
+        call: The statement.
+        rows: What its sources were known to hold.
+        began: Whether the transaction is for this statement, and has ended with the error.
+    """
+    try:
+        yield
+    except CatalogError as error:
+        # In a transaction that has failed nothing can be looked at.
+        is_refusal = rows.marks and error.sqlstate == sqlstate.FEATURE_NOT_SUPPORTED
+        if is_refusal and not (began and is_proved(call, rows)):
+            raise outdated() from error
+        raise
+
+
+def outdated() -> GatewayError:
+    """Return the error for a statement whose sources change faster than it can follow (40001)."""
+    return GatewayError(
+        "could not serialize access due to concurrent update",
+        sqlstate=sqlstate.SERIALIZATION_FAILURE,
+    )
 
 
 def is_proved(call: Invocation, rows: SourceRows) -> bool:

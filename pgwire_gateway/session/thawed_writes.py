@@ -8,8 +8,7 @@ it has made of them goes to the tail, and the catalog table is empty again.
 
 from dataclasses import replace
 
-from catalog import bookkeeping, sqlstate
-from catalog.errors import GatewayError
+from catalog import bookkeeping
 from catalog.tail import encode_rows
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, hot_rows, router, source_rows
@@ -108,18 +107,17 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
         raise Refusal("a row that is stored does not satisfy a constraint now")
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_rows.REASON}"
     thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
-    returned, result, (_, *answers) = session.catalog.run_between(
-        hot_rows.step(call),
-        router.named(call.statement),
-        call.plan.basis,
-        began=began,
-        after=[(bookkeeping.CAPTURE_THAWED, [relid, *thawed]), *rows.sources.calls()],
-    )
-    if not rows.sources.prove(answers):
-        raise GatewayError(
-            "could not serialize access due to concurrent update",
-            sqlstate=sqlstate.SERIALIZATION_FAILURE,
+    after = [(bookkeeping.CAPTURE_THAWED, [relid, *thawed]), *rows.sources.calls()]
+    with source_rows.doubted(call, rows.sources, began=began):
+        returned, result, (_, *answers) = session.catalog.run_between(
+            hot_rows.step(call),
+            router.named(call.statement),
+            call.plan.basis,
+            began=began,
+            after=after,
         )
+        if not rows.sources.prove(answers):
+            raise source_rows.outdated()
     if result is None:
         raise TypeError(call.plan.route)
     return hot_rows.result_of(call, returned, result)
