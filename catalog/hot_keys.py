@@ -118,13 +118,15 @@ class Writing:
     """All keys it can touch, as PostgreSQL's text; None for an INSERT, which brings its own."""
     locks_rows: bool = False
     """Whether it only locks rows."""
+    draws: bool = False
+    """Whether it may insert rows with other keys, which are searched when they are there."""
     heats: int | None = None
     """How often the table had begun to have hot rows when the statement's were found to be hot."""
 
     def announced(self, *, strict: bool) -> Call:
         """Return the call that announces it; if strict, it fails unless all rows are hot."""
         mode = b"ROW SHARE" if self.locks_rows else b"ROW EXCLUSIVE"
-        way = Way.INSERT if self.keys is None else Way.KEYS
+        way = Way.INSERT if self.keys is None or self.draws else Way.KEYS
         encoded = None if self.keys is None else json.dumps(self.keys).encode()
         heats = None if self.heats is None else _number(self.heats)
         how = (way.value.encode(), encoded, b"t" if strict else b"f", heats)
@@ -139,7 +141,7 @@ def announced(answer: bytes) -> Announcement:
         return Announcement(hot=False, by_snapshot=by_snapshot, never=never)
     cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
     return Announcement(
-        hot=True, heats=told["heats"], cold=cold, held=held, mark=told.get("mark", 0)
+        hot=True, heats=told["heats"], cold=cold, held=held, mark=told.get("mark") or 0
     )
 
 

@@ -275,14 +275,14 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
+    IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     IF keys IS NOT NULL THEN
         EXECUTE format('SELECT pgwire_cold AS cold, pgwire_held AS held FROM pg_journal.cold_%s($1)', wanted)
            INTO found USING keys::json;
         IF strict AND (found.cold IS NOT NULL OR found.held IS NOT NULL) THEN RETURN not_hot(); END IF;
         RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'cold', found.cold,
-                                            'held', found.held)::text, 'UTF8');
+                                            'held', found.held, 'mark', micros(mark))::text, 'UTF8');
     END IF;
-    IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'mark', micros(mark))::text, 'UTF8');
 END $$;
 

@@ -112,13 +112,16 @@ def run(call: Invocation) -> StatementResult:
         sources = source_rows.read(call, needed.sources, needed.most)
         wanted = needed.wanted(bound, sources.contents)
         _require_worth_searching(call, relid, wanted)
-        announced = _announced(call, _writing(call, relid, wanted), began=began)
+        writing = replace(_writing(call, relid, wanted), draws=needed.draws)
+        announced = _announced(call, writing, began=began)
         if announced is None:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, began=began)
         if thawed is Thawed.DONE:
             result = _proved(call, needed, sources, bound, began=began)
             if result is not None:
+                if needed.draws:
+                    _require_new(call, relid, announced)
                 return result
         elif thawed is not Thawed.STALE:
             _give_way(call, attempt, began=began)
@@ -154,7 +157,7 @@ def _proved(
         return _run(call, began=began)[0]
     # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
     latest = source_rows.read(call, needed.sources, needed.most)
-    asked, hot = (frozenset(needed.keys(bound, one.contents)) for one in (latest, sources))
+    asked, hot = (frozenset(needed.wanted(bound, s.contents).keys) for s in (latest, sources))
     if not asked <= hot:
         return None
     with source_rows.undone(call, began=began) as attempt:
@@ -166,6 +169,24 @@ def _proved(
     if error is not None and (error.sqlstate[:2] in _NOT_OF_ROWS or is_proved(call, latest)):
         raise error
     return None
+
+
+def _require_new(call: Invocation, relid: int, announced: Announcement) -> None:
+    """Refuse keys that were drawn while a statement ran, and that the journal holds (0A000).
+
+    With these rows at hand PostgreSQL would have found a conflict. Run again, it draws other keys.
+    """
+    function, values = hot_keys.searching(relid, announced.mark)
+    found = hot_keys.unsearched(call.session.catalog.call(function, *values))
+    try:
+        JournalWriter(call.session, relid, call.running).require_absent(*found)
+    except GatewayError as error:
+        if error.sqlstate != sqlstate.UNIQUE_VIOLATION:
+            raise
+        raise UnsupportedError(
+            "a conflict with a key that is known only when the statement runs is not supported",
+            detail=error.detail,
+        ) from error
 
 
 def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
@@ -226,7 +247,7 @@ def _is_utf8(session: ClientSession) -> bool:
 def _expected(call: Invocation) -> Writing | None:
     """Return what a statement is to do with rows that are hot, as far as is known here."""
     needed, thawing = known_rows(call), _thawing(call)
-    if needed is None or needed.sources or not thawing.is_warm(needed.table.relid):
+    if needed is None or needed.sources or needed.draws or not thawing.is_warm(needed.table.relid):
         return None
     relid = needed.table.relid
     try:

@@ -20,7 +20,7 @@ from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite.context import ParameterValue
 from rewrite.key_constants import COMPARED
 from rewrite.needs.definitions import Definitions, Relation, UniqueKey
-from rewrite.needs.keys import NO_CONTENTS, Contents, Key, keys, named_and_others
+from rewrite.needs.keys import NO_CONTENTS, Contents, Key, draws, keys, named_and_others
 from rewrite.needs.results import Needs, Refusal
 from rewrite.needs.search import Condition, condition, search
 from rewrite.needs.sources import Source, sources
@@ -41,6 +41,8 @@ class NeededRows:
     """The query of all rows of the table, where there are conditions."""
     sources: frozenset[Source]
     """What is to be looked at before, as it tells keys."""
+    draws: bool
+    """Whether it may insert rows whose keys are known only when it has run."""
     most: int
     """How many keys there may be. More of them Spark changes as a whole, where it can."""
 
@@ -64,7 +66,12 @@ class NeededRows:
             Refusal: All rows are needed, or more than a statement on single rows can have.
         """
         named, others = named_and_others(
-            self.needs, self.table, bound, most=self.most, contents=contents
+            self.needs,
+            self.table,
+            bound,
+            most=self.most,
+            contents=contents,
+            drawn=self.draws,
         )
         asked = [
             (condition, (condition.digest, repr([bound[n - 1] for n in condition.parameters])))
@@ -156,7 +163,9 @@ def _found_out(call: Invocation) -> NeededRows:
         if need.conditions
     )
     template = _template(call, table) if conditions else None
-    return NeededRows(found, table, conditions, template, asked, most)
+    # Spark may know a way for an UPDATE.
+    drawn = plan.route is Route.THAW and draws(found, table)
+    return NeededRows(found, table, conditions, template, asked, drawn, most)
 
 
 def _table(call: Invocation, relid: int) -> JournalTable:

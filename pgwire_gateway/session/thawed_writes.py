@@ -55,6 +55,8 @@ def applies(call: Invocation) -> bool:
         UnsupportedError: It would not, and there is no other way for it.
     """
     try:
+        if needed_rows(call).draws:
+            return True
         observation = Observer(call.session).observe(call.plan.tables, call.plan)
         single_rows(call, observation, binding.bind(call))
     except Refusal as refusal:

@@ -10,7 +10,7 @@ from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.errors import UnsupportedError
 from rewrite.key_constants import COMPARED, UnknownValueError, constant, elements
-from rewrite.needs.results import Fixed, Need, Needs, Refusal
+from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
 from rewrite.needs.sources import DRAWN, Row, Source, places
 from rewrite.tree import Node
 
@@ -54,21 +54,37 @@ def keys(
     return _named(found, table, values, None)
 
 
-def named_and_others(
+def named_and_others(  # noqa: PLR0913 - what is known of the values, by name
     found: Needs,
     table: JournalTable,
     parameters: tuple[ParameterValue, ...],
     *,
     most: int,
     contents: Contents = NO_CONTENTS,
+    drawn: bool = False,
 ) -> tuple[frozenset[Key], tuple[Need, ...]]:
     """Return the keys of rows that a statement names, and the needs that conditions tell.
 
-    Arguments and errors are those of `keys`; a need of all rows is refused, too.
+    Arguments and errors are those of `keys`; a need of all rows is refused, too. Keys that
+    are `drawn` when the statement runs are not among them.
     """
     others: list[Need] = []
     values = _Values(table, parameters, contents, most)
+    values.are_drawn = drawn
     return _named(found, table, values, others), tuple(others)
+
+
+def draws(found: Needs, table: JournalTable) -> bool:
+    """Return whether a statement inserts rows of keys that are known when it has run, and only so.
+
+    An UPDATE of a key is asked whether it is known by whoever captures it.
+    """
+    return bool(found.recorded) and all(
+        recorded.written == recorded.searched == table.relid
+        and recorded.image is Image.NEW
+        and recorded.columns == recorded.keys == table.key
+        for recorded in found.recorded
+    )
 
 
 def _named(
@@ -77,7 +93,7 @@ def _named(
     """Return the keys, and add needs that conditions tell to others, where these are wanted."""
     if any(occurrence.relid != table.relid for occurrence in found.occurrences):
         raise Refusal("reading other tiered tables in a statement on single rows is not supported")
-    if found.recorded:
+    if found.recorded and not values.are_drawn:
         raise Refusal("writing keys that are known only when the statement runs is not supported")
     types = [table.column(attnum).type_oid for attnum in table.key]
     if not types or not all(type_oid in COMPARED for type_oid in types):
@@ -148,6 +164,8 @@ class _Values:
         self._parameters = parameters
         self._contents = contents
         self.most = most
+        self.are_drawn = False
+        """Whether the statement may write keys that are searched afterwards."""
 
     def of(self, fixed: Fixed) -> Iterator[Key]:
         """Yield the rows of values.

@@ -64,10 +64,6 @@ def catalog(oracle_uri: str) -> Iterator[Catalog]:
 
 SOURCES = [
     ("update t set v = s.v from resident s where t.k = s.k", "t", {(1,), (2,)}),
-    (
-        "t",
-        {(2,)},
-    ),
     ("update t set v = s.v from resident s where t.k = s.v", "t", {(10,), (20,)}),
     ("delete from t where k in (select k from resident where v > 5)", "t", {(1,), (2,)}),
     ("delete from t where exists (select from resident s where s.k = t.k)", "t", {(1,), (2,)}),
