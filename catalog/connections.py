@@ -188,6 +188,31 @@ class CatalogSession:
         """Start a COPY TO STDOUT."""
         return CopyOut(self._backend, self._backend.start_copy(sql))
 
+    def explain(
+        self,
+        sql: str,
+        values: Sequence[bytes | None] = (),
+        *,
+        parameter_oids: Sequence[int] = (),
+        formats: Sequence[int] = (),
+    ) -> bytes:
+        """Return PostgreSQL's plan of one statement as JSON; no lock is kept.
+
+        Raises:
+            CatalogError: What PostgreSQL finds wrong with the statement.
+        """
+        command = "EXPLAIN (FORMAT JSON) "
+        steps: list[Step] = [Query(command + sql, values, parameter_oids, formats)]
+        place = 0
+        if self._backend.transaction_status == "T":
+            steps, place = _unlocked(steps), 1
+        try:
+            return value_of(self._calls.run_all(steps)[place])
+        except CatalogError as error:
+            if error.position is not None:
+                error.position = max(error.position - len(command), 1)
+            raise
+
     # statements passed through --------------------------------------------------------------------
 
     @property

@@ -75,6 +75,8 @@ class Announcement:
     """Whether that is because the transaction reads by one snapshot."""
     is_full: bool = False
     """Whether it is because too many are hot for more of them."""
+    never: bool = False
+    """Whether that is because of the table's key."""
     heats: int = 0
     """How often the table has begun to have hot rows."""
     cold: frozenset[tuple[str, ...]] = frozenset()
@@ -120,6 +122,8 @@ class Writing:
     """All keys it can touch, as PostgreSQL's text; None for an INSERT, which brings its own."""
     locks_rows: bool = False
     """Whether it only locks rows."""
+    draws: bool = False
+    """Whether it may insert rows with other keys, which are searched when they are there."""
     heats: int | None = None
     """How often the table had begun to have hot rows when the statement's were found to be hot."""
 
@@ -131,7 +135,7 @@ class Writing:
             searched: Rows are to be made hot that are still to be found.
         """
         mode = b"ROW SHARE" if self.locks_rows else b"ROW EXCLUSIVE"
-        way = Way.INSERT if self.keys is None else Way.KEYS
+        way = Way.INSERT if self.keys is None or self.draws else Way.KEYS
         encoded = None if self.keys is None else json.dumps(self.keys).encode()
         heats = None if self.heats is None else _number(self.heats)
         how = (way.value.encode(), encoded, _flag(strict), heats, _flag(searched))
@@ -143,7 +147,10 @@ def announced(answer: bytes) -> Announcement:
     told = json.loads(answer)
     if not told["hot"]:
         return Announcement(
-            hot=False, by_snapshot=told["snapshots"], is_full=told.get("full", False)
+            hot=False,
+            by_snapshot=told["snapshots"],
+            is_full=told.get("full", False),
+            never=told.get("never", False),
         )
     cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
     return Announcement(
@@ -152,7 +159,7 @@ def announced(answer: bytes) -> Announcement:
         cold=cold,
         held=held,
         thaw_rows=told.get("thaw_rows"),
-        mark=told.get("mark", 0),
+        mark=told.get("mark") or 0,
     )
 
 
@@ -193,6 +200,7 @@ class Thawing:
         self._connect = connect
         self._idle: list[CatalogSession] = []
         self._warm: set[int] = set()
+        self._never: dict[int, int] = {}
         self._found: dict[int, tuple[int, set[object]]] = {}
         self._failures: dict[int, float] = {}
         self._vain: dict[tuple[int, object], float] = {}
@@ -216,6 +224,14 @@ class Thawing:
     def note_cold(self, relid: int) -> None:
         """Note that a table was found not to be able to have hot rows."""
         self._warm.discard(relid)
+
+    def is_never(self, relid: int, definitions: int) -> bool:
+        """Return whether a table is known to have no hot rows while definitions are these."""
+        return self._never.get(relid) == definitions
+
+    def note_never(self, relid: int, definitions: int) -> None:
+        """Note that a table with these definitions cannot have hot rows."""
+        self._never[relid] = definitions
 
     @contextmanager
     def searching(self, relid: int, check: Callable[[], None]) -> Iterator[None]:

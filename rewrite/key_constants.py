@@ -15,17 +15,17 @@ COMPARED: Final = {
 """Types whose values are equal where their Python values are; those of uuid are text here."""
 
 _EXTERNAL = 0
-_WIDENING = frozenset({313, 481, 754})
+WIDENING = frozenset({313, 481, 754})
 """Casts (pg_cast) from smallint to integer, integer to bigint, smallint to bigint."""
-_NARROWING: Final = {
+NARROWING: Final = {
     314: range(-(2**15), 2**15),
     480: range(-(2**31), 2**31),
     714: range(-(2**15), 2**15),
 }
 """The casts the other way, each with the values that it leaves as they are."""
-_LIMITING = 669
+LIMITING = 669
 """The function that cuts a varchar to its length (pg_cast)."""
-_VARHDRSZ = 4
+VARHDRSZ = 4
 _ARRAY_CASTS = frozenset({"RELABELTYPE", "ARRAYCOERCEEXPR"})
 
 
@@ -54,12 +54,12 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
 
 def _cast(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     function = node.integer("funcid")
-    if function == _LIMITING:
+    if function == LIMITING:
         return _limited(node, parameters)
-    if function not in _WIDENING and function not in _NARROWING:
+    if function not in WIDENING and function not in NARROWING:
         raise UnknownValueError
     value = constant(node.nodes("args")[0], parameters)
-    if function in _NARROWING and value is not None and value not in _NARROWING[function]:
+    if function in NARROWING and value is not None and value not in NARROWING[function]:
         raise UnknownValueError
     return value
 
@@ -67,7 +67,7 @@ def _cast(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
 def _limited(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     text, modifier, _ = node.nodes("args")
     value, limit = constant(text, parameters), constant(modifier, parameters)
-    if isinstance(value, str) and isinstance(limit, int) and len(value) > limit - _VARHDRSZ:
+    if isinstance(value, str) and isinstance(limit, int) and len(value) > limit - VARHDRSZ:
         raise UnknownValueError
     return value
 

@@ -159,6 +159,14 @@ BEGIN
                    'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json) FROM PUBLIC', wanted);
 END $$;
 
+-- Whether rows of a table could ever be hot: it is tiered and has a key, of types that are looked up.
+CREATE FUNCTION pg_journal.has_hot_key(j pg_journal.journals) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND NOT EXISTS (
+    SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND k.type_oid NOT IN (
+        'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'uuid'::regtype));
+
 -- Let rows of a tiered table become hot; the answer is whether they can. Those who come meanwhile wait behind it, so it
 -- waits no longer than this for writers of the whole table, behind whom they would wait as well.
 CREATE FUNCTION pg_journal.warm(wanted oid) RETURNS boolean
@@ -178,13 +186,7 @@ BEGIN
     j := locked(wanted);
     -- A crash must not bring back a number of heats: it tells what can be relied on.
     PERFORM set_config('synchronous_commit', 'on', true);
-    -- Keys of other types are not looked up.
-    IF j.residency <> 'tiered' OR j.key = '{}' OR j.pending_key IS NOT NULL
-       OR EXISTS (SELECT FROM columns k WHERE k.relid = wanted AND k.attnum = ANY (j.key) AND k.type_oid NOT IN (
-                      'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
-                      'uuid'::regtype)) THEN
-        RETURN false;
-    END IF;
+    IF NOT has_hot_key(j) THEN RETURN false; END IF;
     IF j.is_hot THEN RETURN true; END IF;
     parts := key_parts(wanted);
     EXECUTE format('DROP TABLE IF EXISTS pg_journal.hot_%s', wanted);
@@ -267,8 +269,8 @@ BEGIN
     RETURN adds;
 END $$;
 
--- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, how often that has
--- begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
+-- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, or never, how often
+-- that has begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
 -- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002). Where too many rows are
 -- hot, a transaction that has not written the table before, and would add to them, by keys, by rows that it inserts, or by
 -- others that are still to be `searched`, is told that it is full; it has not passed the gate then.
@@ -292,7 +294,8 @@ BEGIN
     SELECT s.is_hot, s.is_overheated INTO j FROM journals s WHERE s.relid = wanted;
     IF NOT coalesce(j.is_hot, false) THEN
         IF strict THEN RETURN not_hot(); END IF;
-        RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
+        RETURN convert_to(json_build_object('hot', false, 'snapshots', false, 'never', NOT coalesce(
+            (SELECT has_hot_key(s) FROM journals s WHERE s.relid = wanted), false))::text, 'UTF8');
     END IF;
     IF j.is_overheated AND adds_heat(wanted, way, keys, searched) THEN
         IF strict THEN RETURN not_hot(); END IF;
@@ -307,14 +310,15 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
+    IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     IF keys IS NOT NULL THEN
         EXECUTE format('SELECT pgwire_cold AS cold, pgwire_held AS held FROM pg_journal.cold_%s($1)', wanted)
            INTO found USING keys::json;
         IF strict AND (found.cold IS NOT NULL OR found.held IS NOT NULL) THEN RETURN not_hot(); END IF;
         RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'cold', found.cold,
-                                            'held', found.held, 'thaw_rows', j.thaw_rows)::text, 'UTF8');
+                                            'held', found.held, 'thaw_rows', j.thaw_rows,
+                                            'mark', micros(mark))::text, 'UTF8');
     END IF;
-    IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'mark', micros(mark))::text, 'UTF8');
 END $$;
 
@@ -472,4 +476,78 @@ BEGIN
                    regexp_replace(parts.names, '(c\d+)', '\1::text', 'g'), parts.names, wanted, parts.held_columns,
                    wanted::regclass) INTO answer;
     RETURN answer;
+END $$;
+
+-- Columns of a table whose rows tell keys of others, as PostgreSQL's texts, by the alias `v`: of the table itself, and of
+-- its tail. NULL where looking at it could run code of users, or tell less than a query of the table.
+CREATE FUNCTION pg_journal.source_columns(wanted oid, numbers oid[], in_tail boolean) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT CASE WHEN count(a.attnum) = cardinality(numbers) THEN
+                string_agg(CASE WHEN in_tail THEN format('v.c%s::text', a.attnum) ELSE format('v.%I::text', a.attname) END,
+                           ', ' ORDER BY u.o) END
+      FROM unnest(numbers) WITH ORDINALITY u(n, o)
+      LEFT JOIN pg_attribute a ON a.attrelid = wanted AND a.attnum = u.n::int AND NOT a.attisdropped
+       AND to_jsonb(a) ->> 'attgenerated' <> 'v'
+       AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
+                          'uuid'::regtype)
+     WHERE EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND c.relkind = 'r'
+                      AND (c.relpersistence = 't' OR EXISTS (SELECT FROM journals j WHERE j.relid = c.oid
+                                                                AND j.residency = 'resident')))
+       AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = wanted));
+
+-- The rows of a resident or a temporary table, one more than `most` at most, in some columns; and, of a resident one, by
+-- what its tail tells later what has come since: a snapshot that is not younger than the rows, and the epoch it shows.
+-- Row security does not matter: rows that the caller cannot see are some more.
+CREATE FUNCTION pg_journal.source_rows(secret text, wanted oid, numbers oid[], most bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    listed text;
+    mark record;
+    found json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT pg_current_snapshot()::text AS seen, (SELECT j.epoch FROM journals j WHERE j.relid = wanted) AS epoch INTO mark;
+    listed := source_columns(wanted, numbers, false);
+    IF listed IS NOT NULL THEN
+        EXECUTE format('SELECT coalesce(json_agg(json_build_array(%s)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
+                       listed, wanted::regclass) INTO found USING most + 1;
+    END IF;
+    RETURN convert_to(json_build_object('seen', mark.seen, 'epoch', mark.epoch, 'rows', found)::text, 'UTF8');
+END $$;
+
+-- Keep others from writing a resident table until the transaction ends.
+CREATE FUNCTION pg_journal.hold_source(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM lock_table(wanted, 'SHARE') FROM journals j WHERE j.relid = wanted;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- What rows others have written to a resident table, in some columns, that a snapshot did not show; null where that is not
+-- known, as row versions have left the tail since.
+CREATE FUNCTION pg_journal.come_since(secret text, wanted oid, numbers oid[], seen text, epoch bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    listed text := source_columns(wanted, numbers, true);
+    found json;
+BEGIN
+    PERFORM authorize(secret);
+    IF listed IS NOT NULL THEN
+        EXECUTE format(
+            'SELECT coalesce((SELECT json_agg(json_build_array(%1$s)) FROM pg_journal.tail_%2$s v '
+            'WHERE v.subsequent_version_number IS NULL AND NOT pg_visible_in_snapshot(v.writer, $1) '
+            'AND v.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()), ''[]'') '
+            'FROM pg_journal.journals j WHERE j.relid = %2$s AND j.epoch = $2', listed, wanted)
+           INTO found USING seen::pg_snapshot, epoch;
+    END IF;
+    RETURN convert_to(coalesce(found, 'null')::text, 'UTF8');
 END $$;

@@ -11,34 +11,20 @@ from typing import Any
 
 from catalog import names, residency
 from catalog import sqlstate as codes
-from catalog.api import ResidentBounds
-from catalog.copying import CopyIn
 from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
 from catalog.results import RelationKind
 from catalog.statements import RelationName, Statement, split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.messages.base import Frame, FrontendMessage
-from pgwire_gateway.messages.copy_data import (
-    CopyData,
-    CopyDone,
-    CopyFail,
-    CopyInResponse,
-    CopyOutResponse,
-)
-from pgwire_gateway.messages.extended_query import Flush, Sync
-from pgwire_gateway.messages.simple_query import Terminate
-from pgwire_gateway.session import answerable, local_queries, reads, router
+from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyOutResponse
+from pgwire_gateway.session import answerable, local_queries, reads, router, small_copies
 from pgwire_gateway.session.answerable import Answerable
+from pgwire_gateway.session.copied_data import Held, begin, pass_on, receive
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
-
-COPY_MESSAGES = frozenset({CopyData, CopyDone, CopyFail, Flush, Sync})
-"""Messages a client may send while it copies; Flush and Sync mean nothing then."""
 
 
 def copy(call: Invocation) -> StatementResult:
@@ -51,18 +37,24 @@ def copy(call: Invocation) -> StatementResult:
 def _copy_from(call: Invocation) -> StatementResult:
     session = call.session
     name = RelationName(*call.statement.details["relation"])
+    freezes = "freeze" in call.statement.details["options"]
+    held: Held | None = None
+    if not freezes and small_copies.is_tiered(session, name):
+        held = small_copies.hold(call)
+        done = small_copies.copy(call, name, held)
+        if done is not None:
+            return done
     relid = _lock_target(session, name)
     session.transaction.begin_implicit()
-    freezes = "freeze" in call.statement.details["options"]
-    if relid is None and session.catalog.has_resident_tables and not freezes:
+    if held is None and relid is None and session.catalog.has_resident_tables and not freezes:
         loaded = names.relation_oid(session.catalog, name)
         if residency.is_loadable(session.catalog, loaded):
             return _load(call, loaded)
+    if held is None:
+        incoming = begin(session, call.statement.text)
+        return _captured(call, relid, receive(session, incoming, call.running))
     incoming = session.catalog.copy_in(call.statement.text)
-    session.send(CopyInResponse(incoming.overall_format, incoming.formats))
-    session.frontend.flush()
-    tag = _receive(session, incoming, call.running)
-    return _captured(call, relid, tag)
+    return _captured(call, relid, pass_on(session, incoming, held, call.running))
 
 
 def _captured(call: Invocation, relid: int | None, tag: str) -> StatementResult:
@@ -79,53 +71,21 @@ def _load(call: Invocation, relid: int) -> StatementResult:
     session, catalog, text = call.session, call.session.catalog, call.statement.text
     savepoint = "pgwire_load"
     local_queries.pass_on(session, f"SAVEPOINT {savepoint}")
-    incoming = catalog.copy_in(text)
-    session.send(CopyInResponse(incoming.overall_format, incoming.formats))
-    session.frontend.flush()
-    held = Held(call.services.catalog.bounds)
-    ended = held.fill(session, incoming, call.running)
+    incoming = begin(session, text)
+    bounds = call.services.catalog.bounds
+    held = Held(bounds.rows, bounds.bytes)
+    held.fill(session, incoming, call.running)
     tiered = False
-    if not ended:
+    if not held.ended:
         with suppress(CatalogError):
             incoming.fail("the rows go another way")
         local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {savepoint}")
         tiered = begin_load(session, relid, "COPY FROM")
         incoming = catalog.copy_in(text)
-    for data in held.take():
-        incoming.write(data)
-    tag = incoming.finish() if ended else _receive(session, incoming, call.running)
+    tag = pass_on(session, incoming, held, call.running)
     result = _captured(call, relid if tiered else None, tag)
     local_queries.pass_on(session, f"RELEASE SAVEPOINT {savepoint}")
     return result
-
-
-class Held:
-    """Data of a COPY that are kept until it is known how much there is of them."""
-
-    def __init__(self, bounds: ResidentBounds) -> None:
-        self._bounds = bounds
-        self._data: list[bytes] = []
-        self._bytes = 0
-        self._lines = 0
-
-    def fill(self, session: ClientSession, incoming: CopyIn, running: RunningStatement) -> bool:
-        """Take the client's data: True when it has said that there is no more."""
-        while self._bytes <= self._bounds.bytes and self._lines <= self._bounds.rows:
-            frame = _next_frame(session, incoming, running)
-            if frame.message_class is CopyData:
-                self._data.append(frame.body)
-                self._bytes += len(frame.body)
-                self._lines += frame.body.count(b"\n") if not incoming.overall_format else 0
-            elif frame.message_class is CopyDone:
-                return True
-            elif frame.message_class is CopyFail:
-                incoming.fail(CopyFail.decode(frame.body, session.frontend.encoding).message)
-        return False
-
-    def take(self) -> list[bytes]:
-        """Hand over what is held."""
-        data, self._data = self._data, []
-        return data
 
 
 def _lock_target(session: ClientSession, name: RelationName) -> int | None:
@@ -146,43 +106,6 @@ def _lock_target(session: ClientSession, name: RelationName) -> int | None:
         transaction.settle()
 
 
-def _receive(session: ClientSession, incoming: CopyIn, running: RunningStatement) -> str:
-    """Pass the client's data on until it says that there is no more; return the command tag."""
-    while True:
-        frame = _next_frame(session, incoming, running)
-        if frame.message_class is CopyData:
-            incoming.write(frame.body)
-        elif frame.message_class is CopyDone:
-            return incoming.finish()
-        elif frame.message_class is CopyFail:
-            incoming.fail(CopyFail.decode(frame.body, session.frontend.encoding).message)
-
-
-def _next_frame(
-    session: ClientSession, incoming: CopyIn, running: RunningStatement
-) -> Frame[FrontendMessage]:
-    """Wait for a message that belongs to the COPY; any other way out ends the COPY first."""
-    try:
-        frame = session.frontend.receive()
-        running.check()
-        _require_copy_message(frame.message_class)
-    except BaseException as error:
-        with suppress(CatalogError):
-            incoming.fail(str(error))
-        raise
-    return frame
-
-
-def _require_copy_message(kind: type[FrontendMessage]) -> None:
-    if kind is Terminate:
-        raise EOFError
-    if kind not in COPY_MESSAGES:
-        raise GatewayError(
-            f"unexpected message type 0x{kind.type_byte[0]:02X} during COPY from stdin",
-            sqlstate=codes.PROTOCOL_VIOLATION,
-        )
-
-
 def _copy_to(call: Invocation) -> StatementResult:
     session, details = call.session, call.statement.details
     # What the query's analysis locks stays what its names mean.
@@ -192,8 +115,8 @@ def _copy_to(call: Invocation) -> StatementResult:
         return _pass_on(session, call.statement, plan.answerable)
     if plan.route is not Route.READ:
         raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
-    # On PostgreSQL's empty table the same COPY yields no rows, but its errors are the right ones.
-    for _ in session.catalog.copy_out(call.statement.text).chunks:
+    # What is wrong with the options, and with the columns they name, is PostgreSQL's to tell.
+    for _ in session.catalog.copy_out(_without_rows(call.statement)).chunks:
         pass
     reading = replace(call, plan=plan)
     columns = reading.columns or ()
@@ -217,6 +140,16 @@ def _copy_to(call: Invocation) -> StatementResult:
     session.frontend.send_encoded(encoder.trailer())
     session.send(CopyDone())
     return StatementResult(None, NoRows(), lambda _: f"COPY {rows}")
+
+
+def _without_rows(statement: Statement) -> str:
+    """Return a COPY TO that evaluates nothing: the catalog table may have some of the rows."""
+    query, text = statement.details["query"], statement.text
+    if query is None:
+        return text
+    end = query.offset + len(query.text)
+    nothing = f"SELECT * FROM ({query.text}\n) pgwire_rows LIMIT 0"  # noqa: S608 - the client's own
+    return text[: query.offset] + nothing + text[end:]
 
 
 def _plan(session: ClientSession, statement: Statement) -> Plan:

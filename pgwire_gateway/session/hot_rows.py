@@ -18,7 +18,7 @@ from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.model import JournalTable
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
-from pgwire_gateway.session import binding, router
+from pgwire_gateway.session import binding, insert_sizes, router, source_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import (
@@ -37,9 +37,9 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.changed_rows import TextRow
-from rewrite.command import inserted_rows
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
@@ -51,11 +51,11 @@ _ROUTES: Final = frozenset({Route.CHANGE, Route.THAW, Route.INSERT, Route.READ})
 
 _TOO_MANY: Final = "a condition that too many rows satisfy is not supported"
 
-MOST_INSERTED: Final = 100
-"""An INSERT of more rows than these, or of rows that it reads, locks the table."""
-
 ATTEMPTS: Final = 5
 """How often a statement is begun again while others lock the table, or make its rows cold."""
+
+ATTEMPTS_WITH_SOURCES: Final = 10
+"""How often while others write what tells its keys; in the latter half they have to wait."""
 
 PAUSE_S: Final = 0.02
 """How long it waits before, times the number of attempts."""
@@ -63,6 +63,9 @@ PAUSE_S: Final = 0.02
 REASON: Final = "single rows by key"
 
 _SAVEPOINT: Final = "pgwire_hot_rows"
+
+_NOT_OF_ROWS: Final = frozenset({"08", "40", "53", "54", "55", "57", "58", "XX"})
+"""Classes of errors that tell nothing of the rows a statement has seen."""
 
 
 Asked = Sequence[tuple[Condition, object]]
@@ -124,27 +127,31 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         GatewayError: PostgreSQL's own errors.
     """
     needed, bound = needed_rows(call), binding.bind(call)
-    wanted = needed.wanted(bound)
-    relid, thawing = needed.table.relid, thawing_of(call)
-    if wanted.conditions:
-        # Where Spark can change them as a whole it does, unless writers of others would wait.
-        if call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
-            raise NotHotError(for_now=True)
-        if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
-            raise Refusal(_TOO_MANY)
-    writing = _writing(call, relid, wanted)
-    for attempt in range(1, ATTEMPTS + 1):
+    relid, sources, thawing = needed.table.relid, NO_ROWS, thawing_of(call)
+    for attempt in range(1, (ATTEMPTS_WITH_SOURCES if needed.sources else ATTEMPTS) + 1):
         began = not call.session.transaction.open
+        if needed.sources and attempt > ATTEMPTS:
+            call.session.transaction.begin_implicit()
+            source_rows.hold(call, needed.sources)
+        sources = source_rows.read(call, needed.sources, needed.most)
+        wanted = needed.wanted(bound, sources.contents)
+        _require_worth_searching(call, relid, wanted)
+        writing = replace(_writing(call, relid, wanted), draws=needed.draws)
         searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
         announced = announce(call, writing, began=began, searched=searched)
         if announced is None:
             continue
         thawed = _thawed(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
-            after = _afterwards(relid, needed)
-            return _searched(call, writing, *_run(call, after, began=began))
-        if thawed is not Thawed.STALE:
+            result = _proved(call, needed, sources, bound, began=began)
+            if result is not None:
+                if needed.draws:
+                    _require_new(call, relid, announced)
+                return result
+        elif thawed is not Thawed.STALE:
             _give_way(call, attempt, began=began)
+    if sources.marks:
+        raise source_rows.outdated()
     raise NotHotError
 
 
@@ -179,6 +186,82 @@ def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
 def _run_own(session: ClientSession, command: str) -> None:
     for _ in session.catalog.execute(command).rows:
         pass
+
+
+def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -> None:
+    """Leave rows of conditions to others where these do better.
+
+    Raises:
+        Refusal: They have been too many lately.
+        NotHotError: Spark can change them as a whole, and writers of others would not wait.
+    """
+    thawing = thawing_of(call)
+    if wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
+        raise NotHotError(for_now=True)
+    if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
+        raise Refusal(_TOO_MANY)
+
+
+def _proved(
+    call: Invocation,
+    needed: NeededRows,
+    sources: SourceRows,
+    bound: tuple[ParameterValue, ...],
+    *,
+    began: bool,
+) -> StatementResult | None:
+    """Run a statement; None where it may see other keys than these, and nothing is done."""
+    relid = needed.table.relid
+    after = _afterwards(relid, needed)
+    if not sources.marks:
+        result, answers = _run(call, after, began=began)
+        return _kept(call, needed, result, answers)
+    # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
+    latest = source_rows.read(call, needed.sources, needed.most)
+    asked, hot = (needed.wanted(bound, s.contents) for s in (latest, sources))
+    if not frozenset(asked.keys) <= frozenset(hot.keys) or asked.values != hot.values:
+        return None
+    with source_rows.undone(call, began=began) as attempt:
+        result, answers = _run(call, [*after, *latest.calls()], began=began)
+        if latest.prove(answers[len(after) :]):
+            attempt.keep()
+            return _kept(call, needed, result, answers[: len(after)])
+    error = attempt.error
+    if error is not None and (error.sqlstate[:2] in _NOT_OF_ROWS or is_proved(call, latest)):
+        raise error
+    return None
+
+
+def _kept(
+    call: Invocation, needed: NeededRows, result: StatementResult, answers: Sequence[bytes]
+) -> StatementResult:
+    """Return the result of a statement, unless the journal held unique values it has written."""
+    if answers and not needed.draws:
+        return _searched(call, Writing(needed.table.relid), result, answers)
+    if answers:
+        # Keys that were drawn are looked for apart.
+        writer = JournalWriter(call.session, needed.table.relid, call.running)
+        writer.require_new_values(hot_keys.unsearched(answers[0]).values)
+    return result
+
+
+def _require_new(call: Invocation, relid: int, announced: Announcement) -> None:
+    """Refuse keys that were drawn while a statement ran, and that the journal holds (0A000).
+
+    With these rows at hand PostgreSQL would have found a conflict. Run again, it draws other keys.
+    """
+    function, values = hot_keys.searching(relid, announced.mark)
+    found = hot_keys.unsearched(call.session.catalog.call(function, *values))
+    try:
+        writer = JournalWriter(call.session, relid, call.running)
+        writer.require_absent(found.keys, found.mark)
+    except GatewayError as error:
+        if error.sqlstate != sqlstate.UNIQUE_VIOLATION:
+            raise
+        raise UnsupportedError(
+            "a conflict with a key that is known only when the statement runs is not supported",
+            detail=error.detail,
+        ) from error
 
 
 def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
@@ -247,7 +330,7 @@ def _is_utf8(session: ClientSession) -> bool:
 def _expected(call: Invocation) -> Writing | None:
     """Return what a statement is to do with rows that are hot, as far as is known here."""
     needed, thawing = known_rows(call), thawing_of(call)
-    if needed is None or not thawing.is_warm(needed.table.relid):
+    if needed is None or needed.sources or needed.draws or not thawing.is_warm(needed.table.relid):
         return None
     relid = needed.table.relid
     try:
@@ -273,30 +356,40 @@ def _writing(call: Invocation, relid: int, wanted: WantedRows) -> Writing:
 
 
 def insert(call: Invocation) -> StatementResult:
-    """Run an INSERT whose rows PostgreSQL can evaluate; nothing is committed.
+    """Run an INSERT of few rows that PostgreSQL can evaluate; nothing is committed.
 
     Raises:
         NotHotError: The table has to be locked for it.
         GatewayError: PostgreSQL's own errors.
     """
-    writing, thawing = Writing(call.target), thawing_of(call)
-    if not is_small_insert(call):
+    writing, began = Writing(call.target), not call.session.transaction.open
+    if thawing_of(call).is_never(writing.relid, _definitions(call)):
         raise NotHotError
-    # By itself it locks the table no longer than it takes.
-    began = not call.session.transaction.open
-    if not thawing.is_warm(writing.relid) and (began or call.session.transaction.implicit):
-        raise NotHotError
-    announced = announce(call, writing, began=began) or announce(call, writing, began=began)
-    if announced is None:
-        raise NotHotError
+    announced = announce_insert(call, writing, began=began)
     done = _run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
     return _searched(call, writing, *done)
 
 
-def is_small_insert(call: Invocation) -> bool:
-    """Return whether an INSERT lists its rows, and not too many."""
-    number = inserted_rows(call.query)
-    return number is not None and number <= MOST_INSERTED
+def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Announcement:
+    """Announce rows whose keys are searched when they are there.
+
+    Args:
+        call: The statement that brings them.
+        writing: The table.
+        began: Whether the transaction is for this statement.
+
+    Raises:
+        NotHotError: The table has to be locked for it.
+    """
+    announced = announce(call, writing, began=began) or announce(call, writing, began=began)
+    if announced is None:
+        raise NotHotError
+    return announced
+
+
+def is_warm(call: Invocation) -> bool:
+    """Return whether the table a statement writes was found to have hot rows."""
+    return thawing_of(call).is_warm(call.target)
 
 
 def note_warm(call: Invocation) -> None:
@@ -306,7 +399,7 @@ def note_warm(call: Invocation) -> None:
 
 def _insert_alone(call: Invocation) -> StatementResult | None:
     writing, thawing = Writing(call.target), thawing_of(call)
-    if not thawing.is_warm(writing.relid) or not is_small_insert(call):
+    if not thawing.is_warm(writing.relid) or not insert_sizes.is_small(call):
         return None
     done = _at_once(call, writing, [hot_keys.searching(writing.relid, None)])
     if done is None:
@@ -318,12 +411,9 @@ def _searched(
     call: Invocation, writing: Writing, result: StatementResult, answers: Sequence[bytes]
 ) -> StatementResult:
     """Return the result of a statement, unless the journal held one of its new keys before."""
-    if not answers:
-        return result
-    writer = JournalWriter(call.session, writing.relid, call.running)
-    found = hot_keys.unsearched(answers[0])
-    writer.require_absent(found.keys, found.mark)
-    writer.require_new_values(found.values)
+    if answers:
+        writer = JournalWriter(call.session, writing.relid, call.running)
+        writer.require_kept(hot_keys.unsearched(answers[0]))
     return result
 
 
@@ -408,12 +498,12 @@ def announce(
         if not thawing.cool(writing.relid):
             raise NotHotError(is_full=True)
         return None
+    if announced.never and call.plan.basis:
+        thawing.note_never(writing.relid, _definitions(call))
     # What this transaction has written as a whole it has locked as a whole.
-    ours = writing.relid in session.transaction.written
-    if announced.by_snapshot or ours or not thawing.warm(writing.relid):
-        raise NotHotError(
-            by_snapshot=announced.by_snapshot, for_now=not announced.by_snapshot and not ours
-        )
+    lasts = announced.by_snapshot or announced.never or writing.relid in session.transaction.written
+    if lasts or not thawing.warm(writing.relid):
+        raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts)
     return None
 
 
@@ -541,6 +631,10 @@ def undo(call: Invocation) -> None:
 def thawing_of(call: Invocation) -> Thawing:
     """Return what makes rows of the session's database hot."""
     return call.services.catalog.thawing(call.session.database)
+
+
+def _definitions(call: Invocation) -> int:
+    return call.plan.basis.definitions if call.plan.basis else 0
 
 
 def step(call: Invocation) -> Query | Execute:

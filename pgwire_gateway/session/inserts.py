@@ -9,7 +9,14 @@ from catalog import names, residency
 from catalog.api import ResidentBounds
 from catalog.errors import HotRowsError, OutdatedPlanError
 from catalog.model import JournalTable
-from pgwire_gateway.session import binding, hot_rows, reads, router, unlocked_changes
+from pgwire_gateway.session import (
+    binding,
+    hot_rows,
+    insert_sizes,
+    reads,
+    router,
+    unlocked_changes,
+)
 from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
@@ -17,6 +24,7 @@ from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.session.transactions import IN_TRANSACTION
 from pgwire_gateway.spark.spools import Spool
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite import pipeline
@@ -32,15 +40,19 @@ def insert(call: Invocation) -> StatementResult:
     Raises:
         GatewayError: PostgreSQL's own errors, and 23505 for a key the journal holds already.
     """
+    is_small, is_full = insert_sizes.is_small(call), False
     for _ in range(hot_rows.ATTEMPTS):
         try:
             try:
-                return hot_rows.insert(call)
+                if is_small:
+                    return hot_rows.insert(call)
+                if call.session.transaction.status == IN_TRANSACTION and hot_rows.is_warm(call):
+                    _lock(call)
             except NotHotError as reason:
                 if reason.by_snapshot:
                     _lock(call)
-                cools = reason.is_full or not hot_rows.is_small_insert(call)
-            return _insert_locked(call, cools=cools)
+                is_full = reason.is_full
+            return _insert_locked(call, cools=is_full or not is_small)
         except HotRowsError:
             call.session.transaction.settle()
             hot_rows.note_warm(call)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from catalog import names, residency
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.hot_keys import Unsearched
 from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
 from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
@@ -22,6 +23,9 @@ from rewrite import keys
 from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange, SparkQuery
+
+ASKED_AT_ONCE: Final = 10_000
+"""Spark is asked for at most this many keys by one query."""
 
 
 def begin_load(session: ClientSession, relid: int, command: str) -> bool:
@@ -85,6 +89,11 @@ class JournalWriter:
         wanted = [tuple(map(ParameterValue, types, key_values(types, key))) for key in unresolved]
         self._refuse_found(keys.compile_key_lookup(snapshot, wanted), observation)
 
+    def require_kept(self, written: Unsearched) -> None:
+        """Refuse rows written beside hot ones whose keys and values the journal holds (23505)."""
+        self.require_absent(written.keys, written.mark)
+        self.require_new_values(written.values)
+
     def require_absent(self, inserted: Sequence[tuple[Any, ...]], version: int) -> None:
         """Refuse inserted keys that the journal held before (23505).
 
@@ -99,15 +108,17 @@ class JournalWriter:
             found = look_up(self._services.lookups, observation, self._relid, inserted)
         except Refusal:
             # The files are Spark's.
-            self.require_new_keys(
-                CaptureReceipt(
-                    len(inserted),
-                    captured=True,
-                    version=version,
-                    unresolved=tuple(inserted),
-                    tail_outdated=True,
+            for start in range(0, len(inserted), ASKED_AT_ONCE):
+                some = tuple(inserted[start : start + ASKED_AT_ONCE])
+                self.require_new_keys(
+                    CaptureReceipt(
+                        len(some),
+                        captured=True,
+                        version=version,
+                        unresolved=some,
+                        tail_outdated=True,
+                    )
                 )
-            )
             return
         table = observation.result.snapshots[self._relid].table
         places = [table.columns.index(table.column(attnum)) for attnum in table.key]

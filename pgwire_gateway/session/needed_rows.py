@@ -9,9 +9,11 @@ from catalog.model import JournalTable
 from catalog.names import quoted
 from catalog.results import RelationKind
 from catalog.sqlstate import UNDEFINED_TABLE
-from pgwire_gateway.session import forced
+from pgwire_gateway.session import forced, source_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.source_rows import SourceRows
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.wire_types.catalog_rows import input_columns, input_rows
@@ -20,15 +22,22 @@ from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite.context import ParameterValue
 from rewrite.key_constants import COMPARED
 from rewrite.needs.definitions import Definitions, Relation, UniqueKey
-from rewrite.needs.keys import Key, keys, named_and_others, named_by
+from rewrite.needs.keys import (
+    NO_CONTENTS,
+    Contents,
+    Key,
+    draws,
+    keys,
+    named,
+    named_and_others,
+    types_of,
+)
 from rewrite.needs.results import Need, Needs, Refusal
 from rewrite.needs.search import Condition, condition, search
+from rewrite.needs.sources import Source, sources
 from rewrite.needs.statement import needs
-from rewrite.pipeline import compile_query, parse_tree
+from rewrite.pipeline import compile_query, parse_tree, relations
 from rewrite.tree import Node
-
-MOST_ROWS = 200
-"""Rows of more keys than these are left to Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +50,44 @@ class NeededRows:
     """What is asked for by conditions, where no keys name it."""
     template: Node | None
     """The query of all rows of the table, where there are conditions."""
+    sources: frozenset[Source]
+    """What is to be looked at before, as it tells keys."""
+    draws: bool
+    """Whether it may insert rows whose keys are known only when it has run."""
+    most: int
+    """How many keys there may be. More of them Spark changes as a whole, where it can."""
 
-    def keys(self, bound: tuple[ParameterValue, ...]) -> list[Key]:
+    def keys(
+        self, bound: tuple[ParameterValue, ...], contents: Contents = NO_CONTENTS
+    ) -> list[Key]:
         """Return the keys of the rows, in an order of their own.
 
         Raises:
             Refusal: They are not named by their keys, or are too many.
         """
-        return sorted(keys(self.needs, self.table, bound, most=MOST_ROWS), key=repr)
+        found = keys(self.needs, self.table, bound, most=self.most, contents=contents)
+        return sorted(found, key=repr)
 
-    def wanted(self, bound: tuple[ParameterValue, ...]) -> "WantedRows":
-        """Return the rows by what names them with these parameters.
+    def wanted(
+        self, bound: tuple[ParameterValue, ...], contents: Contents = NO_CONTENTS
+    ) -> "WantedRows":
+        """Return the rows by what names them with these parameters, and what sources hold.
 
         Raises:
             Refusal: All rows are needed, or more than a statement on single rows can have.
         """
-        named, others = named_and_others(self.needs, self.table, bound, most=MOST_ROWS)
+        keyed, others = named_and_others(
+            self.needs,
+            self.table,
+            bound,
+            most=self.most,
+            contents=contents,
+            drawn=self.draws,
+        )
         searched: list[Need] = []
         held: list[tuple[tuple[int, ...], frozenset[Key]]] = []
         for need in others:
-            by_value = self._by_value(need, bound)
+            by_value = self._by_value(need, bound, contents)
             if by_value is not None:
                 held.append(by_value)
             elif need.conditions:
@@ -72,14 +99,15 @@ class NeededRows:
             for condition in self.conditions
             if any(condition.need is need for need in searched)
         ]
-        return WantedRows(sorted(named, key=repr), asked, held)
+        return WantedRows(sorted(keyed, key=repr), asked, held)
 
     def _by_value(
-        self, need: Need, bound: tuple[ParameterValue, ...]
+        self, need: Need, bound: tuple[ParameterValue, ...], contents: Contents
     ) -> tuple[tuple[int, ...], frozenset[Key]] | None:
         """Return the unique key that names the rows of a need, and its values; None for none."""
+        types = types_of(self.table)
         for key in self.table.unique_keys:
-            values = named_by(need, key.columns, bound, most=MOST_ROWS)
+            values = named(need, key.columns, types, bound, most=self.most, contents=contents)
             if values is not None:
                 return key.columns, values
         return None
@@ -104,6 +132,8 @@ class SingleRows:
     """Those there are: PostgreSQL's texts of all columns, and None."""
     absent: tuple[TextRow, ...]
     """Keys without a row; the other columns are None."""
+    sources: SourceRows = source_rows.NO_ROWS
+    """What tables that tell keys have held."""
 
 
 def needed_rows(call: Invocation) -> NeededRows:
@@ -138,12 +168,14 @@ def _place(call: Invocation) -> object:
 
 
 def _found_out(call: Invocation) -> NeededRows:
-    plan, catalog = call.plan, call.session.catalog
+    plan, catalog, config = call.plan, call.session.catalog, call.services.config
+    query = plan.locking or call.query
     if forced.is_forced(plan):
         raise Refusal("gateway.executor keeps PostgreSQL from running it")
     if plan.journals:
         raise Refusal("reading journals in a statement on single rows is not supported")
-    tables = catalog.relations(plan.tables, definitions=plan.basis and plan.basis.definitions)
+    known = plan.basis and plan.basis.definitions
+    tables = catalog.relations(relations((query,)) | plan.tables, definitions=known)
     tiered = frozenset(r for r in plan.tables if tables[r].kind is RelationKind.JOURNALED)
     locked = plan.locks.relids if plan.locks else frozenset({call.target})
     if len(locked) != 1:
@@ -155,15 +187,22 @@ def _found_out(call: Invocation) -> NeededRows:
     others = tuple(UniqueKey(key.columns, kept_afterwards=True) for key in table.unique_keys)
     relation = Relation(((UniqueKey(table.key),) if table.key else ()) + others, generated)
     volatility = call.session.volatilities.of
-    definitions = Definitions(tiered, volatility, {relid: relation})
-    found = needs([plan.locking or call.query], definitions)
+    readable = source_rows.readable(tables)
+    definitions = Definitions(tiered, volatility, {relid: relation}, readable=readable)
+    found = needs([query], definitions)
+    keyed = {*table.key, *(column for key in table.unique_keys for column in key.columns)}
+    asked = sources((need for one in found.occurrences for need in one.needs), tuple(keyed))
+    most = config.inline_rows if plan.route is Route.CHANGE else config.thaw_rows
     conditions = tuple(
         condition(need, volatility)
         for occurrence in found.occurrences
         for need in occurrence.needs
         if need.conditions
     )
-    return NeededRows(found, table, conditions, _template(call, table) if conditions else None)
+    template = _template(call, table) if conditions else None
+    # Spark may know a way for an UPDATE.
+    drawn = plan.route is Route.THAW and draws(found, table)
+    return NeededRows(found, table, conditions, template, asked, drawn, most)
 
 
 def _table(call: Invocation, relid: int) -> JournalTable:

@@ -351,6 +351,8 @@ def _inserting(
             hint="They would be those of a row that is in the catalog for a moment.",
         )
     reads = source_relations(query) & (plan.tables | set(plan.journals))
+    if not forced.is_forced(plan):
+        reads -= {relid for relid in reads if relations[relid].kind is RelationKind.RESIDENT}
     views = [relid for relid in relations if relations[relid].kind is RelationKind.VIEW]
     if reads and views and have_defaults(catalog, views):
         raise UnsupportedError(

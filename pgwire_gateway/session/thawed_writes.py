@@ -7,11 +7,12 @@ it has made of them goes to the tail, and the catalog table is empty again.
 """
 
 import json
+from dataclasses import replace
 
 from catalog import bookkeeping
 from catalog.tail import encode_rows
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import binding, hot_rows, router
+from pgwire_gateway.session import binding, hot_rows, router, source_rows
 from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
@@ -56,6 +57,8 @@ def applies(call: Invocation) -> bool:
         UnsupportedError: It would not, and there is no other way for it.
     """
     try:
+        if needed_rows(call).draws:
+            return True
         observation = Observer(call.session).observe(call.plan.tables, call.plan)
         single_rows(call, observation, binding.bind(call))
     except Refusal as refusal:
@@ -81,8 +84,10 @@ def single_rows(
         GatewayError: 58P01 or 58030 for files that cannot be read.
     """
     needed = needed_rows(call)
-    relid, keys = needed.table.relid, needed.keys(bound)
-    return look_up(call.services.lookups, observation, relid, keys)
+    sources = source_rows.read(call, needed.sources, needed.most)
+    relid, keys = needed.table.relid, needed.keys(bound, sources.contents)
+    found = look_up(call.services.lookups, observation, relid, keys)
+    return replace(found, sources=sources)
 
 
 def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> StatementResult:
@@ -97,7 +102,8 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     Raises:
         Refusal: A row could not be thawed; nothing was done.
         OutdatedPlanError: Definitions have changed since it was planned; nothing was done.
-        GatewayError: PostgreSQL's own errors; 0A000 when other keys were written.
+        GatewayError: PostgreSQL's own errors; 0A000 when other keys were written, 40001 when other
+            tables that tell the keys have changed meanwhile.
     """
     session, relid = call.session, str(call.target).encode()
     places = session.catalog.thaw(call.target, rows.present)
@@ -105,13 +111,17 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
         raise Refusal("a row that is stored does not satisfy a constraint now")
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_rows.REASON}"
     thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
-    returned, result, (values,) = session.catalog.run_between(
-        hot_rows.step(call),
-        router.named(call.statement),
-        call.plan.basis,
-        began=began,
-        after=[(bookkeeping.CAPTURE_THAWED, [relid, *thawed])],
-    )
+    after = [(bookkeeping.CAPTURE_THAWED, [relid, *thawed]), *rows.sources.calls()]
+    with source_rows.doubted(call, rows.sources, began=began):
+        returned, result, (values, *answers) = session.catalog.run_between(
+            hot_rows.step(call),
+            router.named(call.statement),
+            call.plan.basis,
+            began=began,
+            after=after,
+        )
+        if not rows.sources.prove(answers):
+            raise source_rows.outdated()
     if result is None:
         raise TypeError(call.plan.route)
     JournalWriter(session, call.target, call.running).require_new_values(json.loads(values))

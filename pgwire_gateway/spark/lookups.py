@@ -136,10 +136,25 @@ def _versions(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator
                 places = _places(opened, number, names, found[0])
                 rows = None if places is None else _rows(opened, number, columns, *places)
             else:
-                whole = opened.read_row_group(number, columns, use_threads=False).select(columns)
-                rows = whole.take(indices_of_keys(whole, names, found))
+                rows = _rows_of(opened, number, names, columns, found)
             if rows is not None:
                 yield rows.rename_columns(list(layout.names))
+
+
+def _rows_of(
+    opened: pq.ParquetFile,
+    group: int,
+    names: Sequence[str],
+    columns: list[str],
+    keys: Sequence[Key],
+) -> pa.Table | None:
+    """Return the rows of a row group that have some keys; other columns are decoded for them."""
+    tested = opened.read_row_group(group, list(names), use_threads=False)
+    places = indices_of_keys(tested, names, keys)
+    if not len(places):
+        return None
+    whole = opened.read_row_group(group, columns, use_threads=False)
+    return whole.select(columns).take(places)
 
 
 def _places(

@@ -1,24 +1,44 @@
 """Values that are known before a statement runs: constants, and columns of VALUES lists.
 
 A relation counts as constant when it is a VALUES list or a plain subquery or common table
-expression over one: then the rows written here are a superset of those it yields.
+expression over one: then the rows written here are a superset of those it yields. Columns that are
+compared as they are may come from further away, and from tables (`rewrite.needs.sources`).
 """
 
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level, is_plain
 from rewrite.needs.places import places
+from rewrite.needs.sources import Row, traced
 from rewrite.needs.steady import is_constant
 from rewrite.query.range_table import CTE, RELATION, SUBQUERY, VALUES
 from rewrite.tree import Item, Node, transform, walk
-
-Row = tuple[Node | None, ...]
-"""The value of each column, None where it is not known."""
 
 
 def known_rows(
     level: Level, expressions: tuple[Node, ...], definitions: Definitions
 ) -> tuple[Row, ...]:
     """Return the rows of values that some expressions can have together."""
+    rows = _constant_rows(level, expressions, definitions)
+    missing = _unknown(rows)
+    if not missing:
+        return rows
+    found = traced(level, expressions, definitions)
+    if len(rows) == 1:
+        (known,) = rows
+        found = tuple(
+            tuple(one or other for one, other in zip(known, row, strict=True)) for row in found
+        )
+    return found if _unknown(found) < missing else rows
+
+
+def _unknown(rows: tuple[Row, ...]) -> set[int]:
+    """Return the places that some row tells nothing of."""
+    return {place for row in rows for place, value in enumerate(row) if value is None}
+
+
+def _constant_rows(
+    level: Level, expressions: tuple[Node, ...], definitions: Definitions
+) -> tuple[Row, ...]:
     used = {
         part.integer("varno")
         for expression in expressions

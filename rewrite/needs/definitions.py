@@ -71,6 +71,9 @@ class Definitions:
     relations: Mapping[int, Relation] = field(default_factory=dict)
     """By OID; a table that is missing has nothing of what a Relation tells."""
     foreign_keys: tuple[ForeignKey, ...] = ()
+    readable: frozenset[int] = frozenset()
+    """OIDs of tables of PostgreSQL whose rows are looked at before a statement runs, and of which
+    it is made sure afterwards that it saw no others."""
 
     def relation(self, relid: int) -> Relation:
         """Return what is known of a table."""

@@ -1,7 +1,8 @@
 """The keys of the rows that have to be hot, where constants and parameters name them."""
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product, zip_longest
+from types import MappingProxyType
 from typing import Final
 
 from catalog.model import JournalTable
@@ -9,10 +10,17 @@ from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.errors import UnsupportedError
 from rewrite.key_constants import COMPARED, UnknownValueError, constant, elements
-from rewrite.needs.results import Fixed, Need, Needs, Refusal
+from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
+from rewrite.needs.sources import DRAWN, Row, Source, places
+from rewrite.tree import Node
 
 Key = tuple[object, ...]
 """Integers and text, in key order."""
+
+Contents = Mapping[Source, Sequence[Sequence[str | None]]]
+"""What sources hold: PostgreSQL's texts of the columns asked for."""
+
+NO_CONTENTS: Final[Contents] = MappingProxyType({})
 
 _RANGES: Final = {
     oids.INT2: range(-(2**15), 2**15),
@@ -22,7 +30,12 @@ _RANGES: Final = {
 
 
 def keys(
-    found: Needs, table: JournalTable, parameters: tuple[ParameterValue, ...], *, most: int
+    found: Needs,
+    table: JournalTable,
+    parameters: tuple[ParameterValue, ...],
+    *,
+    most: int,
+    contents: Contents = NO_CONTENTS,
 ) -> frozenset[Key]:
     """Return the keys of all rows of a table that a statement needs, and of no others.
 
@@ -31,36 +44,61 @@ def keys(
         table: The one table of which it may need rows.
         parameters: Values of the statement's parameters.
         most: How many keys there may be.
+        contents: What the statement's sources hold.
 
     Raises:
         Refusal: Rows are needed that are not named by their keys, or are those of other tables, or
             are more; 0A000 with the reason.
     """
-    return _named(found, table, parameters, most, None)
+    values = _Values(types_of(table), parameters, contents, most)
+    return _named(found, table, values, None)
 
 
-def named_and_others(
-    found: Needs, table: JournalTable, parameters: tuple[ParameterValue, ...], *, most: int
-) -> tuple[frozenset[Key], tuple[Need, ...]]:
-    """Return the keys of rows that a statement names, and the needs that other things tell.
-
-    Arguments and errors are those of `keys`; a need of all rows is refused, too.
-    """
-    others: list[Need] = []
-    return _named(found, table, parameters, most, others), tuple(others)
-
-
-def _named(
+def named_and_others(  # noqa: PLR0913 - what is known of the values, by name
     found: Needs,
     table: JournalTable,
     parameters: tuple[ParameterValue, ...],
+    *,
     most: int,
-    others: list[Need] | None,
+    contents: Contents = NO_CONTENTS,
+    drawn: bool = False,
+) -> tuple[frozenset[Key], tuple[Need, ...]]:
+    """Return the keys of rows that a statement names, and the needs that conditions tell.
+
+    Arguments and errors are those of `keys`; a need of all rows is refused, too. Keys that
+    are `drawn` when the statement runs are not among them.
+    """
+    others: list[Need] = []
+    values = _Values(types_of(table), parameters, contents, most)
+    values.are_drawn = drawn
+    return _named(found, table, values, others), tuple(others)
+
+
+def types_of(table: JournalTable) -> Mapping[int, int]:
+    """Return the types of the columns of a table, by attribute number."""
+    return {column.attnum: column.type_oid for column in table.columns}
+
+
+def draws(found: Needs, table: JournalTable) -> bool:
+    """Return whether a statement inserts rows of keys that are known when it has run, and only so.
+
+    An UPDATE of a key is asked whether it is known by whoever captures it.
+    """
+    return bool(found.recorded) and all(
+        recorded.written == recorded.searched == table.relid
+        and recorded.image is Image.NEW
+        and recorded.columns == recorded.keys == table.key
+        for recorded in found.recorded
+    )
+
+
+def _named(
+    found: Needs, table: JournalTable, values: "_Values", others: list[Need] | None
 ) -> frozenset[Key]:
     """Return the keys, and add other needs to these, where they are wanted."""
     if any(occurrence.relid != table.relid for occurrence in found.occurrences):
         raise Refusal("reading other tiered tables in a statement on single rows is not supported")
-    if found.recorded:
+    if found.recorded and not values.are_drawn:
         raise Refusal("writing keys that are known only when the statement runs is not supported")
     types = [table.column(attnum).type_oid for attnum in table.key]
     if not types or not all(type_oid in COMPARED for type_oid in types):
@@ -69,30 +107,38 @@ def _named(
     for occurrence in found.occurrences:
         for need in occurrence.needs:
             try:
-                wanted |= named(need, table.key, parameters, most=most)
+                wanted |= _keys(need, table.key, values)
             except Refusal:
                 if others is None or need.all_rows:
                     raise
                 others.append(need)
-    if len(wanted) > most:
-        raise _too_many(most)
+    if len(wanted) > values.most:
+        raise _too_many(values.most)
     ranges = [_RANGES.get(type_oid) for type_oid in types]
     return frozenset(key for key in wanted if all(map(_fits, key, ranges)))
 
 
-def named_by(
-    need: Need, columns: tuple[int, ...], parameters: tuple[ParameterValue, ...], *, most: int
+def named(  # noqa: PLR0913 - what is known of the values, by name
+    need: Need,
+    columns: tuple[int, ...],
+    types: Mapping[int, int],
+    parameters: tuple[ParameterValue, ...],
+    *,
+    most: int,
+    contents: Contents = NO_CONTENTS,
 ) -> frozenset[Key] | None:
-    """Return values some columns have in all rows of a need; None where it does not tell.
+    """Return values that some columns have together in all rows of a need; None if it tells none.
 
     Args:
         need: What a statement needs.
-        columns: Columns of a unique key.
+        columns: The columns of a unique key, or of the primary one.
+        types: The types of columns, by attribute number.
         parameters: Values of the statement's parameters.
         most: How many values there may be.
+        contents: What the statement's sources hold.
     """
     try:
-        return frozenset(named(need, columns, parameters, most=most))
+        return frozenset(_keys(need, columns, _Values(types, parameters, contents, most)))
     except Refusal:
         return None
 
@@ -106,43 +152,109 @@ def _too_many(most: int) -> Refusal:
     return Refusal(f"a statement on more than {most} single rows is not supported")
 
 
-def named(
-    need: Need, key: tuple[int, ...], parameters: tuple[ParameterValue, ...], *, most: int
-) -> set[Key]:
-    """Return the keys of the rows of a need.
-
-    Raises:
-        Refusal: They are not named, or are more; 0A000 with the reason.
-    """
+def _keys(need: Need, key: tuple[int, ...], values: "_Values") -> set[Key]:
     rows: list[dict[int, object]] = [{}]
-    for fixed in need.fixed:
-        if set(fixed.columns) <= set(key):
-            joined = _joined(rows, fixed.columns, _values(fixed, parameters))
-            rows = list(islice(joined, most + 1))
-            if len(rows) > most:
-                raise _too_many(most)
+    for fixed in (one.among(key) for one in need.fixed):
+        if fixed.columns:
+            joined = _joined(rows, fixed.columns, values.of(fixed))
+            rows = list(islice(joined, values.most + 1))
+            if len(rows) > values.most:
+                raise _too_many(values.most)
     if any(set(row) != set(key) for row in rows):
         raise Refusal("rows that are not named by constants for their keys are not supported")
     return {tuple(row[column] for column in key) for row in rows}
 
 
 def _joined(
-    rows: Iterable[dict[int, object]], columns: tuple[int, ...], values: Iterable[Key]
+    rows: list[dict[int, object]], columns: tuple[int, ...], values: Iterable[Key]
 ) -> Iterable[dict[int, object]]:
     """Return the rows that say the same of the columns that both tell."""
-    found = [dict(zip(columns, row, strict=True)) for row in values if None not in row]
+    found = {row: dict(zip(columns, row, strict=True)) for row in values if None not in row}
+    if all(row.keys() >= set(columns) for row in rows):
+        return (row for row in rows if tuple(row[column] for column in columns) in found)
     return (
         row | other
         for row in rows
-        for other in found
+        for other in found.values()
         if all(row.get(column, value) == value for column, value in other.items())
     )
 
 
-def _values(fixed: Fixed, parameters: tuple[ParameterValue, ...]) -> list[Key]:
-    try:
-        if fixed.arrays:
-            return [(value,) for (one,) in fixed.rows for value in elements(one, parameters)]
-        return [tuple(constant(value, parameters) for value in row) for row in fixed.rows]
-    except (UnknownValueError, UnsupportedError):
-        raise Refusal("keys that are not plain constants are not supported") from None
+class _Values:
+    """The values that columns of a table are compared with."""
+
+    def __init__(
+        self,
+        types: Mapping[int, int],
+        parameters: tuple[ParameterValue, ...],
+        contents: Contents,
+        most: int,
+    ) -> None:
+        self._types = types
+        self._parameters = parameters
+        self._contents = contents
+        self.most = most
+        self.are_drawn = False
+        """Whether the statement may write keys that are searched afterwards."""
+
+    def of(self, fixed: Fixed) -> Iterator[Key]:
+        """Yield the rows of values.
+
+        Raises:
+            Refusal: They are not known as Python's.
+        """
+        try:
+            if fixed.arrays:
+                for (one,) in fixed.rows:
+                    yield from ((value,) for value in elements(one, self._parameters))
+                return
+            for row in fixed.rows:
+                yield from self._of_row(fixed.columns, row)
+        except (UnknownValueError, UnsupportedError):
+            raise Refusal("keys that are not plain constants are not supported") from None
+
+    def _of_row(self, columns: tuple[int, ...], row: Row) -> Iterator[Key]:
+        drawn = places(row)
+        if not drawn:
+            yield tuple(constant(value, self._parameters) for value in row if value is not None)
+            return
+        held = [[(place, one) for one in self._held(row, place, drawn[place])] for place in drawn]
+        for chosen in product(*held):
+            rows = dict(chosen)
+            yield tuple(
+                self._value(cell, self._types[column], drawn, rows)
+                for column, cell in zip(columns, row, strict=True)
+                if cell is not None
+            )
+
+    def _held(self, row: Row, place: str, source: Source) -> Sequence[Sequence[object]]:
+        """Return the rows of a source."""
+        if source.relid:
+            return self._contents[source]
+        arrays = {
+            cell.integer("attno"): elements(cell.node("array"), self._parameters)
+            for cell in row
+            if cell is not None and cell.tag == DRAWN and cell["place"] == place
+        }
+        return list(zip_longest(*(arrays[column] for column in source.columns)))
+
+    def _value(
+        self,
+        cell: Node,
+        type_oid: int,
+        drawn: Mapping[str, Source],
+        rows: Mapping[str, Sequence[object]],
+    ) -> object:
+        if cell.tag != DRAWN:
+            return constant(cell, self._parameters)
+        place = str(cell["place"])
+        value = rows[place][drawn[place].columns.index(cell.integer("attno"))]
+        most = cell.get("most")
+        if isinstance(most, int) and isinstance(value, str) and len(value) > most:
+            raise UnknownValueError
+        if value is None:
+            return None
+        try:
+            return COMPARED[type_oid](value)
+        except ValueError:
+            raise UnknownValueError from None

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from rewrite.command import Command, command
+from rewrite.needs.columns import compared_column
 from rewrite.needs.constant_rows import known_rows
 from rewrite.needs.definitions import Definitions, UniqueKey
+from rewrite.needs.joined_keys import of_subquery, together
 from rewrite.needs.levels import Level, is_plain
 from rewrite.needs.places import places
 from rewrite.needs.results import Fixed, Need, Occurrence
@@ -104,7 +106,8 @@ def target_needs(level: Level, definitions: Definitions) -> tuple[Need, ...]:
 def need(level: Level, varno: int, conditions: tuple[Node, ...], definitions: Definitions) -> Need:
     """Return the rows of a relation for which those conditions can hold that count."""
     own = tuple(condition for condition in conditions if is_own(condition, varno, definitions))
-    found = (_fixed(level, varno, condition, definitions) for condition in conditions)
+    found = [_fixed(level, varno, condition, definitions) for condition in conditions]
+    found.insert(0, together(level, varno, conditions, definitions))
     return Need(own, varno, tuple(fixed for fixed in found if fixed is not None))
 
 
@@ -125,20 +128,21 @@ def mentions_alone(condition: Node, varno: int) -> bool:
 def _fixed(level: Level, varno: int, condition: Node, definitions: Definitions) -> Fixed | None:
     """Return the values a condition compares a column with.
 
-    Columns of other relations count where these are constant. Those of resident tables do not: such
-    a table may change between the search and the statement.
+    Columns of other relations count where these are constant, or can be looked at.
     """
     if condition.tag == "OPEXPR" and condition["opno"] in EQUALITIES:
         left, right = condition.nodes("args")
         for one, other in ((left, right), (right, left)):
-            column = _column(one, varno, condition)
+            column = compared_column(one, varno, condition)
             rows = known_rows(level, (other,), definitions) if column else ()
             values = tuple((value,) for (value,) in rows if value is not None)
             if column and len(values) == len(rows):
                 return Fixed((column,), values)
     if condition.tag == "SCALARARRAYOPEXPR" and condition["opno"] in EQUALITIES:
         return _any_of(varno, condition, definitions)
-    return _of_same_table(level, varno, condition, definitions)
+    return _of_same_table(level, varno, condition, definitions) or of_subquery(
+        level, varno, condition, definitions
+    )
 
 
 def _of_same_table(
@@ -154,7 +158,7 @@ def _of_same_table(
         return None
     one, query, equality = compared
     relid = tiered_table(level, varno, definitions)
-    column = _column(one, varno, equality)
+    column = compared_column(one, varno, equality)
     shown = _shown(query)
     if not column or shown is None:
         return None
@@ -203,24 +207,9 @@ def _compared_with_query(condition: Node) -> tuple[Node, Node, Node] | None:
 
 def _any_of(varno: int, condition: Node, definitions: Definitions) -> Fixed | None:
     one, array = condition.nodes("args")
-    column = _column(one, varno, condition)
+    column = compared_column(one, varno, condition)
     if not column or not condition["useOr"] or not is_constant(array, definitions.volatility):
         return None
     if array.tag == "ARRAYEXPR" and not array.get("multidims"):
         return Fixed((column,), tuple((element,) for element in array.nodes("elements")))
     return Fixed((column,), ((array,),), arrays=True)
-
-
-def _column(node: Node, varno: int, condition: Node) -> int:
-    """Return the attribute number of a column of a relation, 0 for anything else.
-
-    A column that is compared by another collation than its own is something else: its constraints
-    hold other values for equal.
-    """
-    while node.tag == "RELABELTYPE":
-        node = node.node("arg")
-    if node.tag != "VAR" or node["varno"] != varno or node["varlevelsup"]:
-        return 0
-    if node["varcollid"] != condition["inputcollid"]:
-        return 0
-    return max(node.integer("varattno"), 0)

@@ -29,6 +29,14 @@ class Fixed:
     """There are no rows here: the values are those of hot rows that a subquery will have found, so
     nothing has to be searched for this. They are not known, what depends on them has to be."""
 
+    def among(self, columns: tuple[int, ...]) -> "Fixed":
+        """Return what this says of some columns."""
+        kept = [n for n, column in enumerate(self.columns) if column in columns]
+        if len(kept) == len(self.columns):
+            return self
+        rows = tuple(tuple(row[n] for n in kept) for row in self.rows)
+        return Fixed(tuple(self.columns[n] for n in kept), rows, self.arrays, self.found)
+
 
 @dataclass(frozen=True, slots=True)
 class Need:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from rewrite.command import Command, command, target_relation
-from rewrite.needs.constant_rows import Row, proposed
+from rewrite.needs.constant_rows import proposed
 from rewrite.needs.definitions import Action, Definitions, ForeignKey
 from rewrite.needs.levels import Level
 from rewrite.needs.reads import target_needs
 from rewrite.needs.results import Fixed, Image, Need, Occurrence, Recorded, Refusal
+from rewrite.needs.sources import Row
 from rewrite.tree import Node
 
 _NULL = Node("CONST", {"constisnull": True})

@@ -25,7 +25,10 @@ SCHEMA = "hot_rows_served"
 
 SETUP = (
     "CREATE TABLE t (id integer PRIMARY KEY, v integer, w text UNIQUE)",
+    # Rows of a writer with one snapshot are not hot.
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
     "INSERT INTO t SELECT g, g * 10, 'w' || g FROM generate_series(1, 6) g",
+    "COMMIT",
 )
 
 TIERED = {
@@ -148,6 +151,40 @@ SCENARIOS = {
         b: UPDATE t SET v = 0 WHERE id = 1 => UPDATE 1
         b: SELECT v FROM t WHERE id = 2 FOR UPDATE => 20
         a: COMMIT
+    """,
+    "inserts of rows that are read, and of many, keep nobody from other rows": """
+        a: BEGIN
+        a: INSERT INTO t SELECT g, g * 10 FROM generate_series(7, 9) g => INSERT 0 3
+        a: INSERT INTO t SELECT g, 0 FROM generate_series(100, 700) g => INSERT 0 601
+        b: INSERT INTO t SELECT g, g * 10 FROM generate_series(10, 12) g => INSERT 0 3
+        b: UPDATE t SET v = 0 WHERE id = 1 => UPDATE 1
+        c: INSERT INTO t SELECT g, 0 FROM generate_series(8, 11) g -- waits
+        a: ROLLBACK
+        c goes on => error 23505
+        c: INSERT INTO t SELECT g, 0 FROM generate_series(1, 4) g => error 23505
+        c: INSERT INTO t SELECT g, 0 FROM generate_series(7, 8) g => INSERT 0 2
+    """,
+    "an insert that is a transaction of its own waits for no other": """
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70) => INSERT 0 1
+        b: INSERT INTO t VALUES (8, 80), (9, 90) => INSERT 0 2
+        c: INSERT INTO t SELECT 10, 100 => INSERT 0 1
+        d: INSERT INTO t VALUES (7, 0) -- waits
+        a: COMMIT
+        d goes on => error 23505
+    """,
+    "COPY of few rows keeps nobody from other rows": """
+        a: BEGIN
+        a: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 7|70|x, 8|80|y => COPY 2
+        b: COPY t (id, v) FROM STDIN (FORMAT csv, DELIMITER '|') << 9|90, 10|100 => COPY 2
+        b: UPDATE t SET v = 0 WHERE id IN (1, 9) => UPDATE 2
+        c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 11|0|x, 7|0|y -- waits
+        d: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 12|0|x, 2|0|y => error 23505
+        d: INSERT INTO t VALUES (12, 120) => INSERT 0 1
+        a: COMMIT
+        c goes on => error 23505
+        c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 11|0|x, => COPY 1
+        c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 13|x|x => error 22P02
     """,
     "a condition that does not hold after waiting": """
         a: BEGIN

@@ -20,8 +20,8 @@ MACHINE_OPTIONS = (
 )
 """Two cores and little memory, as on the machine that runs the checks."""
 
-SPARK_OPTIONS = (*MACHINE_OPTIONS, "--resident-rows=0")
-"""The same with all tables on Spark: a handful of rows exercises its road."""
+SPARK_OPTIONS = (*MACHINE_OPTIONS, "--resident-rows=0", "--thaw-rows=1000")
+"""The same with all tables on Spark: few rows exercise its road, some more that of bulk writes."""
 
 
 def pytest_report_header() -> list[str]:

@@ -2,7 +2,8 @@
 
 A line ``a: SQL`` is what session ``a`` says; ``-- waits`` follows where it has to wait, and a line
 ``b goes on`` is where it need not any more. ``=>`` tells what comes back: rows, else the command
-tag, or the SQLSTATE of an error, which is always told. ``a: cancels b`` is a cancel request.
+tag, or the SQLSTATE of an error, which is always told. ``a: cancels b`` is a cancel request. After
+``<<`` come the rows of a COPY, parted by commas.
 """
 
 import re
@@ -76,13 +77,21 @@ class Session:
         self.answer = self.worker.submit(self._say, sql)
 
     def _say(self, sql: str) -> str:
+        sql, _, rows = sql.partition(" << ")
         try:
-            cursor = self.connection.execute(sql)
+            cursor = self._copied(sql, rows) if rows else self.connection.execute(sql)
         except psycopg.Error as error:
             return f"error {error.sqlstate or error}"
         if not cursor.description:
             return cursor.statusmessage or ""
         return ", ".join("|".join(map(str, row)) for row in cursor) or "no rows"
+
+    def _copied(self, sql: str, rows: str) -> psycopg.Cursor:
+        cursor = self.connection.cursor()
+        with cursor.copy(sql) as copy:
+            for row in rows.rstrip(",").split(", "):
+                copy.write(f"{row}\n")
+        return cursor
 
     def heard(self, timeout_s: float = PATIENCE_S) -> str:
         """Return what comes back, or that nothing does."""

@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a line for each statement
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import psycopg
@@ -13,6 +14,7 @@ from rewrite.context import ParameterValue
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.keys import keys
 from rewrite.needs.results import Refusal
+from rewrite.needs.sources import sources
 from rewrite.needs.statement import needs
 from tests.support.rewrite_oracle import database
 from tests.support.table_definitions import Analyst, definitions
@@ -60,6 +62,91 @@ def catalog(oracle_uri: str) -> Iterator[Catalog]:
         analyst.connection.close()
 
 
+SOURCES = [
+    ("update t set v = s.v from resident s where t.k = s.k", "t", {(1,), (2,)}),
+    ("update t set v = s.v from resident s where t.k = s.v", "t", {(10,), (20,)}),
+    ("delete from t where k in (select k from resident where v > 5)", "t", {(1,), (2,)}),
+    ("delete from t where exists (select from resident s where s.k = t.k)", "t", {(1,), (2,)}),
+    (
+        "merge into t using (select max(v) as v, k from resident group by k) s on t.k = s.k when matched then delete",
+        "t",
+        {(1,), (2,)},
+    ),
+    (
+        "merge into t using (select k, row_number() over (partition by v) as n from resident) s on t.k = s.k when not matched then insert values (s.k)",
+        "t",
+        {(1,), (2,)},
+    ),
+    (
+        "with s as (select k from resident union all select 7) delete from t using s where t.k = s.k",
+        "t",
+        {(1,), (2,), (7,)},
+    ),
+    (
+        "with s as (delete from resident returning k) insert into t select k from s on conflict do nothing",
+        "t",
+        {(1,), (2,)},
+    ),
+    (
+        "insert into t select r.k, v from resident r left join (values (1)) x (a) on a = k on conflict (k) do update set v = 1",
+        "t",
+        {(1,), (2,)},
+    ),
+    (
+        "insert into t select v from resident union select k from resident on conflict do nothing",
+        "t",
+        {(1,), (2,), (10,), (20,)},
+    ),
+    ("delete from two using resident r where a = 'x' and b = r.k", "two", {("x", 1), ("x", 2)}),
+    (
+        "delete from two using resident r join resident q using (k) where a = 'x' and b = k",
+        "two",
+        {("x", 1), ("x", 2)},
+    ),
+]
+"""With two rows in ``resident``: (1, 10) and (2, 20)."""
+
+HELD = {1: ("1", "2"), 2: ("10", "20")}
+
+
+@pytest.mark.parametrize(("sql", "table", "expected"), SOURCES)
+def test_keys_come_from_tables_that_are_looked_at(
+    catalog: Catalog, sql: str, table: str, expected: set[tuple[object, ...]]
+) -> None:
+    resident = catalog.tables["resident"].relid
+    known = replace(catalog.definitions, readable=frozenset({resident}))
+    target = catalog.tables[table]
+    found = needs(catalog.analyst.queries(sql, TYPES), known)
+    asked = sources((need for one in found.occurrences for need in one.needs), target.key)
+    assert {source.relid for source in asked} == {resident}
+    contents = {
+        source: list(zip(*(HELD[column] for column in source.columns), strict=True))
+        for source in asked
+    }
+    assert keys(found, target, PARAMETERS, most=9, contents=contents) == expected
+    with pytest.raises(Refusal):
+        catalog.keys(sql, table, most=9)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "update t set v = s.v from resident s where t.k = s.k + 1",
+        "delete from t where k = (select max(k) from resident)",
+        "delete from t where exists (select count(*) from resident s where s.k = t.k)",
+        "delete from t using resident s where t.k = s.k or s.v = 1",
+        "delete from t using (select k from resident tablesample system (50)) s where t.k = s.k",
+        "with recursive s as (select k from resident union all select k + 1 from s where k < 9) delete from t using s where t.k = s.k",
+        "with s as (update resident set k = k + 1 returning k) delete from t using s where t.k = s.k",
+    ],
+)
+def test_keys_that_are_computed_are_not_known(catalog: Catalog, sql: str) -> None:
+    known = replace(catalog.definitions, readable=frozenset({catalog.tables["resident"].relid}))
+    found = needs(catalog.analyst.queries(sql, TYPES), known)
+    with pytest.raises(Refusal, match="not named by constants"):
+        keys(found, catalog.tables["t"], PARAMETERS, most=9)
+
+
 def _tables(connection: psycopg.Connection) -> Iterator[JournalTable]:
     found = connection.execute(
         "select c.oid::int8, c.relname, i.indkey::int2[] from pg_class c join pg_index i"
@@ -78,6 +165,34 @@ def _tables(connection: psycopg.Connection) -> Iterator[JournalTable]:
 NAMED = [
     ("update t set v = 1 where k = 5", "t", {(5,)}),
     ("delete from t where 5::smallint = k", "t", {(5,)}),
+    ("update t set v = 1 where k = (select 1)", "t", {(1,)}),
+    ("delete from t where k in (select distinct x from unnest($3) x)", "t", {(1,), (2,)}),
+    (
+        "delete from t using (select k from (values (1), (2), (2)) x (k) group by k order by k limit 1) s where t.k = s.k",
+        "t",
+        {(1,), (2,)},
+    ),
+    (
+        "delete from t where k in (values (1), (2)) and exists (select from (values (2), (3)) s (a) where s.a = t.k)",
+        "t",
+        {(2,)},
+    ),
+    ("delete from two where (a, b) in (values ('a', 1), ('b', 2))", "two", {("a", 1), ("b", 2)}),
+    (
+        "delete from two using (values ('a', 1), ('b', 2)) s (x, y) where a = x and b = y",
+        "two",
+        {("a", 1), ("b", 2)},
+    ),
+    (
+        "delete from two using unnest(array['a', 'b'], array[1, 2]) s (x, y) where a = x and b = y",
+        "two",
+        {("a", 1), ("b", 2)},
+    ),
+    (
+        "insert into two (a, b) select x, y from unnest(array['a', 'b'], array[1, 2]) s (x, y) on conflict do nothing",
+        "two",
+        {("a", 1), ("b", 2)},
+    ),
     ("update t set v = 1 where k = $1", "t", {(7,)}),
     ("update t set v = 1 where k = $4", "t", set()),
     ("update t set v = 1 where k = null", "t", set()),
@@ -129,7 +244,6 @@ NOT_NAMED = [
     ("update t set v = 1 where k = 1 or k = 2", "t", "not named by constants"),
     ("update t set v = 1 where k = 1 + 1", "t", "not plain constants"),
     ("update t set v = 1 where w::bpchar = 'a'::bpchar", "t", "not named by constants"),
-    ("update t set v = 1 where k = (select 1)", "t", "not named by constants"),
     ("update t set v = 1 from resident r where t.k = r.k", "t", "not named by constants"),
     ("update t set v = 1 where k in (1, 2, 3, 4, 5)", "t", "more than 4"),
     ("update t set k = k + 1 where k = 1", "t", "known only when the statement runs"),

@@ -139,7 +139,7 @@ READS = [
     # A list of values does not.
     (
         "select t.v from t, (values (1, 2), (3, 4)) l (a, b) where t.k = l.a and t.v = l.b + 1",
-        ["t: [k: 1; 3] [v: (2 + 1); (4 + 1)]"],
+        ["t: [k, v: 1, (2 + 1); 3, (4 + 1)] [k: 1; 3] [v: (2 + 1); (4 + 1)]"],
     ),
     (
         "with l (a) as (values (1), (3)) select t.v from t join l on k = a",

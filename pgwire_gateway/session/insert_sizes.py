@@ -1,0 +1,31 @@
+"""Whether an INSERT whose rows PostgreSQL evaluates brings few of them."""
+
+import json
+from typing import Any
+
+from pgwire_gateway.session.invocation import Invocation
+from rewrite.command import inserted_rows
+
+
+def is_small(call: Invocation) -> bool:
+    """Return whether an INSERT lists few rows, or reads what PostgreSQL expects to be few.
+
+    What is expected may be wrong: this tells the quicker way, not the right one. Of a table that
+    nobody has analysed, as temporary ones are, some thousand rows are expected at least.
+
+    Raises:
+        CatalogError: What PostgreSQL finds wrong when it plans the statement.
+    """
+    listed = inserted_rows(call.query)
+    number = _expected_rows(call) if listed is None else listed
+    return number <= call.services.config.thaw_rows
+
+
+def _expected_rows(call: Invocation) -> int:
+    explained = call.session.catalog.explain(
+        call.statement.text, call.values, parameter_oids=call.parameter_oids, formats=call.formats
+    )
+    plan: dict[str, Any] = json.loads(explained)[0]["Plan"]
+    # Nothing comes out of an INSERT without RETURNING; below it are the rows it gets.
+    (source,) = (part for part in plan["Plans"] if part["Parent Relationship"] == "Outer")
+    return int(source["Plan Rows"])

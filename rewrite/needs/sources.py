@@ -1,0 +1,272 @@
+"""Which columns of which tables the values of an expression come from, whatever is in between.
+
+    MERGE INTO t USING (SELECT DISTINCT ON (id) id, v FROM s ORDER BY id, at DESC) x ON t.id = x.id
+
+compares ``t.id`` with values of ``s.id`` and no others: neither joins nor conditions, sorting out,
+grouping, numbering or limiting rows make new values of a column. Where the rows of ``s`` can be
+looked at before the statement runs, they tell all keys it can ask for, and some more. NULL may come
+in addition; no key is NULL.
+
+Values that were computed from columns are not known, casts between integers and to a length apart.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from rewrite.command import Command, command
+from rewrite.key_constants import (
+    LIMITING,
+    NARROWING,
+    VARHDRSZ,
+    WIDENING,
+    UnknownValueError,
+    constant,
+)
+from rewrite.needs.definitions import Definitions
+from rewrite.needs.levels import Level
+from rewrite.needs.results import Need
+from rewrite.needs.steady import is_constant
+from rewrite.query.range_table import CTE, FUNCTION, GROUP, JOIN, RELATION, SUBQUERY, VALUES
+from rewrite.tree import Item, Node
+
+DRAWN: Final = "DRAWN"
+"""Tag of a value that one row of a source has: `relid` (0 for arrays), `attno` or `array`, `place`,
+equal for values of one row, and `most` characters, where a cast limits them."""
+
+Row = tuple[Node | None, ...]
+"""The value of each column, None where it is not known."""
+
+_UNNEST = 2331
+_MOST_ROWS = 10_000
+"""More rows of constants than these, joined with each other, are not written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Columns of a table whose rows are looked at before the statement runs."""
+
+    relid: int
+    columns: tuple[int, ...]
+    """Attribute numbers, in their order."""
+
+
+def sources(needs: Iterable[Need], key: tuple[int, ...]) -> frozenset[Source]:
+    """Return what has to be looked at to know what needs tell of the columns of a key."""
+    return frozenset(
+        source
+        for need in needs
+        for fixed in need.fixed
+        for row in fixed.among(key).rows
+        for source in places(row).values()
+        if source.relid
+    )
+
+
+def places(row: Row) -> dict[str, Source]:
+    """Return the columns of each source that the values of a row come from together."""
+    found: dict[str, tuple[int, set[int]]] = {}
+    for cell in row:
+        if cell is not None and cell.tag == DRAWN:
+            place, relid = str(cell["place"]), cell.integer("relid")
+            found.setdefault(place, (relid, set()))[1].add(cell.integer("attno"))
+    return {
+        place: Source(relid, tuple(sorted(columns))) for place, (relid, columns) in found.items()
+    }
+
+
+def traced(
+    level: Level, expressions: tuple[Node, ...], definitions: Definitions, place: str = ""
+) -> tuple[Row, ...]:
+    """Return rows that tell all values some expressions of a query can have together.
+
+    Args:
+        level: The query.
+        expressions: Expressions in it.
+        definitions: The tables whose rows can be looked at are `readable`.
+        place: Where the query stands, different for each.
+    """
+    plain = [_plain(expression) for expression in expressions]
+    wanted: dict[int, set[int]] = {}
+    for node, _ in plain:
+        if _is_column(node):
+            wanted.setdefault(node.integer("varno"), set()).add(node.integer("varattno"))
+    found = [
+        [(varno, row) for row in _rows(level, varno, sorted(columns), definitions, place)]
+        for varno, columns in wanted.items()
+    ]
+    number = 1
+    for rows in found:
+        number *= len(rows)
+    if number > _MOST_ROWS and len(found) > 1:
+        return ((None,) * len(expressions),)
+    return tuple(
+        tuple(
+            _cell(node, most, dict(chosen), definitions, f"{place}:{n}")
+            for n, (node, most) in enumerate(plain)
+        )
+        for chosen in product(*found)
+    )
+
+
+def traced_output(
+    level: Level, numbers: Iterable[int], definitions: Definitions, place: str = ""
+) -> tuple[Row, ...]:
+    """Return the same of the output columns of a query, by their numbers from 1."""
+    wanted = tuple(numbers)
+    found = tuple(_output(level, wanted, definitions, place))
+    return tuple(tuple(row.get(number) for number in wanted) for row in found)
+
+
+def _is_column(node: Node) -> bool:
+    return node.tag == "VAR" and not node["varlevelsup"] and node.integer("varattno") > 0
+
+
+def _plain(node: Node) -> tuple[Node, int | None]:
+    """Return an expression without casts that leave its values what they are, and its length."""
+    most: int | None = None
+    while True:
+        if node.tag == "RELABELTYPE":
+            node = node.node("arg")
+        elif node.tag == "FUNCEXPR" and node["funcid"] in WIDENING | NARROWING.keys():
+            node = node.nodes("args")[0]
+        elif node.tag == "FUNCEXPR" and node["funcid"] == LIMITING:
+            text, modifier, _ = node.nodes("args")
+            limit = _number(modifier)
+            if limit is None:
+                return node, most
+            most = limit - VARHDRSZ if most is None else min(most, limit - VARHDRSZ)
+            node = text
+        else:
+            return node, most
+
+
+def _number(node: Node) -> int | None:
+    try:
+        value = constant(node, ())
+    except (UnknownValueError, IndexError):
+        return None
+    return value if isinstance(value, int) else None
+
+
+def _cell(
+    node: Node,
+    most: int | None,
+    chosen: dict[int, dict[int, Node | None]],
+    definitions: Definitions,
+    place: str,
+) -> Node | None:
+    if _is_column(node):
+        found = chosen[node.integer("varno")][node.integer("varattno")]
+    elif node.tag == "FUNCEXPR" and node["funcid"] == _UNNEST:
+        found = _element(node, definitions, place, 1)
+    else:
+        found = node if is_constant(node, definitions.volatility) else None
+    if found is None or most is None:
+        return found
+    if found.tag != DRAWN:
+        return None
+    before = found.get("most")
+    return found.replace(most=most if not isinstance(before, int) else min(before, most))
+
+
+def _element(node: Node, definitions: Definitions, place: str, attno: int) -> Node | None:
+    (array,) = node.nodes("args")
+    if not is_constant(array, definitions.volatility):
+        return None
+    return Node(DRAWN, {"relid": 0, "attno": attno, "array": array, "place": place})
+
+
+def _rows(
+    level: Level, varno: int, columns: list[int], definitions: Definitions, place: str
+) -> Iterator[dict[int, Node | None]]:
+    """Yield what rows of a relation have in some columns."""
+    entry, inner = level.entry(varno), f"{place}.{varno}"
+    kind = entry["rtekind"]
+    if kind == RELATION:
+        relid = entry.integer("relid")
+        readable = relid in definitions.readable and entry.get("tablesample") is None
+        yield {
+            n: Node(DRAWN, {"relid": relid, "attno": n, "place": inner}) if readable else None
+            for n in columns
+        }
+    elif kind == VALUES:
+        for row in entry.items("values_lists"):
+            listed = row if isinstance(row, list) else []
+            yield {n: _constant(listed[n - 1], definitions) for n in columns}
+    elif kind == SUBQUERY:
+        yield from _output(Level(entry.node("subquery"), level), columns, definitions, inner)
+    elif kind == CTE and not entry.get("self_reference"):
+        yield from _common_table(level, entry, columns, definitions, inner)
+    elif kind in {JOIN, GROUP}:
+        shown = entry.nodes("joinaliasvars" if kind == JOIN else "groupexprs")
+        for cells in traced(level, tuple(shown[n - 1] for n in columns), definitions, place):
+            yield dict(zip(columns, cells, strict=True))
+    elif kind == FUNCTION:
+        yield _elements(entry, columns, definitions, inner)
+    else:
+        yield dict.fromkeys(columns)
+
+
+def _constant(item: Item, definitions: Definitions) -> Node | None:
+    known = isinstance(item, Node) and is_constant(item, definitions.volatility)
+    return item if known and isinstance(item, Node) else None
+
+
+def _elements(
+    entry: Node, columns: list[int], definitions: Definitions, place: str
+) -> dict[int, Node | None]:
+    """Return the elements of arrays that a function in FROM makes rows of."""
+    found: dict[int, Node | None] = dict.fromkeys(columns)
+    number = 1
+    for function in entry.nodes("functions"):
+        called = function.node("funcexpr")
+        if number in found and called.tag == "FUNCEXPR" and called["funcid"] == _UNNEST:
+            found[number] = _element(called, definitions, place, number)
+        number += function.integer("funccolcount")
+    return found
+
+
+def _common_table(
+    level: Level, entry: Node, columns: list[int], definitions: Definitions, place: str
+) -> Iterator[dict[int, Node | None]]:
+    owner = level.up(entry.integer("ctelevelsup"))
+    for defined in owner.query.nodes("cteList") if owner else ():
+        if defined.text("ctename") == entry.text("ctename") and not defined.get("cterecursive"):
+            yield from _output(Level(defined.node("ctequery"), owner), columns, definitions, place)
+            return
+    yield dict.fromkeys(columns)
+
+
+def _output(
+    level: Level, columns: Iterable[int], definitions: Definitions, place: str
+) -> Iterator[dict[int, Node | None]]:
+    """Yield what rows of a query's output have in some columns."""
+    query, wanted = level.query, list(columns)
+    kind = command(query)
+    operation = query.optional("setOperations")
+    if kind is Command.SELECT and operation is not None:
+        for varno in _branches(operation):
+            yield from _rows(level, varno, wanted, definitions, place)
+        return
+    # What DELETE returns are rows of the table, or what others have made of them meanwhile.
+    listed = {Command.SELECT: "targetList", Command.DELETE: "returningList"}.get(kind)
+    shown = {
+        target.integer("resno"): target.node("expr")
+        for target in (query.nodes(listed) if listed else ())
+        if not target["resjunk"]
+    }
+    if not set(wanted) <= shown.keys():
+        yield dict.fromkeys(wanted)
+        return
+    for row in traced(level, tuple(shown[n] for n in wanted), definitions, place):
+        yield dict(zip(wanted, row, strict=True))
+
+
+def _branches(operation: Node) -> Iterator[int]:
+    if operation.tag == "RANGETBLREF":
+        yield operation.integer("rtindex")
+        return
+    for side in ("larg", "rarg"):
+        yield from _branches(operation.node(side))
