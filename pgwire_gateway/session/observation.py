@@ -323,14 +323,16 @@ class Observer:
 
     def requests(self, relids: Iterable[int], *, full: bool = False) -> list[SnapshotRequest]:
         """Ask for tables, naming the tails that are held already."""
-        written = self._session.transaction.written
-        tails = self._services.tails
+        written, database = self._session.transaction.written, self._session.database
+        tails, thawing = self._services.tails, self._services.catalog.thawing(database)
+        # Of hot rows a transaction's own versions come like those of others, by their writer.
+        unknown = {relid for relid in written if full or not thawing.is_warm(relid)}
         return [
             SnapshotRequest(
                 relid,
                 known_state=None
-                if full or relid in written
-                else tails.known_state(self._session.database, relid),
+                if full or relid in unknown
+                else tails.known_state(database, relid),
             )
             for relid in sorted(relids)
         ]
