@@ -7,6 +7,7 @@ from typing import Any
 from catalog.errors import HotRowsError
 from catalog.results import CaptureReceipt
 from pgwire_gateway.session import (
+    announcements,
     binding,
     hot_rows,
     reads,
@@ -14,7 +15,7 @@ from pgwire_gateway.session import (
     unique_keys,
     unlocked_changes,
 )
-from pgwire_gateway.session.hot_rows import NotHotError
+from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation, Observer
@@ -60,7 +61,7 @@ def _change_locked(call: Invocation) -> StatementResult:
 
 def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementResult:
     """Lock the table when the rows are known; where these are few, PostgreSQL may change them."""
-    for attempt in range(1, hot_rows.ATTEMPTS + 1):
+    for attempt in range(1, announcements.ATTEMPTS + 1):
         refused = False
         try:
             return hot_rows.run_or_unlock(call, computed.find)
@@ -73,11 +74,11 @@ def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementRes
         few = computed.is_small and not refused
         try:
             version, now = Observer(call.session).observe_for_write(
-                call.plan, cools=not few or attempt == hot_rows.ATTEMPTS
+                call.plan, cools=not few or attempt == announcements.ATTEMPTS
             )
         except HotRowsError:
             call.session.transaction.settle()
-            hot_rows.note_warm(call)
+            announcements.note_warm(call)
             continue
         return _publish(call, computed, version, now)
     raise NotHotError

@@ -5,20 +5,28 @@ so, and the statement runs beside those of others. What it changes is captured. 
 COMMITTED: who reads by an older snapshot could not see what was made hot meanwhile.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from catalog import bookkeeping, hot_keys, sqlstate
 from catalog.connections import Call
 from catalog.errors import CatalogError, GatewayError, HotRowsError, OutdatedPlanError
-from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
-from catalog.model import JournalTable
+from catalog.hot_keys import Announcement, Thawed, Thawing, Writing
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
 from pgwire_gateway.session import binding, insert_sizes, router, source_rows
+from pgwire_gateway.session.announcements import (
+    ATTEMPTS,
+    NotHotError,
+    announce,
+    announce_insert,
+    definitions_of,
+    give_way,
+    note_warm,
+    thawing_of,
+    undo,
+)
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import (
@@ -26,11 +34,7 @@ from pgwire_gateway.session.needed_rows import (
     NeededRows,
     WantedRows,
     find,
-    holders,
-    key_of,
-    key_row,
     known_rows,
-    look_up,
     needed_rows,
 )
 from pgwire_gateway.session.observation import Observation, Observer
@@ -39,11 +43,10 @@ from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.wire_types.changed_rows import TextRow
+from pgwire_gateway.session.thawing import thaw
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
-from rewrite.needs.search import Condition
 from rewrite.row_locks import row_locks
 
 _ROUTES: Final = frozenset({Route.CHANGE, Route.THAW, Route.INSERT, Route.READ})
@@ -51,14 +54,10 @@ _ROUTES: Final = frozenset({Route.CHANGE, Route.THAW, Route.INSERT, Route.READ})
 
 _TOO_MANY: Final = "a condition that too many rows satisfy is not supported"
 
-ATTEMPTS: Final = 5
-"""How often a statement is begun again while others lock the table, or make its rows cold."""
 
 ATTEMPTS_WITH_SOURCES: Final = 10
 """How often while others write what tells its keys; in the latter half they have to wait."""
 
-PAUSE_S: Final = 0.02
-"""How long it waits before, times the number of attempts."""
 
 REASON: Final = "single rows by key"
 
@@ -66,44 +65,6 @@ _SAVEPOINT: Final = "pgwire_hot_rows"
 
 _NOT_OF_ROWS: Final = frozenset({"08", "40", "53", "54", "55", "57", "58", "XX"})
 """Classes of errors that tell nothing of the rows a statement has seen."""
-
-
-Asked = Sequence[tuple[Condition, object]]
-"""Conditions whose rows are to be found, each with what tells it from others."""
-
-
-class NotHotError(Exception):
-    """The table cannot have hot rows for this statement; nothing has been done."""
-
-    def __init__(
-        self, *, by_snapshot: bool = False, for_now: bool = False, is_full: bool = False
-    ) -> None:
-        """Tell why: the transaction reads by one snapshot, or the table just has none yet.
-
-        Or it has too many, and they cannot go cold as others are writing them.
-        """
-        super().__init__(
-            "the transaction is REPEATABLE READ or SERIALIZABLE"
-            if by_snapshot
-            else "too many rows are locked one by one"
-            if is_full
-            else "others are writing the table as a whole"
-        )
-        self.by_snapshot = by_snapshot
-        self.for_now = for_now
-        self.is_full = is_full
-
-    def unwaited(self, table: str) -> GatewayError:
-        """Return the error for a statement that does not wait for rows others have locked."""
-        if self.by_snapshot:
-            return UnsupportedError(
-                f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {self}"
-            )
-        return GatewayError(
-            f'could not obtain lock on relation "{table}"',
-            sqlstate=sqlstate.LOCK_NOT_AVAILABLE,
-            detail=f"Rows cannot be locked one by one while {self}.",
-        )
 
 
 def names_rows(call: Invocation) -> bool:
@@ -141,7 +102,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         announced = announce(call, writing, began=began, searched=searched)
         if announced is None:
             continue
-        thawed = _thawed(call, needed, wanted, announced, bound, finder=finder, began=began)
+        thawed = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
             result = _proved(call, needed, sources, bound, began=began)
             if result is not None:
@@ -149,7 +110,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
                     _require_new(call, relid, announced)
                 return result
         elif thawed is not Thawed.STALE:
-            _give_way(call, attempt, began=began)
+            give_way(call, attempt, began=began)
     if sources.marks:
         raise source_rows.outdated()
     raise NotHotError
@@ -363,38 +324,11 @@ def insert(call: Invocation) -> StatementResult:
         GatewayError: PostgreSQL's own errors.
     """
     writing, began = Writing(call.target), not call.session.transaction.open
-    if thawing_of(call).is_never(writing.relid, _definitions(call)):
+    if thawing_of(call).is_never(writing.relid, definitions_of(call)):
         raise NotHotError
     announced = announce_insert(call, writing, began=began)
     done = _run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
     return _searched(call, writing, *done)
-
-
-def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Announcement:
-    """Announce rows whose keys are searched when they are there.
-
-    Args:
-        call: The statement that brings them.
-        writing: The table.
-        began: Whether the transaction is for this statement.
-
-    Raises:
-        NotHotError: The table has to be locked for it.
-    """
-    announced = announce(call, writing, began=began) or announce(call, writing, began=began)
-    if announced is None:
-        raise NotHotError
-    return announced
-
-
-def is_warm(call: Invocation) -> bool:
-    """Return whether the table a statement writes was found to have hot rows."""
-    return thawing_of(call).is_warm(call.target)
-
-
-def note_warm(call: Invocation) -> None:
-    """Note that the table a statement writes was found to have hot rows."""
-    thawing_of(call).note_warm(call.target)
 
 
 def _insert_alone(call: Invocation) -> StatementResult | None:
@@ -464,177 +398,6 @@ def _run(
     by_key = f"{EXECUTORS[Route.THAW]}: {REASON}"
     call.session.last_decision = call.plan.decision if inserts else by_key
     return result_of(call, returned, result), answers[len(before) :]
-
-
-def announce(
-    call: Invocation, writing: Writing, *, began: bool, searched: bool = False
-) -> Announcement | None:
-    """Announce a write; None where it is to be tried again, as the table can have hot rows now.
-
-    Rows of a table that has too many hot ones go cold first.
-
-    Raises:
-        NotHotError: The table cannot have hot rows.
-    """
-    session, thawing = call.session, thawing_of(call)
-    session.transaction.expect_implicit()
-    _, _, (answer,) = session.catalog.run_between(
-        None,
-        router.named(call.statement),
-        call.plan.basis,
-        began=began,
-        before=[writing.announced(strict=False, searched=searched)],
-    )
-    announced = hot_keys.announced(answer)
-    if announced.hot:
-        session.transaction.written.add(writing.relid)
-        thawing.note_warm(writing.relid)
-        return announced
-    if not announced.by_snapshot and not announced.is_full:
-        thawing.note_cold(writing.relid)
-    if began:
-        undo(call)
-    if announced.is_full:
-        if not thawing.cool(writing.relid):
-            raise NotHotError(is_full=True)
-        return None
-    if announced.never and call.plan.basis:
-        thawing.note_never(writing.relid, _definitions(call))
-    # What this transaction has written as a whole it has locked as a whole.
-    lasts = announced.by_snapshot or announced.never or writing.relid in session.transaction.written
-    if lasts or not thawing.warm(writing.relid):
-        raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts)
-    return None
-
-
-def _thawed(  # noqa: PLR0913 - the rows, and what is known of them
-    call: Invocation,
-    needed: NeededRows,
-    wanted: WantedRows,
-    announced: Announcement,
-    bound: tuple[ParameterValue, ...],
-    *,
-    finder: Finder,
-    began: bool,
-) -> Thawed:
-    """Make hot what is not.
-
-    Raises:
-        Refusal: The rows are too many, or do not satisfy a constraint.
-        UnsupportedError: Spark cannot find them.
-    """
-    relid, thawing = needed.table.relid, thawing_of(call)
-
-    def asked() -> Asked:
-        remembered = partial(thawing.remembers, relid, announced.heats)
-        return [one for one in wanted.conditions if not remembered(one[1])]
-
-    if announced.is_complete and not asked() and not wanted.values:
-        return Thawed.DONE
-    try:
-        if not asked():
-            found = replace(wanted, conditions=[])
-            return _made_hot(call, needed, found, announced, bound, finder=finder, began=began)
-        with thawing.searching(relid, call.running.check):
-            found = replace(wanted, conditions=asked())
-            return _made_hot(call, needed, found, announced, bound, finder=finder, began=began)
-    except UnsupportedError:
-        if began:
-            undo(call)
-        raise
-
-
-def _made_hot(  # noqa: PLR0913 - as above
-    call: Invocation,
-    needed: NeededRows,
-    wanted: WantedRows,
-    announced: Announcement,
-    bound: tuple[ParameterValue, ...],
-    *,
-    finder: Finder,
-    began: bool,
-) -> Thawed:
-    """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
-    relid, thawing = needed.table.relid, thawing_of(call)
-    observation = Observer(call.session).observe([relid], call.plan)
-    table = observation.result.snapshots[relid].table
-    cold, held = (
-        [key_of(table, texts) for texts in sorted(found)]
-        for found in (announced.cold, announced.held)
-    )
-    rows = look_up(call.services.lookups, observation, relid, cold)
-    found: list[TextRow] = []
-    for condition, known in wanted.conditions:
-        try:
-            most = _most_found(call, announced)
-            found += finder(call, needed, condition, observation, bound, most=most)
-        except Refusal:
-            thawing.note_vain(relid, known)
-            raise
-    for attnums, values in wanted.values:
-        found += holders(call, observation, table, attnums, values)
-    if found and not began:
-        found = _without_own(call, relid, table, found)
-    present = [*rows.present, *found]
-    absent = [*rows.absent, *(key_row(table, key) for key in held)]
-    reading = Reading.of(announced.heats, observation.result.snapshots[relid])
-    lasting = any(condition.is_lasting for condition, _ in wanted.conditions)
-    thawed = thawing.thaw(relid, reading, present, absent, lasting=lasting)
-    if thawed is Thawed.UNFIT:
-        raise Refusal("a row that is stored does not satisfy a constraint now")
-    for condition, known in wanted.conditions:
-        if condition.is_lasting and thawed is Thawed.DONE:
-            thawing.remember(relid, announced.heats, known)
-    return thawed
-
-
-def _most_found(call: Invocation, announced: Announcement) -> int:
-    """Return how many rows that satisfy a condition may become hot."""
-    config, asked = call.services.config, announced.thaw_rows
-    if call.plan.route is not Route.CHANGE:
-        return config.thaw_rows if asked is None else asked
-    # More of them Spark changes as a whole, where it can.
-    return config.inline_rows if asked is None else min(asked, config.inline_rows)
-
-
-def _without_own(
-    call: Invocation, relid: int, table: JournalTable, rows: list[TextRow]
-) -> list[TextRow]:
-    """Leave out rows that this transaction has inserted: the gateway would wait for its end."""
-    places = [table.columns.index(table.column(attnum)) for attnum in table.key]
-    keys = {tuple(str(row[place]) for place in places): row for row in rows}
-    announced = announce(
-        call, Writing(relid, tuple(keys), call.plan.locks is not None), began=False
-    )
-    return [row for key, row in keys.items() if announced is not None and key in announced.cold]
-
-
-def _give_way(call: Invocation, attempt: int, *, began: bool) -> None:
-    """Let those go first who wait for this transaction's locks, where that can be.
-
-    Raises:
-        NotHotError: The transaction has done something before. Locking the table as a whole waits
-            where PostgreSQL can see it.
-    """
-    if not began:
-        raise NotHotError
-    undo(call)
-    time.sleep(PAUSE_S * attempt)
-
-
-def undo(call: Invocation) -> None:
-    """Roll back the transaction, which was begun for the statement."""
-    call.session.catalog.rollback()
-    call.session.transaction.settle()
-
-
-def thawing_of(call: Invocation) -> Thawing:
-    """Return what makes rows of the session's database hot."""
-    return call.services.catalog.thawing(call.session.database)
-
-
-def _definitions(call: Invocation) -> int:
-    return call.plan.basis.definitions if call.plan.basis else 0
 
 
 def step(call: Invocation) -> Query | Execute:

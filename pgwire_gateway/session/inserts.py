@@ -10,6 +10,7 @@ from catalog.api import ResidentBounds
 from catalog.errors import HotRowsError, OutdatedPlanError
 from catalog.model import JournalTable
 from pgwire_gateway.session import (
+    announcements,
     binding,
     hot_rows,
     insert_sizes,
@@ -17,7 +18,7 @@ from pgwire_gateway.session import (
     router,
     unlocked_changes,
 )
-from pgwire_gateway.session.hot_rows import NotHotError
+from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.observation import Observation, Observer
@@ -41,12 +42,13 @@ def insert(call: Invocation) -> StatementResult:
         GatewayError: PostgreSQL's own errors, and 23505 for a key the journal holds already.
     """
     is_small, is_full = insert_sizes.is_small(call), False
-    for _ in range(hot_rows.ATTEMPTS):
+    for _ in range(announcements.ATTEMPTS):
         try:
             try:
                 if is_small:
                     return hot_rows.insert(call)
-                if call.session.transaction.status == IN_TRANSACTION and hot_rows.is_warm(call):
+                in_block = call.session.transaction.status == IN_TRANSACTION
+                if in_block and announcements.is_warm(call):
                     _lock(call)
             except NotHotError as reason:
                 if reason.by_snapshot:
@@ -55,7 +57,7 @@ def insert(call: Invocation) -> StatementResult:
             return _insert_locked(call, cools=is_full or not is_small)
         except HotRowsError:
             call.session.transaction.settle()
-            hot_rows.note_warm(call)
+            announcements.note_warm(call)
     raise OutdatedPlanError("rows become hot, and cold, faster than can be followed")
 
 

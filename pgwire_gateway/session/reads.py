@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, hot_rows
-from pgwire_gateway.session.hot_rows import NotHotError
+from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, Observer
 from pgwire_gateway.session.portals import StatementResult, format_codes

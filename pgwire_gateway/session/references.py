@@ -16,8 +16,8 @@ from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
 from catalog.hot_keys import Reading, Thawed, Writing
 from catalog.model import JournalTable
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import answerable, hot_rows, local_queries, router
-from pgwire_gateway.session.hot_rows import NotHotError
+from pgwire_gateway.session import announcements, answerable, hot_rows, local_queries, router
+from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import key_of, key_row
 from pgwire_gateway.session.observation import Observer
@@ -119,7 +119,7 @@ def _released(call: Invocation, referenced: Referenced, attempt: int) -> bool:
     """
     relid = referenced.relid
     try:
-        announced = hot_rows.announce(call, Writing(relid, ()), began=False)
+        announced = announcements.announce(call, Writing(relid, ()), began=False)
     except NotHotError as reason:
         if not reason.for_now:
             raise referenced.error from reason
@@ -150,15 +150,15 @@ def _released(call: Invocation, referenced: Referenced, attempt: int) -> bool:
     listed = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
     texts = [[*row, None] for row in zip(*input_columns(rows.slice(0, most), listed), strict=True)]
     keys = {_key(table, row): row for row in texts}
-    announced = hot_rows.announce(call, Writing(relid, tuple(keys)), began=False)
+    announced = announcements.announce(call, Writing(relid, tuple(keys)), began=False)
     if announced is None:
         return True
     present = [row for key, row in keys.items() if key in announced.cold]
     absent = [key_row(table, key_of(table, key)) for key in announced.held]
     reading = Reading.of(announced.heats, snapshot)
-    thawed = hot_rows.thawing_of(call).thaw(relid, reading, present, absent)
+    thawed = announcements.thawing_of(call).thaw(relid, reading, present, absent)
     if thawed is not Thawed.DONE:
-        time.sleep(hot_rows.PAUSE_S * min(attempt, 10))
+        time.sleep(announcements.PAUSE_S * min(attempt, 10))
         return True
     call.session.catalog.call(
         bookkeeping.RELEASE_REFERENCES,

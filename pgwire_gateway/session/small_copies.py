@@ -11,9 +11,9 @@ from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.hot_keys import Writing
 from catalog.results import RelationKind
 from catalog.statements import RelationName
-from pgwire_gateway.session import hot_rows, local_queries
+from pgwire_gateway.session import announcements, local_queries
+from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.copied_data import Held, begin, pass_on
-from pgwire_gateway.session.hot_rows import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.portals import NoRows, StatementResult
@@ -107,7 +107,7 @@ def _announced(call: Invocation, name: RelationName) -> tuple[int, int] | None:
         if relid is None:
             return None
         with suppress(OutdatedPlanError):
-            announced = hot_rows.announce_insert(call, Writing(relid), began=began)
+            announced = announcements.announce_insert(call, Writing(relid), began=began)
             # From now on nobody else can give the name to another table.
             if _tiered(session, name) == relid:
                 return relid, announced.mark

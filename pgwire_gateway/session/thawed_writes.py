@@ -13,7 +13,7 @@ from catalog import bookkeeping
 from catalog.tail import encode_rows
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, hot_rows, router, source_rows
-from pgwire_gateway.session.hot_rows import NotHotError
+from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows

@@ -1,0 +1,151 @@
+"""Announcing writes of hot rows of a tiered table, which PostgreSQL makes row by row.
+
+Who announces has passed the gate of the table: nothing of it goes cold before the transaction ends.
+"""
+
+import time
+from typing import Final
+
+from catalog import hot_keys, sqlstate
+from catalog.errors import GatewayError
+from catalog.hot_keys import Announcement, Thawing, Writing
+from pgwire_gateway.session import router
+from pgwire_gateway.session.invocation import Invocation
+from rewrite.errors import UnsupportedError
+
+ATTEMPTS: Final = 5
+"""How often a statement is begun again while others lock the table, or make its rows cold."""
+
+PAUSE_S: Final = 0.02
+"""How long it waits before, times the number of attempts."""
+
+
+class NotHotError(Exception):
+    """The table cannot have hot rows for this statement; nothing has been done."""
+
+    def __init__(
+        self, *, by_snapshot: bool = False, for_now: bool = False, is_full: bool = False
+    ) -> None:
+        """Tell why: the transaction reads by one snapshot, or the table just has none yet.
+
+        Or it has too many, and they cannot go cold as others are writing them.
+        """
+        super().__init__(
+            "the transaction is REPEATABLE READ or SERIALIZABLE"
+            if by_snapshot
+            else "too many rows are locked one by one"
+            if is_full
+            else "others are writing the table as a whole"
+        )
+        self.by_snapshot = by_snapshot
+        self.for_now = for_now
+        self.is_full = is_full
+
+    def unwaited(self, table: str) -> GatewayError:
+        """Return the error for a statement that does not wait for rows others have locked."""
+        if self.by_snapshot:
+            return UnsupportedError(
+                f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {self}"
+            )
+        return GatewayError(
+            f'could not obtain lock on relation "{table}"',
+            sqlstate=sqlstate.LOCK_NOT_AVAILABLE,
+            detail=f"Rows cannot be locked one by one while {self}.",
+        )
+
+
+def announce(
+    call: Invocation, writing: Writing, *, began: bool, searched: bool = False
+) -> Announcement | None:
+    """Announce a write; None where it is to be tried again, as the table can have hot rows now.
+
+    Rows of a table that has too many hot ones go cold first.
+
+    Raises:
+        NotHotError: The table cannot have hot rows.
+    """
+    session, thawing = call.session, thawing_of(call)
+    session.transaction.expect_implicit()
+    _, _, (answer,) = session.catalog.run_between(
+        None,
+        router.named(call.statement),
+        call.plan.basis,
+        began=began,
+        before=[writing.announced(strict=False, searched=searched)],
+    )
+    announced = hot_keys.announced(answer)
+    if announced.hot:
+        session.transaction.written.add(writing.relid)
+        thawing.note_warm(writing.relid)
+        return announced
+    if not announced.by_snapshot and not announced.is_full:
+        thawing.note_cold(writing.relid)
+    if began:
+        undo(call)
+    if announced.is_full:
+        if not thawing.cool(writing.relid):
+            raise NotHotError(is_full=True)
+        return None
+    if announced.never and call.plan.basis:
+        thawing.note_never(writing.relid, definitions_of(call))
+    # What this transaction has written as a whole it has locked as a whole.
+    lasts = announced.by_snapshot or announced.never or writing.relid in session.transaction.written
+    if lasts or not thawing.warm(writing.relid):
+        raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts)
+    return None
+
+
+def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Announcement:
+    """Announce rows whose keys are searched when they are there.
+
+    Args:
+        call: The statement that brings them.
+        writing: The table.
+        began: Whether the transaction is for this statement.
+
+    Raises:
+        NotHotError: The table has to be locked for it.
+    """
+    announced = announce(call, writing, began=began) or announce(call, writing, began=began)
+    if announced is None:
+        raise NotHotError
+    return announced
+
+
+def is_warm(call: Invocation) -> bool:
+    """Return whether the table a statement writes was found to have hot rows."""
+    return thawing_of(call).is_warm(call.target)
+
+
+def note_warm(call: Invocation) -> None:
+    """Note that the table a statement writes was found to have hot rows."""
+    thawing_of(call).note_warm(call.target)
+
+
+def give_way(call: Invocation, attempt: int, *, began: bool) -> None:
+    """Let those go first who wait for this transaction's locks, where that can be.
+
+    Raises:
+        NotHotError: The transaction has done something before. Locking the table as a whole waits
+            where PostgreSQL can see it.
+    """
+    if not began:
+        raise NotHotError
+    undo(call)
+    time.sleep(PAUSE_S * attempt)
+
+
+def undo(call: Invocation) -> None:
+    """Roll back the transaction, which was begun for the statement."""
+    call.session.catalog.rollback()
+    call.session.transaction.settle()
+
+
+def thawing_of(call: Invocation) -> Thawing:
+    """Return what makes rows of the session's database hot."""
+    return call.services.catalog.thawing(call.session.database)
+
+
+def definitions_of(call: Invocation) -> int:
+    """Return the fingerprint of the definitions a statement was planned on; 0 for none."""
+    return call.plan.basis.definitions if call.plan.basis else 0
