@@ -386,17 +386,21 @@ class CatalogSession:
                 sqlstate=sqlstate.SERIALIZATION_FAILURE,
             )
 
-    def hold(self, relids: Sequence[int], *, hot_only: bool = False) -> None:
+    def hold(
+        self, relids: Sequence[int], *, hot_only: bool = False, keeps_cold: bool = False
+    ) -> None:
         """Let nobody else write tiered tables among these until the transaction ends.
 
-        Hot rows go cold. With `hot_only` tables without any are left as they are.
+        Hot rows go cold. With `hot_only` others may go on to write tables without any; with
+        `keeps_cold` they cannot make rows of these hot.
 
         Raises:
             CatalogError: 40001 when the transaction's snapshot is older than what others wrote.
         """
         checked: list[int] = []
         while True:
-            held = (array(relids), array(checked), b"t" if hot_only else b"f")
+            how = (b"t" if asked else b"f" for asked in (hot_only, keeps_cold))
+            held = (array(relids), array(checked), *how)
             answer = json.loads(self._calls.call(bookkeeping.HOLD, *held))
             if "unchecked" not in answer:
                 return

@@ -113,7 +113,8 @@ END $$;
 -- Keep the rows of tiered tables as they are until the transaction ends: as writers do it among themselves, in the
 -- order of the tables' OIDs; or, of those with hot rows alone. The caller has locked the relations as readers do at most,
 -- and takes a snapshot afterwards. The answer is {}, or that of quiet().
-CREATE FUNCTION pg_journal.hold(secret text, relids oid[], checked oid[], hot_only boolean) RETURNS bytea
+CREATE FUNCTION pg_journal.hold(secret text, relids oid[], checked oid[], hot_only boolean, keeps_cold boolean)
+RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -124,8 +125,15 @@ BEGIN
     PERFORM authorize(secret);
     FOR wanted IN
         SELECT j.relid FROM journals j
-         WHERE j.relid = ANY (relids) AND j.residency = 'tiered' AND (j.is_hot OR NOT hot_only) ORDER BY j.relid
+         WHERE j.relid = ANY (relids) AND j.residency = 'tiered' ORDER BY j.relid
     LOOP
+        IF hot_only THEN
+            IF keeps_cold AND NOT (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN
+                PERFORM lock_table(wanted, 'SHARE UPDATE EXCLUSIVE');
+            END IF;
+            -- It may have been waited for.
+            CONTINUE WHEN NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false);
+        END IF;
         obstacle := quiet(wanted, checked, 'cool');
         IF obstacle IS NOT NULL THEN RETURN convert_to(obstacle::text, 'UTF8'); END IF;
     END LOOP;

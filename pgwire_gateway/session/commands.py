@@ -108,16 +108,17 @@ def definition(call: Invocation) -> StatementResult:
     return result
 
 
-def _close_gates(call: Invocation) -> None:
+def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
     """Let rows of tables that a statement names go cold, before it locks the tables.
 
     Writers that hold such a lock, or wait for one, would keep rows from being made hot for others.
+    Rows that become hot in between would have their writers wait for the lock, and it for them.
     """
     session = call.session
     named = names.relation_oids(session.catalog, call.statement.relations)
     allowed = names.lockable(session.catalog, named) if any(named) else []
     if allowed:
-        session.catalog.hold(allowed, hot_only=True)
+        session.catalog.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
 
 
 def _without_capture(call: Invocation) -> str:
@@ -159,7 +160,7 @@ def set_option(call: Invocation) -> StatementResult:
 def lock(call: Invocation) -> StatementResult:
     """Lock tables; small writers of tiered ones stand aside before."""
     if call.session.transaction.open and not WEAK_LOCK.search(call.statement.text):
-        _close_gates(call)
+        _close_gates(call, keeps_cold=False)
     return local_queries.pass_on(call.session, call.statement.text)
 
 

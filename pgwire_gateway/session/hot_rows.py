@@ -70,7 +70,9 @@ _NOT_OF_ROWS: Final = frozenset({"08", "40", "53", "54", "55", "57", "58", "XX"}
 def names_rows(call: Invocation) -> bool:
     """Return whether a statement names all rows that it can touch, not too many, by their keys."""
     try:
-        return not needed_rows(call).wanted(binding.bind(call)).conditions
+        needed = needed_rows(call)
+        # What sources tell is read when the statement is run.
+        return bool(needed.sources) or not needed.wanted(binding.bind(call)).conditions
     except Refusal:
         return False
 

@@ -269,10 +269,13 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     return _writing(catalog, plan, local, relations)
 
 
+_CHANGING = frozenset({Command.INSERT, Command.UPDATE, Command.DELETE, Command.MERGE})
+
+
 def takes_away(query: Node, relations: Mapping[int, Relation]) -> bool:
     """Return whether a statement may take away what rows of tiered tables reference."""
     for node, _ in walk(query):
-        if node.tag != "QUERY" or command(node) is Command.SELECT:
+        if node.tag != "QUERY" or node["commandType"] not in _CHANGING:
             continue
         relation = relations.get(target_relation(node))
         if relation is None or not relation.referenced:

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from typing_extensions import override
 
-from tests.server.test_hot_rows import BLOCKED, Session, Stage, expected
 from tests.support.fix_server import Pair
+from tests.support.scenarios import BLOCKED, Session, Stage, expected
 from tests.support.servers import Address
 
 pytestmark = pytest.mark.server

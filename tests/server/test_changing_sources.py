@@ -48,9 +48,9 @@ STATEMENTS = (
 
 
 @pytest.fixture
-def served(resident_pair: Pair) -> Iterator[Pair]:
+def served(two_tiers_pair: Pair) -> Iterator[Pair]:
     """A gateway with a tiered table ``t`` and a resident one ``s``."""
-    with connected(resident_pair) as connection:
+    with connected(two_tiers_pair) as connection:
         for statement in SETUP:
             connection.execute(statement)
         deadline = time.monotonic() + PATIENCE_S
@@ -58,7 +58,7 @@ def served(resident_pair: Pair) -> Iterator[Pair]:
         while ("tiered",) not in connection.execute(asked).fetchall():
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        yield resident_pair
+        yield two_tiers_pair
         connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
 
 

@@ -178,12 +178,12 @@ SCENARIOS = {
         a: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 7|70|x, 8|80|y => COPY 2
         b: COPY t (id, v) FROM STDIN (FORMAT csv, DELIMITER '|') << 9|90, 10|100 => COPY 2
         b: UPDATE t SET v = 0 WHERE id IN (1, 9) => UPDATE 2
-        c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 11|0|x, 7|0|y -- waits
-        d: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 12|0|x, 2|0|y => error 23505
+        c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 11|0|e, 7|0|f -- waits
+        d: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 12|0|g, 2|0|h => error 23505
         d: INSERT INTO t VALUES (12, 120) => INSERT 0 1
         a: COMMIT
         c goes on => error 23505
-        c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 11|0|x, => COPY 1
+        c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 11|0|e, => COPY 1
         c: COPY t FROM STDIN (FORMAT csv, DELIMITER '|') << 13|x|x => error 22P02
     """,
     "a condition that does not hold after waiting": """
