@@ -260,6 +260,14 @@ DECLARE
 BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_resident.relid;
     PERFORM check_references(relid);
+    IF cold_references(relid) <> '{}' AND is_in_tree(relid) THEN
+        PERFORM refuse('a partition, or INHERITS, of a table that tiered tables reference is', 'Leave it out.');
+    END IF;
+    IF EXISTS (SELECT FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
+                WHERE x.confrelid = reconcile_resident.relid AND x.contype = 'f' AND referencing.residency = 'tiered'
+                  AND x.oid <> ALL (referencing.checks)) THEN
+        PERFORM refuse('changing the type of a column that tiered tables reference is', 'Leave it as it is.');
+    END IF;
     IF (SELECT relpersistence FROM pg_class WHERE oid = j.relid) = 'u' THEN
         PERFORM tell_later(logged_notice(j.relid));
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', j.relid::regclass);
@@ -910,8 +918,11 @@ BEGIN
      WHERE j.residency = 'resident' AND j.pinned_by IS NOT NULL AND pin(j.relid) IS DISTINCT FROM j.pinned_by;
     UPDATE journals j
        SET unique_indexes = ARRAY(SELECT u FROM unnest(j.unique_indexes) u WHERE u = ANY (unique_indexes(j.relid))),
+           checks = ARRAY(SELECT u FROM unnest(j.checks) u WHERE EXISTS (SELECT FROM pg_constraint x WHERE x.oid = u)),
            definition = random_mark(), changes = changes + 1
-     WHERE j.residency = 'tiered' AND NOT j.unique_indexes <@ unique_indexes(j.relid);
+     WHERE j.residency = 'tiered'
+       AND (NOT j.unique_indexes <@ unique_indexes(j.relid)
+            OR EXISTS (SELECT FROM unnest(j.checks) u WHERE NOT EXISTS (SELECT FROM pg_constraint x WHERE x.oid = u)));
     PERFORM settle_references(0);
     -- A table that left its tree is captured by statement again.
     IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() e WHERE e.object_type = 'table') THEN

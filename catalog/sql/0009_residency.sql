@@ -73,7 +73,7 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(residency_lock(), 0) THEN
         RAISE EXCEPTION 'code is running' USING ERRCODE = '55P03';
     END IF;
-    reason := obstacle(wanted);
+    reason := coalesce(obstacle(wanted), pin(wanted));
     IF reason IS NOT NULL THEN
         RAISE EXCEPTION 'table "%" cannot become tiered: %', j.table_name, reason USING ERRCODE = '55000';
     END IF;
@@ -116,6 +116,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     name text;
+    referenced regclass;
 BEGIN
     PERFORM authorize(secret);
     SELECT format('%I.%I', j.schema_name, j.table_name) INTO name
@@ -123,7 +124,14 @@ BEGIN
     IF name IS NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
     BEGIN
         EXECUTE format('LOCK TABLE ONLY %s IN EXCLUSIVE MODE NOWAIT', name);
-        IF NOT is_vacant(wanted) OR obstacle(wanted) IS NOT NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
+        IF NOT is_vacant(wanted) OR obstacle(wanted) IS NOT NULL OR pin(wanted) IS NOT NULL THEN
+            RETURN convert_to('false', 'UTF8');
+        END IF;
+        -- What it references is to tell who takes that away.
+        FOR referenced IN SELECT DISTINCT x.confrelid::regclass FROM pg_constraint x
+                           WHERE x.conrelid = wanted AND x.contype = 'f' LOOP
+            EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE NOWAIT', referenced);
+        END LOOP;
         PERFORM make_tiered(wanted);
     EXCEPTION WHEN lock_not_available THEN
         RETURN convert_to('false', 'UTF8');

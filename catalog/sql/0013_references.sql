@@ -18,11 +18,19 @@ RETURN CASE
     WHEN NOT EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid AND p.residency = 'resident') OR is_in_tree(x.confrelid)
         THEN 'a FOREIGN KEY to a table that is not resident'
     WHEN x.confrelid = x.conrelid THEN 'a FOREIGN KEY to the table itself'
+    WHEN (x.confupdtype IN ('c', 'd') OR x.confdeltype = 'd') AND EXISTS (
+            SELECT FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) k(attnum)
+              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+             WHERE i.indrelid = x.conrelid AND i.indisunique AND NOT i.indisprimary
+               AND (k.attnum = ANY (x.conkey) OR a.attgenerated <> ''))
+        THEN 'a FOREIGN KEY whose actions change columns that are UNIQUE'
     ELSE (SELECT format('a FOREIGN KEY with column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
             FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
             JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
             JOIN pg_attribute r ON r.attrelid = x.confrelid AND r.attnum = u.referenced
-           WHERE NOT is_key_type(a.atttypid, a.atttypmod) OR a.atttypid <> r.atttypid ORDER BY u.o LIMIT 1)
+           WHERE NOT is_key_type(a.atttypid, a.atttypmod) OR a.atttypid <> r.atttypid
+              -- Equal values of these may look different, and an action compares what they look like.
+              OR a.atttypid IN ('float4'::regtype, 'float8'::regtype, 'interval'::regtype) ORDER BY u.o LIMIT 1)
 END;
 
 -- The columns by which a table is referenced, where rows of tiered tables reference it, or tables that change with it.
@@ -96,6 +104,14 @@ BEGIN
     END LOOP;
 END $$;
 
+-- What is told by an error to whoever runs the statement, in a form that nobody else can make.
+CREATE FUNCTION pg_journal.sealed(told text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT encode(sha256(convert_to(
+            'told:' || secret_key || ':' || pg_current_xact_id()::text || ':' || told, 'UTF8')), 'hex') || ' ' || told
+          FROM instance);
+
 -- Tell that a value was taken away by which cold rows may reference: an error that is a refusal (0A000) for whoever does not
 -- know what to do. Its data type is {"relid", "columns", "values", "action", "fk"}, the values as PostgreSQL's texts.
 CREATE FUNCTION pg_journal.refuse_referenced(fk oid, held json, deleted boolean) RETURNS void
@@ -110,9 +126,9 @@ BEGIN
                     (SELECT c.relname FROM pg_class c WHERE c.oid = x.conrelid)
         USING ERRCODE = '0A000', CONSTRAINT = x.conname,
               HINT = 'Change them in a transaction that is READ COMMITTED, outside of functions.',
-              DATATYPE = json_build_object(
+              DATATYPE = sealed(json_build_object(
                   'fk', fk::bigint, 'relid', x.conrelid::bigint, 'columns', x.conkey, 'values', held,
-                  'action', CASE WHEN deleted THEN x.confdeltype ELSE x.confupdtype END)::text;
+                  'action', CASE WHEN deleted THEN x.confdeltype ELSE x.confupdtype END)::text);
 END $$;
 
 -- Refuse a write of a tiered table that has not been announced. Where the action of a foreign key makes it, whoever runs the
@@ -127,8 +143,8 @@ BEGIN
                     (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
         USING ERRCODE = '0A000',
               HINT = 'Change them in a transaction that is READ COMMITTED, outside of functions.',
-              DATATYPE = json_build_object('fk', 0, 'relid', wanted::bigint, 'columns', '[]'::json, 'values', '[]'::json,
-                                           'action', '')::text;
+              DATATYPE = sealed(json_build_object('fk', 0, 'relid', wanted::bigint, 'columns', '[]'::json,
+                                                  'values', '[]'::json, 'action', '')::text);
 END $$;
 
 -- Write the function of the triggers of a table that rows of tiered tables reference.
@@ -146,9 +162,16 @@ BEGIN
                     string_agg(format('pgwire_r.c%s = old.%I', u.o, a.attname), ' AND ' ORDER BY u.o) AS same_row,
                     string_agg(format('pgwire_p.%I = old.%1$I', a.attname), ' AND ' ORDER BY u.o) AS taken_row,
                     string_agg(format('old.%I IS DISTINCT FROM new.%1$I', a.attname), ' OR ' ORDER BY u.o) AS moved,
-                    string_agg(format('pgwire_r.c%s', u.o), ', ' ORDER BY u.o) AS held
-               FROM pg_constraint x CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+                    string_agg(format('pgwire_p.%I = pgwire_o.%1$I', a.attname), ' AND ' ORDER BY u.o) AS taken,
+                    string_agg(format('pgwire_r.c%s', u.o), ', ' ORDER BY u.o) AS held,
+                    x.conrelid::regclass AS child,
+                    string_agg(format('pgwire_t.%I = pgwire_o.%I', b.attname, a.attname), ' AND ' ORDER BY u.o) AS hot,
+                    string_agg(format('pgwire_t.%I = old.%I', b.attname, a.attname), ' AND ' ORDER BY u.o) AS hot_row,
+                    string_agg(format('pgwire_o.%I::text', a.attname), ', ' ORDER BY u.o) AS old_texts,
+                    string_agg(format('old.%I::text', a.attname), ', ' ORDER BY u.o) AS row_texts
+               FROM pg_constraint x CROSS JOIN unnest(x.confkey, x.conkey) WITH ORDINALITY u(attnum, own, o)
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+               JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = u.own
               WHERE x.oid = ANY (cold_references(make_referenced.relid)) GROUP BY x.oid LOOP
         -- An older snapshot may not show all values: then who has written the referencing table since makes this fail.
         body := body || format(
@@ -161,6 +184,12 @@ BEGIN
                          WHERE EXISTS (SELECT FROM pgwire_old pgwire_o WHERE %4$s)
                            AND NOT (%5$s AND EXISTS (SELECT FROM ONLY %6$s pgwire_o WHERE %4$s))
                          LIMIT 1000) pgwire_r;
+                -- Rows may have become hot since PostgreSQL's triggers have looked, and their values gone from the list.
+                IF pgwire_found IS NULL THEN
+                    SELECT json_agg(json_build_array(%11$s)) INTO pgwire_found FROM pgwire_old pgwire_o
+                     WHERE EXISTS (SELECT FROM ONLY %12$s pgwire_t WHERE %13$s)
+                       AND NOT (%5$s AND EXISTS (SELECT FROM ONLY %6$s pgwire_p WHERE %14$s));
+                END IF;
                 IF pgwire_found IS NOT NULL THEN
                     PERFORM pg_journal.refuse_referenced(%3$s, pgwire_found, true);
                 END IF;
@@ -170,12 +199,17 @@ BEGIN
                 END IF;
                 SELECT json_agg(json_build_array(%2$s)) INTO pgwire_found FROM pg_journal.references_%3$s pgwire_r
                  WHERE %8$s AND NOT (%9$s AND EXISTS (SELECT FROM ONLY %6$s pgwire_p WHERE %10$s));
+                IF pgwire_found IS NULL AND EXISTS (SELECT FROM ONLY %12$s pgwire_t WHERE %15$s)
+                   AND NOT (%9$s AND EXISTS (SELECT FROM ONLY %6$s pgwire_p WHERE %10$s)) THEN
+                    pgwire_found := json_build_array(json_build_array(%16$s));
+                END IF;
                 IF pgwire_found IS NOT NULL THEN
                     PERFORM pg_journal.refuse_referenced(%3$s, pgwire_found, false);
                 END IF;
             END IF;
             $f$, k.conrelid, regexp_replace(k.held, '(pgwire_r\.c\d+)', '\1::text', 'g'), k.fk, k.same, k.keeps_deleted,
-            k.parent, k.moved, k.same_row, k.keeps_taken, k.taken_row);
+            k.parent, k.moved, k.same_row, k.keeps_taken, k.taken_row, k.old_texts, k.child, k.hot, k.taken, k.hot_row,
+            k.row_texts);
     END LOOP;
     body := format(
         $f$DECLARE
@@ -190,17 +224,20 @@ BEGIN
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.referenced_%s() FROM PUBLIC', relid);
 END $$;
 
--- Forget values of a foreign key: all rows that reference by them are hot, and stay so until the transaction ends, which has
+-- Forget values of a foreign key that an error of this transaction has told: all rows that reference by them are hot, and stay so until the transaction ends, which has
 -- passed the gate of their table; or there are none.
-CREATE FUNCTION pg_journal.release_references(secret text, fk oid, released text) RETURNS bytea
+CREATE FUNCTION pg_journal.release_references(secret text, told text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
+    released json := substr(told, 66)::json;
+    fk oid := (released->>'fk')::oid;
     relid oid := (SELECT x.conrelid FROM pg_constraint x WHERE x.oid = fk);
     condition text;
 BEGIN
     PERFORM authorize(secret);
+    IF told <> sealed(substr(told, 66)) OR relid IS NULL THEN PERFORM outdated(); END IF;
     IF current_setting('pg_journal.hot_' || relid, true) IS DISTINCT FROM hot_announcement(relid, 'keys') THEN
         PERFORM outdated();
     END IF;
@@ -210,6 +247,6 @@ BEGIN
       JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
      WHERE x.oid = fk;
     EXECUTE format('DELETE FROM pg_journal.references_%s r USING json_array_elements($1) u(e) WHERE %s', fk, condition)
-      USING released::json;
+      USING released->'values';
     RETURN convert_to('null', 'UTF8');
 END $$;

@@ -25,6 +25,12 @@ OUTSIDE_TRANSACTIONS = re.compile(
 """Definitions PostgreSQL refuses inside a transaction block, or may."""
 
 
+UNIQUE_OUTSIDE = re.compile(
+    r"(REINDEX\b.*\bCONCURRENTLY\b|CREATE\s+UNIQUE\s+INDEX\s+CONCURRENTLY\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What makes unique indexes outside of transactions."""
+
 CASCADE = re.compile(r"\bCASCADE\b", re.IGNORECASE)
 
 RESIDENCY = "residency"
@@ -95,6 +101,7 @@ def definition(call: Invocation) -> StatementResult:
     if call.statement.details.get("relation") is not None:
         return set_option(call)
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
+        _refuse_unchecked(call)
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
             session.services.catalog.release()
@@ -106,6 +113,21 @@ def definition(call: Invocation) -> StatementResult:
     result = local_queries.pass_on(session, _without_capture(call))
     maintenance.complete_pending_keys(session, call.running)
     return result
+
+
+def _refuse_unchecked(call: Invocation) -> None:
+    """Refuse unique indexes of tiered tables that are made outside of transactions (0A000).
+
+    PostgreSQL would look at hot rows alone, and others could not be looked at before they count.
+    """
+    if not UNIQUE_OUTSIDE.match(call.statement.text):
+        return
+    tiered = "SELECT FROM pg_journal.tables WHERE residency = 'tiered' LIMIT 1"
+    if any(True for _ in call.session.catalog.execute(tiered).rows):
+        raise UnsupportedError(
+            "CONCURRENTLY for unique indexes is not supported where there are tiered tables",
+            hint="Leave CONCURRENTLY out.",
+        )
 
 
 def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:

@@ -198,11 +198,11 @@ def _proved(
 def _kept(
     call: Invocation, needed: NeededRows, result: StatementResult, answers: Sequence[bytes]
 ) -> StatementResult:
-    """Return the result of a statement, unless the journal held unique values it has written."""
-    if answers and not needed.draws:
-        return _searched(call, Writing(needed.table.relid), result, answers)
+    """Return the result of a statement, unless the journal held unique values it has written.
+
+    Its keys were known before, or are drawn, and looked for apart.
+    """
     if answers:
-        # Keys that were drawn are looked for apart.
         writer = JournalWriter(call.session, needed.table.relid, call.running)
         writer.require_new_values(hot_keys.unsearched(answers[0]).values)
     return result
@@ -278,7 +278,7 @@ def run_alone(call: Invocation) -> StatementResult | None:
         return None
     after = _afterwards(writing.relid, needed)
     done = _at_once(call, writing, after, commits=not after)
-    return done and _searched(call, writing, *done)
+    return done and _kept(call, needed, *done)
 
 
 def _afterwards(relid: int, needed: NeededRows) -> list[Call]:

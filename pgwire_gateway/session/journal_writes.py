@@ -159,7 +159,9 @@ class JournalWriter:
 
     def require_references(self, table: JournalTable, assigned: Iterable[int]) -> None:
         """Refuse an UPDATE of many rows that assigns columns of foreign keys (0A000)."""
-        if not set(assigned).isdisjoint(table.referencing):
+        generated = {column.attnum for column in table.columns if column.generated}
+        changed = {*assigned, *generated} if assigned else set()
+        if not changed.isdisjoint(table.referencing):
             raise UnsupportedError(
                 "changing the columns of a foreign key of many rows at once is not supported",
                 hint="Change fewer rows per statement than the setting inline_rows.",

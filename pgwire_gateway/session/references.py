@@ -6,6 +6,7 @@ Then these rows are looked for and made hot, and the statement runs again.
 """
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,6 +32,11 @@ ATTEMPTS: Final = 1_000
 
 SAVEPOINT: Final = "pgwire_references"
 
+FAILURES: Final = 10
+"""How often rows may fail to become hot, as others have their table, or change them."""
+
+_SEALED: Final = re.compile(r"[0-9a-f]{64} \{")
+
 _REFUSING: Final = frozenset("ar")
 """Actions (pg_constraint) that refuse to take away what is referenced."""
 
@@ -41,7 +47,6 @@ class Referenced:
 
     error: CatalogError
     """What says so; a refusal for whoever cannot help it."""
-    constraint: int
     relid: int
     """The referencing table, which is tiered."""
     columns: tuple[int, ...]
@@ -51,22 +56,24 @@ class Referenced:
     action of the foreign key, and that has not been announced."""
     refuses: bool
     """Whether the foreign key refuses that."""
+    told: str
+    """All of that in the form in which the bookkeeping knows it again."""
 
     @classmethod
     def of(cls, error: CatalogError) -> "Referenced | None":
         """Return what an error tells; None where it is another one."""
         told = error.fields.get(DATA_TYPE_NAME, "")
-        if error.sqlstate != codes.FEATURE_NOT_SUPPORTED or not told.startswith("{"):
+        if error.sqlstate != codes.FEATURE_NOT_SUPPORTED or not _SEALED.match(told):
             return None
-        found: dict[str, Any] = json.loads(told)
-        return cls(
-            error,
-            found["fk"],
-            found["relid"],
-            tuple(found["columns"]),
-            tuple(map(tuple, found["values"])),
-            found["action"] in _REFUSING,
-        )
+        try:
+            found: dict[str, Any] = json.loads(told.partition(" ")[2])
+            columns, values = tuple(found["columns"]), tuple(map(tuple, found["values"]))
+            relid, refuses = int(found["relid"]), found["action"] in _REFUSING
+        except (ValueError, KeyError, TypeError):
+            # Code of users can raise what looks like it.
+            return None
+        del error.fields[DATA_TYPE_NAME]
+        return cls(error, relid, columns, values, refuses, told)
 
 
 def run(call: Invocation) -> StatementResult:
@@ -81,18 +88,25 @@ def run(call: Invocation) -> StatementResult:
     session.transaction.expect_implicit()
     session.catalog.run_between(None, named, call.plan.basis, began=began)
     local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
-    certain = True
-    for attempt in range(1, ATTEMPTS + 1):
+    certain, failures = True, 0
+    for _ in range(ATTEMPTS):
+        call.running.check()
         try:
             returned, result, _ = session.catalog.run_between(
-                hot_rows.step(call), named, call.plan.basis, began=False
+                hot_rows.step(call), named, None, began=False
             )
         except CatalogError as error:
             referenced = Referenced.of(error)
             if referenced is None:
                 raise
             local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-            certain = _released(call, referenced, attempt) and certain
+            released = _released(call, referenced)
+            failures += released is None
+            if failures > FAILURES:
+                raise referenced.error from error
+            if released is None:
+                time.sleep(announcements.PAUSE_S * failures)
+            certain = certain and released is not False
             # What has been made hot is to stay so if the statement fails once more.
             local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
             local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
@@ -108,11 +122,12 @@ def run(call: Invocation) -> StatementResult:
     )
 
 
-def _released(call: Invocation, referenced: Referenced, attempt: int) -> bool:
+def _released(call: Invocation, referenced: Referenced) -> bool | None:
     """Make the rows hot that reference by some values, so that PostgreSQL's triggers find them.
 
     Returns:
-        Whether all are; of very many by a key that refuses to let go of a value, some are.
+        Whether all are; of very many by a key that refuses to let go of a value, some are. None
+        where it is to be tried again.
 
     Raises:
         GatewayError: 0A000 where they cannot be hot, or are too many.
@@ -126,9 +141,9 @@ def _released(call: Invocation, referenced: Referenced, attempt: int) -> bool:
         # Whoever has the table as a whole is waited for, where PostgreSQL sees it.
         call.session.catalog.hold([relid])
         local_queries.pass_on(call.session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-        return True
+        return None
     if announced is None or not referenced.values:
-        return True  # to be tried again
+        return None if announced is None else True
     observation = Observer(call.session).observe([relid])
     snapshot = observation.result.snapshots[relid]
     table = snapshot.table
@@ -152,19 +167,16 @@ def _released(call: Invocation, referenced: Referenced, attempt: int) -> bool:
     keys = {_key(table, row): row for row in texts}
     announced = announcements.announce(call, Writing(relid, tuple(keys)), began=False)
     if announced is None:
-        return True
+        return None
     present = [row for key, row in keys.items() if key in announced.cold]
     absent = [key_row(table, key_of(table, key)) for key in announced.held]
     reading = Reading.of(announced.heats, snapshot)
     thawed = announcements.thawing_of(call).thaw(relid, reading, present, absent)
+    if thawed is Thawed.UNFIT:
+        raise referenced.error
     if thawed is not Thawed.DONE:
-        time.sleep(announcements.PAUSE_S * min(attempt, 10))
-        return True
-    call.session.catalog.call(
-        bookkeeping.RELEASE_REFERENCES,
-        str(referenced.constraint).encode(),
-        json.dumps(referenced.values).encode(),
-    )
+        return None
+    call.session.catalog.call(bookkeeping.RELEASE_REFERENCES, referenced.told.encode())
     return complete
 
 

@@ -205,6 +205,78 @@ def test_what_is_referenced_is_fought_for_as_in_postgresql(
         assert played[backend].result() == (said, rows), backend
 
 
+UNFIT = {
+    "its action changes what is unique": (
+        "CREATE TABLE c (id integer PRIMARY KEY, p integer REFERENCES p ON UPDATE CASCADE,"
+        " v integer, UNIQUE (p, v))"
+    ),
+    "deferrable": "CREATE TABLE c (p integer REFERENCES p DEFERRABLE)",
+    "of another type": "CREATE TABLE c (p bigint REFERENCES p)",
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_a_key_that_cannot_be_kept_pins_its_table(
+    servers: Mapping[str, Address], name: str
+) -> None:
+    schema = f"references_unfit_{list(UNFIT).index(name)}"
+    with connect(servers, "cold", schema) as owner:
+        for statement in (f"CREATE SCHEMA {schema}", "CREATE TABLE p (id integer PRIMARY KEY)"):
+            owner.execute(statement)
+        owner.execute(UNFIT[name])
+        told = "SELECT pinned_by FROM pg_journal.tables WHERE schema_name = %s AND table_name = 'c'"
+        assert "FOREIGN KEY" in str(owner.execute(told, [schema]).fetchone())
+
+
+def test_definitions_that_would_lose_it_are_refused(servers: Mapping[str, Address]) -> None:
+    schema = "references_defined"
+    with connect(servers, "cold", schema) as owner:
+        for statement in (
+            f"CREATE SCHEMA {schema}",
+            "CREATE TABLE r (id integer)",
+            "CREATE TABLE p (id integer PRIMARY KEY, k varchar(10) UNIQUE)",
+            "INSERT INTO p SELECT g, g FROM generate_series(1, 9) g",
+            (
+                "CREATE TABLE t (id integer PRIMARY KEY, k varchar(10) UNIQUE REFERENCES p (k),"
+                " n integer, p integer GENERATED ALWAYS AS (n) STORED REFERENCES p)"
+            ),
+            "INSERT INTO t SELECT g, g, g FROM generate_series(1, 9) g",
+        ):
+            owner.execute(statement)
+        make_tiered(owner, schema)
+        for statement in (
+            "ALTER TABLE p ALTER COLUMN k TYPE varchar(20)",
+            "ALTER TABLE p INHERIT r",
+            "REINDEX TABLE CONCURRENTLY t",
+            "CREATE UNIQUE INDEX CONCURRENTLY ON t (n)",
+        ):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                owner.execute(statement)
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            owner.execute("UPDATE t SET n = 77 WHERE id > 2")
+        owner.execute("DELETE FROM t WHERE id = 1")
+        assert owner.execute("DELETE FROM p WHERE id = 1").rowcount == 1
+
+
+def test_who_raises_what_looks_like_it_gains_nothing(servers: Mapping[str, Address]) -> None:
+    schema = "references_forged"
+    with connect(servers, "cold", schema) as owner:
+        owner.execute(f"CREATE SCHEMA {schema}")
+        for statement in SETUP:
+            owner.execute(statement.format(actions=""))
+        owner.execute(
+            "CREATE FUNCTION raised() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " RAISE EXCEPTION 'mine' USING ERRCODE = '0A000',"
+            " DATATYPE = repeat('0', 64) || ' {oops'; END $$"
+        )
+        owner.execute(
+            "CREATE TRIGGER forged BEFORE DELETE ON p FOR EACH ROW EXECUTE FUNCTION raised()"
+        )
+        make_tiered(owner, schema)
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="mine"):
+            owner.execute("DELETE FROM p WHERE id = 1")
+
+
 def test_elsewhere_it_is_refused(servers: Mapping[str, Address]) -> None:
     schema = "references_elsewhere"
     with connect(servers, "cold", schema) as owner:
