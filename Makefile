@@ -50,7 +50,8 @@ install: $(VENV)/.installed ## Set up the environment that runs the gateway
 
 install-dev: $(VENV)/.installed-dev ## Set up the environment that tests it
 
-install-clients: $(VENV)/.installed-clients ## Set up the clients that are written in Python
+install-clients: $(VENV)/.installed-clients ## Set up the clients that are written in Python, and drivers
+	@$(BIN)/python -m tests.support.drivers || echo "Without Maven, tests of other databases are skipped."
 
 install-dbt: $(DBT_VENV)/.installed ## Set up dbt in an environment of its own
 

@@ -28,6 +28,7 @@ RUN_S = 5
 ROUNDS = 3
 READS = 7
 CHANGES = 10_000
+PARTS = 7
 CLIENTS = 8
 
 COLD_AIM_MS = 15.0
@@ -49,7 +50,7 @@ INSERT = "INSERT INTO {table} VALUES ($1, 17, 'order', 12.50, '2025-03-04 05:06:
 LOCK = "SELECT * FROM {table} WHERE id = $1 FOR UPDATE"
 CHECKED = "SELECT count(*), sum(amount), max(id) FROM {table}"
 READ = "SELECT kind, count(*), sum(amount), max(account) FROM {table} GROUP BY kind ORDER BY kind"
-CONDITION = "UPDATE {table} SET amount = amount + 1 WHERE account % 100 = 7"
+CONDITION = "UPDATE {table} SET amount = amount + 1 WHERE account % 100 = {part}"
 
 RATES = {
     "transfers on disjoint rows": (300.0, ":client_id * 1000 + "),
@@ -105,8 +106,7 @@ def run(laboratory: Laboratory) -> Outcome:
         judgements, samples = _statements(laboratory, pair, dataset)
         require_equal(gateway, postgres, CHECKED.format(table=dataset.table))
         rated, rates = _rates(laboratory, pair, dataset)
-        seconds = gateway.time(CONDITION.format(table=dataset.table))
-        postgres.query(CONDITION.format(table=dataset.table))
+        changed = _condition_times(pair, dataset)
         after = _after_changes(laboratory, pair, dataset)
         if gateway.query(f"SELECT gateway.check('{dataset.table}')") != [("0",)]:
             raise AnswerError("hot rows differ from their journal")
@@ -114,14 +114,19 @@ def run(laboratory: Laboratory) -> Outcome:
         (
             *judgements,
             *rated,
-            Judgement("UPDATE of 1 % by a condition", seconds, CONDITION_AIM_S, unit="s"),
+            Judgement(
+                "UPDATE of 1 % by a condition, p50",
+                changed[0].median / 1000,
+                CONDITION_AIM_S,
+                unit="s",
+            ),
             Judgement(
                 f"aggregate after {CHANGES:,} hot changes ÷ compacted",
                 after.median / compacted.median,
                 READ_AIM,
             ),
         ),
-        (*samples, *rates, compacted, after),
+        (*samples, *rates, *changed, compacted, after),
         (f"{dataset.rows:,} rows in files; statements are prepared, and autocommitted.",),
     )
 
@@ -269,6 +274,22 @@ def _rate(address: Address, file: Path, seconds: int, transactions: int = 0) -> 
 
 
 # reading ----------------------------------------------------------------------------------------
+
+
+def _condition_times(pair: _Pair, dataset: Dataset) -> list[Samples]:
+    """Return how long each server takes to change one row in a hundred, others each time.
+
+    The first one, with Spark's code for it not yet compiled, is the median's as well.
+    """
+    taken: dict[str, list[float]] = {"gateway": [], "PostgreSQL": []}
+    for part in range(PARTS):
+        statement = CONDITION.format(table=dataset.table, part=part)
+        taken["gateway"].append(pair.gateway.time(statement))
+        taken["PostgreSQL"].append(pair.postgres.time(statement))
+    return [
+        milliseconds(f"{server}, UPDATE of 1 % by a condition", times)
+        for server, times in taken.items()
+    ]
 
 
 def _after_changes(laboratory: Laboratory, pair: _Pair, dataset: Dataset) -> Samples:

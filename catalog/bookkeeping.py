@@ -44,6 +44,7 @@ SNAPSHOT: Final = Function("snapshot", (TEXT, JSON))
 DEFINITIONS: Final = Function("definitions", (TEXT,))
 RELATIONS: Final = Function("relations", (TEXT, OID_ARRAY))
 BEGIN_WRITE: Final = Function("begin_write", (TEXT, OID_ARRAY, TEXT, OID_ARRAY, TEXT))
+ANNOUNCE_TREE: Final = Function("announce_tree", (TEXT, OID, OID_ARRAY, OID_ARRAY))
 HOLD: Final = Function("hold", (TEXT, OID_ARRAY, OID_ARRAY, BOOL, BOOL))
 CAPTURE: Final = Function("capture", (TEXT, OID, INT8))
 APPEND: Final = Function("append", (TEXT, OID, INT8, TEXT, TEXT, BOOL))
@@ -51,6 +52,7 @@ THAW: Final = Function("thaw", (TEXT, OID, TEXT))
 ANNOUNCE: Final = Function("announce", (TEXT, OID, TEXT, TEXT, TEXT, BOOL, INT8, BOOL))
 UNSEARCHED: Final = Function("unsearched", (TEXT, OID, INT8))
 SOURCE_ROWS: Final = Function("source_rows", (TEXT, OID, OID_ARRAY, INT8))
+TEMPORARY_ROWS: Final = Function("temporary_rows", (TEXT, OID, OID_ARRAY, INT8))
 HOLD_SOURCE: Final = Function("hold_source", (TEXT, OID))
 COME_SINCE: Final = Function("come_since", (TEXT, OID, OID_ARRAY, TEXT, INT8))
 CAPTURE_THAWED: Final = Function("capture_thawed", (TEXT, OID, INT8, TEXT, TEXT, TEXT))
@@ -58,17 +60,35 @@ OPEN_DRAIN: Final = Function("open_drain", (TEXT, OID))
 CLEAR_DRAINED: Final = Function("clear_drained", (TEXT, OID, BOOL))
 PUBLISH: Final = Function("publish", (TEXT, OID, INT8, JSON))
 REPLACE: Final = Function("replace", (TEXT, OID, INT8, JSON, INT8_ARRAY, INT8, TEXT))
+RESERVE_IDENTITIES: Final = Function("reserve_identities", (TEXT, OID, INT8))
 TRUNCATE: Final = Function("truncate", (TEXT, OID, INT8, JSON))
 PENDING_KEYS: Final = Function("pending_keys", (TEXT,))
 SET_KEY: Final = Function("set_key", (TEXT, OID))
+SOUGHT_VALUES: Final = Function("sought_values", (TEXT,))
+CONFIRM_REFERENCES: Final = Function("confirm_references", (TEXT,))
+HOLD_PARENT: Final = Function("hold_parent", (TEXT, OID))
+RELEASE_SOUGHT: Final = Function("release_sought", (TEXT, OID, JSON))
+BEGIN_ADDING: Final = Function("begin_adding", (TEXT,))
+ADDED_REFERENCES: Final = Function("added_references", (TEXT, OID))
+SEEK_VALUES: Final = Function("seek_values", (TEXT, OID, JSON))
+FIND_SOUGHT: Final = Function("find_sought", (TEXT, OID))
+NOTE_SOUGHT: Final = Function("note_sought", (TEXT, OID))
+END_ADDING: Final = Function("end_adding", (TEXT, OID))
 RELEASE_REFERENCES: Final = Function("release_references", (TEXT, TEXT))
 SET_UNIQUE: Final = Function("set_unique", (TEXT, OID))
+COMPUTED_VALUES: Final = Function("computed_values", (TEXT, OID, TEXT, BOOL))
+COMPUTED_HOLDERS: Final = Function("computed_holders", (TEXT, OID, OID, TEXT_ARRAY))
 IS_LOADABLE: Final = Function("is_loadable", (TEXT, OID))
 BEGIN_LOAD: Final = Function("begin_load", (TEXT, OID))
 CHECK_BODY: Final = Function("check_body", (TEXT, TEXT))
 ASK_RESIDENCY: Final = Function("ask_residency", (TEXT, OID, TEXT))
 ASK_BOUND: Final = Function("ask_bound", (TEXT, OID, TEXT, TEXT))
 JOURNALS_NAMED: Final = Function("journals_named", (TEXT, OID_ARRAY))
+VERSIONS_TO_ROLL_BACK: Final = Function("versions_to_roll_back", (TEXT, TEXT, OID, BOOL))
+NOTE_ROLLBACK: Final = Function("note_rollback", (TEXT, OID, TEXT, INT8))
+MAKE_EXTERNAL: Final = Function("make_external", (TEXT, OID, TEXT))
+SHIPPED: Final = Function("shipped", (TEXT, OID))
+KEEP_SAVEPOINT: Final = Function("keep_savepoint", (TEXT, OID, TEXT, BOOL))
 
 
 # What names stand for is found with the client's own rights and search path.
@@ -98,7 +118,8 @@ def array(numbers: Sequence[int]) -> bytes:
     return ("{" + ",".join(map(str, numbers)) + "}").encode()
 
 
-def _text_array(texts: Sequence[bytes]) -> bytes:
+def text_array(texts: Sequence[bytes]) -> bytes:
+    """Return PostgreSQL's text of an array of texts."""
     escaped = (text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for text in texts)
     return b"{" + b",".join(b'"%b"' % text for text in escaped) + b"}"
 
@@ -140,14 +161,14 @@ class Bookkeeping:
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for."""
         return self.prepared_steps(
-            "pgwire_basis", _BASIS, (TEXT, TEXT_ARRAY), (self._secret, _text_array(names))
+            "pgwire_basis", _BASIS, (TEXT, TEXT_ARRAY), (self._secret, text_array(names))
         )
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
         values = (
             self._secret,
-            _text_array(names),
+            text_array(names),
             str(basis.definitions).encode(),
             basis.resolution.encode(),
         )

@@ -620,7 +620,7 @@ class CatalogSession:
             PendingKeys(
                 relid,
                 tuple(key or ()),
-                tuple(UniqueKey(name, tuple(columns)) for name, columns in unique),
+                tuple(UniqueKey.told(*index) for index in unique),
             )
             for relid, key, unique in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
         ]

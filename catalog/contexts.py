@@ -9,9 +9,13 @@ OWN_FIELDS: Final = frozenset("WpqFLR")
 """Fields that tell about a function of ours instead of the client's statement."""
 
 _OWN_FUNCTION: Final = re.compile(
-    rf"function (pg_journal\.)?({'|'.join(sorted(own_functions()))}|capture_\d+)\("
+    rf"function (pg_journal\.)?({'|'.join(sorted(own_functions()))}"
+    r"|(capture|referenced|seek|reseek|cold|thaw)_\d+)\("
 )
 """A line that names one; the schema is left out where the path has it."""
+
+_SEALED: Final = re.compile(r"[0-9a-f]{64} \{")
+"""How the data type of an error begins that is told to the gateway alone (``sql``, sealed)."""
 
 _COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
 """The last line of the context of what goes wrong in a COPY."""
@@ -20,6 +24,11 @@ _COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
 def without_copy(context: str) -> str:
     """Return the lines that do not tell about a COPY that is ours."""
     return _COPY.sub("", context)
+
+
+def is_sealed(data_type: str) -> bool:
+    """Return whether the data type of an error tells the gateway something, and clients nothing."""
+    return _SEALED.match(data_type) is not None
 
 
 def is_own(context: str) -> bool:

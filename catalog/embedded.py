@@ -45,6 +45,8 @@ _SETTINGS: Final = {
     "max_connections": "200",
     "max_wal_size": "4GB",
     "synchronous_commit": "on",
+    # Commits are told by the time of theirs.
+    "track_commit_timestamp": "on",
     # LOG messages carry parse trees (see catalog.describe), which are not for the log.
     "log_min_messages": "fatal",
     "log_timezone": "UTC",

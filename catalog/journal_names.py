@@ -24,7 +24,11 @@ _HIDDEN: Final = re.compile(r"\bjournal_\d+\b")
 """Names of the tables that stand for journals."""
 
 _VIEWS: Final = {
+    RelationName("gateway", "commits"): "pg_journal.commit_list",
+    RelationName("gateway", "commit_files"): "pg_journal.commit_file_list",
     RelationName("gateway", "maintenance"): "pg_journal.maintenance",
+    RelationName("gateway", "rollbacks"): "pg_journal.rollback_list",
+    RelationName("gateway", "savepoints"): "pg_journal.savepoint_list",
     RelationName("gateway", "tables"): "pg_journal.tables",
     **{
         RelationName(schema, name): query

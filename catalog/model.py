@@ -1,7 +1,9 @@
 """Frozen values that describe journals: tables, columns, segments, and what a statement sees."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 
 class SegmentKind(Enum):
@@ -47,12 +49,60 @@ class CheckConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedKey:
+    """What the values of a unique index are that are not those of plain columns in all rows."""
+
+    index_oid: int
+    labels: tuple[str, ...]
+    """How errors name the parts of a value: columns and expressions."""
+    parts: tuple[int, ...]
+    """Attribute numbers; 0 stands for the next of the expressions."""
+    expressions: str | None
+    """``pg_index.indexprs``."""
+    predicate: str | None
+    """``pg_index.indpred``: the rows that are compared with each other; None for all."""
+    nulls_distinct: bool
+    """Whether rows with NULL in a part are not compared."""
+
+
+@dataclass(frozen=True, slots=True)
 class UniqueKey:
     """A unique constraint or index of a tiered table, besides the primary key."""
 
     name: str
     columns: tuple[int, ...]
-    """Attribute numbers, in the order of the index."""
+    """Attribute numbers, in the order of the index; of a computed one, all that it looks at."""
+    computed: ComputedKey | None = None
+
+    @classmethod
+    def told(
+        cls, name: str, columns: Sequence[int], computed: Sequence[Any] | None = None
+    ) -> "UniqueKey":
+        """Return the key that the catalog tells."""
+        if computed is None:
+            return cls(name, tuple(columns))
+        index_oid, labels, parts, *rest = computed
+        return cls(name, tuple(columns), ComputedKey(index_oid, tuple(labels), tuple(parts), *rest))
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalJournal:
+    """A journal that others keep, too: where it lies, and how it names what it holds."""
+
+    format: str
+    """Format of files, or ``jdbc``."""
+    location: str
+    """Directory of the files, or the relation in the other database, as SQL."""
+    version: str
+    """Name of the column with the version number."""
+    subsequent: str
+    """Name of the column that is set in tombstones, and may be in superseded row versions."""
+    counts: bool = False
+    """Whether versions are counted (BIGINT), instead of being moments."""
+    schema: str = ""
+    """All columns in the journal's order, as Spark's JSON of a schema."""
+    connection: str | None = None
+    """File that tells how the other database is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +129,8 @@ class JournalTable:
     """In the order of their OIDs; of resident tables, whose are PostgreSQL's to keep, none."""
     referencing: tuple[int, ...] = ()
     """Attribute numbers of the columns of foreign keys."""
+    external: ExternalJournal | None = None
+    """Set where the row versions are in a journal of others."""
 
     def column(self, attnum: int) -> Column:
         """Return the column with this attribute number; KeyError when there is none."""
@@ -110,6 +162,17 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Outside:
+    """What a statement reads of a journal of others: which files there were when it began."""
+
+    files: tuple[str, ...]
+    state: str
+    """Token that is equal only for equal contents, as far as names, sizes and times tell."""
+    rows: int
+    """A guess at the number of row versions."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableSnapshot:
     """What one statement reads of one table: segments and tail at one moment."""
 
@@ -123,6 +186,8 @@ class TableSnapshot:
     """Number of row versions inlined in the catalog."""
     seen: str | None = None
     """Of a resident table: PostgreSQL's text of the snapshot that the tail was read in."""
+    outside: Outside | None = None
+    """Row versions that are in a journal of others."""
 
     @property
     def stored_rows(self) -> int:

@@ -3,10 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import Final
 
 from catalog.connections import CatalogSession
-from catalog.errors import CatalogError
+from catalog.errors import CatalogError, GatewayError
 from catalog.pg_types import JSON, OID, OID_ARRAY, TEXT
+from catalog.roles import IMPORT_ROLE
+from catalog.sqlstate import DUPLICATE_TABLE
 from catalog.statements import RelationName
 
 
@@ -91,6 +94,31 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
     return [int(row[0] or b"0") for row in result.rows]
 
 
+def is_in_current_schema(session: CatalogSession, relid: int) -> bool:
+    """Return whether a relation is in the schema where new ones are made."""
+    sql = (
+        "SELECT n.nspname = current_schema() FROM pg_class c"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1"
+    )
+    return _texts(session, sql, OID, str(relid)) == ["t"]
+
+
+def has_access_method(session: CatalogSession, name: str) -> bool:
+    """Return whether there is a method of this name to keep the rows of tables by."""
+    sql = "SELECT 1 FROM pg_catalog.pg_am WHERE amtype = 't' AND amname = $1"
+    return bool(_texts(session, sql, TEXT, name))
+
+
+def may_use_files(session: CatalogSession) -> bool:
+    """Return whether the role has the privileges of the one that may read and write files."""
+    # Names and operators are PostgreSQL's own, whatever the client has put before them.
+    sql = (
+        "SELECT pg_catalog.pg_has_role(r.oid, 'USAGE'::pg_catalog.text)"
+        " FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) $1::pg_catalog.name"
+    )
+    return _texts(session, sql, TEXT, IMPORT_ROLE) == ["t"]
+
+
 def cut_table(
     session: CatalogSession, missing: str, schema: str | None, cut: str, most_bytes: int
 ) -> int:
@@ -148,6 +176,12 @@ def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
     return bool(_texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, relids)) + "}"))
 
 
+def columns_with_defaults(session: CatalogSession, relid: int) -> set[int]:
+    """Return the attribute numbers of the columns of a table that have a default."""
+    sql = "SELECT adnum FROM pg_catalog.pg_attrdef WHERE adrelid = $1"
+    return set(map(int, _texts(session, sql, OID, str(relid))))
+
+
 def collation(session: CatalogSession, oid: int) -> str:
     """Return the name of a collation, its OID when it is gone."""
     found = _texts(session, "SELECT collname FROM pg_collation WHERE oid = $1", OID, str(oid))
@@ -169,6 +203,17 @@ def is_in_tree(session: CatalogSession, relid: int) -> bool:
     return bool(_texts(session, sql, OID, str(relid)))
 
 
+def relation_name(session: CatalogSession, relid: int) -> str:
+    """Return a relation as SQL, with its schema."""
+    sql = (
+        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1"
+    )
+    result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[OID])
+    ((schema, name),) = list(result.rows)
+    return quoted(*((part or b"").decode(session.codec) for part in (schema, name)))
+
+
 def may_lock(session: CatalogSession, relid: int) -> bool:
     """Return whether the role may keep others from writing a table."""
     sql = "SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, MAINTAIN')"
@@ -181,6 +226,25 @@ def type_name(session: CatalogSession, type_oid: int, typmod: int) -> str:
         session, "SELECT format_type($1::oid, $2::int)", TEXT, str(type_oid), str(typmod)
     )
     return name
+
+
+_SHADOW: Final = """
+SELECT 1 FROM pg_catalog.pg_class c
+ WHERE c.relname = $1 AND c.relnamespace IN (
+     pg_catalog.pg_my_temp_schema(), 'pg_catalog'::pg_catalog.regnamespace)
+"""
+
+
+def require_unshadowed(session: CatalogSession, name: RelationName) -> None:
+    """Refuse the name of a new table that stands for a temporary or system one first (42P07)."""
+    if name.schema is not None:
+        return
+    if any(True for _ in _texts(session, _SHADOW, 19, name.name)):
+        raise GatewayError(
+            f'relation "{name.name}" already exists',
+            sqlstate=DUPLICATE_TABLE,
+            hint="Name the schema of the new table.",
+        )
 
 
 def primary_key(session: CatalogSession, relid: int) -> str:

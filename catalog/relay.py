@@ -8,7 +8,7 @@ idle meanwhile, and what it has to know of an exchange is handed to it afterward
 import os
 import select
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from struct import Struct
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from psycopg.pq.abc import PGconn
 
 from catalog import contexts, sockets, sqlstate
-from catalog.errors import CatalogUnavailableError
+from catalog.errors import DATA_TYPE_NAME, CatalogUnavailableError
 from catalog.sockets import Buffer
 
 HELD_BYTES: Final = 1 << 20
@@ -30,6 +30,7 @@ _RECEIVED_BYTES: Final = 1 << 16
 _LENGTH: Final = Struct("!i")
 
 _CONTEXT: Final = ord("W")
+_DATA_TYPE: Final = ord(DATA_TYPE_NAME)
 
 _ENDS: Final = b"123nTCIs"
 """Types of the messages that end the answer to one frontend message."""
@@ -327,14 +328,22 @@ def _fields(found: bytes) -> Iterator[tuple[int, bytes]]:
 def _without_own(found: bytes) -> bytes:
     """Leave out of an error or a notice what tells about our functions."""
     fields = dict(_fields(found))
+    sealed = contexts.is_sealed(fields.get(_DATA_TYPE, b"").decode("utf-8", "surrogateescape"))
+    if sealed:
+        del fields[_DATA_TYPE]
     context = fields.get(_CONTEXT, b"").decode("utf-8", "surrogateescape")
     if not contexts.is_own(context):
-        return found
+        return _of_fields(found, fields) if sealed else found
     kept = contexts.clients_part(context)
     if kept is None:
         fields = {c: text for c, text in fields.items() if chr(c) not in contexts.OWN_FIELDS}
     else:
         fields[_CONTEXT] = kept.encode("utf-8", "surrogateescape")
+    return _of_fields(found, fields)
+
+
+def _of_fields(found: bytes, fields: Mapping[int, bytes]) -> bytes:
+    """Return the same message with other fields."""
     return message(found[:1], b"".join(b"%c%b\0" % field for field in fields.items()) + b"\0")
 
 

@@ -47,6 +47,11 @@ def begin_load(session: CatalogSession, relid: int) -> bool:
     return bool(json.loads(session.call(bookkeeping.BEGIN_LOAD, _oid(relid))))
 
 
+def reserve_identities(session: CatalogSession, relid: int, blocks: int) -> int:
+    """Take blocks of 2^32 row identities of a table without key; return the number of the first."""
+    return int(session.call(bookkeeping.RESERVE_IDENTITIES, _oid(relid), str(blocks).encode()))
+
+
 def ask(session: CatalogSession, relid: int, residency: str) -> None:
     """Let a table be resident ``auto``, ``always`` or ``never``.
 

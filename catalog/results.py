@@ -3,8 +3,8 @@
 Nothing here does I/O; the gateway may pass these values between threads.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -87,6 +87,38 @@ class RelationKind(Enum):
     """Answered by PostgreSQL itself: system catalogs, temporary tables, sequences, bookkeeping."""
 
 
+class Leaf(NamedTuple):
+    """A partition that holds rows."""
+
+    relid: int
+    schema: str
+    name: str
+    is_tiered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTree:
+    """A partitioned table: the leaves that its rows are in, whatever is between."""
+
+    leaves: tuple[Leaf, ...]
+    """In the order of their OIDs."""
+    columns: Mapping[int, str]
+    """Its own columns, by attribute number; leaves have others for the same names."""
+    key: tuple[int, ...]
+    """Attribute numbers of its primary key; empty where rows are not told apart by one."""
+    routed_by: tuple[int, ...] | None
+    """Columns that tell which leaf a row is in; None where expressions do."""
+    moved: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+    """Columns with other attribute numbers in leaves: by OID of the leaf, and number here."""
+    named: Mapping[str, tuple[Leaf, ...]] = field(default_factory=dict)
+    """The leaves by their names, without schema."""
+
+    def numbers(self, leaf: int) -> dict[int, int]:
+        """Return the attribute numbers of a leaf's columns, by those of the table's."""
+        moved = self.moved.get(leaf, {})
+        return {attno: moved.get(attno, attno) for attno in self.columns}
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """One relation as :meth:`CatalogSession.relations` classifies it."""
@@ -100,8 +132,19 @@ class Relation:
     turns: int = 0
     """How often it has become tiered, or resident."""
     referenced: tuple[int, ...] = ()
-    """The columns by which tables reference it, where rows of tiered ones do, or of tables that
-    change with it."""
+    """The columns by which tables reference it: any tables where it is tiered, else such with rows
+    that are not in PostgreSQL, or that change with it."""
+
+    seeks: bool = False
+    """Whether rows that are written to it, or because of that, may reference tiered tables."""
+    tree: PartitionTree | None = field(default=None, compare=False)
+    """Of a partitioned table, which is tiered where a leaf is."""
+    is_leaf: bool = False
+    """Whether it is a partition."""
+    routed_by: tuple[int, ...] | None = ()
+    """Of a partition: columns that tell which rows it may have; None where expressions do."""
+    is_external: bool = False
+    """For JOURNALED: whether its rows are in a journal of others."""
 
     @property
     def is_lasting(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from catalog.model import (
     CheckConstraint,
     Column,
+    ExternalJournal,
     JournalTable,
     Segment,
     SegmentKind,
@@ -19,6 +20,8 @@ from catalog.model import (
     UniqueKey,
 )
 from catalog.results import (
+    Leaf,
+    PartitionTree,
     Relation,
     RelationKind,
     SnapshotRequest,
@@ -140,9 +143,21 @@ class KnownState:
         """Return relations of the catalog's answer; OIDs that are no relation count as CATALOG."""
         definitions, entries = json.loads(answer)
         found = {relid: Relation(relid, RelationKind.CATALOG) for relid in relids}
-        for relid, schema, name, kind, journal_of, turns, referenced in entries or ():
+        for relid, schema, name, kind, *rest in entries or ():
+            journal_of, turns, referenced, seeks, tree, routed_by, is_leaf, external = rest
             found[relid] = Relation(
-                relid, RelationKind(kind), journal_of, schema, name, turns, tuple(referenced or ())
+                relid,
+                RelationKind(kind),
+                journal_of,
+                schema,
+                name,
+                turns,
+                tuple(referenced or ()),
+                seeks,
+                tree and _tree(tree),
+                is_leaf,
+                None if is_leaf and routed_by is None else tuple(routed_by or ()),
+                external,
             )
         for relid, relation in found.items():
             self._relations.put((definitions, relid), relation)
@@ -180,10 +195,28 @@ def _table(definition: dict[str, Any]) -> JournalTable:
         definition_version=definition["definition"],
         location=definition["location"],
         checks=tuple(CheckConstraint(*check) for check in definition["checks"] or ()),
-        unique_keys=tuple(
-            UniqueKey(name, tuple(columns)) for name, columns in definition["unique_keys"] or ()
-        ),
+        unique_keys=tuple(UniqueKey.told(*key) for key in definition["unique_keys"] or ()),
         referencing=tuple(definition["referencing"] or ()),
+        external=ExternalJournal(**external) if (external := definition["external"]) else None,
+    )
+
+
+def _tree(described: dict[str, Any]) -> PartitionTree:
+    routed_by = described["routed_by"]
+    leaves = tuple(Leaf(*leaf) for leaf in described["leaves"])
+    named: dict[str, tuple[Leaf, ...]] = {}
+    for leaf in leaves:
+        named[leaf.name] = (*named.get(leaf.name, ()), leaf)
+    return PartitionTree(
+        leaves=leaves,
+        columns=dict(described["columns"] or ()),
+        key=tuple(described["key"]),
+        routed_by=None if routed_by is None else tuple(routed_by),
+        moved={
+            int(relid): {int(number): own for number, own in numbers.items()}
+            for relid, numbers in (described["moved"] or {}).items()
+        },
+        named=named,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from catalog import procedure_calls
 from catalog.statement_tokens import (
     Piece,
     ScannedToken,
@@ -23,6 +24,13 @@ ALL_ROWS: Final = 9223372036854775807
 """FETCH_ALL of PostgreSQL's parsenodes.h."""
 
 Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a statement where a constant could be."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +89,18 @@ def _scalar(kind: str | None, value: Fields) -> Any:
     return value.get("ival", False if kind is None and not value else 0)
 
 
-def _options(fields: Fields) -> dict[str, Any]:
+def _options(fields: Fields, place: str = "options") -> dict[str, Any]:
     """Return DefElem options by lower-case name; True for those without argument."""
     options = {}
-    for entry in fields.get("options", ()):
+    for entry in fields.get(place, ()):
         element = entry["DefElem"]
         options[element["defname"].lower()] = _literal(element["arg"]) if "arg" in element else True
     return options
+
+
+def _is_on(value: Any) -> bool:
+    """Return what PostgreSQL takes an option's argument for, which is one of the known words."""
+    return str(value).lower() in {"true", "on", "1"}
 
 
 def transaction(statement: ParsedStatement) -> Mapping[str, Any]:
@@ -234,6 +247,21 @@ def truncate(statement: ParsedStatement) -> Mapping[str, Any]:
     }
 
 
+def index(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`indexed`, `unique`, `concurrently`; of CREATE INDEX."""
+    fields = statement.fields
+    return {
+        "indexed": _relation(fields["relation"]),
+        "unique": fields.get("unique", False),
+        "concurrently": fields.get("concurrent", False),
+    }
+
+
+def reindex(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`concurrently`."""
+    return {"concurrently": _is_on(_options(statement.fields, "params").get("concurrently"))}
+
+
 def vacuum(statement: ParsedStatement) -> Mapping[str, Any]:
     """`is_vacuum` (else ANALYZE), `relations`, `options`."""
     fields = statement.fields
@@ -269,11 +297,10 @@ def explain(statement: ParsedStatement) -> Mapping[str, Any]:
             if not token.is_word("analyze", "analyse", "verbose"):
                 break
             begin = token.end
-    analyze = options.get("analyze", options.get("analyse", False))
     return {
         "query": piece(encoded, begin),
         "options": options,
-        "analyze": str(analyze).lower() in {"true", "on", "1"},
+        "analyze": _is_on(options.get("analyze", options.get("analyse"))),
         "inner": next(iter(fields["query"])),
     }
 
@@ -340,15 +367,47 @@ def select(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def _own_call(fields: Fields) -> tuple[str, tuple[Any, ...]] | None:
-    """Return name and constant arguments where all there is is SELECT gateway.function(…)."""
-    targets = fields.get("targetList", ())
-    if len(targets) != 1 or "fromClause" in fields:
+    """Return name and arguments where all there is is SELECT [* FROM] gateway.function(…)."""
+    targets, relations = fields.get("targetList", ()), fields.get("fromClause", ())
+    if len(targets) != 1 or len(relations) > 1 or not fields.keys() <= _CALLING:
         return None
-    call = targets[0].get("ResTarget", {}).get("val", {}).get("FuncCall")
+    value = targets[0].get("ResTarget", {}).get("val", {})
+    if not relations:
+        call = value.get("FuncCall")
+    elif [_tag(field) for field in value.get("ColumnRef", {}).get("fields", ())] == ["A_Star"]:
+        call = _called_in_from(relations[0])
+    else:
+        return None
     if call is None or len(call["funcname"]) != 2 or _literal(call["funcname"][0]) != "gateway":
         return None
-    arguments = tuple(_literal(argument) for argument in call.get("args", ()))
+    arguments = tuple(_argument(argument) for argument in call.get("args", ()))
     return str(_literal(call["funcname"][1])), arguments
+
+
+_CALLING: Final = frozenset({"targetList", "fromClause", "limitOption", "op"})
+
+
+def _called_in_from(item: Any) -> Fields | None:
+    """Return the function whose rows an item of FROM is, by its own name; None for any other."""
+    function = item.get("RangeFunction")
+    if function is None or not function.keys() <= {"functions"}:
+        return None
+    (listed,) = function["functions"]
+    call: Fields | None = listed["List"]["items"][0].get("FuncCall")
+    return call
+
+
+def _tag(node: Any) -> str:
+    return str(next(iter(node)))
+
+
+def _argument(node: Any) -> Any:
+    """Return the value of a constant, or the parameter, that a function is given."""
+    if _tag(node) == "TypeCast":
+        return _argument(node["TypeCast"]["arg"])
+    if _tag(node) == "ParamRef":
+        return Parameter(node["ParamRef"]["number"])
+    return _literal(node)
 
 
 def _select_into(into: Fields, statement: ParsedStatement) -> Mapping[str, Any]:
@@ -407,6 +466,11 @@ def create_table_as(statement: ParsedStatement) -> Mapping[str, Any]:
     }
 
 
+def call(statement: ParsedStatement) -> Mapping[str, Any]:
+    """What `catalog.procedure_calls` tells of it."""
+    return procedure_calls.details(statement.fields)
+
+
 def do(statement: ParsedStatement) -> Mapping[str, Any]:
     """`body`: the code."""
     for entry in statement.fields.get("args", ()):
@@ -422,9 +486,14 @@ def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
 
     `triggers_of` if it enables or disables all triggers of a relation; `user_triggers` is the same
     statement about those that are not internal.
+
+    `referencing` and `referenced` if all it does is add a foreign key that is to be validated: the
+    relations.
     """
     fields = statement.fields
     commands = [entry["AlterTableCmd"] for entry in fields.get("cmds", ())]
+    if len(commands) == 1 and commands[0].get("subtype") == "AT_AddConstraint":
+        return _added_reference(fields["relation"], commands[0]["def"]["Constraint"])
     if any(command.get("subtype") in _OF_ALL_TRIGGERS for command in commands):
         return {
             "triggers_of": _relation(fields["relation"]),
@@ -441,6 +510,12 @@ def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
     value = str(_literal(options[0]["arg"])) if "arg" in options[0] else None
     relation = _relation(fields["relation"])
     return {"relation": relation, "setting": options[0]["defname"], "value": value}
+
+
+def _added_reference(relation: dict[str, Any], constraint: Mapping[str, Any]) -> Mapping[str, Any]:
+    if constraint["contype"] != "CONSTR_FOREIGN" or not constraint.get("initially_valid"):
+        return {}
+    return {"referencing": _relation(relation), "referenced": _relation(constraint["pktable"])}
 
 
 _OF_ALL_TRIGGERS: Final = frozenset({"AT_EnableTrigAll", "AT_DisableTrigAll"})
@@ -480,6 +555,9 @@ _FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] 
     "UnlistenStmt": channel,
     "LockStmt": lock,
     "VacuumStmt": vacuum,
+    "CallStmt": call,
     "DoStmt": do,
     "AlterTableStmt": alter_table,
+    "IndexStmt": index,
+    "ReindexStmt": reindex,
 }

@@ -17,6 +17,8 @@ class ScannedToken:
     depth: int
     """Number of parentheses and brackets around it."""
     is_keyword: bool
+    is_reserved: bool = False
+    """Whether it is a keyword that names no relation or column unless it is quoted."""
 
     @property
     def parameter(self) -> int:
@@ -29,6 +31,7 @@ class ScannedToken:
 
 
 _COMMENTS = frozenset({Token.SQL_COMMENT, Token.C_COMMENT})
+_RESERVED = frozenset({KeywordKind.RESERVED_KEYWORD, KeywordKind.TYPE_FUNC_NAME_KEYWORD})
 
 
 def tokens_of(encoded: bytes) -> list[ScannedToken]:
@@ -52,6 +55,7 @@ def tokens_of(encoded: bytes) -> list[ScannedToken]:
                 text,
                 depth,
                 token.keyword_kind != KeywordKind.NO_KEYWORD,
+                token.keyword_kind in _RESERVED,
             )
         )
         if text in {"(", "["}:

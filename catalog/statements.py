@@ -6,13 +6,17 @@ The grammar is that of the `postgast` wheel. `catalog.statement_details` says wh
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias
 
 from postgast.native import lib
 
+from catalog.errors import GatewayError
+from catalog.extensions import commits, convert, create_table, merge
+from catalog.extensions.merge import StarredMerge
 from catalog.refusals import refusal
+from catalog.sqlstate import SYNTAX_ERROR
 from catalog.statement_details import ParsedStatement, details_of
 from catalog.statement_tokens import tokens_of
 
@@ -51,10 +55,14 @@ class StatementKind(Enum):
     """VACUUM and ANALYZE."""
     CALL = auto()
     DO = auto()
+    CONVERT = auto()
+    """A statement of our own, see `catalog.extensions.convert`."""
+    CREATE_TABLE_USING = auto()
+    """CREATE TABLE in Spark's form, see `catalog.extensions.create_table`."""
     DEFINITION = auto()
     """DDL, and whatever else PostgreSQL executes as it is."""
     REFUSED = auto()
-    """Not offered; `details` has sqlstate, message and hint."""
+    """Not offered; `details` has sqlstate, message and hint, and perhaps a position."""
     UNKNOWN = auto()
     """Not parsed: PostgreSQL is to report the syntax error."""
 
@@ -128,6 +136,8 @@ class Statement:
     """Largest n of the `$n` that occur."""
     relations_known: bool = True
     """False when the statement could not be looked into; then anything may be in it."""
+    is_translated: bool = False
+    """Whether this is what a command of ours stands for, and the query string has another text."""
 
     @property
     def all_qualified_system(self) -> bool:
@@ -153,17 +163,105 @@ def _split(query_string: str) -> tuple[Statement, ...]:
     try:
         entries = _parse(encoded)
     except _UnparsedError:
-        return (_unknown(query_string),)
+        return _split_extended(query_string, encoded)
     except RecursionError:
         return _split_deep(query_string, encoded)
     ends = [_end(entry, encoded) for entry in entries]
     return tuple(
-        _statement(entry["stmt"], encoded, entry.get("stmt_location", 0), end)
+        _translated(_statement(entry["stmt"], encoded, entry.get("stmt_location", 0), end))
         for entry, end in zip(entries, ends, strict=True)
     )
 
 
+def _translated(statement: Statement) -> Statement:
+    """Return what a statement stands for that PostgreSQL parses, and has no such thing; else it."""
+    if statement.kind is StatementKind.SHOW and commits.is_list(statement.details["name"]):
+        return _own_statement(statement.text, statement.offset) or statement
+    if statement.kind is StatementKind.CALL and commits.is_procedure(statement.text):
+        return _own_statement(statement.text, statement.offset) or statement
+    return statement
+
+
+def _standing_for(offset: int, text: str) -> Statement:
+    return replace(_split_cached(text)[0], offset=offset, is_translated=True)
+
+
 _split_cached = functools.lru_cache(maxsize=4096)(_split)
+
+
+def _split_extended(query_string: str, encoded: bytes) -> tuple[Statement, ...]:
+    """Split what PostgreSQL's grammar does not know as a whole, for statements of our own in it.
+
+    What else does not parse is PostgreSQL's to report, and nothing of the string is run.
+    """
+    statements: list[Statement] = []
+    extended = False
+    for start, end in _between_semicolons(encoded):
+        own = _own_between(encoded, start, end)
+        extended = extended or own is not None
+        if own is None:
+            try:
+                # Locations in the tree count from the beginning of the query string.
+                entries = _parse(b" " * start + encoded[start:end])
+            except (_UnparsedError, RecursionError):
+                return (_unknown(query_string),)
+            if entries:
+                own = _statement(entries[0]["stmt"], encoded, start, end)
+        if own is not None and own.kind is StatementKind.REFUSED:
+            return (own,)
+        statements += [own] if own is not None else []
+    return tuple(statements) if extended else (_unknown(query_string),)
+
+
+def _between_semicolons(encoded: bytes) -> Iterator[tuple[int, int]]:
+    start = 0
+    for token in tokens_of(encoded):
+        if token.text == ";" and token.depth == 0:
+            yield start, token.start
+            start = token.end
+    yield start, len(encoded)
+
+
+def _own_between(encoded: bytes, start: int, end: int) -> Statement | None:
+    tokens = tokens_of(encoded[start:end])
+    if not tokens:
+        return None
+    first = start + tokens[0].start
+    text, offset = _decode(encoded[first:end]).rstrip(), len(_decode(encoded[:first]))
+    return _own_statement(text, offset)
+
+
+def _own_statement(text: str, offset: int) -> Statement | None:
+    """Return a statement of our own, REFUSED where it has an error; None for any other."""
+    try:
+        conversion = convert.parse(text)
+        table = None if conversion else create_table.parse(text)
+        starred = None if conversion or table else merge.parse(text)
+        other = None if conversion or table or starred else commits.parse(text)
+    except GatewayError as error:
+        details = {
+            "sqlstate": error.sqlstate,
+            "message": error.message,
+            "hint": error.hint,
+            "position": error.position,
+        }
+        return Statement(text, offset, StatementKind.REFUSED, details=details)
+    if conversion is not None:
+        return Statement(text, offset, StatementKind.CONVERT, details={"convert": conversion})
+    if table is not None:
+        return Statement(text, offset, StatementKind.CREATE_TABLE_USING, details={"table": table})
+    if starred is not None:
+        return _starred(starred, offset)
+    return None if other is None else _standing_for(offset, other)
+
+
+def _starred(merge: StarredMerge, offset: int) -> Statement | None:
+    """Return a MERGE whose columns are to be named; None where the rest is not PostgreSQL's."""
+    (alike,) = _split_cached(merge.with_columns(()).text)
+    if alike.kind is not StatementKind.MERGE:
+        return None
+    details = {**alike.details, "stars": merge}
+    return replace(alike, text=merge.text, offset=offset, details=details)
 
 
 def _unknown(query_string: str) -> Statement:
@@ -213,14 +311,23 @@ def _statement(node: dict[str, Any], encoded: bytes, start: int, end: int) -> St
     refused = refusal(tag, fields)
     if refused is not None:
         return Statement(text, offset, StatementKind.REFUSED, relations, refused, parameter_count)
-    return Statement(
-        text,
-        offset,
-        kind,
-        relations,
-        details_of(tag, ParsedStatement(fields, text, start)),
-        parameter_count,
-    )
+    details = details_of(tag, ParsedStatement(fields, text, start))
+    plain = Statement(text, offset, kind, relations, details, parameter_count)
+    return _in_sparks_form(plain, fields) or plain
+
+
+def _in_sparks_form(plain: Statement, fields: dict[str, Any]) -> Statement | None:
+    """Return CREATE TABLE with a format of Spark's as its access method; None for all else.
+
+    The statement is PostgreSQL's where it has an access method of that name.
+    """
+    method = fields.get("accessMethod") or (fields.get("into") or {}).get("accessMethod")
+    if method not in create_table.FORMATS:
+        return None
+    own = _own_statement(plain.text, plain.offset)
+    if own is None or own.details.get("sqlstate") == SYNTAX_ERROR:
+        return None
+    return replace(own, details={**own.details, "plain": plain})
 
 
 def _into(fields: dict[str, Any]) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ here, so that a crash in between only leaves entries whose files are gone alread
 """
 
 import json
+from collections.abc import Iterable
 
 from catalog.bookkeeping import array
 from catalog.connections import CatalogSession
@@ -64,6 +65,27 @@ def known_paths(administrator: CatalogSession) -> set[str]:
     """
     rows = administrator.execute("SELECT path FROM pg_journal.segments").rows
     return {(row[0] or b"").decode() for row in rows}
+
+
+def known_locations(administrator: CatalogSession) -> tuple[int, set[str]]:
+    """Return the OID of the database, and the directories of its tables, dropped ones included."""
+    sql = (
+        "SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"
+    )
+    (database,) = (int(row[0] or b"0") for row in administrator.execute(sql).rows)
+    sql = (
+        "SELECT location FROM pg_journal.journals"
+        " UNION ALL SELECT location FROM pg_journal.dropped_locations"
+    )
+    rows = administrator.execute(sql).rows
+    return database, {(row[0] or b"").decode() for row in rows}
+
+
+def journaled(administrator: CatalogSession, relids: Iterable[int]) -> set[int]:
+    """Return those of some OIDs that are tables with journals."""
+    sql = "SELECT j.relid FROM pg_journal.journals j WHERE j.relid = ANY ($1::oid[])"
+    rows = administrator.execute_parameters(sql, [array(list(relids))]).rows
+    return {int(row[0] or b"0") for row in rows}
 
 
 def _run(administrator: CatalogSession, sql: str, value: bytes) -> None:

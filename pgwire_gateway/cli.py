@@ -4,9 +4,10 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from catalog.errors import GatewayError
-from pgwire_gateway import demo, server
+from pgwire_gateway import demo, model_import, server
 from pgwire_gateway.config import Config
 
 logger = logging.getLogger("pgwire_gateway")
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "demo":
             return demo.run()
+        if options.command == "import-model":
+            return model_import.run(Path(options.model), options.dsn)
         return server.serve(Config.load(vars(options)))
     except GatewayError as error:
         sys.stderr.write(f"pgwire-gateway: {error.message}\n")
@@ -82,11 +85,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--max-connections", type=int, help="largest number of clients (100)")
     serve.add_argument(
+        "--allow-path",
+        metavar="DIR",
+        action="append",
+        help="directory of files that clients may use; repeatable (none)",
+    )
+    serve.add_argument(
+        "--jars",
+        metavar="FILE.jar",
+        action="append",
+        help="Java archive for Spark, such as a database's driver; repeatable (none)",
+    )
+    serve.add_argument(
+        "--model", metavar="FILE.json", help="register the journals of a model file (none)"
+    )
+    serve.add_argument(
         "--allow-insecure-network",
         action="store_true",
         default=None,
         help="listen beyond loopback without encryption and authentication",
     )
     serve.add_argument("--config", metavar="FILE.toml", help="file with the same options")
+    importing = commands.add_parser(
+        "import-model",
+        help="register the journals of a model file at a running gateway",
+        epilog="The gateway, database and user are those of libpq's environment variables.",
+    )
+    importing.add_argument("model", metavar="FILE.json", help="the model file")
+    importing.add_argument(
+        "dsn", nargs="?", default="", help="connection string of the gateway (libpq's variables)"
+    )
     commands.add_parser("demo", help="a tour on a scratch directory")
     return parser

@@ -61,6 +61,12 @@ class Config:
     """How long running statements may go on after SIGTERM."""
     max_connections: int = 100
     """Client connections accepted at the same time."""
+    allow_path: tuple[Path, ...] = ()
+    """Directories below which files of clients may be read and written."""
+    jars: tuple[Path, ...] = ()
+    """Java archives for Spark, such as drivers of other databases."""
+    model: Path | None = None
+    """Model file whose journals are registered when the server has started."""
     allow_insecure_network: bool = False
     """Listen beyond loopback although connections are neither encrypted nor authenticated."""
 
@@ -132,6 +138,12 @@ def _natural(value: Any) -> int:
     return number
 
 
+def _paths(value: Any) -> tuple[Path, ...]:
+    """Accept a list of paths (in the environment parted as in PATH)."""
+    items: Sequence[str] = value.split(os.pathsep) if isinstance(value, str) else value
+    return tuple(Path(item).absolute() for item in items if item)
+
+
 def _assignments(value: Any) -> Mapping[str, str]:
     """Accept a TOML table, or KEY=VALUE items (in the environment separated by commas)."""
     if isinstance(value, Mapping):
@@ -158,5 +170,8 @@ _CONVERTERS: Mapping[str, Any] = {
     "hot_age_s": float,
     "max_connections": _natural,
     "shutdown_timeout_s": float,
+    "allow_path": _paths,
+    "jars": _paths,
+    "model": Path,
     "allow_insecure_network": _boolean,
 }

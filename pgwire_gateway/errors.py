@@ -5,8 +5,9 @@ The one place where exceptions turn into messages. Knows no socket and no sessio
 
 import logging
 
+from catalog import contexts
 from catalog import sqlstate as codes
-from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.errors import DATA_TYPE_NAME, CatalogUnavailableError, GatewayError
 from pgwire_gateway.messages.errors import FramingError, InvalidTextError, MalformedMessageError
 from pgwire_gateway.messages.responses import ErrorResponse
 
@@ -52,7 +53,10 @@ def error_response(error: BaseException, severity: str = ERROR) -> ErrorResponse
         "P": None if error.position is None else str(error.position),
     }
     fields = {code: value for code, value in extra.items() if value is not None}
-    return _response(severity, error.sqlstate, error.message, fields | error.fields)
+    fields |= error.fields
+    if contexts.is_sealed(fields.get(DATA_TYPE_NAME, "")):
+        del fields[DATA_TYPE_NAME]
+    return _response(severity, error.sqlstate, error.message, fields)
 
 
 def is_fatal(error: BaseException) -> bool:

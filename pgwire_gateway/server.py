@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import FrameType
 from typing import IO
 
@@ -23,7 +24,7 @@ from catalog import sqlstate as codes
 from catalog.api import Catalog, CatalogConfig, ResidentBounds
 from catalog.embedded import lock_directory, time_zone_directory
 from catalog.errors import GatewayError
-from pgwire_gateway import startup
+from pgwire_gateway import model_files, model_import, startup
 from pgwire_gateway.allocator import keep_freed_memory
 from pgwire_gateway.cancel import CancelRegistry
 from pgwire_gateway.channel import ClientConnection
@@ -40,6 +41,7 @@ from pgwire_gateway.spark.engine import SparkEngine, SparkSettings
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.lookups import Lookups
+from pgwire_gateway.spark.recent_rows import RecentRows
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.spark.warm_up import warm_up
@@ -190,6 +192,11 @@ class Gateway:
         """The port listened on."""
         return self._listener.port if self._listener else self.config.port
 
+    @property
+    def conninfo(self) -> str:
+        """How the gateway itself connects to it, as the first role."""
+        return f"host={self.config.host} port={self.port} user=postgres dbname=postgres"
+
     def start(self) -> None:
         """Bring up catalog, Spark and listener.
 
@@ -225,6 +232,10 @@ class Gateway:
 
     def _start(self) -> None:
         config = self.config
+        if config.model is not None:
+            # What the operator names in a model may be read, wherever it is.
+            named = model_files.connection_files(config.model)
+            config = replace(config, allow_path=(*config.allow_path, *named))
         data_dir = config.data_dir.absolute()
         data_dir.mkdir(parents=True, exist_ok=True)
         if config.catalog:
@@ -239,6 +250,7 @@ class Gateway:
                 runtime_directory=data_dir / "spark",
                 master=config.spark_master,
                 conf=config.spark_conf,
+                jars=config.jars,
                 java_home=find_java_home(data_dir / "spark"),
             )
         )
@@ -258,6 +270,7 @@ class Gateway:
             Lookups(relations.warehouse),
             Warehouse(str(data_dir / "warehouse")),
             TailCache(),
+            RecentRows(compactor.row_versions),
             self._flusher,
             ZoneRules(self._engine, time_zones),
             time_zones,
@@ -304,6 +317,12 @@ def serve(config: Config) -> int:
     gateway = Gateway(config)
     with _signals() as stopped:
         gateway.start()
+        if config.model is not None:
+            try:
+                model_import.run(config.model, gateway.conninfo)
+            except BaseException:
+                gateway.stop()
+                raise
         logger.info("ready: listening on %s port %d", config.host, gateway.port)
         logger.info("connect with: psql -h %s -p %d -U postgres", config.host, gateway.port)
         stopped.wait()

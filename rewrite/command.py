@@ -1,6 +1,7 @@
 """What an analysed query does: read, or write which relation, from which others."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 from rewrite.tree import Node, walk
@@ -21,6 +22,30 @@ class Command(IntEnum):
     INSERT = 3
     DELETE = 4
     MERGE = 5
+
+
+class Matching(IntEnum):
+    """MergeMatchKind of PostgreSQL's nodes/primnodes.h."""
+
+    MATCHED = 0
+    NOT_BY_SOURCE = 1
+    NOT_BY_TARGET = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MergeAction:
+    """A WHEN clause of a MERGE."""
+
+    matching: Matching
+    command: Command | None
+    """None for DO NOTHING."""
+    qual: Node | None
+    assigned: Mapping[int, Node]
+    """What columns get, by attribute number."""
+
+
+_NOTHING = 7
+"""CMD_NOTHING of PostgreSQL's nodes/nodes.h."""
 
 
 def command(query: Node) -> Command:
@@ -47,6 +72,23 @@ def inserted_rows(query: Node) -> int | None:
 def assigned_columns(query: Node) -> list[int]:
     """Return the attribute numbers of the columns that an INSERT or UPDATE gives values."""
     return [e.integer("resno") for e in query.nodes("targetList") if not e["resjunk"]]
+
+
+def merge_actions(query: Node) -> tuple[MergeAction, ...]:
+    """Return the WHEN clauses of a MERGE in their order."""
+    return tuple(
+        MergeAction(
+            Matching(action.integer("matchKind")),
+            None if action["commandType"] == _NOTHING else Command(action.integer("commandType")),
+            action.optional("qual"),
+            {
+                entry.integer("resno"): entry.node("expr")
+                for entry in action.nodes("targetList")
+                if not entry["resjunk"]
+            },
+        )
+        for action in query.nodes("mergeActionList")
+    )
 
 
 def changes_columns(query: Node, columns: Collection[int]) -> bool:

@@ -74,6 +74,30 @@ class CheckConstraint:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenSource:
+    """The rows of the source of a MERGE, computed before the rest of it."""
+
+    snapshot: TableSnapshot
+    """They are all of a table that exists for the statement."""
+    columns: tuple[tuple[int, int], ...]
+    """Range table index and attribute number of each of its columns."""
+    bounds: Mapping[int, tuple[int, int]]
+    """Smallest and largest value of columns, by their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """What a statement reads of a partitioned table."""
+
+    relids: tuple[int, ...]
+    """OIDs of the leaves that it can reach, one at least."""
+    columns: Mapping[int, str]
+    """The table's own columns, by attribute number."""
+    key: tuple[int, ...]
+    """Attribute numbers of its primary key; empty when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class RewriteContext:
     """Everything the compiler may know besides the statement's tree."""
 
@@ -82,10 +106,14 @@ class RewriteContext:
     constants: SessionConstants
     journals: Mapping[int, int] = field(default_factory=dict)
     """OID of each journal relation → OID of the journaled table whose row versions it shows."""
+    partitioned: Mapping[int, Leaves] = field(default_factory=dict)
+    """What is read of partitioned tables, by their OIDs."""
     parameters: tuple[ParameterValue, ...] = ()
     checks: Mapping[int, tuple[CheckConstraint, ...]] = field(default_factory=dict)
     """CHECK constraints by OID of the journaled table."""
     latest_only: frozenset[int] = frozenset()
     """Tables whose deltas and tail hold one version of each row at most."""
+    given: GivenSource | None = None
+    """The source of a MERGE, where it has been computed."""
     generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     """Stored generated columns: OID of the table → attribute number → ``pg_attrdef.adbin``."""

@@ -31,15 +31,52 @@ def compile_key_lookup(
         snapshot: The table.
         wanted: Values of the key columns in key order.
     """
-    compilation, rows = _current(snapshot)
+    compilation, rows = current_rows(snapshot)
     where = _one_of(rows.identity(), wanted)
     query = select(_key_items(rows, snapshot.table.key), rows.item(), where)
     return _finished(compilation, query, snapshot, len(wanted))
 
 
+def compile_keys(snapshot: TableSnapshot) -> SparkQuery:
+    """Return the query for the keys of all current rows."""
+    compilation, rows = current_rows(snapshot)
+    query = select(_key_items(rows, snapshot.table.key), rows.item())
+    return _finished(compilation, query, snapshot, None)
+
+
+def compile_values(snapshot: TableSnapshot, columns: Sequence[int]) -> SparkQuery:
+    """Return the query for the values without NULL that some columns of current rows have.
+
+    Args:
+        snapshot: The table.
+        columns: Attribute numbers of the columns.
+    """
+    compilation, rows = current_rows(snapshot)
+    present = [exp.Not(this=is_null(rows.column(attnum).sql)) for attnum in columns]
+    query = select(_key_items(rows, columns), rows.item(), conjunction(present)).distinct()
+    return _finished(compilation, query, snapshot, None, columns)
+
+
+def compile_stored_rows(
+    snapshot: TableSnapshot, wanted: Sequence[Sequence[ParameterValue]]
+) -> SparkQuery:
+    """Return the query for the current rows that have some keys, in the columns of relations.
+
+    Args:
+        snapshot: The table.
+        wanted: Values of the key columns in key order.
+    """
+    compilation, rows = current_rows(snapshot)
+    where = _one_of(rows.identity(), wanted)
+    columns = [column.attnum for column in snapshot.table.columns]
+    items = [named(rows.stored(attnum), f"c{attnum}") for attnum in columns]
+    query = select(items, rows.item(), where)
+    return _finished(compilation, query, snapshot, len(wanted), columns)
+
+
 def compile_duplicate_keys(before: TableSnapshot, added: TableSnapshot) -> SparkQuery:
     """Return the query for one key that two sets of rows of the same table share."""
-    compilation, old = _current(before)
+    compilation, old = current_rows(before)
     new = CurrentRows(compilation, added)
     same = conjunction(
         [
@@ -64,13 +101,15 @@ def compile_shared_keys(
         key: Attribute numbers of the columns.
         among: The values that are looked at; all where there are none.
     """
-    compilation, rows = _current(snapshot)
+    compilation, rows = current_rows(snapshot)
     present = [exp.Not(this=is_null(rows.column(attnum).sql)) for attnum in key]
     groups = [grouping_key(rows.column(attnum)) for attnum in key]
     listed = _one_of(groups, among)
     where = conjunction([*present, *([] if listed is None else [listed])])
-    # Equal values may look different.
-    items = [named(exp.AnyValue(this=item.this), item.alias) for item in _key_items(rows, key)]
+    items = [
+        named(one_of_group(group, rows.column(attnum).sql), f"o{number}")
+        for number, (group, attnum) in enumerate(zip(groups, key, strict=True), start=1)
+    ]
     query = select(items, rows.item(), where)
     query.set("group", exp.Group(expressions=[group.copy() for group in groups]))
     several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=literal(1))
@@ -78,9 +117,17 @@ def compile_shared_keys(
     return _finished(compilation, query.limit(1), snapshot, 1, key)
 
 
+def one_of_group(group: exp.Expression, value: exp.Expression) -> exp.Expression:
+    """Return one of the values that a query groups by: equal ones may look different.
+
+    Spark sorts all rows where it has to keep a text for each group.
+    """
+    return group.copy() if group == value else exp.AnyValue(this=value.copy())
+
+
 def compile_null_keys(snapshot: TableSnapshot, attnum: int) -> SparkQuery:
     """Return the query for one current row whose future key column is NULL."""
-    compilation, rows = _current(snapshot)
+    compilation, rows = current_rows(snapshot)
     missing = is_null(rows.column(attnum).sql)
     query = select([named(literal(1), "o1")], rows.item(), missing)
     return _finished(compilation, query.limit(1), snapshot, 1, ())
@@ -102,7 +149,8 @@ def _one_of(
     return disjunction([condition for condition in conditions if condition is not None])
 
 
-def _current(snapshot: TableSnapshot) -> tuple[Compilation, CurrentRows]:
+def current_rows(snapshot: TableSnapshot) -> tuple[Compilation, CurrentRows]:
+    """Return the current rows of a table, and a query to be made of them."""
     context = RewriteContext({snapshot.table.relid: snapshot}, _NEUTRAL)
     compilation = Compilation(context, compile_block)
     return compilation, CurrentRows(compilation, snapshot)
@@ -116,7 +164,7 @@ def _finished(
     compilation: Compilation,
     query: exp.Select,
     snapshot: TableSnapshot,
-    bound: int,
+    bound: int | None,
     key: Sequence[int] | None = None,
 ) -> SparkQuery:
     table = snapshot.table

@@ -35,6 +35,8 @@ def pinned_keys(
         tables: Journaled tables by OID; those whose journals are read, too, are to be left out.
         parameters: Values of the statement's parameters.
     """
+    if query["commandType"] == _MERGE:
+        return {}  # New rows have other keys.
     named = Counter(
         node["relid"]
         for node, _ in walk(query)
@@ -84,7 +86,7 @@ def _column_of_row(target: Node) -> int | None:
     return value.integer("varattno") if plain and value.integer("varattno") > 0 else None
 
 
-_SELECT = 1
+_SELECT, _MERGE = 1, 5
 _PLAIN_CLAUSES = frozenset(
     {
         "commandType",

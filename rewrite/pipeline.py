@@ -8,12 +8,13 @@ from rewrite.errors import RewriteError, UnsupportedError
 from rewrite.query.changes import compile_change
 from rewrite.query.compilation import Compilation
 from rewrite.query.inserts import insert_source
+from rewrite.query.merges import merge_source, merged_rows
 from rewrite.query.select import compile_block
 from rewrite.query.spark_text import output, spark_query
-from rewrite.results import RowChange, SparkQuery
+from rewrite.results import MergeSource, RowChange, SparkQuery
 from rewrite.tree import Node, parse_item, walk
 
-_SELECT, _UPDATE, _INSERT, _DELETE = 1, 2, 3, 4
+_SELECT, _UPDATE, _INSERT, _DELETE, _MERGE = 1, 2, 3, 4, 5
 _STATEMENT_TOO_COMPLEX = "54001"
 
 
@@ -66,6 +67,20 @@ def compile_delete(query: Node, context: RewriteContext, *, with_old: bool = Fal
     _expect(query, _DELETE)
     with _bounded_depth():
         return compile_change(Compilation(context, compile_block), query, with_old=with_old)
+
+
+def compile_merge(query: Node, context: RewriteContext) -> RowChange:
+    """Compile a MERGE into the rows it writes, with what is done to each of them."""
+    _expect(query, _MERGE)
+    with _bounded_depth():
+        return merged_rows(Compilation(context, compile_block), query)
+
+
+def compile_merge_source(query: Node, context: RewriteContext) -> MergeSource | None:
+    """Compile the source of a MERGE alone; None where it is better read with the rest."""
+    _expect(query, _MERGE)
+    with _bounded_depth():
+        return merge_source(Compilation(context, compile_block), query)
 
 
 def compile_insert_source(query: Node, context: RewriteContext) -> SparkQuery:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
+
+from catalog.model import JournalTable
 
 
 class SourcePart(Enum):
@@ -66,17 +68,51 @@ class SparkQuery:
     """The same query as a scan, where it is no more than that."""
     selected: tuple[str, ...] = ()
     """Names of the columns of relations that the result consists of, where it does."""
+    filters: bool = False
+    """Whether conditions leave rows out: there may be few, whatever is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSource:
+    """The source of a MERGE, to be computed before the rest."""
+
+    query: SparkQuery
+    """Columns ``c1``, ``c2``, …, as they are stored."""
+    table: JournalTable
+    """A table of these columns without key, where the target is."""
+    columns: tuple[tuple[int, int], ...]
+    """What each of them is: range table index and attribute number."""
+    ranged: frozenset[int]
+    """Places of the columns that are integers, and compared with columns of the target."""
+
+
+class MergeConflict(IntEnum):
+    """Why a row that a MERGE would write must not be written."""
+
+    SECOND_TIME = 1
+    """Another row of the source has the same row of the target changed."""
+    KEY_EXISTS = 2
+    """Another row has the key of a new one."""
+    KEY_DELETED = 3
+    """A row with the key of a new one is deleted: it depends on the order whether it is there."""
+    KEY_CHANGED = 4
+    """The row gets another key."""
+
+
+ACTION, CONFLICT = "action", "conflict"
+"""Columns of a MERGE's rows: the Command a row is of, and the MergeConflict it is in, or 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """The rows an UPDATE or DELETE changes, as a query over the current rows."""
+    """The rows an UPDATE, DELETE or MERGE changes, as a query over the current rows."""
 
     kind: str
-    """``update`` or ``delete``."""
+    """``update``, ``delete`` or ``merge``."""
     relid: int
     query: SparkQuery
     """Columns: ``n{attnum}`` new value (of a delete: old value) of every live column;
+    of a merge ``action``, a ``Command``, and ``conflict``, a ``MergeConflict`` or 0;
     ``row_identity`` for tables without key; ``k{attnum}`` old key columns when ``changes_key``;
     ``r1…`` returning columns; ``check_1…`` per CHECK constraint a boolean, false where violated."""
     changes_key: bool

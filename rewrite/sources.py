@@ -49,12 +49,14 @@ def source(snapshot: TableSnapshot, part: SourcePart) -> Source:
     if part is SourcePart.BASE:
         # A write to the tail leaves the base as it is, and so its view.
         state = _numbers(snapshot.of_kind(SegmentKind.BASE))
+    elif snapshot.outside is not None:
+        state = _token(f"{snapshot.state} {snapshot.outside.state}")
     elif part is SourcePart.RECENT and not snapshot.tail_rows:
         state = f"d_{_numbers(snapshot.of_kind(SegmentKind.DELTA))}"
     else:
         state = _token(snapshot.state)
     table = snapshot.table
-    name = f"{part.value}_{table.relid}_{table.definition_version}_{state}"
+    name = f"{part.value}_{_token(str(table.relid))}_{table.definition_version}_{state}"
     return Source(table.relid, part, f"global_temp.{name}")
 
 
@@ -71,6 +73,8 @@ class CurrentRows:
         self.base_rows = _rows(snapshot.of_kind(SegmentKind.BASE))
         self.recent_rows = _rows(snapshot.of_kind(SegmentKind.DELTA)) + snapshot.tail_rows
         self.bound: int | None = self.base_rows + self.recent_rows
+        if snapshot.outside is not None:
+            self.recent_rows, self.bound = snapshot.outside.rows, None
         self._selects: list[tuple[exp.Select, str]] = []
         self._added: set[str] = set()
         self._item = self._build(snapshot)
@@ -81,6 +85,12 @@ class CurrentRows:
         name = f"c{attno}"
         self._need(name)
         return read_stored(column(name, self.alias), definition.type_oid, definition.typmod)
+
+    def stored(self, attno: int) -> exp.Expression:
+        """Return a live column as it is stored."""
+        name = f"c{self.definition(attno).attnum}"
+        self._need(name)
+        return column(name, self.alias)
 
     def definition(self, attno: int) -> Column:
         """Return the definition of a live column."""
@@ -112,6 +122,8 @@ class CurrentRows:
     def _build(self, snapshot: TableSnapshot) -> exp.Expression:
         base = source(snapshot, SourcePart.BASE)
         recent = source(snapshot, SourcePart.RECENT)
+        if snapshot.outside is not None:
+            return aliased(self._latest(recent), self.alias)
         if not self.recent_rows:
             if self.base_rows:
                 return self._compilation.read(base, self.base_rows, self.alias)
@@ -161,10 +173,7 @@ class CurrentRows:
             [
                 named(column(SUCCESSOR, versions), SUCCESSOR),
                 named(
-                    row_number(
-                        self._keys(versions),
-                        [exp.Ordered(this=column(VERSION, versions), desc=True, nulls_first=False)],
-                    ),
+                    row_number(self._keys(versions), self._newest_first(versions)),
                     "age",
                 ),
                 *self._selected(versions),
@@ -179,6 +188,17 @@ class CurrentRows:
         self._selects += [(rows, versions), (query, numbered)]
         self._added.update(self._key_columns())
         return query
+
+    def _newest_first(self, versions: str) -> list[exp.Expression]:
+        """Return the order of the versions of a row.
+
+        Those that others have written may share a number with a tombstone, which counts then.
+        """
+        newest = exp.Ordered(this=column(VERSION, versions), desc=True, nulls_first=False)
+        if self._table.external is None:
+            return [newest]
+        ended = exp.Ordered(this=column(SUCCESSOR, versions), desc=True, nulls_first=False)
+        return [newest, ended]
 
     def _untouched(self, base: Source, recent: Source) -> exp.Select:
         """Return the rows of the base whose keys do not occur in the recent part."""
@@ -219,6 +239,10 @@ class JournalRows:
         self._columns = {column.name: column for column in snapshot.table.columns}
         rows = _rows(snapshot.segments) + snapshot.tail_rows
         self.bound: int | None = rows
+        if snapshot.outside is not None:
+            rows, self.bound = snapshot.outside.rows, None
+        external = snapshot.table.external
+        self._version_type = _INT8 if external is not None and external.counts else _TIMESTAMPTZ
         part = source(snapshot, SourcePart.JOURNAL)
         self._item = compilation.read(part, rows, self._alias)
 
@@ -232,7 +256,7 @@ class JournalRows:
             stored = column(f"c{definition.attnum}", self._alias)
             return read_stored(stored, definition.type_oid, definition.typmod)
         if name in {VERSION, SUCCESSOR}:
-            return Value(column(name, self._alias), _TIMESTAMPTZ)
+            return Value(column(name, self._alias), self._version_type)
         if name == ROW_IDENTITY:
             return Value(column(name, self._alias), _INT8)
         raise UnsupportedError(f'column "{name}" of the journal is not supported')

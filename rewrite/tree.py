@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 Scalar: TypeAlias = bool | int | float | str | bytes | None
 
-_TOKEN = re.compile(r"[(){}\[\]]|(?:[^\s(){}\[\]\\]|\\[\s\S])+")
+_TOKEN = re.compile(r"[(){}]|(?:[^\s(){}\\]|\\[\s\S])+")
 _ESCAPED = re.compile(r"\\([\s\S])")
 # format_node_dump() breaks lines of 78 characters at blanks; a longer word is broken in the middle.
 _BROKEN_TOKEN = re.compile(r"(?m)^([^ \n]{78})\n")
@@ -136,7 +136,7 @@ def parse_item(text: str) -> Item:  # noqa: C901, PLR0912 - one loop, for speed
             if not frame and word in _LIST_PREFIXES:
                 continue
             value = _scalar(word)
-        elif word == "[":
+        elif word == "[" and name is None:
             # A Datum follows its length, which the field holds already.
             last = next(reversed(frame[1]))
             frame[1][last] = _datum(words)

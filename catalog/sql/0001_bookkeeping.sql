@@ -54,6 +54,8 @@ CREATE TABLE pg_journal.journals (
     -- What the triggers on the table were made for.
     watched text,
     readers text NOT NULL DEFAULT '',
+    -- The partitioned tables above it, the topmost first.
+    ancestors oid[] NOT NULL DEFAULT '{}',
     location text NOT NULL,
     key int2[] NOT NULL DEFAULT '{}',
     key_name text,
@@ -74,6 +76,8 @@ CREATE TABLE pg_journal.journals (
     -- a concurrent transaction fail to serialize.
     version timestamptz NOT NULL DEFAULT 'epoch',
     tail_rows bigint NOT NULL DEFAULT 0,
+    -- Of a table whose journal others keep, too: where that lies, and how it names what it holds.
+    external jsonb,
     -- When the tail was last written to files, segments were merged to a base, all hot rows went cold.
     flushed_at timestamptz,
     compacted_at timestamptz,
@@ -82,6 +86,7 @@ CREATE TABLE pg_journal.journals (
     writer xid8 NOT NULL DEFAULT '0'
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 CREATE UNIQUE INDEX ON pg_journal.journals (journal_relid) WHERE journal_relid <> 0;
+CREATE INDEX ON pg_journal.journals ((ancestors[1])) WHERE ancestors <> '{}';
 
 -- Tables of which somebody has been told that they stay resident although they are large.
 CREATE TABLE pg_journal.told_tables (
@@ -236,7 +241,8 @@ END $$;
 -- True for a tiered table that may have current rows; what is archived is history.
 CREATE FUNCTION pg_journal.has_rows(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = $1 AND (j.is_hot OR j.tail_rows > 0))
+RETURN EXISTS (SELECT FROM pg_journal.journals j
+                WHERE j.relid = $1 AND (j.is_hot OR j.tail_rows > 0 OR j.external IS NOT NULL))
     OR EXISTS (SELECT FROM pg_journal.states s WHERE s.relid = $1 AND s.tail_rows > 0)
     OR EXISTS (SELECT FROM pg_journal.segments s
                 WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive');
@@ -276,6 +282,13 @@ LANGUAGE sql IMMUTABLE
 RETURN '294247-01-10 04:00:54.775806+00';
 
 -- Refuse a timestamp data files cannot hold.
+CREATE FUNCTION pg_journal.endless() RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'infinite dates and times are not read by Spark' USING ERRCODE = '0A000';
+END $$;
+
 CREATE FUNCTION pg_journal.too_late() RETURNS bigint
 LANGUAGE plpgsql
 AS $$
@@ -283,6 +296,12 @@ BEGIN
     RAISE EXCEPTION 'timestamps after 294247-01-10 are not supported on journaled tables'
         USING ERRCODE = '0A000';
 END $$;
+
+-- Whose privileges count: in a function with the bookkeeping's rights the current role is that of the bookkeeping.
+CREATE FUNCTION pg_journal.acting_role() RETURNS name
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
 
 -- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.
 CREATE FUNCTION pg_journal.transfer_expression(reference text, type_oid oid) RETURNS text
@@ -306,11 +325,13 @@ BEGIN
         WHEN 'bytea'::regtype THEN
             RETURN format('encode(%s, ''hex'')', reference);
         WHEN 'date'::regtype THEN
-            RETURN format('(%s - date ''1970-01-01'')', reference);
+            RETURN format('CASE WHEN isfinite(%1$s) IS FALSE THEN pg_journal.endless() ELSE %1$s - date ''1970-01-01'' END',
+                          reference);
         WHEN 'time'::regtype THEN
             RETURN format('(extract(epoch FROM %s) * 1000000)::bigint', reference);
         WHEN 'timestamp'::regtype, 'timestamptz'::regtype THEN
-            RETURN format('CASE WHEN %1$s > %2$L THEN pg_journal.too_late() '
+            RETURN format('CASE WHEN isfinite(%1$s) IS FALSE THEN pg_journal.endless() '
+                          'WHEN %1$s > %2$L THEN pg_journal.too_late() '
                           'ELSE (extract(epoch FROM %1$s) * 1000000)::bigint END', reference, latest_moment());
         WHEN 'interval'::regtype THEN
             RETURN format(
@@ -348,13 +369,35 @@ RETURN (SELECT regexp_replace(d.adbin::text, ':location -?\d+', '', 'g')
           FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
          WHERE a.attrelid = relid AND a.attnum = generation_tree.attnum AND a.attgenerated = 's');
 
--- Columns of a unique index, those it only includes left out.
+-- Columns that a unique index looks at: in its order, those it only includes left out; or, where its values are not those
+-- of plain columns in all rows that have them, in order of their numbers.
 CREATE FUNCTION pg_journal.unique_columns(index_oid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN (SELECT array_agg(u.attnum ORDER BY u.o)
-          FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, o)
-         WHERE i.indexrelid = index_oid AND u.o <= i.indnkeyatts);
+RETURN (SELECT CASE WHEN num_nonnulls(i.indpred, i.indexprs) > 0 OR i.indnullsnotdistinct THEN ARRAY(
+                    SELECT DISTINCT c.attnum FROM (
+                        SELECT u.attnum FROM unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, o)
+                         WHERE u.o <= i.indnkeyatts AND u.attnum <> 0
+                         UNION ALL
+                        SELECT m[1]::int2 FROM regexp_matches(concat(i.indexprs, i.indpred), ':varattno (-?\d+)', 'g') m
+                    ) c(attnum) ORDER BY 1)
+                ELSE ARRAY(SELECT u.attnum FROM unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, o)
+                            WHERE u.o <= i.indnkeyatts ORDER BY u.o) END
+          FROM pg_index i WHERE i.indexrelid = index_oid);
+
+-- A unique index as the gateway keeps it: its name, its columns, and, where its values are not those of plain columns in
+-- all rows that have them, what they are.
+CREATE FUNCTION pg_journal.unique_key(index_oid oid) RETURNS json
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT json_build_array(x.relname, pg_journal.unique_columns(x.oid),
+                   CASE WHEN num_nonnulls(i.indpred, i.indexprs) > 0 OR i.indnullsnotdistinct THEN json_build_array(
+                       x.oid::bigint,
+                       ARRAY(SELECT pg_get_indexdef(x.oid, n, true) FROM generate_series(1, i.indnkeyatts) n ORDER BY n),
+                       (i.indkey::int2[])[0:i.indnkeyatts - 1],
+                       regexp_replace(i.indexprs::text, ':location -?\d+', '', 'g'),
+                       regexp_replace(i.indpred::text, ':location -?\d+', '', 'g'), NOT i.indnullsnotdistinct) END)
+          FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE x.oid = index_oid);
 
 -- Definition of a journaled table as the gateway keeps it.
 CREATE FUNCTION pg_journal.definition(relid oid) RETURNS json
@@ -364,7 +407,7 @@ BEGIN ATOMIC
 SELECT json_build_object(
     'relid', j.relid::bigint, 'schema', n.nspname, 'name', c.relname,
     'definition', j.definition, 'location', j.location,
-    'key', j.key, 'key_name', j.key_name,
+    'key', j.key, 'key_name', j.key_name, 'external', j.external,
     'columns', (
         SELECT json_agg(json_build_array(
                    a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, k.storage_name,
@@ -377,8 +420,7 @@ SELECT json_build_object(
         SELECT json_agg(json_build_array(x.conname, pg_get_expr(x.conbin, x.conrelid)) ORDER BY x.conname)
           FROM pg_constraint x WHERE x.conrelid = j.relid AND x.contype = 'c'),
     'unique_keys', (
-        SELECT json_agg(json_build_array(x.relname, pg_journal.unique_columns(x.oid)) ORDER BY x.oid)
-          FROM pg_class x WHERE x.oid = ANY (j.unique_indexes)),
+        SELECT json_agg(pg_journal.unique_key(u.oid) ORDER BY u.oid) FROM unnest(j.unique_indexes) u(oid)),
     'referencing', (
         SELECT json_agg(DISTINCT u.attnum) FROM pg_constraint x CROSS JOIN unnest(x.conkey) u(attnum)
          WHERE x.conrelid = j.relid AND x.contype = 'f'))

@@ -57,6 +57,26 @@ RETURN CASE WHEN type_oid = 'numeric'::regtype
     'int4[]'::regtype, 'int8[]'::regtype, 'text[]'::regtype, 'varchar[]'::regtype, 'date[]'::regtype,
     'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype) END;
 
+-- The same for a unique index whose values are computed: they are compared as texts.
+CREATE FUNCTION pg_journal.computed_irregularity(i pg_index) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE
+    WHEN 0 >= ANY (unique_columns(i.indexrelid)) THEN 'a UNIQUE index that looks at whole rows'
+    ELSE coalesce(
+        -- What a text of a user's type stands for can change.
+        (SELECT format('a UNIQUE index that looks at column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
+           FROM pg_attribute a
+          WHERE a.attrelid = i.indrelid AND a.attnum = ANY (unique_columns(i.indexrelid)) AND a.atttypid >= 16384
+          ORDER BY a.attnum LIMIT 1),
+        (SELECT format('a UNIQUE index over a value of type %s', format_type(a.atttypid, a.atttypmod))
+           FROM pg_attribute a
+          WHERE a.attrelid = i.indexrelid AND a.attnum <= i.indnkeyatts
+            AND (NOT is_key_type(a.atttypid, a.atttypmod)
+                 OR a.atttypid IN ('float4'::regtype, 'float8'::regtype, 'interval'::regtype, 'bpchar'::regtype))
+          ORDER BY a.attnum LIMIT 1))
+END;
+
 -- Why the journal cannot keep a unique index; NULL where it can.
 CREATE FUNCTION pg_journal.irregularity(i pg_index) RETURNS text
 LANGUAGE sql STABLE
@@ -64,15 +84,15 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
     WHEN i.indisexclusion THEN 'UNIQUE WITHOUT OVERLAPS'
     WHEN NOT i.indisvalid THEN 'an invalid UNIQUE index'
-    WHEN i.indpred IS NOT NULL THEN 'a UNIQUE index with WHERE'
-    WHEN i.indexprs IS NOT NULL THEN 'a UNIQUE index on expressions'
-    WHEN i.indnullsnotdistinct THEN 'UNIQUE NULLS NOT DISTINCT'
     WHEN NOT i.indimmediate THEN 'a DEFERRABLE UNIQUE constraint'
     WHEN EXISTS (SELECT FROM unnest(i.indclass::oid[]) WITH ORDINALITY u(class, o) JOIN pg_opclass c ON c.oid = u.class
                   WHERE u.o <= i.indnkeyatts AND NOT c.opcdefault) THEN 'a UNIQUE index with an operator class'
     WHEN EXISTS (SELECT FROM unnest(i.indkey::int2[], i.indcollation::oid[]) WITH ORDINALITY u(attnum, collated, o)
                    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.attnum
-                  WHERE u.o <= i.indnkeyatts AND u.collated <> a.attcollation) THEN 'a UNIQUE index with COLLATE'
+                  WHERE u.o <= i.indnkeyatts AND u.collated <> a.attcollation)
+      OR EXISTS (SELECT FROM pg_collation c WHERE c.oid = ANY (i.indcollation::oid[]) AND NOT c.collisdeterministic)
+        THEN 'a UNIQUE index with COLLATE'
+    WHEN num_nonnulls(i.indpred, i.indexprs) > 0 OR i.indnullsnotdistinct THEN computed_irregularity(i)
     ELSE (SELECT format('UNIQUE with column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
             FROM unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, o)
             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = u.attnum
@@ -95,9 +115,8 @@ DECLARE
     t record;
     c record;
 BEGIN
-    SELECT relname, relkind, relpersistence, relrowsecurity, reloftype, relowner INTO t
+    SELECT relname, relispartition, relpersistence, relrowsecurity, reloftype, relowner INTO t
       FROM pg_class WHERE oid = relid;
-    IF t.relkind = 'p' THEN PERFORM refuse('PARTITION BY is', 'Leave the partitioning out.'); END IF;
     IF t.relpersistence = 'u' THEN
         PERFORM refuse('UNLOGGED is', 'Leave UNLOGGED out, or create a temporary table.');
     END IF;
@@ -105,7 +124,9 @@ BEGIN
     IF t.relrowsecurity OR EXISTS (SELECT FROM pg_policy WHERE polrelid = relid) THEN
         PERFORM refuse('ROW LEVEL SECURITY is');
     END IF;
-    IF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = relid OR inhparent = relid) THEN
+    IF t.relispartition THEN
+        PERFORM check_tree(relid);
+    ELSIF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = relid OR inhparent = relid) THEN
         PERFORM refuse('INHERITS is');
     END IF;
     IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = relid AND NOT tgisinternal) THEN
@@ -154,7 +175,7 @@ BEGIN
     END LOOP;
     FOR c IN SELECT irregularity(i) AS construct FROM pg_index i
               WHERE i.indrelid = relid AND i.indisunique AND NOT i.indisprimary AND irregularity(i) IS NOT NULL LOOP
-        PERFORM refuse(c.construct || ' is', 'UNIQUE over plain columns is kept.');
+        PERFORM refuse(c.construct || ' is', 'UNIQUE over values of types that keys can have is kept, if it is not deferrable.');
     END LOOP;
     FOR c IN SELECT a.attname, l.collname FROM pg_attribute a JOIN pg_collation l ON l.oid = a.attcollation
               WHERE a.attrelid = relid AND NOT a.attisdropped
@@ -317,7 +338,7 @@ CREATE FUNCTION pg_journal.is_journalable(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (
     SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-     WHERE c.oid = relid AND (c.relkind = 'r' OR c.relkind = 'p' AND NOT pg_journal.has_resident_tables())
+     WHERE c.oid = relid AND c.relkind = 'r'
        AND c.relpersistence <> 't'
        AND n.nspname NOT IN ('pg_journal', 'pg_catalog', 'information_schema')
        AND n.nspname !~ '^pg_(toast|temp)');
@@ -375,9 +396,17 @@ CREATE FUNCTION pg_journal.pin(relid oid) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    reason text;
 BEGIN
-    IF EXISTS (SELECT FROM pg_constraint x WHERE x.confrelid = relid) THEN
+    IF cardinality(ancestors(relid)) > 0
+       AND EXISTS (SELECT FROM pg_constraint x WHERE x.confrelid = ANY (relid || ancestors(relid))) THEN
         RETURN 'a FOREIGN KEY that references it';
+    END IF;
+    reason := (SELECT parent_irregularity(x) FROM pg_constraint x
+                WHERE x.confrelid = pin.relid AND parent_irregularity(x) IS NOT NULL ORDER BY x.oid LIMIT 1);
+    IF reason IS NOT NULL THEN
+        RETURN 'a FOREIGN KEY that references it and ' || reason;
     END IF;
     PERFORM check_features(relid);
     RETURN NULL;
@@ -470,13 +499,13 @@ BEGIN
     END IF;
     keyed := row_key(relid);
     INSERT INTO journals (relid, journal_relid, tail_relid, schema_name, table_name, residency, pinned_by,
-                          location, key, key_name, checks, unique_indexes, definition)
+                          location, key, key_name, checks, unique_indexes, definition, ancestors)
     SELECT t.oid, 0, 0, t.nspname, t.relname, CASE WHEN resident THEN 'resident' ELSE 'tiered' END,
            CASE WHEN resident THEN pin(t.oid) END, d.oid || '/' || t.oid, keyed,
            (SELECT x.conname FROM pg_constraint x
              WHERE x.conrelid = t.oid AND x.contype = 'p' AND keyed <> '{}'),
            ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype IN ('c', 'f') ORDER BY 1),
-           CASE WHEN resident THEN '{}' ELSE unique_indexes(t.oid) END, random_mark()
+           CASE WHEN resident THEN '{}' ELSE unique_indexes(t.oid) END, random_mark(), ancestors(t.oid)
       FROM pg_database d WHERE d.datname = current_database();
     FOR a IN SELECT attnum, attname, atttypid, atttypmod, attnotnull FROM pg_attribute
               WHERE attrelid = t.oid AND attnum > 0 AND NOT attisdropped AND attgenerated <> 'v'
@@ -503,6 +532,7 @@ BEGIN
     UPDATE journals j SET journal_relid = journal, tail_relid = tail WHERE j.relid = t.oid;
     PERFORM index_tail(t.oid);
     IF NOT resident THEN PERFORM constrain_tail(t.oid, true); END IF;
+    PERFORM check_default(t.oid);
     PERFORM mirror_readers(t.oid);
     PERFORM watch(t.oid);
     IF resident THEN PERFORM journal_rows(t.oid); END IF;

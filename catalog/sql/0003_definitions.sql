@@ -178,7 +178,8 @@ BEGIN
     checks_now := ARRAY(SELECT x.oid FROM pg_constraint x
                          WHERE x.conrelid = j.relid AND x.contype IN ('c', 'f') ORDER BY 1);
     SELECT format('"%s" %s', x.conname, CASE x.contype WHEN 'c' THEN 'CHECK' ELSE 'FOREIGN KEY' END) INTO added
-      FROM pg_constraint x WHERE x.oid = ANY (checks_now) AND x.oid <> ALL (j.checks) LIMIT 1;
+      FROM pg_constraint x WHERE x.oid = ANY (checks_now) AND x.oid <> ALL (j.checks)
+        AND NOT (x.contype = 'f' AND is_adding()) LIMIT 1;
     IF added IS NOT NULL AND filled THEN
         PERFORM refuse(format('ADD CONSTRAINT %s on a table with rows is', added));
     END IF;
@@ -225,18 +226,21 @@ BEGIN
     END IF;
 END $$;
 
--- Refuse foreign keys to tiered tables: PostgreSQL would look for keys where no rows are.
+-- Refuse foreign keys to tiered tables that are not kept.
 CREATE FUNCTION pg_journal.check_references(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     referenced regclass;
+    reason text;
 BEGIN
-    SELECT x.confrelid INTO referenced FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
-     WHERE x.conrelid = check_references.relid AND x.contype = 'f' AND p.residency = 'tiered';
+    SELECT x.confrelid, parent_irregularity(x) INTO referenced, reason
+      FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+     WHERE check_references.relid IN (x.conrelid, x.confrelid) AND x.contype = 'f' AND p.residency = 'tiered'
+       AND parent_irregularity(x) IS NOT NULL LIMIT 1;
     IF FOUND THEN
-        PERFORM refuse(format('a FOREIGN KEY that references the tiered table "%s" is', referenced),
+        PERFORM refuse(format('a FOREIGN KEY that references the tiered table "%s" and %s is', referenced, reason),
                        format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced));
     END IF;
 END $$;
@@ -265,7 +269,7 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
                 WHERE x.confrelid = reconcile_resident.relid AND x.contype = 'f' AND referencing.residency = 'tiered'
-                  AND x.oid <> ALL (referencing.checks)) THEN
+                  AND x.oid <> ALL (referencing.checks) AND NOT is_adding()) THEN
         PERFORM refuse('changing the type of a column that tiered tables reference is', 'Leave it as it is.');
     END IF;
     IF (SELECT relpersistence FROM pg_class WHERE oid = j.relid) = 'u' THEN
@@ -373,12 +377,27 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
               WHERE x.confrelid = cold_references.relid AND x.contype = 'f' AND j.residency = 'tiered' ORDER BY 1);
 
+-- Foreign keys by which a table references tiered ones.
+CREATE FUNCTION pg_journal.cold_parents(relid oid) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+              WHERE x.conrelid = cold_parents.relid AND x.contype = 'f' AND p.residency = 'tiered' ORDER BY 1);
+
 -- What triggers of a table depend on.
 CREATE FUNCTION pg_journal.watch_signature(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT md5(concat_ws('|', j.residency, j.is_hot, is_in_tree(j.relid), quote_ident(j.schema_name),
                              quote_ident(j.table_name), j.key, cold_references(j.relid),
+                             (SELECT string_agg(concat_ws(' ', x.oid, x.confrelid::regclass, a.attname, a.atttypid), ','
+                                                ORDER BY x.oid, a.attnum)
+                                FROM pg_constraint x
+                                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = ANY (x.confkey)
+                               WHERE x.oid = ANY (cold_parents(j.relid))),
+                             -- PostgreSQL makes them anew when types of columns change.
+                             (SELECT string_agg(concat_ws(' ', g.oid, g.tgtype), ',' ORDER BY g.oid) FROM pg_trigger g
+                               WHERE g.tgrelid = j.relid AND g.tgconstraint = ANY (cold_parents(j.relid))),
                              (SELECT string_agg(concat_ws(' ', k.attnum, quote_ident(k.name), k.type_oid), ','
                                                 ORDER BY k.attnum)
                                 FROM columns k WHERE k.relid = j.relid AND k.name <> '')))
@@ -401,12 +420,15 @@ BEGIN
         PERFORM pass_gate(relid, 'EXCLUSIVE');
     END IF;
     PERFORM fold(relid);
+    PERFORM follow_tree(relid);
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile.relid;
     IF j.is_hot THEN PERFORM cool(relid); END IF;
     IF j.residency = 'resident' THEN
         PERFORM reconcile_resident(relid);
     ELSE
         PERFORM check_features(relid);
+        PERFORM check_references(relid);
+        IF j.external IS NOT NULL THEN PERFORM check_external(relid); END IF;
         PERFORM reconcile_columns(relid);
         PERFORM reconcile_constraints(relid);
         UPDATE journals jj SET schema_name = n.nspname, table_name = t.relname
@@ -427,6 +449,8 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     WITH RECURSIVE over(relid, oid) AS (
         SELECT u.relid, u.relid FROM unnest(relids) u(relid)
+        UNION
+        SELECT j.relid, a FROM journals j CROSS JOIN unnest(j.ancestors) a WHERE j.relid = ANY (relids)
         UNION
         SELECT o.relid, w.ev_class FROM over o
           JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = o.oid
@@ -486,7 +510,7 @@ AS $$
     UNION ALL
     SELECT n.relid, CASE c.relkind WHEN 'm' THEN format('the materialized view %s', c.oid::regclass)
                                    ELSE format('a rule on %s', c.oid::regclass) END
-      FROM n JOIN pg_class c ON c.oid = n.reached WHERE c.relkind <> 'v' AND n.reached <> n.relid
+      FROM n JOIN pg_class c ON c.oid = n.reached WHERE c.relkind NOT IN ('v', 'p') AND n.reached <> n.relid
      LIMIT 1
 $$;
 
@@ -814,7 +838,7 @@ BEGIN
         tree AS (
             SELECT objid FROM named
             UNION
-            SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.objid)
+            SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.objid WHERE tg_tag <> 'CREATE TABLE')
         SELECT objid FROM tree
         UNION
         -- the other side of foreign keys, parents in inheritance trees, tables of a schema
@@ -826,6 +850,9 @@ BEGIN
         SELECT j.relid FROM e JOIN pg_class c ON e.classid = 'pg_namespace'::regclass AND c.relnamespace = e.objid
           JOIN journals j ON j.relid = c.oid
     LOOP
+        IF (SELECT c.relkind = 'p' AND c.relpersistence = 'p' FROM pg_class c WHERE c.oid = touched) THEN
+            PERFORM follow_partitioned(touched, tg_tag);
+        END IF;
         CONTINUE WHEN NOT is_journalable(touched);
         IF EXISTS (SELECT FROM journals j WHERE j.relid = touched) THEN
             PERFORM reconcile(touched);
@@ -892,12 +919,17 @@ BEGIN
         DELETE FROM states s WHERE s.relid = gone.relid;
         DELETE FROM told_tables o WHERE o.relid = gone.relid;
         DELETE FROM upkeep u WHERE u.relid = gone.relid;
+        DELETE FROM commits c WHERE c.relid = gone.relid;
+        DELETE FROM rollbacks r WHERE r.relid = gone.relid;
+        DELETE FROM savepoints p WHERE p.relid = gone.relid;
+        DELETE FROM redefinitions d WHERE d.relid = gone.relid;
         INSERT INTO dropped_locations VALUES (gone.location, clock_timestamp()) ON CONFLICT DO NOTHING;
         -- By hand: dependencies on the table would have pg_dump write tables before functions.
         EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s, pg_journal.hot_%1$s',
                        gone.relid);
-        EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%1$s(), pg_journal.referenced_%1$s(), pg_journal.cold_%1$s(json), '
-                       'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json)', gone.relid);
+        EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%1$s(), pg_journal.referenced_%1$s(), '
+                       'pg_journal.seek_%1$s(), pg_journal.reseek_%1$s(), '
+                       'pg_journal.cold_%1$s(json), pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json)', gone.relid);
     END LOOP;
     -- A journal table alone can only go with its schema or its owner.
     SELECT j.relid INTO orphan FROM journals j JOIN pg_event_trigger_dropped_objects() e

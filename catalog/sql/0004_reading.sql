@@ -180,12 +180,17 @@ BEGIN
                     WHEN j.relid = c.oid THEN 'journaled'
                     WHEN j.relid IS NOT NULL THEN 'journal'
                     WHEN c.relkind = 'v' THEN 'view'
-                    ELSE 'catalog' END,
-               CASE WHEN j.relid <> c.oid THEN j.relid::bigint END, coalesce(j.turns, 0),
-               CASE WHEN j.relid = c.oid AND j.residency = 'resident' THEN referenced_columns(c.oid) END))
+                    ELSE coalesce(c.tree ->> 'residency', 'catalog') END,
+               CASE WHEN j.relid <> c.oid THEN j.relid::bigint END, coalesce(j.turns, (c.tree ->> 'turns')::bigint, 0),
+               CASE WHEN j.relid = c.oid AND j.residency = 'resident' THEN referenced_columns(c.oid)
+                    WHEN j.relid = c.oid AND is_referenced(c.oid) THEN j.key END, seeks(c.oid),
+               c.tree, CASE WHEN c.relispartition THEN routing_columns(c.oid, ancestors(c.oid)) END,
+               c.relispartition, coalesce(j.relid = c.oid AND j.external IS NOT NULL, false)))
       INTO found_relations
       FROM unnest(relids) u(wanted)
-      JOIN pg_class c ON c.oid = u.wanted
+      JOIN LATERAL (SELECT x.oid, x.relname, x.relkind, x.relnamespace, x.relispartition,
+                           CASE WHEN x.relkind = 'p' THEN tree(x.oid) END AS tree
+                      FROM pg_class x WHERE x.oid = u.wanted OFFSET 0) c ON true
       JOIN pg_namespace n ON n.oid = c.relnamespace
       LEFT JOIN journals j ON c.oid IN (j.relid, j.journal_relid);
     RETURN convert_to(json_build_array(fingerprint(), found_relations)::text, 'UTF8');

@@ -104,6 +104,7 @@ BEGIN
         j := locked(wanted);
         IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
         PERFORM set_config('pg_journal.writing_' || wanted, announcement(wanted), true);
+        IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, relids); END IF;
         versions := versions || jsonb_build_object(wanted::text, micros(
             greatest(clock_timestamp(), j.version + interval '1 microsecond')));
     END LOOP;
@@ -129,7 +130,7 @@ BEGIN
     LOOP
         IF hot_only THEN
             IF keeps_cold AND NOT (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN
-                PERFORM lock_table(wanted, 'SHARE UPDATE EXCLUSIVE');
+                PERFORM pass_gate(wanted, 'SHARE UPDATE EXCLUSIVE');
             END IF;
             -- It may have been waited for.
             CONTINUE WHEN NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false);
@@ -191,13 +192,14 @@ BEGIN
 END $$;
 
 -- The newest version number in the segments of a table. Row versions of the tail may be older: a large
--- write becomes a segment although there is a tail.
+-- write becomes a segment although there is a tail. What others have written to a journal of theirs may be any.
 CREATE FUNCTION pg_journal.newest_stored(wanted oid) RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    SELECT coalesce(max(s.max_version), '-infinity') FROM segments s
-     WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive'
+    SELECT CASE WHEN EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.external IS NOT NULL) THEN 'infinity'
+                ELSE (SELECT coalesce(max(s.max_version), '-infinity') FROM segments s
+                       WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive') END
 $$;
 
 -- Tell whether segments may hold newer versions of rows that are in the tail.
@@ -248,7 +250,7 @@ BEGIN
         END IF;
     END IF;
     IF stored > '-infinity' THEN
-        IF cardinality(j.key) = 1 AND EXISTS (
+        IF j.external IS NULL AND cardinality(j.key) = 1 AND EXISTS (
                SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1]
                   AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)) THEN
             -- A key no segment can have is still to be looked for when an older part of the tail has it.
@@ -272,11 +274,16 @@ BEGIN
 END $$;
 
 -- Values of the unique keys of a table, in the order of its definition and in transfer forms, that rows of the tail have
--- which this transaction has written, from a version number on, and not superseded; those with NULL left out.
+-- which this transaction has written, from a version number on, and not superseded; those with NULL left out. Computed
+-- values are a text each.
 CREATE FUNCTION pg_journal.unique_values(wanted oid, mark timestamptz) RETURNS json
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
 AS $$
 DECLARE
     j record;
@@ -287,14 +294,21 @@ BEGIN
     IF j.unique_indexes = '{}' THEN RETURN '[]'; END IF;
     SELECT string_agg(format(
                '(SELECT coalesce(json_agg(x.e), ''[]'') FROM (SELECT DISTINCT json_build_array(%s)::text::jsonb '
-               'FROM written v WHERE %s) x(e))', k.transferred, k.present), ', ' ORDER BY u.o)
+               'FROM %s WHERE %s) x(e))', k.transferred, k.rows, k.present), ', ' ORDER BY u.o)
       INTO parts
       FROM unnest(j.unique_indexes) WITH ORDINALITY u(index_oid, o)
       CROSS JOIN LATERAL (
           SELECT string_agg(transfer_expression('v.c' || c.attnum, c.type_oid), ', ' ORDER BY n.o) AS transferred,
+                 'written v' AS rows,
                  string_agg(format('v.c%s IS NOT NULL', c.attnum), ' AND ' ORDER BY n.o) AS present
             FROM unnest(unique_columns(u.index_oid)) WITH ORDINALITY n(attnum, o)
-            JOIN columns c ON c.relid = wanted AND c.attnum = n.attnum) k;
+            JOIN columns c ON c.relid = wanted AND c.attnum = n.attnum
+           WHERE unique_value(u.index_oid) IS NULL
+          HAVING count(*) > 0
+           UNION ALL
+          SELECT 'y.value', format('(SELECT %s AS value FROM (SELECT %s FROM written v) r) y', unique_value(u.index_oid),
+                                   unique_reading(u.index_oid, 'v.c%s')), 'y.value IS NOT NULL'
+           WHERE unique_value(u.index_oid) IS NOT NULL) k;
     EXECUTE format(
         'WITH written AS (SELECT v.* FROM pg_journal.tail_%1$s v WHERE v.version_number >= $1 '
         'AND v.writer = pg_current_xact_id() AND v.subsequent_version_number IS NULL '
@@ -366,6 +380,7 @@ BEGIN
     -- Each microsecond of version numbers stands for 1024 row identities; those of bulk writes are positive.
     first_identity := micros(new_version) << 10;
     new_version := new_version + (moved - 1 >> 10) * interval '1 microsecond';
+    PERFORM silence(wanted, true);
     EXECUTE (SELECT format(
         'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING *) '
         'INSERT INTO %s (%s, version_number, row_identity) SELECT %s, $1, %s FROM gone',
@@ -374,6 +389,7 @@ BEGIN
         CASE WHEN j.key = '{}' THEN '1 - $3 - row_number() OVER ()' ELSE 'NULL' END)
         FROM columns k WHERE k.relid = wanted AND k.name <> '')
       USING new_version, places, first_identity;
+    PERFORM silence(wanted, false);
     PERFORM note_write(j, new_version, moved);
     RETURN receipt(j, moved, new_version, unresolved);
 END $$;
@@ -441,23 +457,26 @@ BEGIN
           USING tombstones::json, new_version;
         GET DIAGNOSTICS gone = ROW_COUNT;
     END IF;
+    PERFORM note_moving(true);
     IF new_rows IS NOT NULL AND j.key = '{}' THEN
-        -- RETURNING keeps the order of the source.
+        -- RETURNING keeps the order of the source. No column of a table can have the name of a system column.
         EXECUTE format(
             'WITH written AS (INSERT INTO %1$s (%2$s) OVERRIDING SYSTEM VALUE SELECT %3$s '
             'FROM json_array_elements($1) WITH ORDINALITY u(e, o) ORDER BY o '
-            'RETURNING *, ctid AS pgwire_place), '
-            'numbered AS (SELECT *, row_number() OVER () AS pgwire_position FROM written), '
+            'RETURNING *, ctid), '
+            'numbered AS (SELECT *, row_number() OVER () AS xmin FROM written), '
             'moved AS (INSERT INTO %4$s (%5$s, version_number, row_identity) '
             'SELECT %6$s, $2, (u.e->>%7$s)::bigint '
-            'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.pgwire_position) '
-            'SELECT array_agg(pgwire_place) FROM written',
+            'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.xmin) '
+            'SELECT array_agg(ctid) FROM written',
             wanted::regclass, x.settable_columns, x.settable_values, j.tail_relid::regclass, x.tail_columns,
             x.columns, x.column_count)
            INTO places USING new_rows::json, new_version;
         added := cardinality(places);
         PERFORM note_references(wanted);
+        PERFORM silence(wanted, true);
         EXECUTE format('DELETE FROM ONLY %s WHERE ctid = ANY ($1)', wanted::regclass) USING places;
+        PERFORM silence(wanted, false);
     ELSIF new_rows IS NOT NULL THEN
         EXECUTE format(
             'WITH written AS (INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s '
@@ -475,13 +494,16 @@ BEGIN
                            j.tail_relid::regclass, wanted::regclass, x.same_key) USING new_version, places;
             GET DIAGNOSTICS replaced = ROW_COUNT;
         END IF;
+        PERFORM silence(wanted, true);
         EXECUTE format(
             'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING *) '
             'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone n',
             wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns)
           USING new_version, places;
         GET DIAGNOSTICS added = ROW_COUNT;
+        PERFORM silence(wanted, false);
     END IF;
+    PERFORM note_moving(false);
     PERFORM note_write(j, new_version, gone - replaced + added);
     RETURN receipt(j, added, new_version, unresolved);
 END $$;
@@ -543,14 +565,16 @@ AS $$
 BEGIN
     PERFORM authorize(secret);
     BEGIN
-        IF NOT ending THEN
+        IF NOT ending OR is_referenced(wanted) THEN
             RAISE lock_not_available;
         END IF;
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE NOWAIT', wanted::regclass);
         EXECUTE format('TRUNCATE TABLE ONLY %s', wanted::regclass);
         PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
     EXCEPTION WHEN lock_not_available THEN
+        PERFORM silence(wanted, true);
         EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
+        PERFORM silence(wanted, false);
     END;
     RETURN convert_to('null', 'UTF8');
 END $$;
@@ -588,6 +612,7 @@ BEGIN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
     END IF;
     numbers := add_segments(wanted, segment_list);
+    PERFORM note_published(wanted, segment_list);
     PERFORM note_write(j, moment(version_micros), 0);
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
@@ -616,6 +641,9 @@ BEGIN
     IF j.epoch <> expected_epoch OR found_retired <> cardinality(retired) THEN
         RAISE EXCEPTION 'could not replace segments of table % due to concurrent update', wanted::regclass
             USING ERRCODE = '40001';
+    END IF;
+    IF tail_to_micros IS NOT NULL OR seen IS NOT NULL THEN
+        PERFORM note_commits(wanted, seen::pg_snapshot, CASE WHEN seen IS NULL THEN moment(tail_to_micros) END);
     END IF;
     IF seen IS NOT NULL THEN
         -- Versions are in the order of commits by row only: what went is what the snapshot showed.
@@ -646,27 +674,37 @@ AS $$
 DECLARE
     j journals;
     numbers json;
+    cleared bigint;
+    -- Row versions of the tail, and tombstones of all rows.
+    stored bigint;
 BEGIN
     PERFORM authorize(secret);
     PERFORM fold(wanted);
     j := locked(wanted);
+    IF j.external IS NOT NULL THEN
+        RAISE EXCEPTION 'TRUNCATE of the external journal "%" is not supported', j.table_name
+            USING ERRCODE = '0A000', HINT = 'DELETE without WHERE appends tombstones of all rows.';
+    END IF;
     IF moment(version_micros) < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
     END IF;
     UPDATE segments s SET kind = 'archive'
      WHERE s.relid = wanted AND s.retired_at IS NULL AND s.kind <> 'archive';
+    PERFORM note_commits(wanted, NULL, NULL);
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);
+    GET DIAGNOSTICS cleared = ROW_COUNT;
+    stored := (SELECT coalesce(sum((e.value->>'row_count')::bigint), 0) FROM json_array_elements(segment_list) e);
     -- A table made in this transaction keeps its file.
     PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
     numbers := add_segments(wanted, segment_list);
+    PERFORM note_truncation(wanted, moment(version_micros), stored - cleared);
     UPDATE journals s
        SET epoch = epoch + 1, changes = changes + 1, tail_rows = 0, version = moment(version_micros)
      WHERE s.relid = wanted;
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
--- Tables whose rows are still to be checked: for a new primary key, and for new unique indexes, with their names and
--- columns.
+-- Tables whose rows are still to be checked: for a new primary key, and for new unique indexes.
 CREATE FUNCTION pg_journal.pending_keys(secret text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -675,9 +713,8 @@ BEGIN
     PERFORM authorize(secret);
     RETURN convert_to(coalesce((
         SELECT json_agg(json_build_array(j.relid::bigint, j.pending_key, coalesce((
-                   SELECT json_agg(json_build_array(x.relname, unique_columns(x.oid)) ORDER BY x.oid)
-                     FROM pg_class x
-                    WHERE x.oid = ANY (unique_indexes(j.relid)) AND x.oid <> ALL (j.unique_indexes)), '[]')))
+                   SELECT json_agg(unique_key(u.oid) ORDER BY u.oid) FROM unnest(unique_indexes(j.relid)) u(oid)
+                    WHERE u.oid <> ALL (j.unique_indexes)), '[]')))
           FROM journals j
          WHERE j.pending_key IS NOT NULL
             OR j.residency = 'tiered' AND NOT unique_indexes(j.relid) <@ j.unique_indexes), '[]')::text, 'UTF8');

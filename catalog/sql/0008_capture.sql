@@ -255,12 +255,15 @@ BEGIN
                 RETURN NULL;
             END IF;$f$, capture_row(relid)) ELSE '' END,
         -- The action of a foreign key that finds no rows needs no announcement.
-        CASE WHEN hot THEN format(
-            $f$IF tg_op IN ('UPDATE', 'DELETE') AND pg_trigger_depth() > 1 THEN
+        CASE WHEN hot AND by_row THEN format(
+            $f$pgwire_way := pg_journal.announced_way(%s, tg_op);
+            %s$f$, relid, refuse_cold_row(relid))
+             WHEN hot THEN format(
+            $f$IF tg_op IN ('UPDATE', 'DELETE') AND (pg_trigger_depth() > 1 OR pg_journal.is_acting()) THEN
                 IF NOT EXISTS (SELECT FROM pgwire_old) THEN RETURN NULL; END IF;
             END IF;
             pgwire_way := pg_journal.announced_way(%s, tg_op);$f$, relid) ELSE '' END,
-        CASE WHEN hot THEN refuse_cold(relid) ELSE '' END);
+        CASE WHEN hot AND NOT by_row THEN refuse_cold(relid) ELSE '' END);
     -- As a literal: names in it may hold whatever would end another quotation.
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.capture_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
@@ -282,6 +285,8 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     IF current_setting('pg_journal.writing_' || tg_relid, true) IS DISTINCT FROM announcement(tg_relid)
+       AND current_setting('pg_journal.hot_' || tg_relid, true) IS DISTINCT FROM hot_announcement(tg_relid, 'keys')
+       AND current_setting('pg_journal.hot_' || tg_relid, true) IS DISTINCT FROM hot_announcement(tg_relid, 'insert')
        AND NOT (tg_op IN ('UPDATE', 'DELETE') AND pg_trigger_depth() > 1) THEN
         PERFORM refuse_unannounced(tg_relid);
     END IF;
@@ -308,6 +313,8 @@ DECLARE
     t text;
     capture oid := to_regproc('pg_journal.capture_' || watch.relid);
     referenced oid := to_regproc('pg_journal.referenced_' || watch.relid);
+    seek oid := to_regproc('pg_journal.seek_' || watch.relid);
+    reseek oid := to_regproc('pg_journal.reseek_' || watch.relid);
     by_row boolean := is_in_tree(watch.relid);
 BEGIN
     SELECT jj.relid, jj.residency, jj.is_hot, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
@@ -315,7 +322,7 @@ BEGIN
     EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE', j.name);
     WITH ours AS (
         DELETE FROM pg_trigger g WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_%'
-           AND g.tgfoid IN (capture, referenced, 'pg_journal.guard'::regproc)
+           AND g.tgfoid IN (capture, referenced, seek, reseek, 'pg_journal.guard'::regproc, 'pg_journal.guard_row'::regproc)
         RETURNING g.oid)
     DELETE FROM pg_depend d USING ours WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid;
     IF j.residency = 'resident' OR j.is_hot THEN
@@ -332,10 +339,30 @@ BEGIN
                            format('EXECUTE FUNCTION pg_journal.referenced_%s()', j.relid));
         END LOOP;
     END IF;
+    PERFORM silence_checks(j.relid);
+    IF cold_parents(j.relid) <> '{}' THEN
+        PERFORM make_seeking(j.relid, false), make_seeking(j.relid, true);
+        EXECUTE format('CREATE TRIGGER pgwire_seek_insert AFTER INSERT ON %s REFERENCING NEW TABLE AS pgwire_new '
+                       'FOR EACH STATEMENT EXECUTE FUNCTION pg_journal.seek_%s()', j.name, j.relid);
+        EXECUTE format('CREATE TRIGGER pgwire_seek_update AFTER UPDATE ON %s REFERENCING NEW TABLE AS pgwire_new '
+                       'OLD TABLE AS pgwire_old FOR EACH STATEMENT EXECUTE FUNCTION pg_journal.reseek_%s()', j.name, j.relid);
+    ELSIF seek IS NOT NULL THEN
+        EXECUTE format('DROP FUNCTION pg_journal.seek_%1$s(), pg_journal.reseek_%1$s()', j.relid);
+    END IF;
     FOREACH t IN ARRAY CASE
         WHEN j.residency = 'tiered' AND NOT j.is_hot THEN ARRAY[
             'pgwire_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT '
             'EXECUTE FUNCTION pg_journal.guard()']
+            -- Rows that are routed here fire no statement trigger. A function for each row would take long.
+            || CASE WHEN by_row THEN ARRAY[format(
+                'pgwire_routed AFTER INSERT ON %%s FOR EACH ROW WHEN (coalesce('
+                'nullif(current_setting(''pg_journal.writing_%1$s'', true), ''''), '
+                'current_setting(''pg_journal.hot_%1$s'', true), '''') = '''') '
+                'EXECUTE FUNCTION pg_journal.guard_row()', j.relid)] ELSE '{}'::text[] END
+        WHEN by_row AND j.is_hot THEN ARRAY[
+            'pgwire_guard BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION pg_journal.guard()',
+            'pgwire_row AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW %s',
+            'pgwire_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT %s']
         WHEN by_row THEN ARRAY[
             'pgwire_row AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW %s',
             'pgwire_truncate AFTER TRUNCATE ON %s FOR EACH STATEMENT %s']
@@ -353,7 +380,9 @@ BEGIN
         UPDATE pg_trigger g SET tgisinternal = true
          WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_%'
            AND g.tgfoid IN (to_regproc('pg_journal.capture_' || j.relid),
-                            to_regproc('pg_journal.referenced_' || j.relid), 'pg_journal.guard'::regproc)
+                            to_regproc('pg_journal.referenced_' || j.relid),
+                            to_regproc('pg_journal.seek_' || j.relid), to_regproc('pg_journal.reseek_' || j.relid),
+                            'pg_journal.guard'::regproc, 'pg_journal.guard_row'::regproc)
         RETURNING g.oid)
     UPDATE pg_depend d SET deptype = 'i' FROM ours
      WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid

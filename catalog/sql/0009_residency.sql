@@ -66,6 +66,7 @@ DECLARE
     j journals;
     reason text;
 BEGIN
+    PERFORM lock_above(wanted, '');
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.residency = 'tiered' THEN RETURN; END IF;
@@ -84,6 +85,7 @@ BEGIN
         'definition = pg_journal.random_mark() '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '
         'WHERE j.relid = %1$s', wanted);
+    PERFORM lock_table(c.relid, 'SHARE ROW EXCLUSIVE') FROM referencing_tables(wanted) c;
     PERFORM settle_references(wanted);
     PERFORM note_references(wanted);
     EXECUTE format('DELETE FROM ONLY %I.%I', j.schema_name, j.table_name);
@@ -113,24 +115,26 @@ END $$;
 CREATE FUNCTION pg_journal.begin_load(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET client_min_messages = warning
 AS $$
 DECLARE
     name text;
-    referenced regclass;
+    other regclass;
 BEGIN
     PERFORM authorize(secret);
     SELECT format('%I.%I', j.schema_name, j.table_name) INTO name
       FROM journals j WHERE j.relid = wanted AND j.residency = 'resident';
     IF name IS NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
     BEGIN
+        PERFORM lock_above(wanted, 'NOWAIT');
         EXECUTE format('LOCK TABLE ONLY %s IN EXCLUSIVE MODE NOWAIT', name);
         IF NOT is_vacant(wanted) OR obstacle(wanted) IS NOT NULL OR pin(wanted) IS NOT NULL THEN
             RETURN convert_to('false', 'UTF8');
         END IF;
-        -- What it references is to tell who takes that away.
-        FOR referenced IN SELECT DISTINCT x.confrelid::regclass FROM pg_constraint x
-                           WHERE x.conrelid = wanted AND x.contype = 'f' LOOP
-            EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE NOWAIT', referenced);
+        -- What it references is to tell who takes that away, and what references it to look for what it holds.
+        FOR other IN SELECT x.confrelid::regclass FROM pg_constraint x WHERE x.conrelid = wanted AND x.contype = 'f'
+                      UNION SELECT c.relid::regclass FROM referencing_tables(wanted) c LOOP
+            EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE NOWAIT', other);
         END LOOP;
         PERFORM make_tiered(wanted);
     EXCEPTION WHEN lock_not_available THEN
@@ -171,11 +175,23 @@ BEGIN
            pinned_by = pin(wanted), rewritten = false, unique_indexes = '{}', definition = random_mark()
      WHERE j.relid = wanted AND j.residency = 'tiered';
     IF NOT FOUND THEN RETURN; END IF;
+    PERFORM lock_table(c.relid, 'SHARE ROW EXCLUSIVE') FROM referencing_tables(wanted) c;
     PERFORM settle_references(wanted);
     PERFORM constrain_tail(wanted, false);
     PERFORM index_tail(wanted);
     PERFORM watch(wanted);
     PERFORM note_definition();
+END $$;
+
+-- 42501 for others than the owner of a table.
+CREATE FUNCTION pg_journal.require_owner(relid oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = relid AND pg_has_role(acting_role(), c.relowner, 'USAGE')) THEN
+        RAISE EXCEPTION 'must be owner of table %', relid::regclass USING ERRCODE = '42501';
+    END IF;
 END $$;
 
 -- Keep what an owner asks for: auto, always, never. 42501 for others than the owner, 22023 for another word.
@@ -185,14 +201,16 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
-    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND pg_has_role(session_user, c.relowner, 'USAGE')) THEN
-        RAISE EXCEPTION 'must be owner of table %', wanted::regclass USING ERRCODE = '42501';
-    END IF;
+    PERFORM require_owner(wanted);
     IF residency NOT IN ('auto', 'always', 'never') THEN
         RAISE EXCEPTION 'invalid value for parameter "gateway.residency": "%"', residency
             USING ERRCODE = '22023', HINT = 'Available values: auto, always, never.';
     END IF;
-    UPDATE journals j SET wanted_residency = ask_residency.residency WHERE j.relid = wanted;
+    IF EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.external IS NOT NULL) THEN
+        RAISE EXCEPTION 'gateway.residency of an external journal is not supported' USING ERRCODE = '0A000';
+    END IF;
+    UPDATE journals j SET wanted_residency = ask_residency.residency
+     WHERE j.relid = wanted OR wanted = ANY (j.ancestors);
     IF residency = 'always' AND EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident')
        AND is_large(wanted) THEN
         PERFORM tell_growth(wanted);
@@ -208,9 +226,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
-    IF NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND pg_has_role(session_user, c.relowner, 'USAGE')) THEN
-        RAISE EXCEPTION 'must be owner of table %', wanted::regclass USING ERRCODE = '42501';
-    END IF;
+    PERFORM require_owner(wanted);
     IF value !~ (CASE bound WHEN 'hot_age_s' THEN '^\d{1,9}(\.\d{1,9})?$' ELSE '^\d{1,9}$' END) THEN
         RAISE EXCEPTION 'invalid value for parameter "gateway.%": "%"', bound, value
             USING ERRCODE = '22023', HINT = CASE bound WHEN 'hot_age_s' THEN 'The value is a number of seconds.'
@@ -220,7 +236,7 @@ BEGIN
        SET hot_rows = CASE bound WHEN 'hot_rows' THEN value::bigint ELSE j.hot_rows END,
            hot_age_s = CASE bound WHEN 'hot_age_s' THEN value::float8 ELSE j.hot_age_s END,
            thaw_rows = CASE bound WHEN 'thaw_rows' THEN value::bigint ELSE j.thaw_rows END
-     WHERE j.relid = wanted;
+     WHERE j.relid = wanted OR wanted = ANY (j.ancestors);
     RETURN convert_to('null', 'UTF8');
 END $$;
 
@@ -297,7 +313,7 @@ AS $$
     SELECT n.nspname, c.relname, j.residency, j.wanted_residency,
            CASE WHEN j.residency = 'resident' THEN obstacle(j.relid) END
       FROM journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE has_table_privilege(session_user, c.oid, 'SELECT')
+     WHERE has_table_privilege(acting_role(), c.oid, 'SELECT')
 $$;
 CREATE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
 GRANT SELECT ON pg_journal.tables TO PUBLIC;
@@ -414,6 +430,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     SELECT j.relid FROM journals j, instance i
      WHERE j.residency = 'tiered' AND NOT j.is_hot AND j.wanted_residency <> 'never' AND i.resident_rows > 0
+       AND j.external IS NULL
        AND (SELECT coalesce(sum(s.row_count), 0) FROM segments s
              WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind <> 'archive') + (latest(j)).tail_rows
            <= CASE WHEN j.wanted_residency = 'always' THEN i.resident_hard_rows ELSE i.resident_rows / 2 END

@@ -16,10 +16,12 @@ DECLARE
 BEGIN
     PERFORM authorize(secret);
     x := row_parts(wanted);
+    PERFORM silence(wanted, true);
     EXECUTE format(
         'WITH written AS (INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM json_array_elements($1) u(e) '
         'RETURNING ctid) SELECT array_agg(ctid) FROM written',
         wanted::regclass, x.settable_columns, x.settable_values) INTO places USING rows::json;
+    PERFORM silence(wanted, false);
     RETURN convert_to(places::text, 'UTF8');
 EXCEPTION
     WHEN integrity_constraint_violation OR data_exception THEN
@@ -69,12 +71,15 @@ BEGIN
         j.tail_relid::regclass, x.tail_columns, x.tail_values, wanted::regclass, x.given_key)
       USING there, new_version;
     GET DIAGNOSTICS gone = ROW_COUNT;
+    PERFORM silence(wanted, true);
+    -- No column of a table can have the name of a system column.
     EXECUTE format(
-        'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING ctid AS pgwire_place, *) '
-        'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone n WHERE NOT n.pgwire_place = ANY ($3)',
+        'WITH gone AS (DELETE FROM ONLY %s WHERE ctid = ANY ($2) RETURNING ctid, *) '
+        'INSERT INTO %s (%s, version_number) SELECT %s, $1 FROM gone n WHERE NOT n.ctid = ANY ($3)',
         wanted::regclass, j.tail_relid::regclass, x.tail_columns, x.columns)
       USING new_version, held, places::tid[];
     GET DIAGNOSTICS added = ROW_COUNT;
+    PERFORM silence(wanted, false);
     IF gone + added > 0 THEN
         PERFORM note_write(j, new_version, gone + added);
     END IF;

@@ -78,6 +78,9 @@ BEGIN
         IF said = hot_announcement(wanted, 'keys') THEN RETURN 'keys'; END IF;
         IF said = hot_announcement(wanted, 'insert') THEN RETURN 'insert'; END IF;
     END IF;
+    IF command = 'INSERT' AND EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.ancestors <> '{}') THEN
+        PERFORM refuse_routed(wanted);
+    END IF;
     PERFORM refuse_unannounced(wanted);
 END $$;
 
@@ -99,6 +102,20 @@ RETURN (
                     PERFORM pg_journal.refuse_unknown_keys();
                 END IF;
             END IF;$f$, wanted, hot_key(wanted, 'pgwire_h', 'pgwire_n', true), same_key(j, 'pgwire_n', 'pgwire_o'))
+      FROM journals j WHERE j.relid = wanted);
+
+-- The same for the one row of a row trigger.
+CREATE FUNCTION pg_journal.refuse_cold_row(wanted oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT format(
+        $f$IF tg_op = 'INSERT' AND pgwire_way = 'keys'
+               OR tg_op = 'UPDATE' AND (%3$s) IS NOT TRUE THEN
+                IF NOT EXISTS (SELECT FROM pg_journal.hot_%1$s pgwire_h WHERE %2$s) THEN
+                    PERFORM pg_journal.refuse_unknown_keys();
+                END IF;
+            END IF;$f$, wanted, hot_key(wanted, 'pgwire_h', 'new', true), same_key(j, 'new', 'old'))
       FROM journals j WHERE j.relid = wanted);
 
 CREATE FUNCTION pg_journal.refuse_unknown_keys() RETURNS void
@@ -163,7 +180,7 @@ END $$;
 CREATE FUNCTION pg_journal.has_hot_key(j pg_journal.journals) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND NOT EXISTS (
+RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND j.external IS NULL AND NOT EXISTS (
     SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND k.type_oid NOT IN (
         'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'uuid'::regtype));
 
@@ -180,7 +197,12 @@ DECLARE
 BEGIN
     IF (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN RETURN true; END IF;
     PERFORM set_config('lock_timeout', '1000', true);
-    -- Not the gate: nobody is past it, and those who write the table as a whole come to the tail later.
+    -- The tail first, as others do, which gets an index; writers of hot rows there are none to wait for.
+    BEGIN
+        EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN SHARE MODE', wanted);
+    EXCEPTION WHEN undefined_table THEN
+        PERFORM outdated();
+    END;
     PERFORM lock_table(wanted, 'EXCLUSIVE');
     PERFORM fold(wanted);
     j := locked(wanted);
@@ -302,7 +324,7 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": false, "full": true}', 'UTF8');
     END IF;
     PERFORM pass_gate(wanted, mode);
-    SELECT s.residency, s.is_hot, s.heats, s.key, s.thaw_rows INTO j FROM journals s WHERE s.relid = wanted;
+    SELECT s.residency, s.is_hot, s.heats, s.key, s.thaw_rows, s.ancestors INTO j FROM journals s WHERE s.relid = wanted;
     IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
     IF strict AND j.heats <> found_in THEN RETURN not_hot(); END IF;
     IF NOT j.is_hot THEN
@@ -310,6 +332,7 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
+    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted]); END IF;
     IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     IF keys IS NOT NULL THEN
         EXECUTE format('SELECT pgwire_cold AS cold, pgwire_held AS held FROM pg_journal.cold_%s($1)', wanted)
@@ -485,7 +508,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
     SELECT CASE WHEN count(a.attnum) = cardinality(numbers) THEN
-                string_agg(CASE WHEN in_tail THEN format('v.c%s::text', a.attnum) ELSE format('v.%I::text', a.attname) END,
+                string_agg(CASE WHEN in_tail THEN format('v.c%s::text', a.attnum) ELSE format('v.%I::text', coalesce(a.attname, '')) END,
                            ', ' ORDER BY u.o) END
       FROM unnest(numbers) WITH ORDINALITY u(n, o)
       LEFT JOIN pg_attribute a ON a.attrelid = wanted AND a.attnum = u.n::int AND NOT a.attisdropped
@@ -550,4 +573,57 @@ BEGIN
            INTO found USING seen::pg_snapshot, epoch;
     END IF;
     RETURN convert_to(coalesce(found, 'null')::text, 'UTF8');
+END $$;
+
+-- The rows of a temporary table, one more than `most` at most, in some columns, in transfer forms; the columns; or the reason
+-- why Spark cannot be given them. No code of users is run.
+CREATE FUNCTION pg_journal.temporary_rows(secret text, wanted oid, numbers oid[], most bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET extra_float_digits = 1
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+AS $$
+DECLARE
+    reason text;
+    transferred text;
+    excluded text;
+    columns json;
+    found json;
+    unfit boolean;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT CASE WHEN c.relrowsecurity THEN 'row security'
+                WHEN c.relkind <> 'r' OR c.relpersistence <> 't' OR c.relhassubclass THEN 'rows of other tables'
+                ELSE (SELECT format('column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
+                        FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+                        LEFT JOIN pg_type e ON e.oid = y.typelem AND y.typcategory = 'A'
+                        LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
+                       WHERE a.attrelid = wanted AND a.attnum = ANY (numbers::int[]) AND NOT a.attisdropped
+                         AND (a.atttypid >= 16384 OR coalesce(e.typtype, y.typtype) IN ('c', 'p')
+                              OR coalesce(e.typname, y.typname) ~ '^reg' OR to_jsonb(a) ->> 'attgenerated' = 'v'
+                              OR r.rngsubtype IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype))
+                       ORDER BY a.attnum LIMIT 1) END
+      INTO reason FROM pg_class c WHERE c.oid = wanted;
+    IF reason IS NULL THEN
+        SELECT coalesce(string_agg(transfer_expression(format('v.%I', a.attname), a.atttypid), ', ' ORDER BY a.attnum), '')
+                   AS transferred,
+               coalesce(string_agg(format('(%s) IS FALSE', s.condition), ' OR ') FILTER (WHERE s.condition IS NOT NULL),
+                        'false') AS unfit,
+               coalesce(json_agg(json_build_array(a.attnum, a.attname, a.atttypid::bigint, a.atttypmod)
+                                 ORDER BY a.attnum), '[]') AS columns
+          INTO transferred, excluded, columns
+          FROM pg_attribute a CROSS JOIN LATERAL (
+               SELECT storable(format('v.%I', a.attname), a.atttypid, a.atttypmod) AS condition) s
+         WHERE a.attrelid = wanted AND a.attnum = ANY (numbers::int[]) AND NOT a.attisdropped;
+        EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s v WHERE %s)', wanted::regclass, excluded) INTO unfit;
+        IF unfit THEN
+            reason := 'values that data files cannot hold';
+        ELSE
+            EXECUTE format('SELECT coalesce(json_agg(json_build_array(%s)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
+                           transferred, wanted::regclass) INTO found USING most + 1;
+        END IF;
+    END IF;
+    RETURN convert_to(json_build_object('reason', reason, 'columns', columns, 'rows', found)::text, 'UTF8');
 END $$;

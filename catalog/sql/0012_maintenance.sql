@@ -52,13 +52,14 @@ AS $$
 DECLARE
     j record;
 BEGIN
-    FOR j IN SELECT x.*, n.nspname, c.relname, u.work AS u_work, u.phase AS u_phase, u.row_count, u.began_at, u.failures AS u_failures,
+    FOR j IN SELECT x.*, n.nspname, c.relname, u.work AS u_work, u.phase AS u_phase, u.row_count, u.began_at,
+                    u.failures AS u_failures,
                     u.failed_with, u.next_attempt AS u_next,
                     EXISTS (SELECT FROM pg_stat_get_activity(u.backend) a WHERE a.backend_start = u.backend_start) AS alive
                FROM journals x JOIN pg_class c ON c.oid = x.relid JOIN pg_namespace n ON n.oid = c.relnamespace
                LEFT JOIN upkeep u ON u.relid = x.relid
-              WHERE has_table_privilege(session_user, c.oid, 'SELECT')
-                 OR has_table_privilege(session_user, c.oid, 'MAINTAIN')
+              WHERE has_table_privilege(acting_role(), c.oid, 'SELECT')
+                 OR has_table_privilege(acting_role(), c.oid, 'MAINTAIN')
               ORDER BY n.nspname, c.relname LOOP
         schema_name := j.nspname; table_name := j.relname;
         state := CASE WHEN j.is_hot THEN 'hot' ELSE j.residency END;

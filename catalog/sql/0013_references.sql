@@ -7,19 +7,53 @@
 -- a transaction that keeps them so until its end. Who takes a value away looks there after PostgreSQL's triggers have looked
 -- at the hot rows: one that goes cold in between was seen by these.
 
+-- Whether this transaction adds a foreign key whose rows are looked at when the command has been run.
+CREATE FUNCTION pg_journal.is_adding() RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce(current_setting('pg_journal.adding', true) = (
+    SELECT encode(sha256(convert_to('adding:' || secret_key || ':' || pg_current_xact_id()::text, 'UTF8')), 'hex')
+      FROM instance), false);
+
+-- Why the referenced table of a foreign key cannot be tiered, as what is said of the key; NULL where it can.
+CREATE FUNCTION pg_journal.parent_irregularity(x pg_constraint) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE
+    WHEN EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid AND p.external IS NOT NULL)
+        THEN 'finds its rows in an external journal'
+    WHEN x.condeferrable THEN 'is DEFERRABLE'
+    WHEN NOT x.conenforced OR NOT (x.convalidated OR is_adding()) THEN 'is not validated'
+    WHEN x.conperiod THEN 'has PERIOD'
+    WHEN x.confmatchtype = 'f' AND cardinality(x.conkey) > 1 THEN 'is MATCH FULL'
+    WHEN is_in_tree(x.conrelid) OR is_in_tree(x.confrelid)
+         OR EXISTS (SELECT FROM pg_class c WHERE c.oid = x.conrelid AND c.relkind <> 'r') THEN 'is of partitions or INHERITS'
+    WHEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = x.conindid AND i.indisprimary)
+        THEN 'references other columns than the primary key'
+    ELSE (SELECT format('has column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
+            FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
+            JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
+            JOIN pg_attribute r ON r.attrelid = x.confrelid AND r.attnum = u.referenced
+           WHERE r.atttypid <> a.atttypid OR NOT is_key_type(r.atttypid, r.atttypmod)
+              OR r.attcollation <> a.attcollation OR r.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
+                                    'uuid'::regtype) ORDER BY u.o LIMIT 1)
+END;
+
 -- Why the foreign key of a tiered table cannot be kept; NULL where it can.
 CREATE FUNCTION pg_journal.reference_irregularity(x pg_constraint) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
     WHEN x.condeferrable THEN 'a DEFERRABLE FOREIGN KEY'
-    WHEN NOT x.conenforced OR NOT x.convalidated THEN 'a FOREIGN KEY that is not validated'
+    WHEN NOT x.conenforced OR NOT (x.convalidated OR is_adding()) THEN 'a FOREIGN KEY that is not validated'
     WHEN x.conperiod THEN 'a FOREIGN KEY with PERIOD'
-    WHEN NOT EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid AND p.residency = 'resident') OR is_in_tree(x.confrelid)
-        THEN 'a FOREIGN KEY to a table that is not resident'
-    WHEN x.confrelid = x.conrelid THEN 'a FOREIGN KEY to the table itself'
+    WHEN NOT EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid) OR is_in_tree(x.confrelid)
+        THEN 'a FOREIGN KEY to a table without journal'
+    WHEN (x.confrelid = x.conrelid OR EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid AND p.residency = 'tiered'))
+         AND parent_irregularity(x) IS NOT NULL
+        THEN 'a FOREIGN KEY that ' || parent_irregularity(x)
     WHEN (x.confupdtype IN ('c', 'd') OR x.confdeltype = 'd') AND EXISTS (
-            SELECT FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) k(attnum)
+            SELECT FROM pg_index i CROSS JOIN unnest(unique_columns(i.indexrelid)) k(attnum)
               JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
              WHERE i.indrelid = x.conrelid AND i.indisunique AND NOT i.indisprimary
                AND (k.attnum = ANY (x.conkey) OR a.attgenerated <> ''))
@@ -38,8 +72,13 @@ CREATE FUNCTION pg_journal.referenced_columns(relid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    WITH RECURSIVE referencing AS (
+    WITH RECURSIVE listed AS (
+        -- Most catalogs have no foreign key of a tiered table, and are asked often.
+        SELECT FROM pg_class c WHERE c.relnamespace = 'pg_journal'::regnamespace
+                                 AND c.relname >= 'references_' AND c.relname < 'references`' LIMIT 1
+    ), referencing AS (
         SELECT x.conrelid FROM pg_constraint x WHERE x.confrelid = referenced_columns.relid AND x.contype = 'f'
+                                          AND EXISTS (SELECT FROM listed)
         UNION
         SELECT x.conrelid FROM referencing r JOIN pg_constraint x ON x.confrelid = r.conrelid AND x.contype = 'f')
     SELECT CASE WHEN EXISTS (SELECT FROM referencing r JOIN journals j ON j.relid = r.conrelid AND j.residency = 'tiered')
@@ -67,7 +106,8 @@ BEGIN
             EXECUTE format('DROP TABLE pg_journal.%I', k.relname);
         END IF;
     END LOOP;
-    FOR k IN SELECT x.oid AS fk, string_agg(format('c%s %s', u.o, plain_type(a.atttypid, a.atttypmod)), ', ' ORDER BY u.o) AS columns,
+    FOR k IN SELECT x.oid AS fk,
+                    string_agg(format('c%s %s', u.o, plain_type(a.atttypid, a.atttypmod)), ', ' ORDER BY u.o) AS columns,
                     string_agg('c' || u.o, ', ' ORDER BY u.o) AS names
                FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
               CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
@@ -77,10 +117,17 @@ BEGIN
               GROUP BY x.oid LOOP
         EXECUTE format('CREATE TABLE pg_journal.references_%s (%s, PRIMARY KEY (%s))', k.fk, k.columns, k.names);
     END LOOP;
-    FOR k IN SELECT j.relid FROM journals j
-              WHERE j.residency = 'resident' AND j.watched IS DISTINCT FROM watch_signature(j.relid)
-                AND (j.relid IN (SELECT x.confrelid FROM pg_constraint x WHERE x.conrelid = wanted AND x.contype = 'f')
-                     OR EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_referenced%')) LOOP
+    FOR k IN WITH candidates AS MATERIALIZED (
+                 SELECT x.confrelid AS relid FROM pg_constraint x WHERE x.conrelid = wanted AND x.contype = 'f'
+                 UNION
+                 SELECT r.relid FROM referencing_tables(wanted) r
+                 UNION
+                 SELECT g.tgrelid FROM pg_trigger g WHERE g.tgname ~ '^pgwire_(referenced|seek)_')
+             SELECT j.relid FROM candidates JOIN journals j USING (relid)
+               JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+              WHERE j.relid <> wanted AND j.watched IS DISTINCT FROM watch_signature(j.relid)
+                -- One that has another name now comes by itself.
+                AND (n.nspname, c.relname) = (j.schema_name, j.table_name) LOOP
         PERFORM watch(k.relid);
     END LOOP;
 END $$;
@@ -131,6 +178,20 @@ BEGIN
                   'action', CASE WHEN deleted THEN x.confdeltype ELSE x.confupdtype END)::text);
 END $$;
 
+-- What says that foreign keys act on what the statement that is running has taken away; nobody else can make it.
+CREATE FUNCTION pg_journal.acting_mark() RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT encode(sha256(convert_to(concat_ws(':', 'acting', secret_key, pg_current_xact_id(), micros(statement_timestamp())),
+                                        'UTF8')), 'hex') FROM instance);
+
+-- Whether that is so. Triggers of the tables that foreign keys change fire when those of the referenced table have, and at
+-- the same depth.
+CREATE FUNCTION pg_journal.is_acting() RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce(current_setting('pg_journal.acting', true) = acting_mark(), false);
+
 -- Refuse a write of a tiered table that has not been announced. Where the action of a foreign key makes it, whoever runs the
 -- statement can announce it, too.
 CREATE FUNCTION pg_journal.refuse_unannounced(wanted oid) RETURNS void
@@ -138,7 +199,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    IF pg_trigger_depth() < 2 THEN PERFORM outdated(); END IF;
+    IF pg_trigger_depth() < 2 AND NOT is_acting() THEN PERFORM outdated(); END IF;
     RAISE EXCEPTION 'changing rows that rows of the tiered table "%" reference is not supported here',
                     (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
         USING ERRCODE = '0A000',
@@ -216,6 +277,7 @@ BEGIN
             pgwire_found json;
             pgwire_older boolean := current_setting('transaction_isolation') <> 'read committed';
         BEGIN
+            PERFORM set_config('pg_journal.acting', pg_journal.acting_mark(), true);
             %s RETURN NULL;
         END $f$, body);
     EXECUTE format(
@@ -224,20 +286,24 @@ BEGIN
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.referenced_%s() FROM PUBLIC', relid);
 END $$;
 
--- Forget values of a foreign key that an error of this transaction has told: all rows that reference by them are hot, and stay so until the transaction ends, which has
--- passed the gate of their table; or there are none.
+-- Forget values of a foreign key that an error of this transaction has told: all rows that reference by them are hot, and
+-- stay so until the transaction ends, which has passed the gate of their table; or there are none.
 CREATE FUNCTION pg_journal.release_references(secret text, told text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    released json := substr(told, 66)::json;
-    fk oid := (released->>'fk')::oid;
-    relid oid := (SELECT x.conrelid FROM pg_constraint x WHERE x.oid = fk);
+    released json;
+    fk oid;
+    relid oid;
     condition text;
 BEGIN
     PERFORM authorize(secret);
-    IF told <> sealed(substr(told, 66)) OR relid IS NULL THEN PERFORM outdated(); END IF;
+    IF told <> sealed(substr(told, 66)) THEN PERFORM outdated(); END IF;
+    released := substr(told, 66);
+    fk := released->>'fk';
+    relid := (SELECT x.conrelid FROM pg_constraint x WHERE x.oid = fk);
+    IF relid IS NULL THEN PERFORM outdated(); END IF;
     IF current_setting('pg_journal.hot_' || relid, true) IS DISTINCT FROM hot_announcement(relid, 'keys') THEN
         PERFORM outdated();
     END IF;

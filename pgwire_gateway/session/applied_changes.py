@@ -27,7 +27,8 @@ from pgwire_gateway.session import (
 )
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
 from rewrite import pipeline

@@ -1,16 +1,25 @@
-"""UPDATE and DELETE: Spark computes the new versions of the rows, the journal gets them."""
+"""UPDATE, DELETE and MERGE: Spark computes the new versions of the rows, the journal gets them."""
 
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from typing import Any
 
-from catalog.errors import HotRowsError
+from catalog import sqlstate
+from catalog.errors import GatewayError, HotRowsError
+from catalog.model import JournalTable
 from catalog.results import CaptureReceipt
 from pgwire_gateway.session import (
     announcements,
     binding,
     hot_rows,
+    merge_conflicts,
+    merge_sources,
+    moved_keys,
+    needed_rows,
     reads,
+    temporary_rows,
+    text_rows,
     thawed_writes,
     unique_keys,
     unlocked_changes,
@@ -18,13 +27,14 @@ from pgwire_gateway.session import (
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import BatchRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.unlocked_changes import UnlockedChange
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
-from rewrite.command import Command, assigned_columns, command
+from rewrite.command import Command, assigned_columns, command, merge_actions
 from rewrite.context import RewriteContext
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange
@@ -43,8 +53,52 @@ def change(call: Invocation) -> StatementResult:
         return _change_unlocked(call, computed)
 
 
+def merge(call: Invocation) -> StatementResult:
+    """Run a MERGE; everything is written when this returns, nothing is committed.
+
+    PostgreSQL runs it where the rows that it can touch are named by their keys, or few.
+
+    Raises:
+        GatewayError: As of `change`, and 21000 where several rows of the source change one of the
+            target; 0A000 for what neither PostgreSQL nor Spark can do.
+    """
+    if not unlocked_changes.applies(call):
+        return _change_locked(call)
+    try:
+        return hot_rows.run_or_unlock(call, needed_rows.find)
+    except NotHotError:
+        return _change_locked(call)
+    except Refusal as refusal:
+        with _told(refusal):
+            return by_spark(call)
+
+
+def by_spark(call: Invocation) -> StatementResult:
+    """Run a MERGE as `merge` does, of whatever rows; PostgreSQL does not run it."""
+    if not unlocked_changes.applies(call):
+        version, observation = Observer(call.session).observe_for_write(call.plan)
+        return compute(call, version, observation)
+    with closing(UnlockedChange(call)) as computed:
+        computed.finish()
+        version, now = Observer(call.session).observe_for_write(call.plan)
+        return _publish(call, computed, version, now)
+
+
+@contextmanager
+def _told(refusal: Refusal) -> Iterator[None]:
+    """Tell, besides why Spark cannot run a statement, why PostgreSQL does not."""
+    try:
+        yield
+    except GatewayError as error:
+        if error.sqlstate == sqlstate.FEATURE_NOT_SUPPORTED and error.detail is None:
+            error.detail = f"Nor does PostgreSQL run it on single rows: {refusal}."
+        raise
+
+
 def _change_locked(call: Invocation) -> StatementResult:
     """Lock the table first, unless the rows are named by their keys, and can be hot."""
+    if call.plan.is_external:
+        return compute(call, *Observer(call.session).observe_for_write(call.plan))
     began = not call.session.transaction.open
     try:
         done = hot_rows.run_or_lock(call)
@@ -56,7 +110,7 @@ def _change_locked(call: Invocation) -> StatementResult:
     with suppress(Refusal):
         rows = thawed_writes.single_rows(call, observation, binding.bind(call))
         return thawed_writes.change(call, rows, version, began=began)
-    return _compute(call, version, observation)
+    return compute(call, version, observation)
 
 
 def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementResult:
@@ -92,27 +146,30 @@ def _publish(
     if computed.staged is not None:
         table = now.result.snapshots[call.target].table
         writer = JournalWriter(call.session, call.target, call.running)
-        writer.require_references(table, _assigned(call))
+        writer.require_references(table, _assigned(call, table))
         if computed.publish(now, version):
-            writer.require_unique_keys(table, _assigned(call))
+            writer.require_unique_keys(table, _assigned(call, table))
             return _result(call, computed.change, computed.staged)
         computed.close()
-        return _compute(call, version, now)
+        return compute(call, version, now)
     batches = computed.rows_now(now)
     if batches is None:
         computed.close()
-        return _compute(call, version, now)
+        return compute(call, version, now)
     context = Observer(call.session).context(call.plan, now, binding.bind(call))
     return _write(call, computed.change, context, iter(batches), version)
 
 
-def _compute(call: Invocation, version: int, observation: Observation) -> StatementResult:
+def compute(call: Invocation, version: int, observation: Observation) -> StatementResult:
     """Have Spark compute the rows of a locked table, and write them."""
     observer, bound = Observer(call.session), binding.bind(call)
     observation = observer.narrowed(call.plan, observation, bound)
     context = observer.context(call.plan, observation, bound)
-    compiled = unlocked_changes.compiled(call, context)
-    with observer.run(compiled.query, observation, call.running) as batches:
+    with ExitStack() as ends:
+        observation, context = temporary_rows.brought(call, observation, context, ends)
+        observation, context = merge_sources.prepared(call, observation, context, ends)
+        compiled = unlocked_changes.compiled(call, context)
+        batches = ends.enter_context(observer.run(compiled.query, observation, call.running))
         return _write(call, compiled, context, batches, version)
 
 
@@ -126,9 +183,12 @@ def _write(
     writer = JournalWriter(call.session, call.target, call.running)
     table = context.snapshots[call.target].table
     changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
-    assigned = _assigned(call)
+    assigned = _assigned(call, table)
     if _gather(changed, batches, call.services.config.inline_rows):
-        receipt = _append(call.session, compiled, changed, version)
+        if compiled.kind == "merge":
+            for batch in changed.gathered:
+                merge_conflicts.require_none(call.session, table, batch)
+        receipt = _append(call.session, table, compiled, changed, version)
         if receipt is not None:
             writer.require_new_keys(receipt)
             if unique_keys.touched(table, assigned):
@@ -140,9 +200,15 @@ def _write(
     return _result(call, compiled, changed)
 
 
-def _assigned(call: Invocation) -> list[int]:
-    """Return the attribute numbers of the columns that an UPDATE assigns."""
-    return assigned_columns(call.query) if command(call.query) is Command.UPDATE else []
+def _assigned(call: Invocation, table: JournalTable) -> list[int]:
+    """Return the attribute numbers of the columns that an UPDATE or a MERGE assigns."""
+    kind = command(call.query)
+    if kind is not Command.MERGE:
+        return assigned_columns(call.query) if kind is Command.UPDATE else []
+    actions = merge_actions(call.query)
+    if any(action.command is Command.INSERT for action in actions):
+        return [column.attnum for column in table.columns]
+    return sorted({attnum for action in actions for attnum in action.assigned})
 
 
 def _result(call: Invocation, compiled: RowChange, changed: ChangedRows) -> StatementResult:
@@ -164,17 +230,28 @@ def _gather(rows: ChangedRows, batches: Iterator[Any], limit: int) -> bool:
 
 
 def _append(
-    session: ClientSession, compiled: RowChange, rows: ChangedRows, version: int
+    session: ClientSession,
+    table: JournalTable,
+    compiled: RowChange,
+    rows: ChangedRows,
+    version: int,
 ) -> CaptureReceipt | None:
-    """Append rows to the tail; return the receipt of an UPDATE."""
+    """Append rows to the tail; return the receipt of new versions.
+
+    Raises:
+        GatewayError: 23505 for rows that take each other's keys.
+    """
     gathered = rows.take()
-    new = rows.new_rows(gathered)
-    if not new:
+    new, gone = map(rows.new_rows, rows.parted(gathered))
+    if not new and not gone:
         return None
-    if compiled.kind == "delete":
-        session.catalog.append(compiled.relid, version, [], new)
-        return None
-    old = rows.old_keys(gathered) if compiled.changes_key else []
-    return session.catalog.append(
+    old = rows.old_keys(gathered) if compiled.changes_key else gone
+    if compiled.changes_key:
+        keys = partial(text_rows.key_texts, table)
+        taken = moved_keys.circle(zip(map(keys, old), map(keys, new), strict=True))
+        if taken is not None:
+            raise unique_keys.duplicate(session, table, unique_keys.primary(table), taken)
+    receipt = session.catalog.append(
         compiled.relid, version, new, old, check_keys=compiled.changes_key
     )
+    return receipt if new else None

@@ -6,7 +6,6 @@ this for hot keys, and no other rows but those that transactions which go on hav
 """
 
 import logging
-import struct
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -18,10 +17,7 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.sqlstate import INSUFFICIENT_PRIVILEGE
-from catalog.statements import StatementKind
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
-from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_table
@@ -30,23 +26,12 @@ from pgwire_gateway.wire_types.settling import captured, images, settle
 logger = logging.getLogger(__name__)
 
 
-def run(call: Invocation) -> StatementResult:
-    """Answer a statement about the gateway itself."""
-    session, columns = call.session, call.columns
-    if columns is None:
-        return StatementResult(None, NoRows(), lambda _: "SELECT 0")
-    code = format_codes(call.result_formats, 1)[0]
-    if call.statement.kind is StatementKind.SHOW:
-        value, tag = session.last_decision.encode(), "SHOW"
-    else:
-        _, (table,) = call.statement.details["own_call"]
-        found = _differences(call, table)
-        value, tag = (struct.pack("!q", found) if code else str(found).encode()), "SELECT 1"
-    rows = CatalogRows([[value]], [columns[0].type_oid], (code,))
-    return StatementResult(field_descriptions(columns, (code,)), rows, lambda _: tag)
+def differences_of(call: Invocation, table: str) -> int:
+    """Return in how many rows a table differs from its journal.
 
-
-def _differences(call: Invocation, table: str) -> int:
+    Raises:
+        GatewayError: 42501 where the role may not read the table.
+    """
     session = call.session
     relid = names.named_relation(session.catalog, table)
     if not names.may_select(session.catalog, relid):

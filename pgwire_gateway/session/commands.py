@@ -1,43 +1,52 @@
 """Statements with work of the gateway's own around what PostgreSQL does."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
 from catalog import names, residency
-from catalog.errors import GatewayError
-from catalog.results import RelationKind
-from catalog.sqlstate import INVALID_PARAMETER_VALUE, NO_ACTIVE_SQL_TRANSACTION
+from catalog.errors import CatalogError, GatewayError
+from catalog.results import Relation, RelationKind
+from catalog.sqlstate import (
+    FOREIGN_KEY_VIOLATION,
+    INVALID_PARAMETER_VALUE,
+    NO_ACTIVE_SQL_TRANSACTION,
+)
 from catalog.statements import RelationName, StatementKind
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import copy_mode, hidden_queries, local_queries, maintenance
+from pgwire_gateway.session import (
+    added_references,
+    copy_mode,
+    hidden_queries,
+    local_queries,
+    maintenance,
+)
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
 from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
 
 OUTSIDE_TRANSACTIONS = re.compile(
     r"(CREATE|DROP|ALTER)\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b|CLUSTER\b|REINDEX\b"
-    r"|(CREATE\s+(UNIQUE\s+)?|DROP\s+)INDEX\s+CONCURRENTLY\b",
-    re.IGNORECASE,
+    r"|(CREATE\s+(UNIQUE\s+)?|DROP\s+)INDEX\s+CONCURRENTLY\b"
+    r"|ALTER\s+TABLE\b.*\bDETACH\s+PARTITION\b.*\b(CONCURRENTLY|FINALIZE)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 """Definitions PostgreSQL refuses inside a transaction block, or may."""
 
-
-UNIQUE_OUTSIDE = re.compile(
-    r"(REINDEX\b.*\bCONCURRENTLY\b|CREATE\s+UNIQUE\s+INDEX\s+CONCURRENTLY\b)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""What makes unique indexes outside of transactions."""
-
-CASCADE = re.compile(r"\bCASCADE\b", re.IGNORECASE)
+VALIDATING = re.compile(r"(ALTER|CREATE)\s+TABLE\b", re.IGNORECASE)
+"""Definitions that may have PostgreSQL look for what rows reference."""
 
 RESIDENCY = "residency"
 """The parameter that says who answers for a table."""
 
 BOUNDS = frozenset({"hot_rows", "hot_age_s", "thaw_rows"})
 """Parameters of tables that the server has settings of the same names for."""
+
+CREATES = re.compile(r"\s*CREATE\b", re.IGNORECASE)
+"""Definitions of something new."""
 
 WEAK_LOCK = re.compile(
     r"\bIN\s+(ACCESS\s+SHARE|ROW\s+SHARE|ROW\s+EXCLUSIVE)\s+MODE\b|\bNOWAIT\b", re.IGNORECASE
@@ -109,10 +118,41 @@ def definition(call: Invocation) -> StatementResult:
     session.shortcuts.clear()
     session.passages.clear()
     session.transaction.begin_implicit()
+    unvalidated = _told_unvalidated(call)
     _close_gates(call)
-    result = local_queries.pass_on(session, _without_capture(call))
+    adds_reference = added_references.applies(call)
+    text = added_references.begin(call) if adds_reference else _without_capture(call)
+    with unvalidated:
+        result = local_queries.pass_on(session, text)
+    if adds_reference:
+        added_references.validate(call)
     maintenance.complete_pending_keys(session, call.running)
     return result
+
+
+def _told_unvalidated(call: Invocation) -> AbstractContextManager[None]:
+    """Refuse what has PostgreSQL look for referenced rows that are not there (0A000)."""
+    catalog, relids = call.session.catalog, []
+    if VALIDATING.match(call.statement.text):
+        relids = [
+            relid for relid in names.relation_oids(catalog, call.statement.relations) if relid
+        ]
+    # They are asked for now: once gates are closed, the statement is to lock the tables at once.
+    return _refusing(list(catalog.relations(relids).values()) if relids else [])
+
+
+@contextmanager
+def _refusing(found: Sequence[Relation]) -> Iterator[None]:
+    try:
+        yield
+    except CatalogError as error:
+        tiered = any(one.seeks or one.kind is RelationKind.JOURNALED for one in found)
+        if error.sqlstate != FOREIGN_KEY_VIOLATION or not tiered:
+            raise
+        raise UnsupportedError(
+            "validating a foreign key to a tiered table is not supported in this statement",
+            hint="Add it by ALTER TABLE ... ADD FOREIGN KEY, and nothing else in the statement.",
+        ) from error
 
 
 def _refuse_unchecked(call: Invocation) -> None:
@@ -120,12 +160,18 @@ def _refuse_unchecked(call: Invocation) -> None:
 
     PostgreSQL would look at hot rows alone, and others could not be looked at before they count.
     """
-    if not UNIQUE_OUTSIDE.match(call.statement.text):
+    details, catalog = call.statement.details, call.session.catalog
+    if not details.get("concurrently") or not details.get("unique", True):
         return
-    tiered = "SELECT FROM pg_journal.tables WHERE residency = 'tiered' LIMIT 1"
-    if any(True for _ in call.session.catalog.execute(tiered).rows):
+    if details.get("indexed") is not None:
+        relid = names.relation_oid(catalog, RelationName(*details["indexed"]))
+        found = catalog.relations([relid])[relid].kind is RelationKind.JOURNALED
+    else:
+        tiered = "SELECT FROM pg_journal.tables WHERE residency = 'tiered' LIMIT 1"
+        found = any(True for _ in catalog.execute(tiered).rows)
+    if found:
         raise UnsupportedError(
-            "CONCURRENTLY for unique indexes is not supported where there are tiered tables",
+            "CONCURRENTLY for unique indexes of tiered tables is not supported",
             hint="Leave CONCURRENTLY out.",
         )
 
@@ -140,6 +186,9 @@ def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
     named = names.relation_oids(session.catalog, call.statement.relations)
     allowed = names.lockable(session.catalog, named) if any(named) else []
     if allowed:
+        # What is made beside leaves locks none of them but a default one, which may not be tiered.
+        if not CREATES.match(call.statement.text):
+            allowed += _leaves(session, session.catalog.relations(allowed).values())
         session.catalog.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
 
 
@@ -199,8 +248,13 @@ def truncate(call: Invocation) -> StatementResult:
     _close_gates(call)
     named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
     kinds = session.catalog.relations(named)
-    tiered = [relid for relid in named if kinds[relid].kind is RelationKind.JOURNALED]
-    if CASCADE.search(call.statement.text) and any(kinds[relid].referenced for relid in named):
+    kinds |= _leaves(session, kinds.values())
+    tiered = [
+        relid
+        for relid, relation in sorted(kinds.items())
+        if relation.kind is RelationKind.JOURNALED and relation.tree is None
+    ]
+    if call.statement.details["cascade"] and any(kinds[relid].referenced for relid in named):
         raise UnsupportedError(
             "TRUNCATE ... CASCADE that reaches tiered tables is not supported",
             hint="Name all tables that are to be emptied.",
@@ -221,6 +275,13 @@ def truncate(call: Invocation) -> StatementResult:
         ended = session.services.compactor.end(snapshot, tail, versions[relid], call.running)
         session.catalog.truncate(relid, versions[relid], ended)
     return result
+
+
+def _leaves(session: ClientSession, relations: Iterable[Relation]) -> dict[int, Relation]:
+    """Return the tiered leaves of partitioned tables among these relations."""
+    trees = [relation.tree for relation in relations if relation.tree is not None]
+    relids = [leaf.relid for tree in trees for leaf in tree.leaves if leaf.is_tiered]
+    return session.catalog.relations(relids) if relids else {}
 
 
 def vacuum(call: Invocation) -> StatementResult:
@@ -277,7 +338,9 @@ def execute_prepared(call: Invocation) -> StatementResult:
     """
     name = str(call.statement.details.get("name"))
     known = call.session.statements.get(name)
-    on_spark = known is not None and known.plan is not None and known.plan.tables
+    on_spark = (
+        known is not None and known.plan is not None and (known.plan.tables or known.plan.trees)
+    )
     if on_spark or name.startswith(UNNAMED_PREFIX):
         raise UnsupportedError("EXECUTE of a statement on journaled tables is not supported")
     call.session.transaction.begin_implicit()

@@ -12,11 +12,21 @@ from typing import Any
 from catalog import names, residency
 from catalog import sqlstate as codes
 from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
-from catalog.results import RelationKind
+from catalog.results import Relation, RelationKind
 from catalog.statements import RelationName, Statement, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyOutResponse
-from pgwire_gateway.session import answerable, local_queries, reads, router, small_copies
+from pgwire_gateway.session import (
+    answerable,
+    external_writes,
+    local_queries,
+    parents,
+    partitioned_writes,
+    partitions,
+    reads,
+    router,
+    small_copies,
+)
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.copied_data import Held, begin, pass_on, receive
 from pgwire_gateway.session.invocation import Invocation
@@ -29,9 +39,13 @@ from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 
 def copy(call: Invocation) -> StatementResult:
     """Run a COPY statement to its end."""
-    if call.statement.details["is_from"]:
-        return _copy_from(call)
-    return _copy_to(call)
+    if not call.statement.details["is_from"]:
+        return _copy_to(call)
+    result, session = _copy_from(call), call.session
+    relid = names.relation_oid(session.catalog, RelationName(*call.statement.details["relation"]))
+    if session.catalog.relations([relid])[relid].seeks:
+        parents.confirm(call)
+    return result
 
 
 def _copy_from(call: Invocation) -> StatementResult:
@@ -39,6 +53,11 @@ def _copy_from(call: Invocation) -> StatementResult:
     name = RelationName(*call.statement.details["relation"])
     freezes = "freeze" in call.statement.details["options"]
     held: Held | None = None
+    tree = _tree(session, name)
+    if tree is not None and tree.kind is RelationKind.JOURNALED:
+        return _copy_into_leaves(call, tree)
+    if small_copies.is_external(session, name):
+        external_writes.require_allowed(call)
     if not freezes and small_copies.is_tiered(session, name):
         held = small_copies.hold(call)
         done = small_copies.copy(call, name, held)
@@ -57,12 +76,35 @@ def _copy_from(call: Invocation) -> StatementResult:
     return _captured(call, relid, pass_on(session, incoming, held, call.running))
 
 
+def _tree(session: ClientSession, name: RelationName) -> Relation | None:
+    """Return a table that is partitioned; None for another relation."""
+    relid = names.relation_oid(session.catalog, name)
+    relation = session.catalog.relations([relid])[relid]
+    return relation if relation.tree is not None else None
+
+
+def _copy_into_leaves(call: Invocation, relation: Relation) -> StatementResult:
+    """Copy into a partitioned table, all of whose tiered leaves are locked: any may get rows."""
+    session, tree = call.session, relation.tree
+    if tree is None:
+        raise TypeError(relation.name)
+    tiered = [leaf.relid for leaf in tree.leaves if leaf.is_tiered]
+    resident = [leaf.relid for leaf in tree.leaves if not leaf.is_tiered]
+    partitioned_writes.lock(call, relation.relid, tiered, resident)
+    incoming = begin(session, call.statement.text)
+    tag = receive(session, incoming, call.running)
+    partitioned_writes.capture(call, tiered)
+    return StatementResult(None, NoRows(), lambda _: tag)
+
+
 def _captured(call: Invocation, relid: int | None, tag: str) -> StatementResult:
     """Have the journal of a tiered table take the rows that were copied."""
     session = call.session
     if relid is not None:
         receipt = session.catalog.capture(relid, call.services.config.inline_rows)
         JournalWriter(session, relid, call.running).settle(receipt)
+        if session.catalog.relations([relid])[relid].is_external:
+            external_writes.append(call, relid)
     return StatementResult(None, NoRows(), lambda _: tag)
 
 
@@ -118,7 +160,9 @@ def _copy_to(call: Invocation) -> StatementResult:
     # What is wrong with the options, and with the columns they name, is PostgreSQL's to tell.
     for _ in session.catalog.copy_out(_without_rows(call.statement)).chunks:
         pass
-    reading = replace(call, plan=plan)
+    reading = partitions.narrowed(replace(call, plan=plan))
+    if reading.plan.route is Route.CATALOG:
+        return _pass_on(session, call.statement, reading.plan.answerable)
     columns = reading.columns or ()
     options = _options(details["options"])
     code = int(options.format == "binary")

@@ -1,30 +1,39 @@
 """Run a planned statement: the one place that leads it to PostgreSQL, to Spark or to a command."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from catalog import journal_names, names, session_state
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
-from catalog.statements import RelationName, StatementKind, split
+from catalog.statements import RelationName, Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     answerable,
     applied_changes,
+    archiving,
     changes,
-    checking,
     commands,
+    conversions,
     explaining,
+    external_writes,
     extracts,
     hidden_queries,
     hot_rows,
     inserts,
     local_queries,
+    own_answers,
+    parents,
+    partitioned_writes,
+    partitions,
     reads,
     references,
+    registrations,
     replanning,
     router,
-    thawed_writes,
+    spark_tables,
+    upserts,
 )
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
@@ -73,11 +82,14 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
 def _dispatch(call: Invocation) -> StatementResult:
     if call.statement.kind in {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}:
         return create_table_as(call)
+    composed = _composed(call.statement)
+    if composed is not None:
+        return composed(call, partial(_execute_within, call))
     if call.plan.route is Route.COMMAND:
         return commands.run(call)
     if not call.alone:
         call.session.transaction.begin_implicit()
-    done = hot_rows.run_alone(call)
+    done = hot_rows.run_alone(call) if not call.plan.trees else None
     if done is not None:
         return done
     call = replanning.refreshed(call)
@@ -95,20 +107,82 @@ def _dispatch(call: Invocation) -> StatementResult:
     )
 
 
-def _run(call: Invocation) -> StatementResult:
+def _composed(statement: Statement) -> Callable[..., StatementResult] | None:
+    """Return what runs a statement that is made of others; None for one that is not."""
+    if registrations.applies(statement):
+        return registrations.register
+    if archiving.applies(statement):
+        return archiving.archive
+    if conversions.applies(statement):
+        return conversions.convert
+    if statement.kind is StatementKind.CREATE_TABLE_USING:
+        return spark_tables.create
+    return None
+
+
+def _execute_within(
+    call: Invocation, text: str, place: Callable[[int], int] | None = None
+) -> StatementResult:
+    """Run a statement that is part of another one, in the same transaction.
+
+    Args:
+        call: The other one.
+        text: The statement.
+        place: Tells where in the other one a position of the statement is, which errors lack else.
+    """
     session = call.session
+    try:
+        return execute(session, router.plan(session.catalog, split(text)[0], (), ""), alone=False)
+    except GatewayError as error:
+        error.position = place(error.position) if place and error.position else None
+        raise
+    finally:
+        session.running = call.running
+
+
+def _run(call: Invocation) -> StatementResult:
+    session, is_tree = call.session, bool(call.plan.trees)
+    call = partitions.narrowed(call)
+    done = hot_rows.run_alone(call) if is_tree and not call.plan.leaves else None
+    if done is not None:
+        return done
     if call.plan.route is not Route.OWN:
         session.last_decision = (call.plan.explained or call.plan).decision
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
         session.watch(call.running, session_state.statement_timeout_s(session.catalog))
-    return ROUTES[call.plan.route](call)
+    return _performed(call)
+
+
+def _performed(call: Invocation) -> StatementResult:
+    """Run a statement by its route; see to what references its rows, and what they reference."""
+    takes = call.plan.takes and call.plan.route is not Route.REFERENCED
+    result = references.run_tiered(call, _routed) if takes else _routed(call)
+    if call.plan.seeks:
+        parents.confirm(call)
+    return result
+
+
+def _routed(call: Invocation) -> StatementResult:
+    if call.plan.leaves is not None:
+        return partitioned_writes.run(call)
+    if not call.plan.is_external:
+        return ROUTES[call.plan.route](call)
+    external_writes.require_allowed(call)
+    result = ROUTES[call.plan.route](call)
+    external_writes.append(call, call.target)
+    return result
 
 
 def _explain(call: Invocation) -> StatementResult:
     """Tell how a statement would be run; ANALYZE runs it as it would be by itself."""
-    return explaining.explain(call, lambda explained: ROUTES[explained.plan.route](explained))
+    return explaining.explain(call, _performed)
+
+
+def _answer(call: Invocation) -> StatementResult:
+    """Answer a statement about the gateway itself, with statements of its own where these help."""
+    return own_answers.answer(call, partial(_execute_within, call))
 
 
 def create_table_as(call: Invocation) -> StatementResult:
@@ -190,7 +264,7 @@ ROUTES = {
     Route.CATALOG: local_queries.run,
     Route.REFERENCED: references.run,
     Route.EXPLAIN: _explain,
-    Route.OWN: checking.run,
+    Route.OWN: _answer,
     Route.READ: reads.read,
     Route.INSERT: inserts.insert,
     Route.INSERT_QUERY: inserts.insert_query,
@@ -198,6 +272,7 @@ ROUTES = {
     Route.EXTRACT: extracts.run,
     Route.APPLY: applied_changes.run,
     Route.CHANGE: changes.change,
-    Route.THAW: thawed_writes.run,
+    Route.MERGE: changes.merge,
+    Route.THAW: upserts.run,
 }
 """What executes each route."""

@@ -2,18 +2,28 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from time import perf_counter
 
 from catalog.errors import GatewayError
 from catalog.results import Row
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import binding, hot_rows, local_queries, reads, thawed_writes
+from pgwire_gateway.session import (
+    binding,
+    hot_rows,
+    local_queries,
+    partitions,
+    reads,
+    temporary_rows,
+    thawed_writes,
+    upserts,
+)
 from pgwire_gateway.session.applied_changes import AppliedChange
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
 from pgwire_gateway.session.extracts import Extraction
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
@@ -27,7 +37,7 @@ Execute = Callable[[Invocation], StatementResult]
 
 SAVEPOINT = "pgwire_explain"
 
-OVER_TABLES = frozenset({Route.INSERT, Route.THAW})
+OVER_TABLES = frozenset({Route.INSERT, Route.THAW, Route.PARTS, Route.CATALOG})
 """Statements that PostgreSQL runs as they are, over tables that hold no more than they need."""
 
 OVER_EXTRACTS: Mapping[Route, type[Extraction | AppliedChange]] = {
@@ -83,9 +93,15 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
-    if call.plan.route in {Route.CHANGE, Route.THAW} and thawed_writes.applies(call):
-        thawed = replace(call.plan, route=Route.THAW, reason=hot_rows.REASON)
-        call = replace(call, plan=thawed)
+    if call.plan.leaves is not None and call.plan.route is Route.CHANGE:
+        # One for all of them.
+        whole, call = call, partitions.of_leaf(call, call.plan.leaves.tiered[0])
+        return replace(
+            _explanation(call, replace(options, analyze=False), execute),
+            measured=_measured(whole, execute) if options.analyze else None,
+        )
+    if call.plan.route in {Route.CHANGE, Route.MERGE, Route.THAW}:
+        call = _decided(call)
     if call.plan.route in OVER_EXTRACTS:
         texts = _plans_over_extracts(call, verbose=options.verbose)
     elif call.plan.route in OVER_TABLES:
@@ -101,6 +117,20 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
         (planned - started) * 1000,
         _measured(call, execute) if options.analyze else None,
     )
+
+
+def _decided(call: Invocation) -> Invocation:
+    """Return a statement that writes tiered tables with the route it would take."""
+    try:
+        thaws = thawed_writes.applies(call)
+    except UnsupportedError:
+        merged = upserts.merged(call)
+        if merged is None:
+            raise
+        return merged
+    if not thaws:
+        return call
+    return replace(call, plan=replace(call.plan, route=Route.THAW, reason=hot_rows.REASON))
 
 
 def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
@@ -143,11 +173,14 @@ def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
     bound = binding.bind(call)
     observer = Observer(call.session)
     observation = observer.observe(call.plan.tables, call.plan)
-    if call.plan.route in {Route.READ, Route.CHANGE, Route.APPLY}:
+    if call.plan.route in {Route.READ, Route.CHANGE, Route.MERGE, Route.APPLY}:
         observation = observer.narrowed(call.plan, observation, bound)
     context = observer.context(call.plan, observation, bound)
-    query = COMPILERS[command(call.query)](call.query, context)
-    planned = observer.explain(query, observation, call.running)
+    with ExitStack() as ends:
+        if call.plan.route in {Route.CHANGE, Route.MERGE}:
+            observation, context = temporary_rows.brought(call, observation, context, ends)
+        query = COMPILERS[command(call.query)](call.query, context)
+        planned = observer.explain(query, observation, call.running)
     if call.plan.route is Route.READ and reads.single_row(call, query, observation) is not None:
         planned = replace(planned, physical=BY_KEY)
     texts = {"Spark SQL": planned.sql, "Spark Plan": planned.physical}
@@ -162,6 +195,7 @@ COMPILERS: dict[Command, Callable[[Node, RewriteContext], SparkQuery]] = {
     Command.INSERT: pipeline.compile_insert_source,
     Command.UPDATE: lambda query, context: pipeline.compile_update(query, context).query,
     Command.DELETE: lambda query, context: pipeline.compile_delete(query, context).query,
+    Command.MERGE: lambda query, context: pipeline.compile_merge(query, context).query,
 }
 """What makes the query of each kind of statement that Spark is to run."""
 

@@ -18,12 +18,21 @@ from catalog.results import Relation, RelationKind
 from catalog.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
 from catalog.statements import RelationName, split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import forced, inserts, local_queries, reads, replanning, router
+from pgwire_gateway.session import (
+    forced,
+    inserts,
+    local_queries,
+    partitions,
+    reads,
+    replanning,
+    router,
+)
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.state import ClientSession
+from rewrite import pipeline
 from rewrite.command import selected_attributes, written_relations
 from rewrite.query.constant_values import text_columns
 from rewrite.row_locks import row_locks
@@ -122,7 +131,9 @@ class Extraction:
         self._tell = tell
         self._session = call.session
         self._catalog = call.session.catalog
-        self._selected = selected_attributes(call.query)
+        # Of the tables that are named: leaves may stand for partitioned ones in the query.
+        (named,) = pipeline.parse_tree((call.plan.analysis and call.plan.analysis.tree) or "")
+        self._selected = selected_attributes(named)
         self._keeps_snapshot = session_state.keeps_snapshot(self._catalog)
         self._held = False
         self._relations: dict[RelationName, Relation] = {}
@@ -270,6 +281,7 @@ class Extraction:
             return error  # it does not stand by itself
         if plan.route is not Route.READ:
             return None
+        plan = partitions.narrowed(replace(self._call, plan=plan), by_spark=True).plan
         if plan.analysis is not None and not plan.analysis.columns:
             # Tables without columns cannot be copied into.
             return self._try(part, f"SELECT true FROM ({query}) q", [], alone=alone)  # noqa: S608

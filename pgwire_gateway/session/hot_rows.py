@@ -27,6 +27,7 @@ from pgwire_gateway.session.announcements import (
     thawing_of,
     undo,
 )
+from pgwire_gateway.session.arbiters import Arbiters
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.needed_rows import (
@@ -37,7 +38,8 @@ from pgwire_gateway.session.needed_rows import (
     known_rows,
     needed_rows,
 )
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
@@ -49,7 +51,7 @@ from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.row_locks import row_locks
 
-_ROUTES: Final = frozenset({Route.CHANGE, Route.THAW, Route.INSERT, Route.READ})
+_ROUTES: Final = frozenset({Route.CHANGE, Route.MERGE, Route.THAW, Route.INSERT, Route.READ})
 """Routes of statements that can be on single rows."""
 
 _TOO_MANY: Final = "a condition that too many rows satisfy is not supported"
@@ -91,13 +93,14 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     """
     needed, bound = needed_rows(call), binding.bind(call)
     relid, sources, thawing = needed.table.relid, NO_ROWS, thawing_of(call)
+    arbiters = Arbiters(call, needed)
     for attempt in range(1, (ATTEMPTS_WITH_SOURCES if needed.sources else ATTEMPTS) + 1):
         began = not call.session.transaction.open
         if needed.sources and attempt > ATTEMPTS:
             call.session.transaction.begin_implicit()
             source_rows.hold(call, needed.sources)
         sources = source_rows.read(call, needed.sources, needed.most)
-        wanted = needed.wanted(bound, sources.contents)
+        wanted = arbiters.added(needed.wanted(bound, sources.contents))
         _require_worth_searching(call, relid, wanted)
         writing = replace(_writing(call, relid, wanted), draws=needed.draws)
         searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
@@ -106,7 +109,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
             continue
         thawed = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
-            result = _proved(call, needed, sources, bound, began=began)
+            result = _proved(call, needed, sources, bound, arbiters, began=began)
             if result is not None:
                 if needed.draws:
                     _require_new(call, relid, announced)
@@ -115,6 +118,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
             give_way(call, attempt, began=began)
     if sources.marks:
         raise source_rows.outdated()
+    arbiters.give_up()
     raise NotHotError
 
 
@@ -165,18 +169,19 @@ def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -
         raise Refusal(_TOO_MANY)
 
 
-def _proved(
+def _proved(  # noqa: PLR0913 - what is known of the rows
     call: Invocation,
     needed: NeededRows,
     sources: SourceRows,
     bound: tuple[ParameterValue, ...],
+    arbiters: Arbiters,
     *,
     began: bool,
 ) -> StatementResult | None:
     """Run a statement; None where it may see other keys than these, and nothing is done."""
     relid = needed.table.relid
     after = _afterwards(relid, needed)
-    if not sources.marks:
+    if not sources.marks and not needed.needs.arbitrates:
         result, answers = _run(call, after, began=began)
         return _kept(call, needed, result, answers)
     # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
@@ -186,10 +191,12 @@ def _proved(
         return None
     with source_rows.undone(call, began=began) as attempt:
         result, answers = _run(call, [*after, *latest.calls()], began=began)
-        if latest.prove(answers[len(after) :]):
+        if latest.prove(answers[len(after) :]) and not arbiters.learn(answers[: len(after)]):
             attempt.keep()
             return _kept(call, needed, result, answers[: len(after)])
     error = attempt.error
+    if error is not None and arbiters.may_have_caused(error):
+        raise arbiters.unknown(error)
     if error is not None and (error.sqlstate[:2] in _NOT_OF_ROWS or is_proved(call, latest)):
         raise error
     return None
@@ -265,7 +272,7 @@ def run_alone(call: Invocation) -> StatementResult | None:
         GatewayError: PostgreSQL's own errors.
     """
     plan, session = call.plan, call.session
-    if plan.route not in _ROUTES or plan.basis is None:
+    if plan.route not in _ROUTES or plan.basis is None or plan.seeks or plan.takes:
         return None
     if not call.alone or session.transaction.open or not _is_utf8(session):
         return None
@@ -293,7 +300,9 @@ def _is_utf8(session: ClientSession) -> bool:
 def _expected(call: Invocation) -> Writing | None:
     """Return what a statement is to do with rows that are hot, as far as is known here."""
     needed, thawing = known_rows(call), thawing_of(call)
-    if needed is None or needed.sources or needed.draws or not thawing.is_warm(needed.table.relid):
+    if needed is None or needed.sources or needed.draws or needed.needs.arbitrates:
+        return None
+    if not thawing.is_warm(needed.table.relid):
         return None
     relid = needed.table.relid
     try:

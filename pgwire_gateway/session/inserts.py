@@ -21,7 +21,8 @@ from pgwire_gateway.session import (
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
@@ -41,6 +42,8 @@ def insert(call: Invocation) -> StatementResult:
     Raises:
         GatewayError: PostgreSQL's own errors, and 23505 for a key the journal holds already.
     """
+    if call.plan.is_external:
+        return _insert_locked(call, cools=True)
     is_small, is_full = insert_sizes.is_small(call), False
     for _ in range(announcements.ATTEMPTS):
         try:

@@ -11,9 +11,10 @@ from catalog.hot_keys import Unsearched
 from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
 from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import unique_keys
+from pgwire_gateway.session import merge_conflicts, text_rows, unique_keys
 from pgwire_gateway.session.needed_rows import look_up
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.writer import SegmentWriter
@@ -91,8 +92,11 @@ class JournalWriter:
 
     def require_kept(self, written: Unsearched) -> None:
         """Refuse rows written beside hot ones whose keys and values the journal holds (23505)."""
-        self.require_absent(written.keys, written.mark)
-        self.require_new_values(written.values)
+        if not written.keys and not any(written.values):
+            return
+        now = self._observer.observe([self._relid])
+        self._require_absent(written.keys, written.mark, now)
+        unique_keys.require_new(self._session, self._relid, self._statement, written.values, now)
 
     def require_absent(self, inserted: Sequence[tuple[Any, ...]], version: int) -> None:
         """Refuse inserted keys that the journal held before (23505).
@@ -101,11 +105,15 @@ class JournalWriter:
             inserted: The keys, integers and text. The rows are in the tail.
             version: The oldest of their versions.
         """
-        if not inserted:
-            return
-        observation = self._observer.observe([self._relid]).older_than(self._relid, version)
+        if inserted:
+            self._require_absent(inserted, version, self._observer.observe([self._relid]))
+
+    def _require_absent(
+        self, inserted: Sequence[tuple[Any, ...]], version: int, now: Observation
+    ) -> None:
+        before = now.older_than(self._relid, version)
         try:
-            found = look_up(self._services.lookups, observation, self._relid, inserted)
+            found = look_up(self._services.lookups, before, self._relid, inserted)
         except Refusal:
             # The files are Spark's.
             for start in range(0, len(inserted), ASKED_AT_ONCE):
@@ -120,15 +128,10 @@ class JournalWriter:
                     )
                 )
             return
-        table = observation.result.snapshots[self._relid].table
-        places = [table.columns.index(table.column(attnum)) for attnum in table.key]
+        table = before.result.snapshots[self._relid].table
         for row in found.present[:1]:
-            raise unique_keys.duplicate(
-                self._session,
-                table,
-                unique_keys.primary(table),
-                [str(row[place]) for place in places],
-            )
+            values = text_rows.key_texts(table, row)
+            raise unique_keys.duplicate(self._session, table, unique_keys.primary(table), values)
 
     def write_changes(
         self,
@@ -141,7 +144,8 @@ class JournalWriter:
         """Write the new versions of many rows as one delta, after checking the constraints.
 
         Raises:
-            GatewayError: 23502 or 23514 for a row that violates a constraint.
+            GatewayError: 23502 or 23514 for a row that violates a constraint; 21000, 23505 or 0A000
+                for conflicts of a MERGE.
         """
         if change.changes_key:
             raise UnsupportedError(
@@ -151,14 +155,15 @@ class JournalWriter:
 
         def versions() -> Iterator[Any]:
             for batch in chain(rows.take(), _added(rows, batches)):
-                if change.kind == "update":
-                    rows.require_valid(batch)
+                rows.require_valid(batch)
+                if change.kind == "merge":
+                    merge_conflicts.require_none(self._session, table, batch)
                 yield rows.storage(batch, version)
 
         self.publish(versions(), version, table)
 
     def require_references(self, table: JournalTable, assigned: Iterable[int]) -> None:
-        """Refuse an UPDATE of many rows that assigns columns of foreign keys (0A000)."""
+        """Refuse an UPDATE or MERGE of many rows that writes columns of foreign keys (0A000)."""
         generated = {column.attnum for column in table.columns if column.generated}
         changed = {*assigned, *generated} if assigned else set()
         if not changed.isdisjoint(table.referencing):
@@ -168,7 +173,7 @@ class JournalWriter:
             )
 
     def require_unique_keys(self, table: JournalTable, assigned: Iterable[int]) -> None:
-        """Refuse that rows share a value of the unique keys that an UPDATE touched (23505)."""
+        """Refuse that rows share a value of the unique keys that were touched (23505)."""
         touched = unique_keys.touched(table, assigned) if assigned else ()
         unique_keys.require_all(self._session, self._relid, self._statement, touched)
 
@@ -205,16 +210,17 @@ class JournalWriter:
         columns = [table.column(attnum) for attnum in drained.attnums]
         batches = csv_batches(columns, drained.chunks, trailing=("row_identity",))
         # New rows supersede nothing: where nothing is newer than the base, they extend it.
-        recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA)
+        recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA) or snapshot.outside
         segment = self.publish(
             (row_versions(batch, table, version) for batch in batches),
             version,
             table,
             SegmentKind.DELTA if recent else SegmentKind.BASE,
         )
-        if segment is not None and table.key and (snapshot.segments or snapshot.tail_rows):
+        held = snapshot.segments or snapshot.tail_rows or snapshot.outside
+        if segment is not None and table.key and held:
             self.require_disjoint(before, segment)
-        if segment is not None and (snapshot.segments or snapshot.tail_rows):
+        if segment is not None and held:
             unique_keys.require_all(self._session, self._relid, self._statement, table.unique_keys)
         ending = self._session.transaction.implicit
         self._session.catalog.clear_drained(self._relid, ending=ending)

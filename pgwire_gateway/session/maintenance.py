@@ -13,7 +13,8 @@ from catalog.statements import RelationName
 from catalog.upkeep_work import Work
 from pgwire_gateway.session import unique_keys
 from pgwire_gateway.session.journal_writes import JournalWriter
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.compactor import Compaction
 from pgwire_gateway.spark.statements import RunningStatement
@@ -52,12 +53,16 @@ def vacuum(
     """
     catalog, services = session.catalog, session.services
     named = [names.relation_oid(catalog, relation) for relation in relations]
-    for relid in named or upkeep.maintainable_tables(catalog):
+    wanted = named or upkeep.maintainable_tables(catalog)
+    for relid in wanted:  # which grows by the leaves of partitioned tables
         relation = catalog.relations([relid]).get(relid)
         if relation is None or relation.kind not in {
             RelationKind.JOURNALED,
             RelationKind.RESIDENT,
         }:
+            continue
+        if relation.tree is not None:
+            wanted += [leaf.relid for leaf in relation.tree.leaves]
             continue
         if not upkeep.may_maintain(catalog, relid):
             # PostgreSQL has said so.
@@ -96,6 +101,8 @@ def remove_files(session: ClientSession) -> None:
         dropped = catalog_vacuum.dropped_locations(administrator, RETIRED_GRACE_S)
         known = catalog_vacuum.known_paths(administrator)
         orphans = services.warehouse.abandoned(known, ORPHAN_AGE_S)
+        database, locations = catalog_vacuum.known_locations(administrator)
+        orphans += services.warehouse.unknown_tables(database, locations)
         for path in (*retired.values(), *dropped, *orphans):
             services.warehouse.remove(path)
         catalog_vacuum.forget_segments(administrator, list(retired))

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import pyarrow as pa
+
 from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.model import JournalTable
 from catalog.names import quoted
@@ -11,16 +13,18 @@ from catalog.results import RelationKind
 from catalog.sqlstate import UNDEFINED_TABLE
 from pgwire_gateway.session import forced, source_rows
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.source_rows import SourceRows
+from pgwire_gateway.session.text_rows import key_row, text_rows
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.spark.lookups import Lookups
-from pgwire_gateway.wire_types.catalog_rows import input_columns, input_rows
+from pgwire_gateway.wire_types.catalog_rows import input_rows
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite.context import ParameterValue
-from rewrite.key_constants import COMPARED
+from rewrite.keys import compile_stored_rows
 from rewrite.needs.definitions import Definitions, Relation, UniqueKey
 from rewrite.needs.keys import (
     NO_CONTENTS,
@@ -107,6 +111,8 @@ class NeededRows:
         """Return the unique key that names the rows of a need, and its values; None for none."""
         types = types_of(self.table)
         for key in self.table.unique_keys:
+            if key.computed is not None:
+                continue
             values = named(need, key.columns, types, bound, most=self.most, contents=contents)
             if values is not None:
                 return key.columns, values
@@ -164,7 +170,9 @@ def known_rows(call: Invocation) -> NeededRows | None:
 
 
 def _place(call: Invocation) -> object:
-    return call.plan.statement.text, call.parameter_oids, call.plan.basis
+    plan = call.plan
+    locked = plan.locks and plan.locks.relids
+    return plan.statement.text, call.parameter_oids, plan.basis, plan.target, locked
 
 
 def _found_out(call: Invocation) -> NeededRows:
@@ -177,6 +185,8 @@ def _found_out(call: Invocation) -> NeededRows:
     known = plan.basis and plan.basis.definitions
     tables = catalog.relations(relations((query,)) | plan.tables, definitions=known)
     tiered = frozenset(r for r in plan.tables if tables[r].kind is RelationKind.JOURNALED)
+    if any(not tiered.isdisjoint(leaves.relids) for leaves in plan.partitioned.values()):
+        raise Refusal("reading several tiered partitions in a statement on single rows")
     locked = plan.locks.relids if plan.locks else frozenset({call.target})
     if len(locked) != 1:
         raise Refusal("locking rows of several tables in a statement on single rows")
@@ -184,14 +194,17 @@ def _found_out(call: Invocation) -> NeededRows:
     table = _table(call, relid)
     generated = frozenset(column.attnum for column in table.columns if column.generated)
     # An index tells who has a value among hot rows only.
-    others = tuple(UniqueKey(key.columns, kept_afterwards=True) for key in table.unique_keys)
+    others = tuple(
+        UniqueKey(key.columns, computed=key.computed is not None, kept_afterwards=True)
+        for key in table.unique_keys
+    )
     relation = Relation(((UniqueKey(table.key),) if table.key else ()) + others, generated)
     volatility = call.session.volatilities.of
     readable = source_rows.readable(tables)
     definitions = Definitions(tiered, volatility, {relid: relation}, readable=readable)
     found = needs([query], definitions)
-    keyed = {*table.key, *(column for key in table.unique_keys for column in key.columns)}
-    asked = sources((need for one in found.occurrences for need in one.needs), tuple(keyed))
+    named_by = (table.key, *(key.columns for key in table.unique_keys if key.computed is None))
+    asked = sources((need for one in found.occurrences for need in one.needs), named_by)
     most = config.inline_rows if plan.route is Route.CHANGE else config.thaw_rows
     conditions = tuple(
         condition(need, volatility)
@@ -201,7 +214,7 @@ def _found_out(call: Invocation) -> NeededRows:
     )
     template = _template(call, table) if conditions else None
     # Spark may know a way for an UPDATE.
-    drawn = plan.route is Route.THAW and draws(found, table)
+    drawn = plan.route in {Route.THAW, Route.MERGE} and draws(found, table)
     return NeededRows(found, table, conditions, template, asked, drawn, most)
 
 
@@ -279,8 +292,7 @@ def holders(
     rows = rows_with(observation, table.relid, columns, values, call.services.lookups)
     if rows is None:
         raise Refusal("the files of the table are read by Spark only")
-    listed = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
-    return [[*row, None] for row in zip(*input_columns(rows, listed), strict=True)]
+    return text_rows(table, rows)
 
 
 class Finder(Protocol):
@@ -299,6 +311,21 @@ class Finder(Protocol):
         """Return the rows."""
 
 
+def stored_rows(
+    call: Invocation, observation: Observation, table: JournalTable, found: Iterable[Key]
+) -> SingleRows:
+    """Have Spark look rows of a table up by their keys."""
+    keys = list(found)
+    if not keys:
+        return SingleRows((), ())
+    types = [table.column(attnum).type_oid for attnum in table.key]
+    wanted = [tuple(map(ParameterValue, types, key)) for key in keys]
+    query = compile_stored_rows(observation.result.snapshots[table.relid], wanted)
+    with Observer(call.session).run(query, observation, call.running) as batches:
+        rows = pa.Table.from_batches(list(batches), schema=batches.schema)
+    return _single_rows(table, rows, keys)
+
+
 def look_up(
     lookups: Lookups, observation: Observation, relid: int, found: Iterable[Key]
 ) -> SingleRows:
@@ -314,24 +341,12 @@ def look_up(
     rows = observation.current_rows(relid, keys, lookups)
     if rows is None:
         raise Refusal("the files of the table are read by Spark only")
-    table = observation.result.snapshots[relid].table
-    columns = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
-    texts = zip(*input_columns(rows, columns), strict=True)
+    return _single_rows(observation.result.snapshots[relid].table, rows, keys)
+
+
+def _single_rows(table: JournalTable, rows: pa.Table, keys: Sequence[Key]) -> SingleRows:
     there = set(zip(*(rows.column(f"c{n}").to_pylist() for n in table.key), strict=True))
     return SingleRows(
-        tuple([*row, None] for row in texts),
+        tuple(text_rows(table, rows)),
         tuple(key_row(table, key) for key in keys if key not in there),
     )
-
-
-def key_of(table: JournalTable, texts: Sequence[str]) -> Key:
-    """Return a key that is given as PostgreSQL's texts."""
-    types = [table.column(attnum).type_oid for attnum in table.key]
-    pairs = zip(types, texts, strict=True)
-    return tuple(COMPARED[type_oid](text) for type_oid, text in pairs)
-
-
-def key_row(table: JournalTable, key: Key) -> TextRow:
-    """Return a row of which nothing but the key is told."""
-    texts = dict(zip(table.key, map(str, key), strict=True))
-    return [*(texts.get(column.attnum) for column in table.columns), None]

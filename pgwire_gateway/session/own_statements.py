@@ -1,18 +1,40 @@
 """Statements about the gateway itself: which they are, and what their results look like."""
 
+from typing import Final
+
 from catalog.errors import GatewayError
 from catalog.results import Analysis, ResultColumn
 from catalog.sqlstate import UNDEFINED_FUNCTION
+from catalog.statement_details import Parameter
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.wire_types import type_oids
 
-_INT8 = 20
-
-LAST_DECISION = "gateway.last_decision"
+LAST_DECISION: Final = "gateway.last_decision"
 """SHOW tells who evaluated the statement before, and why."""
 
-CHECK = "check"
+CHECK: Final = "check"
 """SELECT gateway.check('t') counts rows in which a resident table differs from its journal."""
+
+ROLLBACK_COMMIT: Final = "rollback_commit"
+"""SELECT gateway.rollback_commit('…' [, 't' [, cascade]]) takes a commit back."""
+
+CREATE_SAVEPOINT: Final = "create_savepoint"
+"""SELECT gateway.create_savepoint('t', '…') keeps a commit to go back to."""
+
+ROLLBACK_TO_SAVEPOINT: Final = "rollback_to_savepoint"
+"""SELECT gateway.rollback_to_savepoint('t', …) makes a table what it was after a commit."""
+
+DELETE_SAVEPOINT: Final = "delete_savepoint"
+"""SELECT gateway.delete_savepoint('t', …) forgets a savepoint."""
+
+FUNCTIONS: Final[dict[str, tuple[int, tuple[type, ...]]]] = {
+    CHECK: (1, (str,)),
+    ROLLBACK_COMMIT: (1, (str, str, bool)),
+    CREATE_SAVEPOINT: (2, (str, str)),
+    ROLLBACK_TO_SAVEPOINT: (2, (str, str)),
+    DELETE_SAVEPOINT: (2, (str, str)),
+}
+"""How many arguments functions have at least, and the types of all. They return numbers of rows."""
 
 
 def is_own(statement: Statement) -> bool:
@@ -27,19 +49,30 @@ def is_own(statement: Statement) -> bool:
     if call is None:
         return False
     name, arguments = call
-    if name != CHECK or len(arguments) != 1 or not isinstance(arguments[0], str):
+    least, types = FUNCTIONS.get(name, (0, ()))
+    fits = least <= len(arguments) <= len(types) and all(
+        argument is None or isinstance(argument, (kind, Parameter))
+        for argument, kind in zip(arguments, types, strict=False)
+    )
+    if name not in FUNCTIONS or not fits:
         raise GatewayError(
             f"function gateway.{name} does not exist",
             sqlstate=UNDEFINED_FUNCTION,
-            hint="There is gateway.check(table), the name of the table given as a constant.",
+            hint="There are gateway.check(table), rollback_commit(commit, table, cascade),"
+            " create_savepoint(table, commit), rollback_to_savepoint(table, commit) and"
+            " delete_savepoint(table, commit), with constants or parameters.",
         )
     return True
 
 
 def analysis(statement: Statement) -> Analysis:
-    """Return the types of what an own statement answers."""
+    """Return the types of what an own statement answers, and of its parameters."""
     if statement.kind is StatementKind.SHOW:
-        column = ResultColumn(LAST_DECISION, 0, 0, type_oids.TEXT, -1, -1)
-    else:
-        column = ResultColumn(CHECK, 0, 0, _INT8, 8, -1)
-    return Analysis((), (column,), None)
+        return Analysis((), (ResultColumn(LAST_DECISION, 0, 0, type_oids.TEXT, -1, -1),), None)
+    name, arguments = statement.details["own_call"]
+    column = ResultColumn(name, 0, 0, type_oids.INT8, 8, -1)
+    found = dict.fromkeys(range(1, statement.parameter_count + 1), type_oids.TEXT)
+    for argument, kind in zip(arguments, FUNCTIONS[name][1], strict=False):
+        if isinstance(argument, Parameter):
+            found[argument.number] = type_oids.BOOL if kind is bool else type_oids.TEXT
+    return Analysis(tuple(found.values()), (column,), None)

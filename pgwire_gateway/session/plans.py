@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from catalog.journal_names import NamedJournals
-from catalog.results import Analysis, Basis
+from catalog.results import Analysis, Basis, PartitionTree
+from catalog.starred_merges import NamedColumns
 from catalog.statements import Statement
 from pgwire_gateway.session.answerable import Answerable
-from rewrite.context import CheckConstraint
+from rewrite.context import CheckConstraint, Leaves
 from rewrite.row_locks import RowLocks
 from rewrite.tree import Node
 
@@ -33,10 +34,15 @@ class Route(Enum):
     """Spark finds the rows of a resident table to UPDATE or DELETE; PostgreSQL applies that."""
     CHANGE = "change"
     """Spark finds the rows to UPDATE or DELETE; their new versions are appended."""
+    MERGE = "merge"
+    """PostgreSQL on few rows that are put there, else Spark: it finds what a MERGE does to which
+    rows; their new versions are appended."""
     THAW = "thaw"
     """PostgreSQL, on single rows of a tiered table that are put there for the statement."""
     REFERENCED = "referenced"
     """PostgreSQL, once rows of tiered tables that reference what the statement changes are hot."""
+    PARTS = "parts"
+    """PostgreSQL, on resident partitions of a table of which others are tiered."""
     EXPLAIN = "explain"
     """The gateway: how it would run a statement of one of the routes above, save the first."""
     OWN = "own"
@@ -54,7 +60,9 @@ EXECUTORS = {
     Route.EXTRACT: "spark, then postgres",
     Route.APPLY: "spark, then postgres",
     Route.CHANGE: "spark",
+    Route.MERGE: "spark",
     Route.THAW: "postgres, on thawed rows",
+    Route.PARTS: "postgres",
     Route.REFERENCED: "postgres, with the rows that reference what it changes",
 }
 """Who evaluates the rows of each route."""
@@ -70,6 +78,19 @@ class RowRules:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenLeaves:
+    """Leaves of a partitioned table that a statement can write."""
+
+    tree: int
+    """OID of the partitioned table."""
+    tiered: tuple[int, ...]
+    """Those of which rows change, or to which rows go that are inserted."""
+    resident: tuple[int, ...]
+    others: tuple[int, ...] = ()
+    """Further tiered ones, to which rows of these may move."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A classified and analysed statement."""
 
@@ -81,6 +102,14 @@ class Plan:
     """PostgreSQL's tree, for the routes to Spark."""
     tables: frozenset[int] = frozenset()
     """Journaled tables read or written."""
+    trees: Mapping[int, PartitionTree] = field(default_factory=dict)
+    """Partitioned tables read or written, whose leaves are not among `tables` yet."""
+    partitioned: Mapping[int, Leaves] = field(default_factory=dict)
+    """What is read of partitioned tables."""
+    leaves: WrittenLeaves | None = None
+    """What is written of a partitioned table, unless it is one leaf alone."""
+    bound_columns: frozenset[int] | None = frozenset()
+    """Columns that tell which rows the table written may have as a partition; None: any may."""
     journals: Mapping[int, int] = field(default_factory=dict)
     """Journal relations read, with the tables they belong to."""
     target: int | None = None
@@ -89,6 +118,8 @@ class Plan:
     """What a query locks of tiered tables."""
     locking: Node | None = None
     """PostgreSQL's tree with its row locks, which `query` is without."""
+    is_external: bool = False
+    """Whether the table written is a journal of others."""
     filled: str = ""
     """Table of PostgreSQL that is filled, as SQL."""
     basis: Basis | None = None
@@ -99,8 +130,12 @@ class Plan:
     """Name of the catalog's prepared statement."""
     answerable: Answerable | None = None
     """What PostgreSQL answers for in it that could become tiered."""
-    named: NamedJournals | None = None
-    """Set where the client named journals, which PostgreSQL knows by other names."""
+    named: NamedJournals | NamedColumns | None = None
+    """Set where the client named journals, which PostgreSQL knows by other names, or no columns."""
+    takes: bool = False
+    """Whether it may take away what others reference, and one of the tables is tiered."""
+    seeks: bool = False
+    """Whether rows that it writes may reference rows of tiered tables."""
     reason: str = "no journaled table"
     """Why this route, for people."""
     explained: "Plan | None" = None

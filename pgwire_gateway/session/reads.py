@@ -8,7 +8,8 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, hot_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult, format_codes
 from pgwire_gateway.session.results import SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession

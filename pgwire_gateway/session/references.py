@@ -6,25 +6,23 @@ Then these rows are looked for and made hot, and the statement runs again.
 """
 
 import json
-import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog import bookkeeping
+from catalog import bookkeeping, contexts
 from catalog import sqlstate as codes
 from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
 from catalog.hot_keys import Reading, Thawed, Writing
-from catalog.model import JournalTable
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import announcements, answerable, hot_rows, local_queries, router
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.needed_rows import key_of, key_row
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.text_rows import key_of, key_row, key_texts, text_rows
 from pgwire_gateway.session.value_search import rows_with
-from pgwire_gateway.wire_types.catalog_rows import input_columns
 from rewrite.key_constants import COMPARED
 
 ATTEMPTS: Final = 1_000
@@ -34,8 +32,6 @@ SAVEPOINT: Final = "pgwire_references"
 
 FAILURES: Final = 10
 """How often rows may fail to become hot, as others have their table, or change them."""
-
-_SEALED: Final = re.compile(r"[0-9a-f]{64} \{")
 
 _REFUSING: Final = frozenset("ar")
 """Actions (pg_constraint) that refuse to take away what is referenced."""
@@ -63,7 +59,7 @@ class Referenced:
     def of(cls, error: CatalogError) -> "Referenced | None":
         """Return what an error tells; None where it is another one."""
         told = error.fields.get(DATA_TYPE_NAME, "")
-        if error.sqlstate != codes.FEATURE_NOT_SUPPORTED or not _SEALED.match(told):
+        if error.sqlstate != codes.FEATURE_NOT_SUPPORTED or not contexts.is_sealed(told):
             return None
         try:
             found: dict[str, Any] = json.loads(told.partition(" ")[2])
@@ -72,7 +68,6 @@ class Referenced:
         except (ValueError, KeyError, TypeError):
             # Code of users can raise what looks like it.
             return None
-        del error.fields[DATA_TYPE_NAME]
         return cls(error, relid, columns, values, refuses, told)
 
 
@@ -86,15 +81,61 @@ def run(call: Invocation) -> StatementResult:
     session, named = call.session, router.named(call.statement)
     began = not session.transaction.open
     session.transaction.expect_implicit()
+    if not call.plan.takes:
+        returned, result, _ = session.catalog.run_between(
+            hot_rows.step(call), named, call.plan.basis, began=began
+        )
+        if result is None:
+            raise TypeError(call.plan.route)
+        answerable.prove(session.catalog, call.plan.answerable)
+        return hot_rows.result_of(call, returned, result)
     session.catalog.run_between(None, named, call.plan.basis, began=began)
+
+    def attempt() -> StatementResult:
+        returned, result, _ = session.catalog.run_between(
+            hot_rows.step(call), named, None, began=False
+        )
+        if result is None:
+            raise TypeError(call.plan.route)
+        return hot_rows.result_of(call, returned, result)
+
+    done = _repeated(call, attempt)
+    answerable.prove(session.catalog, call.plan.answerable)
+    return done
+
+
+def run_tiered(
+    call: Invocation, execute: Callable[[Invocation], StatementResult]
+) -> StatementResult:
+    """Run a statement that writes a tiered table, as `run` does.
+
+    Args:
+        call: The statement.
+        execute: What runs it where no row references what it takes away.
+
+    Raises:
+        GatewayError: As of `run`.
+    """
+    if not call.session.transaction.open:
+        try:
+            return execute(call)
+        except CatalogError as error:
+            if Referenced.of(error) is None:
+                raise
+            announcements.undo(call)
+        call.session.transaction.begin_implicit()
+    return _repeated(call, lambda: execute(call))
+
+
+def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> StatementResult:
+    """Run a statement until all rows are hot that reference what it takes away."""
+    session = call.session
     local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
     certain, failures = True, 0
     for _ in range(ATTEMPTS):
         call.running.check()
         try:
-            returned, result, _ = session.catalog.run_between(
-                hot_rows.step(call), named, None, began=False
-            )
+            done = attempt()
         except CatalogError as error:
             referenced = Referenced.of(error)
             if referenced is None:
@@ -111,11 +152,10 @@ def run(call: Invocation) -> StatementResult:
             local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
             local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
             continue
-        if result is None or not certain:
+        if not certain:
             raise UnsupportedError(_too_many(call.services.config.thaw_rows))
         local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
-        answerable.prove(session.catalog, call.plan.answerable)
-        return hot_rows.result_of(call, returned, result)
+        return done
     raise GatewayError(
         "could not serialize access due to rows that others reference by",
         sqlstate=codes.SERIALIZATION_FAILURE,
@@ -162,9 +202,7 @@ def _released(call: Invocation, referenced: Referenced) -> bool | None:
     complete = bool(rows.num_rows <= most)
     if not complete and not referenced.refuses:
         raise UnsupportedError(_too_many(most))
-    listed = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
-    texts = [[*row, None] for row in zip(*input_columns(rows.slice(0, most), listed), strict=True)]
-    keys = {_key(table, row): row for row in texts}
+    keys = {key_texts(table, row): row for row in text_rows(table, rows.slice(0, most))}
     announced = announcements.announce(call, Writing(relid, tuple(keys)), began=False)
     if announced is None:
         return None
@@ -178,11 +216,6 @@ def _released(call: Invocation, referenced: Referenced) -> bool | None:
         return None
     call.session.catalog.call(bookkeeping.RELEASE_REFERENCES, referenced.told.encode())
     return complete
-
-
-def _key(table: JournalTable, row: list[str | None]) -> tuple[str, ...]:
-    """Return the key of a row of texts."""
-    return tuple(str(row[table.columns.index(table.column(attnum))]) for attnum in table.key)
 
 
 def _too_many(most: int) -> str:

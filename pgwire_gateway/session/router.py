@@ -7,12 +7,13 @@ resolved and views expanded. What would read a journaled table inside PostgreSQL
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from catalog import journal_names
+from catalog import journal_names, starred_merges
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.names import have_defaults, qualified, quoted
-from catalog.results import Basis, Relation, RelationKind
+from catalog.pg_types import TEXT
+from catalog.results import Analysis, Basis, Relation, RelationKind
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import forced, hidden_queries, own_statements
@@ -56,6 +57,8 @@ COMMANDS = {
     StatementKind.DEALLOCATE,
     StatementKind.PREPARE,
     StatementKind.EXECUTE,
+    StatementKind.CONVERT,
+    StatementKind.CREATE_TABLE_USING,
 }
 """Statements with a function of their own in ``commands``."""
 
@@ -82,7 +85,10 @@ def plan(
         CatalogError: What PostgreSQL finds wrong with the statement.
         GatewayError: 0A000 for what is not offered.
     """
-    named = journal_names.resolve(catalog, statement)
+    starred = starred_merges.named(catalog, statement)
+    if starred is not None:
+        statement = starred.statement
+    named = journal_names.resolve(catalog, statement) or starred
     if named is None:
         return _plan(catalog, statement, parameter_oids, prepared)
     try:
@@ -97,8 +103,9 @@ def _plan(
 ) -> Plan:
     _require_same_reading(catalog, statement)
     _require_offered(catalog, statement)
-    if own_statements.is_own(statement):
-        return Plan(statement, Route.OWN, own_statements.analysis(statement))
+    own = _plan_own(statement)
+    if own is not None:
+        return own
     if statement.kind in COMMANDS:
         executes = statement.kind is StatementKind.EXECUTE
         return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
@@ -131,6 +138,16 @@ def _plan(
     if analysis.tree is None or rests_on is None:
         return local
     return _plan_query(catalog, local, rests_on)
+
+
+def _plan_own(statement: Statement) -> Plan | None:
+    """Return the plan of what the gateway itself answers; None for all else."""
+    if own_statements.is_own(statement):
+        return Plan(statement, Route.OWN, own_statements.analysis(statement))
+    if "procedure_call" in statement.details:
+        texts = (TEXT,) * statement.parameter_count
+        return Plan(statement, Route.COMMAND, Analysis(texts, None, None))
+    return None
 
 
 def _plan_explain(
@@ -194,7 +211,10 @@ def _require_offered(catalog: CatalogSession, statement: Statement) -> None:
     if statement.kind is StatementKind.REFUSED:
         details = statement.details
         raise GatewayError(
-            details["message"], sqlstate=details["sqlstate"], hint=details.get("hint")
+            details["message"],
+            sqlstate=details["sqlstate"],
+            hint=details.get("hint"),
+            position=details.get("position"),
         )
     if statement.kind is StatementKind.DO and not catalog.has_resident_tables:
         raise UnsupportedError("DO is not supported", hint="Send the statements one by one.")
@@ -235,16 +255,20 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
             sqlstate=codes.INVALID_PARAMETER_VALUE,
             hint="Available values: auto, spark, files, postgres.",
         )
+    local = replace(
+        local,
+        seeks=any(_seeks(query, relations) for query in queries),
+        takes=any(takes_away(query, relations) for query in queries),
+    )
     on_spark = executor in forced.SPARK_EXECUTORS
     if on_spark:
         for query in queries:
             forced.require_applicable(query, relations)
     if not journaled and not journals and not (resident and on_spark):
         reason = "resident tables only" if resident else "no journaled table"
-        taking = any(takes_away(query, relations) for query in queries)
         return replace(
             local,
-            route=Route.REFERENCED if taking else Route.CATALOG,
+            route=Route.REFERENCED if local.seeks or local.takes else Route.CATALOG,
             replaceable=not all(relation.is_lasting for relation in relations.values()),
             answerable=Answerable.of(rests_on.definitions, relations.values()),
             reason=reason,
@@ -254,26 +278,34 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
             "a statement on tiered tables is not supported by gateway.executor = postgres",
             hint=forced.HINT,
         )
+    trees = {
+        relid: relation.tree for relid, relation in relations.items() if relation.tree is not None
+    }
     if len(queries) != 1:
         raise UnsupportedError("a statement that rules turn into several is not supported")
     plan = replace(
         local,
         route=Route.READ,
         query=queries[0],
-        tables=frozenset(journaled | resident | set(journals.values())),
+        tables=frozenset((journaled | resident | set(journals.values())) - trees.keys()),
+        trees=trees,
         journals=journals,
         reason="tiered tables" if journaled else "a journal" if journals else "asked for",
     )
     if not written_relations(queries[0]):
         return _locking(plan, queries[0], relations)
-    return _writing(catalog, plan, local, relations)
+    writing = _writing(catalog, plan, local, relations)
+    target = relations.get(writing.target or 0)
+    if target is not None and target.is_external:
+        return replace(writing, is_external=True, reason="an external journal")
+    return writing
 
 
 _CHANGING = frozenset({Command.INSERT, Command.UPDATE, Command.DELETE, Command.MERGE})
 
 
 def takes_away(query: Node, relations: Mapping[int, Relation]) -> bool:
-    """Return whether a statement may take away what rows of tiered tables reference."""
+    """Return whether a statement may take away what rows reference, their own or others tiered."""
     for node, _ in walk(query):
         if node.tag != "QUERY" or node["commandType"] not in _CHANGING:
             continue
@@ -285,13 +317,26 @@ def takes_away(query: Node, relations: Mapping[int, Relation]) -> bool:
     return False
 
 
+def _seeks(query: Node, relations: Mapping[int, Relation]) -> bool:
+    """Return whether rows that a statement writes may reference rows of tiered tables."""
+    return any(
+        node.tag == "QUERY"
+        and node["commandType"] in _CHANGING
+        and target_relation(node) in relations
+        and relations[target_relation(node)].seeks
+        for node, _ in walk(query)
+    )
+
+
 def _locking(plan: Plan, query: Node, relations: Mapping[int, Relation]) -> Plan:
     """Plan a query that may lock rows: where they are tiered ones, the whole table is locked."""
     locks = row_locks(query)
     if locks is None:
         return plan
     for relation in map(relations.__getitem__, locks.relids):
-        if relation.kind is not RelationKind.JOURNALED:
+        if relation.is_external:
+            raise UnsupportedError(f"{locks.strength} of external journals is not supported")
+        if relation.kind is not RelationKind.JOURNALED and relation.tree is None:
             raise UnsupportedError(
                 f'{locks.strength} of "{relation.name}", which is not tiered, is not supported in '
                 "a statement on tiered tables",
@@ -310,6 +355,10 @@ def _writing(
     }
     if query is None:
         raise TypeError(plan.route)
+    target = relations.get(target_relation(query)) if query["resultRelation"] else None
+    if target is not None and target.is_leaf:
+        bound = target.routed_by
+        plan = replace(plan, bound_columns=None if bound is None else frozenset(bound))
     written = written_relations(query)
     for relid in written & journals.keys():
         raise GatewayError(
@@ -319,7 +368,7 @@ def _writing(
     if forced.is_applied(plan, relations):
         return replace(plan, route=Route.APPLY, target=target_relation(query))
     if written.isdisjoint(journaled):
-        reads = source_relations(query) & (plan.tables | journals.keys())
+        reads = source_relations(query) & (plan.tables | plan.trees.keys() | journals.keys())
         if not reads:
             return replace(local, reason="no journaled table is read")
         return _extracting(plan, query, relations)
@@ -333,6 +382,8 @@ def _writing(
 def _changing(plan: Plan, query: Node, target: int) -> Plan:
     """Plan an UPDATE or a DELETE of a tiered table, in which rows may be locked, too."""
     locks = row_locks(query)
+    if plan.takes:
+        return _thawing(plan, query, {target})
     if locks and locks.waits and locks.relids == {target}:  # writing locks them all
         query = without_row_locks(query)
     elif locks:
@@ -343,9 +394,11 @@ def _changing(plan: Plan, query: Node, target: int) -> Plan:
 def _inserting(
     catalog: CatalogSession, plan: Plan, query: Node, relations: dict[int, Relation]
 ) -> Plan:
-    """Decide who evaluates the rows of an INSERT into a tiered table."""
+    """Decide who evaluates the rows of an INSERT or a MERGE into a tiered table."""
     target = target_relation(query)
     kind = command(query)
+    if kind is Command.MERGE and not plan.takes:
+        return replace(plan, route=Route.MERGE, target=target)
     if kind is not Command.INSERT or query.get("onConflict") is not None:
         return _thawing(plan, query, {target})
     if _returns_row_place(query):
@@ -353,7 +406,7 @@ def _inserting(
             "system columns other than tableoid are not supported in RETURNING",
             hint="They would be those of a row that is in the catalog for a moment.",
         )
-    reads = source_relations(query) & (plan.tables | set(plan.journals))
+    reads = source_relations(query) & (plan.tables | plan.trees.keys() | set(plan.journals))
     if not forced.is_forced(plan):
         reads -= {relid for relid in reads if relations[relid].kind is RelationKind.RESIDENT}
     views = [relid for relid in relations if relations[relid].kind is RelationKind.VIEW]
@@ -370,10 +423,10 @@ def _thawing(plan: Plan, query: Node, targets: Set[int]) -> Plan:
     construct = "INSERT ... ON CONFLICT"
     if query.get("hasModifyingCTE"):
         construct = "a data-modifying statement in WITH"
+    elif plan.takes:
+        construct = "taking away rows that others may reference"
     elif command(query) in {Command.UPDATE, Command.DELETE}:
         construct = "locking rows in a subquery"
-    elif command(query) is Command.MERGE:
-        construct = "MERGE"
     if forced.is_forced(plan):
         raise UnsupportedError(f"{construct} is not supported by Spark", hint=forced.HINT)
     if len(targets) != 1:

@@ -9,6 +9,7 @@ from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.lookups import Lookups
+from pgwire_gateway.spark.recent_rows import RecentRows
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.spark.zone_rules import ZoneRules
@@ -28,6 +29,7 @@ class Services:
     lookups: Lookups
     warehouse: Warehouse
     tails: TailCache
+    recent_rows: RecentRows
     flusher: Flusher
     zone_rules: ZoneRules
     time_zones: str | None = None

@@ -36,6 +36,12 @@ def is_tiered(session: ClientSession, name: RelationName) -> bool:
     return _tiered(session, name) is not None
 
 
+def is_external(session: ClientSession, name: RelationName) -> bool:
+    """Return whether a name stands for a journal of others."""
+    relid = names.relation_oid(session.catalog, name)
+    return session.catalog.relations([relid])[relid].is_external
+
+
 def _tiered(session: ClientSession, name: RelationName) -> int | None:
     relid = names.relation_oid(session.catalog, name)
     kind = session.catalog.relations([relid])[relid].kind

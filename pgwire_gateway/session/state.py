@@ -22,6 +22,7 @@ from pgwire_gateway.messages.responses import (
     ReadyForQuery,
     TransactionStatus,
 )
+from pgwire_gateway.session import uncommitted
 from pgwire_gateway.session.plans import Plan, RowRules
 from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
@@ -83,7 +84,11 @@ class ClientSession(Session):  # type: ignore[misc]
         self.services = services
         self.catalog = catalog
         self.database = database
-        self.transaction = Transaction(catalog, lambda: services.flusher.notice(database))
+        self.transaction = Transaction(
+            catalog,
+            lambda: services.flusher.notice(database),
+            lambda made: uncommitted.remove(services, database, made),
+        )
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
         self.row_rules: dict[tuple[int, int], RowRules] = {}
@@ -121,6 +126,7 @@ class ClientSession(Session):  # type: ignore[misc]
         for portal in self.portals.values():
             portal.close()
         self.catalog.close()
+        self.transaction.forget_made()
 
     # what the sub-protocols need ------------------------------------------------------------------
 
@@ -280,6 +286,8 @@ def ends_transaction(statement: Statement) -> bool:
 
 def position_error(error: GatewayError, statement: Statement) -> GatewayError:
     """Count an error's position from the start of the query string instead of the statement."""
-    if error.position is not None:
+    if statement.is_translated:
+        error.position = None
+    elif error.position is not None:
         error.position += statement.offset
     return error

@@ -16,8 +16,9 @@ from pgwire_gateway.session import binding, hot_rows, router, source_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
-from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows, stored_rows
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import StatementResult
 from rewrite.context import ParameterValue
@@ -38,6 +39,8 @@ def run(call: Invocation) -> StatementResult:
     """
     began = not call.session.transaction.open
     try:
+        if call.plan.is_external:
+            return _run_external(call, began=began)
         done = hot_rows.run_or_lock(call)
         if isinstance(done, StatementResult):
             return done
@@ -50,6 +53,18 @@ def run(call: Invocation) -> StatementResult:
         raise _unsupported(call, refusal) from refusal
 
 
+def _run_external(call: Invocation, *, began: bool) -> StatementResult:
+    """Run such a statement on a journal of others, whose rows Spark looks up."""
+    needed = needed_rows(call)
+    if needed.draws:
+        raise Refusal("keys that are known only when the statement runs")
+    version, observation = Observer(call.session).observe_for_write(call.plan)
+    sources = source_rows.read(call, needed.sources, needed.most)
+    keys = needed.keys(binding.bind(call), sources.contents)
+    found = stored_rows(call, observation, needed.table, keys)
+    return change(call, replace(found, sources=sources), version, began=began)
+
+
 def applies(call: Invocation) -> bool:
     """Return whether a statement would be run this way.
 
@@ -57,7 +72,10 @@ def applies(call: Invocation) -> bool:
         UnsupportedError: It would not, and there is no other way for it.
     """
     try:
-        if needed_rows(call).draws:
+        needed = needed_rows(call)
+        if needed.draws or needed.needs.arbitrates:
+            sources = source_rows.read(call, needed.sources, needed.most)
+            needed.wanted(binding.bind(call), sources.contents)
             return True
         observation = Observer(call.session).observe(call.plan.tables, call.plan)
         single_rows(call, observation, binding.bind(call))
@@ -84,6 +102,8 @@ def single_rows(
         GatewayError: 58P01 or 58030 for files that cannot be read.
     """
     needed = needed_rows(call)
+    if needed.needs.arbitrates:
+        raise Refusal("ON CONFLICT where a unique index on expressions or of some rows decides")
     sources = source_rows.read(call, needed.sources, needed.most)
     relid, keys = needed.table.relid, needed.keys(bound, sources.contents)
     found = look_up(call.services.lookups, observation, relid, keys)

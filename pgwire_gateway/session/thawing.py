@@ -1,6 +1,7 @@
 """Making the rows hot that an announced statement needs: they are found, and put into the table."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -13,12 +14,11 @@ from pgwire_gateway.session.needed_rows import (
     NeededRows,
     WantedRows,
     holders,
-    key_of,
-    key_row,
     look_up,
 )
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.text_rows import key_of, key_row, key_texts
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
@@ -53,11 +53,10 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
 
     if announced.is_complete and not asked() and not wanted.values:
         return Thawed.DONE
+    searching = thawing.searching(relid, call.running.check) if asked() else nullcontext()
     try:
-        if not asked():
-            found = replace(wanted, conditions=[])
-            return _made_hot(call, needed, found, announced, bound, finder=finder, began=began)
-        with thawing.searching(relid, call.running.check):
+        with searching:
+            # Whoever was waited for has searched for what is remembered now.
             found = replace(wanted, conditions=asked())
             return _made_hot(call, needed, found, announced, bound, finder=finder, began=began)
     except UnsupportedError:
@@ -123,8 +122,7 @@ def _without_own(
     call: Invocation, relid: int, table: JournalTable, rows: list[TextRow]
 ) -> list[TextRow]:
     """Leave out rows that this transaction has inserted: the gateway would wait for its end."""
-    places = [table.columns.index(table.column(attnum)) for attnum in table.key]
-    keys = {tuple(str(row[place]) for place in places): row for row in rows}
+    keys = {key_texts(table, row): row for row in rows}
     announced = announce(
         call, Writing(relid, tuple(keys), call.plan.locks is not None), began=False
     )

@@ -6,7 +6,7 @@ statements, a pipeline up to Sync, a write outside a block): the client sees it 
 Follows "Multiple Statements in a Simple Query" and "Pipelining" of PostgreSQL's protocol chapter.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from catalog import session_state
 from catalog.connections import CatalogSession
@@ -54,18 +54,27 @@ class Savepoints:
 class Transaction:
     """The one transaction of a session."""
 
-    def __init__(self, catalog: CatalogSession, on_written: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        catalog: CatalogSession,
+        on_written: Callable[[], None],
+        on_made: Callable[[Mapping[int, str]], None],
+    ) -> None:
         """Watch the transaction of a catalog session.
 
         Args:
             catalog: The session.
             on_written: Called after a transaction that wrote journals has ended.
+            on_made: Called after one that made tables with files has, with these.
         """
         self._catalog = catalog
         self._on_written = on_written
+        self._on_made = on_made
         self._implicit = False
         self.written: set[int] = set()
         """Journaled tables with uncommitted changes of this transaction."""
+        self.made: dict[int, str] = {}
+        """Tables this transaction made with files: their directories by OID."""
         self.savepoints = Savepoints()
         """What the client can roll back to."""
 
@@ -133,6 +142,7 @@ class Transaction:
             self.savepoints.clear()
             if self.open:
                 self._catalog.rollback()
+            self.forget_made()
         elif self._catalog.transaction_status == IN_TRANSACTION:
             session_state.fail_transaction(self._catalog)
 
@@ -146,5 +156,12 @@ class Transaction:
         written = bool(self.written)
         self.written.clear()
         self.savepoints.clear()
+        self.forget_made()
         if written:
             self._on_written()
+
+    def forget_made(self) -> None:
+        """Let go of files of tables that were not committed, after the transaction."""
+        made, self.made = self.made, {}
+        if made:
+            self._on_made(made)

@@ -12,7 +12,9 @@ from catalog import names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import JournalTable, UniqueKey
-from pgwire_gateway.session.observation import Observer
+from pgwire_gateway.session import computed_keys
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.spark.statements import RunningStatement
@@ -27,6 +29,7 @@ def require_new(
     relid: int,
     running: RunningStatement,
     values: Sequence[Sequence[Sequence[Any]]],
+    observation: Observation | None = None,
 ) -> None:
     """Refuse values that several current rows have, those of this transaction among them (23505).
 
@@ -36,10 +39,11 @@ def require_new(
         running: The statement.
         values: For each of its unique keys, in their order, values that were written, in transfer
             forms, without NULL.
+        observation: The table as it is now, where that is known.
     """
     if not any(values):
         return
-    rows = _Rows(session, relid, running)
+    rows = _Rows(session, relid, running, observation)
     for key, found in zip(rows.table.unique_keys, values, strict=True):
         shared = rows.shared_among(key, found) if found else None
         if shared is not None:
@@ -50,8 +54,11 @@ def require_all(
     session: ClientSession, relid: int, running: RunningStatement, wanted: Iterable[UniqueKey]
 ) -> None:
     """Refuse that several current rows of a table share a value of unique keys (23505)."""
-    for key in wanted:
-        rows = _Rows(session, relid, running)
+    checked = list(wanted)
+    if not checked:
+        return
+    rows = _Rows(session, relid, running)
+    for key in checked:
         shared = rows.shared(key)
         if shared is not None:
             raise duplicate(session, rows.table, key, shared)
@@ -68,7 +75,7 @@ def require_unique(
         raise GatewayError(
             f'could not create unique index "{key.name}"',
             sqlstate=codes.UNIQUE_VIOLATION,
-            detail=f"Key ({_columns(session, table, key)})=({', '.join(shared)}) is duplicated.",
+            detail=f"{described(session, table, key, shared)} is duplicated.",
             fields={"s": table.schema, "t": table.name, "n": key.name},
         )
 
@@ -80,7 +87,7 @@ def duplicate(
     return GatewayError(
         f'duplicate key value violates unique constraint "{key.name}"',
         sqlstate=codes.UNIQUE_VIOLATION,
-        detail=f"Key ({_columns(session, table, key)})=({', '.join(values)}) already exists.",
+        detail=f"{described(session, table, key, values)} already exists.",
         fields={"s": table.schema, "t": table.name, "n": key.name},
     )
 
@@ -100,15 +107,28 @@ def primary(table: JournalTable) -> UniqueKey:
 class _Rows:
     """The current rows of a table, as a transaction sees them now."""
 
-    def __init__(self, session: ClientSession, relid: int, running: RunningStatement) -> None:
+    def __init__(
+        self,
+        session: ClientSession,
+        relid: int,
+        running: RunningStatement,
+        observation: Observation | None = None,
+    ) -> None:
         self._session = session
         self._running = running
         self._observer = Observer(session)
-        self._observation = self._observer.observe([relid])
+        self._observation = observation or self._observer.observe([relid])
         self.table = self._observation.result.snapshots[relid].table
 
     def shared_among(self, key: UniqueKey, values: Sequence[Sequence[Any]]) -> list[str] | None:
         """Return one of some values that several rows have, as text; None where there is none."""
+        if key.computed is not None:
+            told = (self._session, self._observation, self.table, key)
+            held = computed_keys.rows_with(*told, {str(value) for (value,) in values})
+            if held is None:
+                return self.shared(key)
+            several = [value for value, n in Counter(value for _, value in held).items() if n > 1]
+            return computed_keys.parts(several[0]) if several else None
         types = self._types(key)
         if all(type_oid in COMPARED for type_oid in types):
             lookups = self._session.services.lookups
@@ -125,6 +145,9 @@ class _Rows:
         self, key: UniqueKey, among: Sequence[Sequence[ParameterValue]] = ()
     ) -> list[str] | None:
         """Return one value that several rows have, or one of some, as text; None for none."""
+        if key.computed is not None:
+            told = (self._session, self._observation, self.table, key)
+            return computed_keys.shared(*told, self._running)
         snapshot = self._observation.result.snapshots[self.table.relid]
         query = keys.compile_shared_keys(snapshot, key.columns, among)
         with self._observer.run(query, self._observation, self._running) as batches:
@@ -135,7 +158,13 @@ class _Rows:
         return [self.table.column(attnum).type_oid for attnum in key.columns]
 
 
-def _columns(session: ClientSession, table: JournalTable, key: UniqueKey) -> str:
-    """Return the names of the columns of a key as an error lists them."""
-    listed = [table.column(attnum).name for attnum in key.columns]
-    return names.identifiers(session.catalog, listed)
+def described(
+    session: ClientSession, table: JournalTable, key: UniqueKey, values: Sequence[str]
+) -> str:
+    """Return the columns of a key, and their values, as an error lists them."""
+    if key.computed is not None:
+        listed = ", ".join(key.computed.labels)
+    else:
+        columns = [table.column(attnum).name for attnum in key.columns]
+        listed = names.identifiers(session.catalog, columns)
+    return f"Key ({listed})=({', '.join(values)})"

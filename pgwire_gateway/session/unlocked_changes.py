@@ -1,4 +1,4 @@
-"""UPDATE and DELETE that Spark computes while others write the table, which is locked afterwards.
+"""Changes of rows that Spark computes while others write the table, which is locked afterwards.
 
 What others have committed meanwhile counts as it does to PostgreSQL under READ COMMITTED: a row
 that has changed is looked at again as it is now, one that has gone is left out, and one that has
@@ -7,6 +7,7 @@ or too much has, all is computed again under the lock, as if the statement had c
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import accumulate, chain
 
 import pyarrow as pa
@@ -15,10 +16,17 @@ import pyarrow.compute as pc
 from catalog import session_state
 from catalog.model import Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import binding, needed_rows
+from pgwire_gateway.session import (
+    binding,
+    merge_conflicts,
+    merge_sources,
+    needed_rows,
+    temporary_rows,
+)
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import NeededRows
-from pgwire_gateway.session.observation import Observation, Observer
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.small_files import MAX_BYTES
@@ -30,7 +38,7 @@ from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from pgwire_gateway.wire_types.tails import plain_identity
 from pgwire_gateway.wire_types.versions import storage_schema
 from rewrite import pipeline
-from rewrite.command import Command, command
+from rewrite.command import Command, assigned_columns, command, merge_actions
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext
 from rewrite.needs.results import Refusal
 from rewrite.needs.search import Condition, is_whole
@@ -41,11 +49,13 @@ from rewrite.tree import walk
 def applies(call: Invocation) -> bool:
     """Return whether what is to be written can be computed before the table is locked.
 
-    Not so in a transaction that has written the table, and has it locked, or reads by one snapshot.
+    Not so in a transaction that has written the table, and has it locked, or reads by one snapshot,
+    nor of journals of others, whose row versions have no segments that tell what has come since.
     """
     session = call.session
     return (
-        call.target not in session.transaction.written
+        not call.plan.is_external
+        and call.target not in session.transaction.written
         and session_state.reads_committed(session.catalog)
         and not session_state.is_read_only(session.catalog)
     )
@@ -57,13 +67,36 @@ def compiled(call: Invocation, context: RewriteContext, *, with_old: bool = Fals
     Raises:
         UnsupportedError: Spark cannot compute it.
     """
-    updates = command(call.query) is Command.UPDATE
+    kind = command(call.query)
+    _require_within(call)
+    if kind is Command.MERGE:
+        return pipeline.compile_merge(call.query, context)
+    updates = kind is Command.UPDATE
     compile_change = pipeline.compile_update if updates else pipeline.compile_delete
     return compile_change(call.query, context, with_old=with_old)
 
 
+def _require_within(call: Invocation) -> None:
+    """Refuse rows that may belong to other partitions than the one written (0A000)."""
+    bound, query = call.plan.bound_columns, call.query
+    if bound is not None and not bound:
+        return
+    if command(query) is Command.UPDATE:
+        assigned = set(assigned_columns(query))
+    else:
+        actions = merge_actions(query) if command(query) is Command.MERGE else ()
+        if any(action.command is Command.INSERT for action in actions):
+            raise UnsupportedError("MERGE that inserts many rows into a partition is not supported")
+        assigned = {attnum for action in actions for attnum in action.assigned}
+    if assigned if bound is None else assigned & bound:
+        raise UnsupportedError(
+            "changing columns that a table is partitioned by, in many rows, is not supported",
+            hint="Delete the rows, and insert them anew.",
+        )
+
+
 class UnlockedChange:
-    """One UPDATE or DELETE: computed, and written to files where it is large, but not published."""
+    """One statement: computed, and written to files where it is large, but not published."""
 
     def __init__(self, call: Invocation) -> None:
         """Do nothing yet."""
@@ -121,8 +154,9 @@ class UnlockedChange:
         """Compute all of it.
 
         Raises:
-            GatewayError: 23502 or 23514 for a row that violates a constraint, 57014 when cancelled,
-                53100 or 58030 when storage fails, and whatever else Spark meets, or cannot do.
+            GatewayError: 23502 or 23514 for a row that violates a constraint, 21000, 23505 or 0A000
+                for conflicts of a MERGE, 57014 when cancelled, 53100 or 58030
+                when storage fails, and whatever else Spark meets, or cannot do.
         """
         begun, plan = self._computation, self._call.plan
         if begun is None:
@@ -173,11 +207,16 @@ class UnlockedChange:
         call, observer = self._call, self._observer
         seen = observer.narrowed(call.plan, observation, self._bound)
         context = observer.context(call.plan, seen, self._bound)
-        change = compiled(call, context, with_old=with_old)
-        checks = context.checks.get(call.target, ())
-        batches = observer.run(change.query, seen, call.running)
-        self._computation = _Computation(call, observation, change, checks, batches)
-        return self._computation
+        with ExitStack() as ends:
+            seen, context = temporary_rows.brought(call, seen, context, ends)
+            seen, context = merge_sources.prepared(call, seen, context, ends)
+            change = compiled(call, context, with_old=with_old)
+            checks = context.checks.get(call.target, ())
+            batches = observer.run(change.query, seen, call.running)
+            ends.callback(batches.close)
+            begun = _Computation(call, observation, change, checks, batches, ends.pop_all())
+        self._computation = begun
+        return begun
 
     def _superseded(self, now: Observation) -> Superseded | None:
         """Return which rows others have changed meanwhile; None where that cannot be told."""
@@ -192,12 +231,13 @@ class UnlockedChange:
         """Return whether single rows can be computed again: the table is read nowhere else.
 
         Subqueries see what was there when the statement began. Of a join, PostgreSQL looks again at
-        the pair of rows that it has found.
+        the pair of rows that it has found. A MERGE is one.
         """
         query, relid = self._call.query, self._call.target
         read = [node.get("relid") for node, _ in walk(query) if node.tag == "RANGETBLENTRY"]
         return (
-            read.count(relid) == 1
+            command(query) is not Command.MERGE
+            and read.count(relid) == 1
             and relid not in self._call.plan.journals.values()
             and len(query.node("jointree").items("fromlist")) == 1
             and not query.items("cteList")
@@ -210,21 +250,24 @@ class UnlockedChange:
         call = self._call
         alone = self._begun.before.of_rows(call.target, rows)
         context = self._observer.context(call.plan, alone, self._bound)
-        change = compiled(call, context)
-        with self._observer.run(change.query, alone, call.running) as batches:
-            return list(batches)
+        with ExitStack() as ends:
+            alone, context = temporary_rows.brought(call, alone, context, ends)
+            change = compiled(call, context)
+            with self._observer.run(change.query, alone, call.running) as batches:
+                return list(batches)
 
 
 class _Computation:
     """The rows that a query yields, held in memory or, when they are many, in files."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what it is begun with
         self,
         call: Invocation,
         before: Observation,
         change: RowChange,
         checks: Sequence[CheckConstraint],
         batches: Batches,
+        ends: ExitStack,
     ) -> None:
         self.before = before
         self.change = change
@@ -237,6 +280,7 @@ class _Computation:
         self._call = call
         self._checks = checks
         self._batches = batches
+        self._ends = ends
         self._bytes = 0
         self._writer: SegmentWriter | None = None
 
@@ -315,7 +359,7 @@ class _Computation:
 
     def close(self) -> None:
         """Remove files that are not to be kept, and end the query."""
-        self._batches.close()
+        self._ends.close()
         if self._writer is not None:
             self._writer.abort()
 
@@ -345,8 +389,9 @@ class _Computation:
         return ChangedRows(self._snapshot.table, self.change, self._checks)
 
     def _check(self, rows: ChangedRows, batch: pa.RecordBatch) -> None:
-        if self.change.kind == "update":
-            rows.require_valid(batch)
+        rows.require_valid(batch)
+        if self.change.kind == "merge":
+            merge_conflicts.require_none(self._call.session, self._snapshot.table, batch)
 
 
 def versions_since(

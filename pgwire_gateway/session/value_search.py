@@ -36,6 +36,8 @@ def rows_with(
     """
     snapshot, tail = observation.result.snapshots[relid], observation.tails.get(relid)
     table = snapshot.table
+    if snapshot.outside is not None:
+        return None
     if not table.key or any(
         table.column(attnum).type_oid not in COMPARED for attnum in (*table.key, *columns)
     ):

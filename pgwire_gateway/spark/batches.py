@@ -2,8 +2,8 @@
 
 import socket
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -15,6 +15,12 @@ _NEXT_PART: Final = struct.pack(">i", 1)
 _STOP: Final = struct.pack(">i", 0)
 _INT: Final = struct.Struct(">i")
 _MAX_MESSAGE: Final = 1 << 30
+
+FIRST_BYTES: Final = 1 << 20
+GROUP_BYTES: Final = 16 << 20
+"""How much the parts of one job are taken to have together, by what those before had."""
+MOST_PARTS: Final = 16
+"""Each part may have as much as fits in memory for itself, whatever those before had."""
 
 
 class Batches:
@@ -76,45 +82,129 @@ def _decoded(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
 
 
+class PartGroups:
+    """Reads an RDD of Arrow batches by a few jobs, each of several parts, while these have little.
+
+    A job of its own for each part, as :class:`PartStream` has it, costs more than little rows do.
+    """
+
+    def __init__(
+        self, driver: Driver, rdd: Any, schema: pa.Schema, enter: Callable[[], None]
+    ) -> None:
+        """Run the first job, of as many parts as there are cores.
+
+        Args:
+            driver: Where the RDD lives.
+            rdd: The result.
+            schema: Its schema.
+            enter: Makes the jobs of this thread those of the statement, which others may have had.
+        """
+        self._driver = driver
+        self._rdd = rdd.toJavaRDD()
+        self._schema = schema
+        self._enter = enter
+        self._count = int(rdd.getNumPartitions())
+        self._first = range(min(driver.cores, self._count))
+        self._begun = self._read(self._first)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there is little in the first parts."""
+        return _size(self._begun) <= FIRST_BYTES
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        done, found = self._first, self._begun
+        while found or done.stop < self._count:
+            yield from found
+            width = _size(found) // len(done) + 1
+            most = max(min(GROUP_BYTES // width, MOST_PARTS), 1)
+            done = range(done.stop, min(done.stop + most, self._count))
+            found = self._read(done)
+
+    def close(self) -> None:
+        """Do nothing: no job runs while nobody waits for it."""
+
+    def _read(self, parts: range) -> list[pa.RecordBatch]:
+        if not parts:
+            return []
+        self._enter()
+        jvm = self._driver.jvm
+        numbers = jvm.java.util.ArrayList()
+        for part in parts:
+            numbers.add(part)
+        python_rdd = jvm.org.apache.spark.api.python.PythonRDD
+        served = python_rdd.runJob(self._driver.context, self._rdd, numbers)
+        with closing(_Service(*served)) as service:
+            return list(service.all_batches(self._schema))
+
+
+def _size(batches: Sequence[pa.RecordBatch]) -> int:
+    return sum(batch.nbytes for batch in batches)
+
+
 class PartStream:
     """Reads an RDD of Arrow batches one part after another, while the JVM computes the next."""
 
     def __init__(self, driver: Driver, rdd: Any, schema: pa.Schema) -> None:
         self._schema = schema
         python_rdd = driver.jvm.org.apache.spark.api.python.PythonRDD
-        port, secret, self._server = python_rdd.toLocalIteratorAndServe(rdd, True)
-        self._socket = socket.create_connection(("127.0.0.1", int(port)), timeout=30)
-        self._socket.settimeout(None)
-        self._authenticate(str(secret).encode())
+        self._service = _Service(*python_rdd.toLocalIteratorAndServe(rdd, True))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while True:
-            self._socket.sendall(_NEXT_PART)
-            status = self._int()
+            self._service.send(_NEXT_PART)
+            status = self._service.number()
             if status == 0:
                 return
             if status < 0:
-                self._server.getResult()
+                self._service.raise_failure()
                 return
-            while (length := self._int()) != END_OF_PART:
-                yield pa.ipc.read_record_batch(self._read(length), self._schema)
+            yield from self._service.part(self._schema)
 
     def close(self) -> None:
         """Hang up; the JVM stops serving."""
         with suppress(OSError):
-            self._socket.sendall(_STOP)
+            self._service.send(_STOP)
+        self._service.close()
+
+
+class _Service:
+    """A socket at which the JVM serves results once."""
+
+    def __init__(self, port: Any, secret: Any, server: Any) -> None:
+        self._server = server
+        self._socket = socket.create_connection(("127.0.0.1", int(port)), timeout=30)
+        self._socket.settimeout(None)
+        password = str(secret).encode()
+        self.send(_INT.pack(len(password)) + password)
+        if bytes(self._read(self.number())) != b"ok":
+            raise ConnectionError("the Spark driver refused the connection for results")
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def number(self) -> int:
+        return int(_INT.unpack(self._read(_INT.size))[0])
+
+    def part(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read batches, each after its length, up to what says that there are no more."""
+        while (length := self.number()) != END_OF_PART:
+            yield pa.ipc.read_record_batch(self._read(length), schema)
+
+    def all_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read batches, each after its length, until the JVM hangs up, and has nothing to tell."""
+        while self._socket.recv(1, socket.MSG_PEEK):
+            yield pa.ipc.read_record_batch(self._read(self.number()), schema)
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Have the JVM raise what has gone wrong there."""
+        self._server.getResult()
+
+    def close(self) -> None:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-
-    def _authenticate(self, secret: bytes) -> None:
-        self._socket.sendall(_INT.pack(len(secret)) + secret)
-        reply = bytes(self._read(self._int()))
-        if reply != b"ok":
-            raise ConnectionError("the Spark driver refused the connection for results")
-
-    def _int(self) -> int:
-        return int(_INT.unpack(self._read(4))[0])
 
     def _read(self, length: int) -> pa.Buffer:
         if not 0 <= length <= _MAX_MESSAGE:

@@ -116,8 +116,11 @@ class Driver:
         conf = session_conf(self._settings, kind) | extra
         java = self._root.newSession()
         settings = java.conf()
+        fixed = self.jvm.org.apache.spark.sql.internal.SQLConf
         for name, value in conf.items():
-            settings.set(name, value)
+            # What cannot be changed any more has been set when the JVM was started.
+            if name not in self._settings.conf or not fixed.isStaticConfigKey(name):
+                settings.set(name, value)
         return SparkSession(self, java, conf, kind.value)
 
     def activate(self, session: SparkSession) -> None:

@@ -239,6 +239,9 @@ def _java_error(error: Py4JJavaError) -> GatewayError:
     text = "\n".join(failure.message for failure in failures)
     if "stopped SparkContext" in text:
         return _lost(error)
+    told = _of_database(text)
+    if told is not None:
+        return told
     for words, code, message in _TEXTS:
         if words in text:
             kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
@@ -252,7 +255,27 @@ def _java_error(error: Py4JJavaError) -> GatewayError:
     )
 
 
+def _of_database(text: str) -> SparkError | None:
+    """Return what another database, or its driver, has found wrong; None for all else."""
+    told = _OF_DATABASE.search(text)
+    if told:
+        message = f"the other database refuses: {told[1].strip()}"
+        return SparkError(message, sqlstate=sqlstate.FOREIGN_ERROR)
+    missing = _NO_CLASS.search(text)
+    if missing is None:
+        return None
+    return SparkError(
+        f'there is no Java class "{missing[1]}"',
+        sqlstate=sqlstate.FOREIGN_ERROR,
+        hint="The operator gives the drivers of other databases with --jars.",
+    )
+
+
 _DETAIL: Final = 2000
+
+_OF_DATABASE: Final = re.compile(r"(?<![\w.])(?!org\.apache\.)[\w.]+SQL\w*Exception: (.*)")
+_NO_CLASS: Final = re.compile(r"ClassNotFoundException: ([\w.$]+)")
+"""What JDBC's drivers report, and what there is no driver for."""
 
 _SAID_BY_POSTGRESQL: Final = ("0A", "21", "22")
 """Classes of errors of the statement itself: the message is PostgreSQL's and says it all."""

@@ -1,16 +1,17 @@
 """Run compiled queries on Spark and hand out their rows as Arrow batches, cancellably."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
-from pgwire_gateway.spark.batches import Batches, PartStream, begin, collect
-from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine
+from pgwire_gateway.spark.batches import Batches, PartGroups, PartStream, begin, collect
+from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine, SparkSession
 from pgwire_gateway.spark.errors import SparkLostError, translate
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
@@ -68,7 +69,8 @@ class Executor:
             if query.scan is not None and files is not None:
                 return _scanned(query.scan, files, statement)
             group = statement.begin(driver)
-            frame = self._frame(plan, used, sessions, group)
+            session = sessions.of_kind(plan.kind)
+            frame = self._frame(plan, used, session, group)
             schema = arrow_schema(str(frame.schema().json()))
             rdd = _arrow_rdd(frame, plan.batch_rows)
             statement.check()
@@ -82,7 +84,7 @@ class Executor:
                     statement.end(group)
                     return Batches(schema, iter(found))
                 rdd = _arrow_rdd(_divide(driver, frame, plan.part_rows), plan.batch_rows)
-            stream = PartStream(driver, rdd, schema)
+            stream = _stream(driver, rdd, schema, plan, partial(session.enter, group))
         running = _Streaming(engine, driver, statement, group, stream)
         rows = _within(iter(running), plan.offset, plan.limit)
         return Batches(schema, rows, running.close)
@@ -106,11 +108,11 @@ class Executor:
         with failures(engine, driver, statement):
             plan = self._planned(query, used, driver)
             group = statement.begin(driver)
-            frame = self._frame(plan, used, sessions, group)
+            frame = self._frame(plan, used, sessions.of_kind(plan.kind), group)
             execution = frame.queryExecution()
             modes = driver.jvm.org.apache.spark.sql.execution.ExplainMode
             physical, logical = (
-                self._without_place(execution.explainString(modes.fromString(mode)))
+                self._without_place(execution.explainString(modes.fromString(mode)), used)
                 for mode in ("formatted", "extended")
             )
             statement.end(group)
@@ -127,18 +129,24 @@ class Executor:
         return plan_result(query, width)
 
     def _frame(
-        self, plan: ResultPlan, used: tuple[Relation, ...], sessions: Sessions, group: str
+        self, plan: ResultPlan, used: tuple[Relation, ...], session: SparkSession, group: str
     ) -> Frame:
         """Have Spark analyse a query, as part of a group of jobs."""
-        session = sessions.of_kind(plan.kind)
         session.enter(group)
         with self._relations.lease(used, session, plan.kind) as names:
             return session.sql(substitute(plan.sql, names, plan.kind))
 
-    def _without_place(self, plan: str) -> str:
+    def _without_place(self, plan: str, used: Iterable[Relation]) -> str:
         """Leave out where the data files are, which is nobody's business but the operator's."""
-        place = f"file:{self._relations.warehouse.absolute('.')}/"
-        return _BLANK_LINES.sub("\n\n", plan.replace(place, ""))
+        places = [str(self._relations.warehouse.absolute("."))]
+        places += [
+            external.location
+            for relation in used
+            if (external := relation.snapshot.table.external) is not None
+        ]
+        for place in places:
+            plan = plan.replace(f"file:{place}/", "")
+        return _BLANK_LINES.sub("\n\n", plan)
 
     def _file_scan(
         self, query: SparkQuery, relations: tuple[Relation, ...], batch_rows: int
@@ -169,6 +177,16 @@ def _scanned(scan: Scan, files: FileScan, statement: RunningStatement) -> Batche
 def _arrow_rdd(frame: Frame, batch_rows: int) -> Any:
     """Return an RDD of Arrow batches; stages the result depends on are run."""
     return frame.toArrowBatchRdd(batch_rows, "UTC", False, False)
+
+
+def _stream(
+    driver: Driver, rdd: Any, schema: pa.Schema, plan: ResultPlan, enter: Callable[[], None]
+) -> PartGroups | PartStream:
+    if plan.may_be_few:
+        groups = PartGroups(driver, rdd, schema, enter)
+        if groups.is_small:
+            return groups
+    return PartStream(driver, rdd, schema)
 
 
 def _divide(driver: Driver, frame: Frame, part_rows: int) -> Frame:
@@ -215,7 +233,7 @@ class _Streaming:
         driver: Driver,
         statement: RunningStatement,
         group: str,
-        stream: PartStream,
+        stream: PartGroups | PartStream,
     ) -> None:
         self._engine = engine
         self._driver = driver

@@ -17,7 +17,7 @@ PART_BYTES: Final = 24 << 20
 """How much of a result one task may hold in memory."""
 MAX_PART_ROWS: Final = 262_144
 _MIN_SPLIT: Final = 64 << 10
-_MAX_SPLIT: Final = 128 << 20
+MAX_SPLIT: Final = 128 << 20
 _MAX_FRAMES: Final = 512
 
 Frame = Any
@@ -54,7 +54,7 @@ class Frames:
 
     def local(self, layout: Layout, rows: pa.Table, kind: SessionKind) -> Frame:
         """Return the frame of rows held in memory: a local relation, made without a job."""
-        session = self.reader(kind, _MAX_SPLIT)
+        session = self.reader(kind, MAX_SPLIT)
         session.activate()
         schema = self._schema(layout)
         table = rows.select(list(layout.names)).cast(arrow_schema(schema)).combine_chunks()
@@ -117,7 +117,7 @@ class Frames:
         decoded = sum(self._segment_bytes(segment) for segment in segments)
         part_rows = min(MAX_PART_ROWS, PART_BYTES * rows // max(decoded, 1))
         split = size * max(part_rows, 1) // rows
-        return min(max(1 << max(split, 1).bit_length(), _MIN_SPLIT), _MAX_SPLIT)
+        return min(max(1 << max(split, 1).bit_length(), _MIN_SPLIT), MAX_SPLIT)
 
     def _segment_bytes(self, segment: Segment) -> int:
         with self._lock:

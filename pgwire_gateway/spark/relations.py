@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from catalog.model import Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
-from pgwire_gateway.spark.frames import Frame, Frames
+from pgwire_gateway.spark.external_frames import frame_of, newest_of
+from pgwire_gateway.spark.frames import MAX_SPLIT, Frame, Frames
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.warehouse import Warehouse
 from rewrite.results import Source, SourcePart
@@ -171,6 +172,9 @@ class Relations:
 
     def _build(self, registry: _Registry, relation: Relation, kind: SessionKind) -> Frame:
         frames = registry.frames
+        if relation.snapshot.outside is not None:
+            whole = self._external(registry, relation, kind)
+            return whole.coalesce(1) if kind is SessionKind.SMALL else whole
         layout = Layout.of(relation.snapshot.table)
         parts = frames.segments(layout, relation.segments(), kind)
         tail = relation.tail() if relation.shows_tail else None
@@ -182,6 +186,21 @@ class Relations:
         whole = frames.union(parts)
         # Where Spark knows that there is one task, it plans no exchange of rows between tasks.
         return whole.coalesce(1) if kind is SessionKind.SMALL else whole
+
+    def _external(self, registry: _Registry, relation: Relation, kind: SessionKind) -> Frame:
+        """Return the row versions in a journal of others.
+
+        What a statement has written and not yet appended there is newer than all of them.
+        """
+        snapshot, session = relation.snapshot, registry.frames.reader(kind, MAX_SPLIT)
+        if snapshot.outside is None:
+            raise TypeError(relation)
+        frame = frame_of(session, snapshot.table, snapshot.outside)
+        written = replace(relation, snapshot=replace(snapshot, outside=None))
+        if not relation.segments() and not relation.shows_tail:
+            return frame
+        own = self._build(registry, written, kind)
+        return frame.union(own.selectExpr(session.driver.strings(newest_of(snapshot.table))))
 
     def _tail(
         self,

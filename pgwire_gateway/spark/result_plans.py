@@ -44,6 +44,8 @@ class ResultPlan:
     """Rows of the result a task may hold in memory."""
     may_exceed_part: bool
     """Whether the largest possible result has more than one part of that size."""
+    may_be_few: bool = False
+    """Whether conditions may leave little of each part, and nothing works on all rows together."""
     limit: int | None = None
     """LIMIT that was taken out of ``sql``, for the reader to stop after it."""
     offset: int = 0
@@ -70,6 +72,7 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
         batch_rows=min(max(BATCH_BYTES // width, 16), MAX_BATCH_ROWS),
         part_rows=part_rows,
         may_exceed_part=rows > part_rows,
+        may_be_few=query.filters and limit is None and not collected and not _is_whole(query.sql),
         limit=limit,
         offset=offset,
     )
@@ -80,8 +83,9 @@ def session_kind(query: SparkQuery, row_bytes: int) -> SessionKind:
     if query.input_rows <= SMALL_INPUT_ROWS and query.input_rows * row_bytes <= COLLECTED_BYTES:
         return SessionKind.SMALL
     bound = query.row_bound
-    if bound is not None and bound <= SMALL_RESULT_ROWS and bound * row_bytes <= COLLECTED_BYTES:
-        text = _WINDOW.sub("", query.sql)
-        if _WHOLE_INPUT.search(text) is None:
-            return SessionKind.SMALL
-    return SessionKind.LARGE
+    few = bound is not None and bound <= SMALL_RESULT_ROWS and bound * row_bytes <= COLLECTED_BYTES
+    return SessionKind.SMALL if few and not _is_whole(query.sql) else SessionKind.LARGE
+
+
+def _is_whole(sql: str) -> bool:
+    return _WHOLE_INPUT.search(_WINDOW.sub("", sql)) is not None

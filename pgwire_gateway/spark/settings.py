@@ -20,6 +20,8 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     """Spark settings that override ours."""
     java_home: Path | None = None
+    jars: tuple[Path, ...] = ()
+    """Java archives besides Spark's own."""
 
     @property
     def is_local(self) -> bool:
@@ -116,6 +118,8 @@ def driver_conf(settings: SparkSettings) -> dict[str, str]:
     options = f"{_JAVA_OPTIONS} {settings.conf.get('spark.driver.extraJavaOptions', '')}".strip()
     if not _ANY_COLLECTOR.search(options):
         options = f"{_COLLECTOR} {options}"
+    jars = [settings.conf["spark.jars"]] if "spark.jars" in settings.conf else []
+    jars += [str(jar) for jar in settings.jars]
     return {
         **_DRIVER,
         **_SQL,
@@ -123,6 +127,7 @@ def driver_conf(settings: SparkSettings) -> dict[str, str]:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(settings.runtime_directory / "spark-warehouse"),
         **settings.conf,
+        **({"spark.jars": ",".join(jars)} if jars else {}),
         "spark.driver.extraJavaOptions": options,
     }
 

@@ -1,14 +1,16 @@
-"""Which rows have a value in columns other than the key's, told without Spark.
+"""Which rows have a value in columns other than the key's, or computed, told without Spark.
 
 Beside each data file that is asked about lies an index: the values of some columns with the keys of
 the row versions that have them, sorted by value, in Parquet. It is made when it is first needed,
 and goes with its segment. Files that are lost or damaged are made again.
+
+Who asks for computed values brings what computes them: PostgreSQL does, not this module.
 """
 
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,19 +20,63 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from catalog.model import JournalTable, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
-from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.spark.warehouse import Warehouse, synchronise
 from pgwire_gateway.wire_types.tails import indices_of_keys
+from pgwire_gateway.wire_types.versions import storage_schema
 
 MOST_ROWS: Final = 10_000_000
 """Files of more rows than these are left to Spark: they would be sorted in memory."""
 
 _GROUP_ROWS: Final = 16_384
 _KEPT_FILES: Final = 2_000
+_COMPUTED_AT_ONCE: Final = 20_000
 
 Value = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Values that are computed from columns of a row, a text each."""
+
+    name: str
+    """Tells them from all others that were ever computed for the table."""
+    columns: tuple[int, ...]
+    """Attribute numbers of the columns."""
+    compute: Callable[[pa.Table], pa.Array | None]
+    """Returns the values of rows (``c<attnum>``), NULL for those that have none; None where one
+    cannot be computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What an index lists, and how it is called there."""
+
+    directory: str
+    columns: tuple[int, ...]
+    names: list[str]
+    key: list[str]
+    computed: Computed | None
+
+    @classmethod
+    def of(
+        cls, table: JournalTable, columns: Sequence[int], computed: Computed | None
+    ) -> "_Sought":
+        if computed is not None:
+            key = [f"c{attnum}" for attnum in table.key]
+            return cls(f"_values_{computed.name}", computed.columns, ["value"], key, computed)
+        names, key = (
+            [table.column(attnum).storage_name for attnum in some] for some in (columns, table.key)
+        )
+        directory = f"_values_{'_'.join(map(str, columns))}"
+        return cls(directory, tuple(columns), names, key, None)
+
+    @property
+    def listed(self) -> list[str]:
+        """The columns of the index."""
+        return list(dict.fromkeys([*self.names, *self.key]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +96,20 @@ class ValueIndexes:
         self._known: OrderedDict[Path, _Index] = OrderedDict()
 
     def keys(
-        self, snapshot: TableSnapshot, columns: Sequence[int], values: Collection[Value]
+        self,
+        snapshot: TableSnapshot,
+        columns: Sequence[int],
+        values: Collection[Value],
+        computed: Computed | None = None,
     ) -> set[Value] | None:
         """Return the keys of rows of which some version in segments has one of some values.
 
         Args:
             snapshot: The table, which has a key.
             columns: Attribute numbers.
-            values: What the columns have together, integers and text, as Python's.
+            values: What the columns have together, integers and text, as Python's; or the computed
+                values.
+            computed: What the values are, if they are not those of the columns.
 
         Returns:
             The keys; None where the segments are not to be read this way.
@@ -66,31 +118,24 @@ class ValueIndexes:
             GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
         """
         table = snapshot.table
-        names = [table.column(attnum).storage_name for attnum in columns]
-        key = [table.column(attnum).storage_name for attnum in table.key]
+        sought = _Sought.of(table, columns, computed)
         found: set[Value] = set()
         with storage_failures():
             for segment in snapshot.segments:
                 if segment.kind is SegmentKind.ARCHIVE:
                     continue
-                if not {*columns, *table.key} <= set(segment.attnums):
+                if not {*sought.columns, *table.key} <= set(segment.attnums):
                     return None
                 for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
-                    index = self._index(path, columns, list(dict.fromkeys([*names, *key])))
+                    index = self._index(path, table, sought)
                     if index is None:
                         return None
-                    found |= _keys(index, names, key, values)
+                    found |= _keys(index, sought.names, sought.key, values)
         return found
 
-    def prepare(self, table: JournalTable, segment: Segment) -> None:
-        """Make the indexes of a segment that writers of a table are going to ask for."""
-        alone = TableSnapshot(table, "", 0, (segment,), 0)
-        for unique in table.unique_keys:
-            self.keys(alone, unique.columns, [])
-
-    def _index(self, data: Path, columns: Sequence[int], names: list[str]) -> _Index | None:
-        """Return the index of a data file; None where it is too large, or cannot be written."""
-        path = data.parent / f"_values_{'_'.join(map(str, columns))}" / data.name
+    def _index(self, data: Path, table: JournalTable, sought: _Sought) -> _Index | None:
+        """Return the index of a data file; None where it is too large, or cannot be made."""
+        path = data.parent / sought.directory / data.name
         with self._lock:
             known = self._known.get(path)
             if known is not None:
@@ -98,7 +143,7 @@ class ValueIndexes:
                 return known
             making = self._making.setdefault(path, threading.Lock())
         with making:
-            found = _opened(path, names) or _made(data, path, names)
+            found = _opened(path, sought) or _made(data, path, table, sought)
         with self._lock:
             self._making.pop(path, None)
             if found is not None:
@@ -108,36 +153,64 @@ class ValueIndexes:
         return found
 
 
-def _opened(path: Path, names: list[str]) -> _Index | None:
+def _opened(path: Path, sought: _Sought) -> _Index | None:
     """Return an index that is there; None where it is not, or is that of other columns."""
     try:
         footer = pq.read_metadata(path, memory_map=True)
     except (OSError, pa.ArrowInvalid):
         return None
-    if footer.schema.to_arrow_schema().names != names:
+    if footer.schema.to_arrow_schema().names != sought.listed:
         return None
-    return _Index(path, footer, tuple(row_groups(footer, names[0])))
+    return _Index(path, footer, tuple(row_groups(footer, sought.names[0])))
 
 
-def _made(data: Path, path: Path, names: list[str]) -> _Index | None:
+def _made(data: Path, path: Path, table: JournalTable, sought: _Sought) -> _Index | None:
     if pq.read_metadata(data, memory_map=True).num_rows > MOST_ROWS:
         return None
-    rows = pq.read_table(data, columns=names, memory_map=True).select(names)
-    present = None
-    for name in names:
-        here = pc.is_valid(rows.column(name))
-        present = here if present is None else pc.and_(present, here)
-    rows = rows.filter(present).sort_by([(names[0], "ascending")])
+    read = _plain(data, sought) if sought.computed is None else _computed(data, table, sought)
+    if read is None:
+        return None
+    rows = read.sort_by([(sought.names[0], "ascending")])
     staged = path.with_name(f"{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(exist_ok=True)
         pq.write_table(rows, staged, row_group_size=_GROUP_ROWS, compression="zstd")
+        synchronise(staged)
         staged.rename(path)
     except OSError:
         with suppress(OSError):
             staged.unlink()
         return None
-    return _opened(path, names)
+    return _opened(path, sought)
+
+
+def _plain(data: Path, sought: _Sought) -> pa.Table:
+    rows = pq.read_table(data, columns=sought.listed, memory_map=True).select(sought.listed)
+    for name in sought.names:
+        rows = rows.filter(pc.is_valid(rows.column(name)))
+    return rows
+
+
+def _computed(data: Path, table: JournalTable, sought: _Sought) -> pa.Table | None:
+    """Return the values of the rows of a file with their keys; None where one has none."""
+    if sought.computed is None:
+        raise TypeError(sought.directory)
+    read = dict.fromkeys([*sought.columns, *table.key])
+    stored = [table.column(attnum).storage_name for attnum in read]
+    names = [f"c{attnum}" for attnum in read]
+    layout = pa.schema([storage_schema(table).field(name) for name in names])
+    parts = []
+    with pq.ParquetFile(data, memory_map=True) as opened:
+        for batch in opened.iter_batches(_COMPUTED_AT_ONCE, columns=stored):
+            part = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
+            rows = part.cast(layout)
+            values = sought.computed.compute(rows)
+            if values is None:
+                return None
+            keyed = rows.select(sought.key)
+            parts.append(keyed.add_column(0, "value", values).filter(pc.is_valid(values)))
+    empty = layout.empty_table().select(sought.key)
+    return pa.concat_tables([empty.add_column(0, "value", pa.array([], pa.string())), *parts])
 
 
 def _keys(

@@ -52,6 +52,7 @@ class Warehouse:
 
     def __init__(self, root: str) -> None:
         self._root = Path(root.removeprefix("file://"))
+        self._opened = time.time()
 
     def stage(self, table: JournalTable) -> StagedSegment:
         """Create a directory for a new segment of a table."""
@@ -69,13 +70,13 @@ class Warehouse:
         description = staged.files / _DESCRIPTION
         description.write_text(json.dumps({"value_bytes": value_bytes}), encoding="utf-8")
         for file in staged.files.iterdir():
-            _sync(file)
-        _sync(staged.files)
+            synchronise(file)
+        synchronise(staged.files)
         name = f"{kind.value}-{uuid.uuid4().hex}"
         location = self._root / table.location
         staged.files.rename(location / name)
         for directory in (location, *location.parents):
-            _sync(directory)
+            synchronise(directory)
             if directory == self._root:
                 break
         return f"{table.location}/{name}"
@@ -107,6 +108,19 @@ class Warehouse:
                     found.append(path)
         return found
 
+    def unknown_tables(self, database: int, known: Set[str]) -> list[str]:
+        """Return directories of tables of a database that are not known.
+
+        Only those that were there when this process began: younger ones may belong to transactions
+        that have not committed.
+        """
+        found = []
+        for directory in sorted((self._root / str(database)).glob("*")):
+            path = str(directory.relative_to(self._root))
+            if path not in known and directory.stat().st_mtime < self._opened:
+                found.append(path)
+        return found
+
     def files(self, directory: Path) -> list[Path]:
         """Return the data files of a directory in the order of their names."""
         return sorted(file for file in directory.iterdir() if file.suffix == _SUFFIX)
@@ -119,7 +133,7 @@ class Warehouse:
         return segment.size_bytes * _DECODED_RATIO
 
 
-def _sync(path: Path) -> None:
+def synchronise(path: Path) -> None:
     """Make a file, or the entries of a directory, survive a crash of the machine."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

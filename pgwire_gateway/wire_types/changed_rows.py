@@ -1,4 +1,4 @@
-"""Rows an UPDATE or DELETE yields, as Spark computed them, in the forms writers need."""
+"""Rows an UPDATE, DELETE or MERGE yields, as Spark computed them, in the forms writers need."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,8 +9,9 @@ from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import JournalTable
 from pgwire_gateway.wire_types.catalog_rows import input_columns, storage_schema
+from rewrite.command import Command
 from rewrite.context import CheckConstraint
-from rewrite.results import RowChange
+from rewrite.results import ACTION, RowChange
 
 INT8_OID = 20
 
@@ -45,9 +46,27 @@ class ChangedRows:
         return batches
 
     @property
+    def gathered(self) -> Sequence[pa.RecordBatch]:
+        """The batches that nobody has taken yet."""
+        return self._batches
+
+    @property
     def returning(self) -> list[pa.RecordBatch]:
         """The columns of RETURNING."""
         return self._returning
+
+    def parted(
+        self, batches: Sequence[pa.RecordBatch]
+    ) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+        """Part rows that are written from those that are deleted."""
+        if self._change.kind != "merge":
+            return ([], list(batches)) if self._change.kind == "delete" else (list(batches), [])
+        written, deleted = [], []
+        for batch in batches:
+            gone = _deleted(batch)
+            deleted.append(batch.filter(gone))
+            written.append(batch.filter(pc.invert(gone)))
+        return written, deleted
 
     def new_rows(self, batches: Sequence[pa.RecordBatch]) -> list[TextRow]:
         """Return the new version of every row (of a delete: the old one)."""
@@ -66,17 +85,17 @@ class ChangedRows:
     ) -> pa.RecordBatch:
         """Return a batch as row versions in storage layout; deletes and old keys as tombstones."""
         schema = storage_schema(self._table)
-        tombstone = old_keys or self._change.kind == "delete"
         size = batch.num_rows
         stamp = pa.array([version], pa.int64()).cast(pa.timestamp("us", "UTC"))
+        tombstones = pa.repeat(pa.scalar(old_keys or self._change.kind == "delete"), size)
+        if self._change.kind == "merge":
+            tombstones = _deleted(batch)
         arrays = []
         for field in schema:
-            if field.name == "version_number" or (
-                field.name == "subsequent_version_number" and tombstone
-            ):
+            if field.name == "version_number":
                 values = pa.repeat(stamp[0], size).cast(field.type)
             elif field.name == "subsequent_version_number":
-                values = pa.nulls(size, field.type)
+                values = pc.if_else(tombstones, stamp[0], pa.scalar(None, stamp.type))
             elif field.name == "row_identity":
                 values = batch.column("row_identity")
             else:
@@ -87,7 +106,14 @@ class ChangedRows:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def require_valid(self, batch: pa.RecordBatch) -> None:
-        """Refuse rows that violate NOT NULL or CHECK, as PostgreSQL does (23502, 23514)."""
+        """Refuse rows that violate NOT NULL or CHECK, as PostgreSQL does (23502, 23514).
+
+        Those that are deleted may be as they are.
+        """
+        for written in self.parted([batch])[0]:
+            self._require_valid(written)
+
+    def _require_valid(self, batch: pa.RecordBatch) -> None:
         for column in self._table.columns:
             name = f"n{column.attnum}"
             if column.not_null and batch.column(name).null_count:
@@ -132,6 +158,11 @@ class ChangedRows:
                 identity = input_columns(batch, [("row_identity", INT8_OID)])[0]
             rows.extend(list(row) for row in zip(*columns, identity, strict=True))
         return rows
+
+
+def _deleted(batch: pa.RecordBatch) -> pa.Array:
+    """Tell of each row of a MERGE whether it is deleted."""
+    return pc.equal(batch.column(ACTION), int(Command.DELETE))
 
 
 def _names(column: object) -> list[str]:

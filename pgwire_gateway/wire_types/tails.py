@@ -48,7 +48,6 @@ class TailCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, int], _Entry] = {}
-        self._latest: dict[tuple[str, int], tuple[str, pa.Table]] = {}
 
     def known_state(self, database: str, relid: int) -> str | None:
         """Return the state whose rows are held, None when there are none."""
@@ -100,28 +99,6 @@ class TailCache:
         if snapshot.seen is None:
             return tail_table(snapshot.table, fetched.rows)
         return settle(snapshot, captured(snapshot.table, fetched.rows), stored)
-
-    def latest(self, database: str, snapshot: TableSnapshot, tail: pa.Table) -> pa.Table | None:
-        """Return the newest version of each row in a tail; None where keys are not that simple.
-
-        Args:
-            database: Name of the database of the table.
-            snapshot: What the statement sees.
-            tail: The whole tail of that snapshot.
-        """
-        table = snapshot.table
-        names = plain_identity(table)
-        if names is None:
-            return None
-        key = (database, table.relid)
-        with self._lock:
-            known = self._latest.get(key)
-        if known is not None and known[0] == snapshot.state:
-            return known[1]
-        latest = latest_per_key(tail, names)
-        with self._lock:
-            self._latest[key] = (snapshot.state, latest)
-        return latest
 
 
 def only_version(tail: pa.Table, version: int) -> pa.Table:

@@ -47,6 +47,15 @@ def character_length(typmod: int) -> int | None:
     return typmod - 4 if typmod >= 4 else None
 
 
+_TEXTS: Final = frozenset({oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.UUID})
+
+
+def is_stored_as_it_is(type_oid: int) -> bool:
+    """Return whether any value of a type can be stored, and is the same when it is read."""
+    type_oid = oids.ELEMENTS.get(type_oid, type_oid)
+    return type_oid in _STORAGE or type_oid in _TEXTS
+
+
 def storage_type(type_oid: int, typmod: int) -> str:
     """Return the Spark DDL type of a stored column.
 

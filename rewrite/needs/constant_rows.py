@@ -15,14 +15,21 @@ from rewrite.tree import Item, Node, transform, walk
 
 
 def known_rows(
-    level: Level, expressions: tuple[Node, ...], definitions: Definitions
+    level: Level, expressions: tuple[Node, ...], definitions: Definitions, place: str = ""
 ) -> tuple[Row, ...]:
-    """Return the rows of values that some expressions can have together."""
-    rows = _constant_rows(level, expressions, definitions)
+    """Return the rows of values that some expressions can have together.
+
+    Args:
+        level: The query.
+        expressions: Expressions in it.
+        definitions: The tables whose rows can be looked at are `readable`.
+        place: Where the query stands, different for each.
+    """
+    rows = _constant_rows(level, expressions, definitions, place)
     missing = _unknown(rows)
     if not missing:
         return rows
-    found = traced(level, expressions, definitions)
+    found = traced(level, expressions, definitions, place)
     if len(rows) == 1:
         (known,) = rows
         found = tuple(
@@ -37,7 +44,7 @@ def _unknown(rows: tuple[Row, ...]) -> set[int]:
 
 
 def _constant_rows(
-    level: Level, expressions: tuple[Node, ...], definitions: Definitions
+    level: Level, expressions: tuple[Node, ...], definitions: Definitions, place: str
 ) -> tuple[Row, ...]:
     used = {
         part.integer("varno")
@@ -46,7 +53,7 @@ def _constant_rows(
         if part.tag == "VAR" and part["varlevelsup"] == depth == 0
     }
     nullable = places(level.query).nullable
-    sources = {varno: _source(level, varno, definitions) for varno in used - nullable}
+    sources = {varno: _source(level, varno, definitions, place) for varno in used - nullable}
     known = {varno: rows for varno, rows in sources.items() if rows is not None}
     if len(known) != 1:
         return (tuple(_constant(expression, definitions) for expression in expressions),)
@@ -77,9 +84,11 @@ def _substituted(expression: Node, varno: int, row: Row, definitions: Definition
     return _constant(transform(expression, value), definitions)
 
 
-def _source(level: Level, varno: int, definitions: Definitions) -> tuple[Row, ...] | None:
+def _source(
+    level: Level, varno: int, definitions: Definitions, place: str
+) -> tuple[Row, ...] | None:
     """Return the rows of a constant relation; None for any other."""
-    entry = level.entry(varno)
+    entry, inner = level.entry(varno), f"{place}.{varno}"
     kind = entry["rtekind"]
     if kind == VALUES:
         return tuple(
@@ -88,39 +97,43 @@ def _source(level: Level, varno: int, definitions: Definitions) -> tuple[Row, ..
             if isinstance(row, list)
         )
     if kind == SUBQUERY:
-        return _output(Level(entry.node("subquery"), level), definitions)
+        return _output(Level(entry.node("subquery"), level), definitions, inner)
     if kind == CTE and not entry.get("self_reference"):
-        return _common_table(level, entry, definitions)
+        return _common_table(level, entry, definitions, inner)
     if kind == RELATION:
-        return _excluded(level, varno, definitions)
+        return _excluded(level, varno, definitions, inner)
     return None
 
 
-def _common_table(level: Level, entry: Node, definitions: Definitions) -> tuple[Row, ...] | None:
+def _common_table(
+    level: Level, entry: Node, definitions: Definitions, place: str
+) -> tuple[Row, ...] | None:
     owner = level.up(entry.integer("ctelevelsup"))
     for definition in owner.query.nodes("cteList") if owner else ():
         if definition.text("ctename") == entry.text("ctename"):
             if definition.get("cterecursive"):
                 return None
-            return _output(Level(definition.node("ctequery"), owner), definitions)
+            return _output(Level(definition.node("ctequery"), owner), definitions, place)
     return None
 
 
-def _output(level: Level, definitions: Definitions) -> tuple[Row, ...] | None:
+def _output(level: Level, definitions: Definitions, place: str) -> tuple[Row, ...] | None:
     query = level.query
     if not is_plain(query):
         return None
     targets = [target for target in query.nodes("targetList") if not target["resjunk"]]
-    rows = known_rows(level, tuple(target.node("expr") for target in targets), definitions)
+    rows = known_rows(level, tuple(target.node("expr") for target in targets), definitions, place)
     return rows if any(value is not None for row in rows for value in row) else None
 
 
-def _excluded(level: Level, varno: int, definitions: Definitions) -> tuple[Row, ...] | None:
+def _excluded(
+    level: Level, varno: int, definitions: Definitions, place: str
+) -> tuple[Row, ...] | None:
     """Return the rows an INSERT with ON CONFLICT proposes, where SET names them."""
     conflict = level.query.optional("onConflict")
     if conflict is None or conflict["exclRelIndex"] != varno:
         return None
-    columns, rows = proposed(level, level.query.nodes("targetList"), definitions)
+    columns, rows = proposed(level, level.query.nodes("targetList"), definitions, place)
     width = range(1, max(columns, default=0) + 1)
     return tuple(
         tuple(row[columns.index(attno)] if attno in columns else None for attno in width)
@@ -129,10 +142,10 @@ def _excluded(level: Level, varno: int, definitions: Definitions) -> tuple[Row, 
 
 
 def proposed(
-    level: Level, targets: list[Node], definitions: Definitions
+    level: Level, targets: list[Node], definitions: Definitions, place: str = ""
 ) -> tuple[tuple[int, ...], tuple[Row, ...]]:
     """Return the columns a target list assigns, and the rows of values they may get."""
     assigned = [target for target in targets if not target["resjunk"]]
     expressions = tuple(target.node("expr") for target in assigned)
     columns = tuple(target.integer("resno") for target in assigned)
-    return columns, known_rows(level, expressions, definitions)
+    return columns, known_rows(level, expressions, definitions, place)

@@ -27,6 +27,9 @@ class UniqueKey:
     irregular: str | None = None
     """Why its values are not those of the columns, NULLs apart: "an index with a predicate". The
     columns are then all those the index looks at."""
+    computed: bool = False
+    """Whether its values are computed from the columns, or some rows have none. Then nothing tells
+    before a statement has run which rows have a value that it writes."""
     kept_afterwards: bool = False
     """Whether who writes its values looks for other rows that have them when the statement has run.
     Then only an INSERT with ON CONFLICT has to know them before."""

@@ -16,13 +16,16 @@ from rewrite.needs.constant_rows import known_rows
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level
 from rewrite.needs.results import Fixed
-from rewrite.needs.sources import places, traced, traced_output
+from rewrite.needs.sources import is_relabelled, places, traced, traced_output
 from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import EQUALITIES
 from rewrite.tree import Node
 
 _EXISTS, _ANY, _EXPR = 0, 2, 4
 """SubLinkType of PostgreSQL's nodes/primnodes.h."""
+
+_OF_NO_ROW = ("setOperations", "hasAggs", "havingQual", "groupingSets")
+"""What may make a row of a query whose WHERE no row satisfies: GROUP BY ROLLUP (v) does."""
 
 
 def together(
@@ -79,8 +82,7 @@ def _pairs(condition: Node, varno: int, levels_up: int) -> Iterator[tuple[int, N
 
 def _of_exists(level: Level, varno: int, query: Node, definitions: Definitions) -> Fixed | None:
     inner = Level(query, level)
-    shaped = any(query.get(name) for name in ("setOperations", "hasAggs", "havingQual"))
-    if command(query) is not Command.SELECT or shaped:
+    if command(query) is not Command.SELECT or any(query.get(name) for name in _OF_NO_ROW):
         return None
     pairs = dict(
         pair
@@ -100,7 +102,7 @@ def _of_any(condition: Node, varno: int) -> tuple[Node, dict[int, int]] | None:
         if test.tag != "OPEXPR" or test["opno"] not in EQUALITIES:
             continue
         left, right = test.nodes("args")
-        while right.tag == "RELABELTYPE":
+        while is_relabelled(right):
             right = right.node("arg")
         column = compared_column(left, varno, test)
         if column and right.tag == "PARAM":

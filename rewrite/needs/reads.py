@@ -188,7 +188,9 @@ def _is_same(shown: Node, column: int) -> bool:
 
 def _is_unique(column: int, keys: tuple[UniqueKey, ...]) -> bool:
     """Return whether no two rows have the same value of a column."""
-    return any(key.columns == (column,) and key.irregular is None for key in keys)
+    return any(
+        key.columns == (column,) and key.irregular is None and not key.computed for key in keys
+    )
 
 
 def _compared_with_query(condition: Node) -> tuple[Node, Node, Node] | None:

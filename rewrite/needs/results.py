@@ -103,6 +103,10 @@ class Needs:
     recorded: tuple[Recorded, ...] = ()
     written: frozenset[tuple[int, tuple[int, ...]]] = frozenset()
     """Unique keys that are kept afterwards and get values: table and columns."""
+    arbitrates: bool = False
+    """Whether rows that have computed values the statement writes decide what it does: ON CONFLICT.
+    When it has run, cold rows that have such values are thawed, its changes are undone and it runs
+    again, until there are none."""
 
     @property
     def whole(self) -> frozenset[int]:

@@ -10,13 +10,14 @@ in addition; no key is NULL.
 Values that were computed from columns are not known, casts between integers and to a length apart.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
 from rewrite.command import Command, command
 from rewrite.key_constants import (
+    COMPARED,
     LIMITING,
     NARROWING,
     VARHDRSZ,
@@ -52,12 +53,13 @@ class Source:
     """Attribute numbers, in their order."""
 
 
-def sources(needs: Iterable[Need], key: tuple[int, ...]) -> frozenset[Source]:
-    """Return what has to be looked at to know what needs tell of the columns of a key."""
+def sources(needs: Iterable[Need], keys: Collection[tuple[int, ...]]) -> frozenset[Source]:
+    """Return what has to be looked at to know what needs tell of the columns of each key."""
     return frozenset(
         source
         for need in needs
         for fixed in need.fixed
+        for key in keys
         for row in fixed.among(key).rows
         for source in places(row).values()
         if source.relid
@@ -119,6 +121,14 @@ def traced_output(
     return tuple(tuple(row.get(number) for number in wanted) for row in found)
 
 
+def is_relabelled(node: Node) -> bool:
+    """Return whether an expression is another, of a type that holds the same values for equal.
+
+    Those of character(n) are equal where they differ in blanks.
+    """
+    return node.tag == "RELABELTYPE" and node["resulttype"] in COMPARED
+
+
 def _is_column(node: Node) -> bool:
     return node.tag == "VAR" and not node["varlevelsup"] and node.integer("varattno") > 0
 
@@ -127,7 +137,7 @@ def _plain(node: Node) -> tuple[Node, int | None]:
     """Return an expression without casts that leave its values what they are, and its length."""
     most: int | None = None
     while True:
-        if node.tag == "RELABELTYPE":
+        if is_relabelled(node):
             node = node.node("arg")
         elif node.tag == "FUNCEXPR" and node["funcid"] in WIDENING | NARROWING.keys():
             node = node.nodes("args")[0]

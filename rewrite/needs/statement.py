@@ -50,4 +50,5 @@ def needs(queries: Sequence[Node], definitions: Definitions) -> Needs:
         searches.recorded, key=lambda one: (one.written, one.searched, one.columns, one.keys)
     )
     written = frozenset(searches.written)
-    return Needs(tuple(found + searches.occurrences), tuple(recorded), written)
+    occurrences_found = tuple(found + searches.occurrences)
+    return Needs(occurrences_found, tuple(recorded), written, searches.arbitrates)

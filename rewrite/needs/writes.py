@@ -51,6 +51,8 @@ class Searches:
     occurrences: list[Occurrence] = field(default_factory=list)
     recorded: set[Recorded] = field(default_factory=set)
     written: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
+    arbitrates: bool = False
+    """Whether rows that have a computed value decide what is done."""
 
 
 def changes(level: Level, definitions: Definitions) -> Iterator[Change]:
@@ -120,7 +122,11 @@ def search_unique_keys(change: Change, definitions: Definitions, found: Searches
         touched = _is_set(change, key.columns, definitions)
         if key.irregular and (touched or change.command is Command.INSERT):
             raise Refusal(f"{key.irregular} cannot be kept by hot rows alone")
-        if key.irregular or not touched:
+        if key.computed and (touched or change.command is Command.INSERT):
+            # A row has such a value, too, where the columns are NULL.
+            found.written.add((change.relid, key.columns))
+            found.arbitrates |= change.arbitrates
+        if key.irregular or key.computed or not touched:
             continue
         if key.kept_afterwards:
             found.written.add((change.relid, key.columns))

@@ -6,56 +6,40 @@ ROW_NUMBER() OVER (PARTITION BY t.a …) AS place FROM t, u WHERE t.a = u.a) AS 
 WHERE m.place = 1``.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from sqlglot import exp
 from typing_extensions import override
 
 from catalog.model import Column
 from rewrite.errors import UnsupportedError
-from rewrite.expressions import grouping_key, read_stored, to_stored
+from rewrite.expressions import grouping_key, to_stored
 from rewrite.query import sublinks
+from rewrite.query.changed_rows import (
+    ChangedScope,
+    Target,
+    check_conditions,
+    generated_values,
+    returning_columns,
+    stored_output,
+)
 from rewrite.query.compilation import Compilation
 from rewrite.query.from_clause import from_clause
-from rewrite.query.scopes import FromScope, LayerScope, QueryScope
-from rewrite.query.spark_text import output, spark_query
-from rewrite.query.sql import aliased, column, is_not_false, literal, named, row_number, select
+from rewrite.query.scopes import FromScope, QueryScope
+from rewrite.query.spark_text import spark_query
+from rewrite.query.sql import aliased, column, literal, named, row_number, select
 from rewrite.results import OutputColumn, RowChange
-from rewrite.sources import ROW_IDENTITY, CurrentRows, typed_null
-from rewrite.tree import Item, Node, parse_item, transform
+from rewrite.sources import ROW_IDENTITY, CurrentRows
+from rewrite.tree import Item, Node, transform
 from rewrite.values import Value
 
 UPDATE, DELETE = 2, 4
 
-# Numbers no range table has: Vars of the target before and after the change, of multiple SET, and
-# the hidden row identity.
-_OLD = -200
-_NEW = -201
+# Numbers no range table has: columns of multiple SET, and the hidden row identity.
 _MULTIPLE = -202
 _IDENTITY = -203
 
-_RETURNING_OLD, _RETURNING_NEW = 1, 2
-_INT8, _BOOLEAN = 20, 16
-
-
-@dataclass(slots=True)
-class _Target:
-    """The changed table: where its old and its new values are found."""
-
-    rows: CurrentRows
-    old: dict[int, exp.Column] = field(default_factory=dict)
-    """Stored representation of the old row by attribute number."""
-    new: dict[int, exp.Expression] = field(default_factory=dict)
-    """Stored representation of the new row by attribute number; empty for DELETE."""
-
-    def value(self, stored: Mapping[int, exp.Expression], attno: int) -> Value:
-        """Return a column of the old or new row."""
-        definition = self.rows.definition(attno)
-        if attno not in stored:
-            # What a deleted row became has no columns.
-            return read_stored(typed_null(definition), definition.type_oid, definition.typmod)
-        return read_stored(stored[attno].copy(), definition.type_oid, definition.typmod)
+_INT8 = 20
 
 
 class _SourceScope(FromScope):
@@ -90,55 +74,6 @@ def _multiple_column(node: Node, depth: int) -> Item | None:
     return None
 
 
-class _ChangedScope(LayerScope):
-    """The changed rows: the target's Vars are its new values, or its old ones where asked for."""
-
-    def __init__(self, inner: QueryScope, matched: exp.Select, alias: str, target: _Target) -> None:
-        super().__init__(inner, matched, alias)
-        self._target = target
-        self._varno = inner.query.integer("resultRelation")
-
-    @override
-    def local(self, varno: int, attno: int) -> Value:
-        """Return a column of the old row, of the new row, or of the other relations."""
-        target = self._target
-        if varno == self._varno:
-            return target.value(target.new or target.old, attno)
-        if varno == _OLD:
-            return target.value(target.old, attno)
-        if varno == _NEW:
-            return target.value(target.new, attno)
-        return super().local(varno, attno)
-
-    @override
-    def prepare(self, node: Node) -> Node:
-        """Give the Vars of OLD and NEW numbers of their own."""
-        prepared = transform(node, self._returned)
-        return prepared if isinstance(prepared, Node) else node
-
-    def _returned(self, node: Node, depth: int) -> Item | None:
-        if node.tag != "VAR" or node["varlevelsup"] != depth or node["varno"] != self._varno:
-            return None
-        kind = node.get("varreturningtype", 0)
-        if kind == _RETURNING_OLD:
-            return node.replace(varno=_OLD, varreturningtype=0)
-        return node.replace(varno=_NEW, varreturningtype=0) if kind == _RETURNING_NEW else None
-
-
-class _NewRowScope(QueryScope):
-    """The new row alone, as CHECK constraints and generated columns see it: relation 1."""
-
-    def __init__(self, compilation: Compilation, query: Node, target: _Target) -> None:
-        super().__init__(compilation, query, None)
-        self._target = target
-
-    @override
-    def local(self, varno: int, attno: int) -> Value:
-        """Return a column of the new row."""
-        del varno
-        return self._target.value(self._target.new, attno)
-
-
 def compile_change(compilation: Compilation, query: Node, *, with_old: bool = False) -> RowChange:
     """Compile an UPDATE or DELETE into the rows it writes, and what they were if that is wanted."""
     _refuse(query)
@@ -149,7 +84,7 @@ def compile_change(compilation: Compilation, query: Node, *, with_old: bool = Fa
     relation = source.relations.get(varno)
     if not isinstance(relation, CurrentRows):
         raise UnsupportedError("UPDATE or DELETE of this relation is not supported")
-    target = _Target(relation)
+    target = Target(relation)
     table = compilation.context.snapshots[source.range_table[varno - 1].integer("relid")].table
     assigned = _match(scope, rows, target, table.columns)
     alias = compilation.name("m")
@@ -160,7 +95,7 @@ def compile_change(compilation: Compilation, query: Node, *, with_old: bool = Fa
         bound = _smaller(bound, relation.bound)
     first = exp.EQ(this=column(f"{alias}_place", alias), expression=literal(1))
     result = select([], aliased(rows, alias), first if distinct else None)
-    changed = _ChangedScope(scope, rows, alias, target)
+    changed = ChangedScope(scope, rows, alias, target)
     update = query["commandType"] == UPDATE
     _see_old_rows(target, table.columns, alias)
     if update:
@@ -171,7 +106,7 @@ def compile_change(compilation: Compilation, query: Node, *, with_old: bool = Fa
     if changes_key:
         for attno in relation.key:
             result.append("expressions", named(target.old[attno].copy(), f"k{attno}"))
-            columns.append(_stored_output(relation.definition(attno), f"k{attno}"))
+            columns.append(stored_output(relation.definition(attno), f"k{attno}"))
     old: tuple[OutputColumn, ...] = ()
     if with_old:
         replaced = set(assigned) | set(computed) if update else set()
@@ -189,7 +124,7 @@ def compile_change(compilation: Compilation, query: Node, *, with_old: bool = Fa
 
 
 def _old_outputs(
-    result: exp.Select, target: _Target, definitions: tuple[Column, ...], replaced: set[int]
+    result: exp.Select, target: Target, definitions: tuple[Column, ...], replaced: set[int]
 ) -> Iterator[OutputColumn]:
     """Select what columns that are replaced were; yield where the old row is found."""
     for definition in definitions:
@@ -197,7 +132,7 @@ def _old_outputs(
         if definition.attnum in replaced:
             name = f"o{definition.attnum}"
             result.append("expressions", named(target.old[definition.attnum].copy(), name))
-        yield _stored_output(definition, name)
+        yield stored_output(definition, name)
 
 
 def _smaller(one: int | None, other: int | None) -> int | None:
@@ -223,7 +158,7 @@ def _identity(scope: QueryScope, key: tuple[int, ...]) -> list[exp.Expression]:
 
 
 def _match(
-    scope: QueryScope, rows: exp.Select, target: _Target, columns: tuple[Column, ...]
+    scope: QueryScope, rows: exp.Select, target: Target, columns: tuple[Column, ...]
 ) -> dict[int, str]:
     """Select the old row and the assigned values; return the names of the latter."""
     varno = scope.query.integer("resultRelation")
@@ -247,40 +182,26 @@ def _match(
     return assigned
 
 
-def _see_old_rows(target: _Target, columns: tuple[Column, ...], alias: str) -> None:
+def _see_old_rows(target: Target, columns: tuple[Column, ...], alias: str) -> None:
     """Say where the old values are found once the rows are matched."""
     for definition in columns:
         target.old[definition.attnum] = column(f"b{definition.attnum}", alias)
 
 
 def _see_new_rows(
-    compilation: Compilation, query: Node, target: _Target, assigned: dict[int, str]
+    compilation: Compilation, query: Node, target: Target, assigned: dict[int, str]
 ) -> None:
     """Say where the new values are found: assigned, generated, or still the old ones."""
     for attno, old in target.old.items():
         name = assigned.get(attno)
         target.new[attno] = old if name is None else column(name, old.table)
-    scope = _NewRowScope(compilation, query, target)
-    computed = {}
-    for attno, text in compilation.context.generated.get(target.rows.relid, {}).items():
-        node = parse_item(text)
-        if isinstance(node, Node):
-            definition = target.rows.definition(attno)
-            value = scope.compile(node)
-            computed[attno] = to_stored(value, definition.type_oid, definition.typmod)
-    target.new.update(computed)
-
-
-def _stored_output(definition: Column, name: str) -> OutputColumn:
-    value = read_stored(column(name), definition.type_oid, definition.typmod)
-    scale = value.scale if isinstance(value.scale, int) else None
-    return OutputColumn(definition.name, definition.type_oid, definition.typmod, name, scale)
+    target.new.update(generated_values(compilation, query, target))
 
 
 def _outputs(
-    changed: _ChangedScope,
+    changed: ChangedScope,
     result: exp.Select,
-    target: _Target,
+    target: Target,
     definitions: tuple[Column, ...],
     *,
     update: bool,
@@ -290,31 +211,14 @@ def _outputs(
     for definition in definitions:
         name = f"n{definition.attnum}"
         result.append("expressions", named(written[definition.attnum].copy(), name))
-        columns.append(_stored_output(definition, name))
+        columns.append(stored_output(definition, name))
     if not target.rows.key:
         result.append("expressions", named(column(ROW_IDENTITY, changed.alias), ROW_IDENTITY))
         columns.append(OutputColumn(ROW_IDENTITY, _INT8, -1, ROW_IDENTITY))
-    returning = _returning(changed, result)
+    returning = returning_columns(changed, result)
     columns += returning
-    context = changed.compilation.context
     if update:
-        scope = _NewRowScope(changed.compilation, changed.query, target)
-        for number, check in enumerate(context.checks.get(target.rows.relid, ()), 1):
-            node = parse_item(check.expression)
-            if isinstance(node, Node):
-                condition = is_not_false(scope.compile(node).sql)
-                result.append("expressions", named(condition, f"check_{number}"))
-                columns.append(OutputColumn(check.name, _BOOLEAN, -1, f"check_{number}"))
+        for told, condition in check_conditions(changed.compilation, changed.query, target):
+            result.append("expressions", named(condition, told.column))
+            columns.append(told)
     return columns, returning
-
-
-def _returning(changed: _ChangedScope, result: exp.Select) -> list[OutputColumn]:
-    columns = []
-    for number, entry in enumerate(changed.query.nodes("returningList"), 1):
-        value = changed.compile(entry.node("expr"))
-        names = (f"r{number}", f"r{number}_scale")
-        for part, name in zip(value.parts, names, strict=False):
-            result.append("expressions", named(part, name))
-        outside = value.with_parts([column(name) for name in names[: len(value.parts)]])
-        columns.append(output(entry.text("resname") or "?column?", outside))
-    return columns

@@ -51,6 +51,8 @@ class Compilation:
     """Common table expressions in the order they depend on each other."""
     cte_blocks: dict[int, tuple[str, Block]] = field(default_factory=dict)
     """Compiled common table expressions by identity of their node."""
+    filters: bool = False
+    """Whether a condition leaves rows out."""
     _names: int = 0
 
     def name(self, prefix: str) -> str:

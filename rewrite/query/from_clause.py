@@ -135,5 +135,6 @@ def from_clause(
 
 def _filter(scope: QueryScope, rows: exp.Select, quals: list[Node]) -> None:
     where = compile_filter(list(quals), scope)
+    scope.compilation.filters |= where is not None
     if where is not None:
         rows.set("where", exp.Where(this=where))

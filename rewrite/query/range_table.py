@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import align
+from rewrite.partitions import PartitionedRows
 from rewrite.query.compilation import Block, Compilation, projected
 from rewrite.query.functions import function_relation
 from rewrite.query.relations import BlockRelation, Relation, TableRelation
@@ -65,6 +66,8 @@ def _table(scope: FromScope, entry: Node) -> Relation:
         if alias is not None and alias.items("colnames"):
             raise UnsupportedError("renaming the columns of a journal is not supported")
         return _journal(scope.compilation, relid, entry.node("eref").items("colnames"))
+    if relid in context.partitioned:
+        return PartitionedRows(scope.compilation, context.partitioned[relid], context.snapshots)
     if relid not in context.snapshots:
         raise scope.compilation.snapshot_missing(_name(entry))
     return CurrentRows(scope.compilation, context.snapshots[relid])

@@ -50,6 +50,7 @@ def spark_query(
         input_rows=sum(compilation.rows.values()),
         scan=_scan(query, compilation),
         selected=_selected(query),
+        filters=compilation.filters,
     )
 
 

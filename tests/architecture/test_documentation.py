@@ -136,7 +136,7 @@ def test_variable_key_and_default_are_those_of_the_program(row):
         return
     assert row[2] == f"`{name}`"
     value = getattr(Config(), name)
-    assert row[3].strip('`"').lower() == ("none" if value in (None, {}) else str(value).lower())
+    assert row[3].strip('`"').lower() == ("none" if value in (None, {}, ()) else str(value).lower())
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

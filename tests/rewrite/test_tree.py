@@ -52,6 +52,8 @@ def test_lists(text: str, expected: list[object]) -> None:
         ("brace\\{d\\}", "brace{d}"),
         ("back\\\\slash", "back\\slash"),
         (":colon", ":colon"),
+        ("[brackets]", "[brackets]"),
+        ("[", "["),
     ],
 )
 def test_names_are_taken_literally(printed: str, name: str | None) -> None:

@@ -12,14 +12,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import errors
 from typing_extensions import override
 
 from tests.support.fix_server import Pair
 from tests.support.scenarios import BLOCKED, Session, Stage, expected
-from tests.support.servers import Address
+from tests.support.servers import Address, GatewayProcess
 
 pytestmark = pytest.mark.server
 
@@ -43,7 +45,67 @@ STATES = {
 BULK = "UPDATE t SET v = v + 1 WHERE v <= 20000"
 """Changes 2,000 rows, more than go to the tail."""
 
+MERGED = (
+    "MERGE INTO t USING generate_series(1, 2100) g ON t.id = g"
+    " WHEN MATCHED AND v <= 20000 THEN UPDATE SET v = t.v + 1"
+)
+"""Changes the same rows."""
+
+UPSERT = (
+    "MERGE INTO t USING generate_series(1001, 3000) g ON t.id = g"
+    " WHEN MATCHED THEN UPDATE SET v = t.v + 1 WHEN NOT MATCHED THEN INSERT VALUES (g, -g)"
+)
+
 SCENARIOS = {
+    "MERGE: rows that others have changed and deleted": f"""
+        a: BEGIN
+        a: UPDATE t SET v = 15 WHERE id = 1
+        a: UPDATE t SET v = 30000 WHERE id = 2
+        a: DELETE FROM t WHERE id = 3
+        a: INSERT INTO t VALUES (2600, 7)
+        b: {MERGED} -- waits
+        a: COMMIT
+        b goes on => MERGE 1998
+    """,
+    "MERGE: a row that another deletes is inserted": f"""
+        a: BEGIN
+        a: DELETE FROM t WHERE id = 1500
+        b: {UPSERT} -- waits
+        a: COMMIT
+        b goes on => MERGE 2000
+        b: SELECT v FROM t WHERE id IN (1500, 1501) ORDER BY id => -1500, 15011
+    """,
+    "MERGE: a key that another inserts, and takes back": f"""
+        a: BEGIN
+        a: INSERT INTO t VALUES (2800, 0)
+        b: {UPSERT} -- waits
+        a: ROLLBACK
+        b goes on => MERGE 2000
+    """,
+    "MERGE: one after the other": f"""
+        a: BEGIN
+        a: {MERGED} => MERGE 2000
+        b: {MERGED} -- waits
+        c: SELECT sum(v) FROM t WHERE id <= 2000 => 20010000
+        a: COMMIT
+        b goes on => MERGE 1999
+    """,
+    "MERGE: in a transaction": f"""
+        b: BEGIN
+        b: SAVEPOINT s
+        b: {UPSERT} => MERGE 2000
+        b: {UPSERT} => MERGE 2000
+        b: ROLLBACK TO s
+        b: {MERGED} => MERGE 2000
+        b: COMMIT
+    """,
+    "MERGE: REPEATABLE READ fails": f"""
+        b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        b: SELECT v FROM t WHERE id = 1 => 10
+        a: UPDATE t SET v = 15 WHERE id = 1
+        b: {MERGED} => error 40001
+        b: ROLLBACK
+    """,
     "rows that others have changed are looked at again": f"""
         a: BEGIN
         a: UPDATE t SET v = 15 WHERE id = 1
@@ -265,12 +327,20 @@ SLOW = "length(replace(repeat(w, 100000), '1', '22')) > 0"
         (f"{BULK} AND {SLOW}", "UPDATE 2000", [(1, 11), (2, 21)]),
         (f"DELETE FROM t WHERE v BETWEEN 20 AND 20000 AND {SLOW}", "DELETE 1999", [(1, 10)]),
         (
+            (
+                f"MERGE INTO t USING (SELECT id FROM t WHERE {SLOW}) s ON t.id = s.id"
+                " WHEN MATCHED AND v BETWEEN 20 AND 20000 THEN UPDATE SET v = t.v + 1"
+            ),
+            "MERGE 1999",
+            [(1, 10), (2, 21)],
+        ),
+        (
             f"INSERT INTO t SELECT -id, v FROM t WHERE v <= 20000 AND {SLOW}",
             "INSERT 0 2000",
             [(-2, 20), (-1, 10), (1, 10), (2, 20)],
         ),
     ],
-    ids=["UPDATE", "DELETE", "INSERT"],
+    ids=["UPDATE", "DELETE", "MERGE", "INSERT"],
 )
 def test_small_writes_go_on_while_a_bulk_write_is_computed(
     pair: Pair,
@@ -302,6 +372,49 @@ def test_small_writes_go_on_while_a_bulk_write_is_computed(
         last = owner.execute("SELECT w FROM t WHERE id = 1").fetchall()
         assert last == [(str(number),)]
         assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
+
+
+def test_what_a_source_was_written_to_is_removed(
+    pair: Pair, table: Callable[..., None], gateway_process: GatewayProcess
+) -> None:
+    table(*STATES["cold"])
+
+    def files() -> set[Path]:
+        return set(gateway_process.data_dir.rglob("*.parquet"))
+
+    with connected(pair.gateway, pair.database) as owner:
+        source = "(SELECT i AS id, 'y' || i AS y FROM generate_series(1, 2500) i, u WHERE u.g = 1)"
+        clause = "WHEN MATCHED AND v < {} THEN DELETE"
+        merge = f"MERGE INTO t USING {source} s ON t.id = s.id {clause}"
+        before = files()
+        assert owner.execute(merge.format(0)).statusmessage == "MERGE 0"
+        assert files() == before
+        with pytest.raises(errors.DivisionByZero):
+            owner.execute(merge.format("1 / (length(s.y) - length(s.y))"))
+        assert files() == before
+        assert owner.execute(merge.format(20)).statusmessage == "MERGE 1"
+        assert files() == before
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_key_that_another_has_inserted_meanwhile_is_one_that_is_matched(
+    pair: Pair, table: Callable[..., None], state: str
+) -> None:
+    table(*STATES[state])
+    scenario = f"""
+        a: BEGIN
+        a: INSERT INTO t VALUES (2800, 5)
+        b: {UPSERT} -- waits
+        a: COMMIT
+        b goes on => {{answer}}
+    """
+    for address, answer, rows in (
+        (pair.plain, "error 23505", [5]),
+        (pair.gateway, "MERGE 2000", [6]),
+    ):
+        played = play(address, pair.database, scenario.format(answer=answer))
+        assert played.dialogue == expected(scenario.format(answer=answer), played.dialogue)
+        assert [v for key, v, _ in played.rows if key == 2800] == rows
 
 
 @pytest.mark.parametrize("state", ["warm", "cold"])

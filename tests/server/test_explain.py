@@ -110,6 +110,23 @@ def test_analyze_runs_the_statement(connection, statement, left):
     assert [line.partition(":")[0] for line in lines[-2:]] == ["Planning Time", "Execution Time"]
 
 
+@pytest.mark.parametrize(
+    ("statement", "written"),
+    [
+        ("INSERT INTO t SELECT id + 1, v FROM t ON CONFLICT (id) DO UPDATE SET v = 'x'", 3),
+        ("MERGE INTO t USING s ON t.id = s.id + 1 WHEN MATCHED THEN DELETE", 1),
+        ("UPDATE t SET v = s.w FROM s WHERE t.id = s.id + 1", 1),
+    ],
+)
+def test_what_spark_merges_is_explained_as_it_is_run(connection, statement, written):
+    connection.execute("CREATE TEMPORARY TABLE s AS SELECT 1 AS id, 'w' AS w")
+    for options in ("", "(ANALYZE, TIMING OFF) "):
+        lines = explain(connection, f"EXPLAIN {options}{statement}")
+        assert lines[0].startswith("spark: tiered tables")
+        assert "  Spark SQL:" in lines
+    assert lines[0].endswith(f" (actual rows={written}.00 loops=1)")
+
+
 def test_a_write_over_extracts_is_explained_part_by_part(connection):
     connection.execute("CREATE TEMPORARY TABLE r (id integer PRIMARY KEY, v text)")
     connection.execute("INSERT INTO r VALUES (1, 'old'), (2, 'old')")

@@ -25,9 +25,12 @@ SCHEMA = "hot_rows_served"
 
 SETUP = (
     "CREATE TABLE t (id integer PRIMARY KEY, v integer, w text UNIQUE)",
+    "CREATE TABLE few (id integer PRIMARY KEY, v integer, w text)",
+    "CREATE UNIQUE INDEX few_w ON few (upper(w)) WHERE v > 0",
     # Rows of a writer with one snapshot are not hot.
     "BEGIN ISOLATION LEVEL REPEATABLE READ",
     "INSERT INTO t SELECT g, g * 10, 'w' || g FROM generate_series(1, 6) g",
+    "INSERT INTO few SELECT g, g - 3, 'w' || g FROM generate_series(1, 6) g",
     "COMMIT",
 )
 
@@ -60,6 +63,11 @@ UPSERT = (
 FREE = (
     "WITH l AS (SELECT id FROM t WHERE id IN (1, 2) FOR UPDATE SKIP LOCKED)"
     " UPDATE t SET v = 0 FROM l WHERE t.id = l.id AND t.id IN (1, 2) RETURNING t.id"
+)
+
+UPSERT_COMPUTED = (
+    "INSERT INTO few VALUES ({id}, 1, '{w}')"
+    " ON CONFLICT (upper(w)) WHERE v > 0 DO UPDATE SET v = few.v + 10 RETURNING id, v"
 )
 
 QUEUE = (
@@ -108,6 +116,41 @@ SCENARIOS = {
         c: INSERT INTO t VALUES (9, 1, 'up') ON CONFLICT DO NOTHING -- waits
         a: COMMIT
         b goes on => 7|2
+        c goes on => INSERT 0 0
+    """,
+    "a computed unique value that somebody is about to bring": """
+        a: BEGIN
+        a: UPDATE few SET v = 5, w = 'new' WHERE id = 1
+        b: UPDATE few SET w = 'NEW' WHERE id = 4 -- waits
+        c: INSERT INTO few VALUES (7, 0, 'new') => INSERT 0 1
+        c: UPDATE few SET v = 1 WHERE id = 7 -- waits
+        d: INSERT INTO few VALUES (8, 1, 'W5') => error 23505
+        a: COMMIT
+        b goes on => error 23505
+        c goes on => error 23505
+    """,
+    "a computed unique value that is given up and taken back": """
+        a: BEGIN
+        a: UPDATE few SET v = -1 WHERE id = 6
+        b: INSERT INTO few VALUES (8, 1, 'W6') -- waits
+        a: ROLLBACK
+        b goes on => error 23505
+    """,
+    "an upsert by a computed unique value": f"""
+        a: BEGIN
+        a: UPDATE few SET v = v + 1 WHERE id = 4
+        b: {UPSERT_COMPUTED.format(id=9, w="W4")} -- waits
+        c: {UPSERT_COMPUTED.format(id=9, w="W5")} => 5|12
+        a: COMMIT
+        b goes on => 4|12
+    """,
+    "upserts of a computed unique value that is not there": f"""
+        a: BEGIN
+        a: INSERT INTO few VALUES (7, 1, 'up')
+        b: {UPSERT_COMPUTED.format(id=8, w="UP")} -- waits
+        c: INSERT INTO few VALUES (9, 1, 'Up') ON CONFLICT DO NOTHING -- waits
+        a: COMMIT
+        b goes on => 7|11
         c goes on => INSERT 0 0
     """,
     "a row by a unique value": """
@@ -467,8 +510,7 @@ SCENARIOS = {
         a: UPDATE t SET v = v + 1 WHERE id = 2 -- waits
         b: UPDATE t SET v = v + 1 WHERE id = 1 -- waits
         a or b goes on => error 40P01
-        a: COMMIT
-        b: COMMIT
+        a and b: COMMIT => COMMIT, ROLLBACK
     """,
     "lock_timeout ends the wait": """
         a: BEGIN

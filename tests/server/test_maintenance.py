@@ -126,8 +126,8 @@ def test_past_the_hard_bound_no_more_rows_become_hot(
         # Upkeep cannot let rows go cold that are locked.
         for key in range(1, 14):
             client.execute(ADD, [key])
-        assert becomes(other, "is_overheated, failures > 0", True, True)
-        assert shown(other, "work, last_failure, next_attempt IS NULL") == (None, "55P03", False)
+        pausing = "is_overheated, failures > 0, work, last_failure, next_attempt IS NULL"
+        assert becomes(other, pausing, True, True, None, "55P03", False)
         other.execute("SET lock_timeout = '2s'")
         for more in (
             "UPDATE t SET v = v + 1 WHERE id = 20",

@@ -30,12 +30,15 @@ SETUP = (
 )
 
 BACKENDS = {
-    "plain": (),
-    "resident": (),
-    "cold": (),
-    "hot": ("UPDATE t SET v = v WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)",),
+    "plain": ((), ""),
+    "resident": ((), ""),
+    "cold": ("t", ""),
+    "hot": ("t", "UPDATE t SET v = v WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)"),
+    "parent": ("p", ""),
+    "hot_parent": ("p", "UPDATE p SET v = v WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8, 9)"),
+    "both": ("pt", ""),
 }
-"""What is done to the referencing table before the rows are fought for."""
+"""Which tables are tiered, and what is done to them before the rows are fought for."""
 
 SCENARIOS = {
     "a row that is being referenced stays": (
@@ -121,6 +124,60 @@ SCENARIOS = {
         b: SELECT count(*) FROM t => 8
     """,
     ),
+    "a value that another row takes over": (
+        "ON DELETE CASCADE",
+        """
+        a: DELETE FROM t WHERE id > 2 => DELETE 10
+        a: BEGIN
+        a: UPDATE t SET p = 3 - p => UPDATE 2
+        b: DELETE FROM p WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => DELETE 1
+        b: SELECT id, p FROM t ORDER BY id => 1|2
+    """,
+    ),
+    "rows that wait for each other": (
+        "",
+        """
+        b: BEGIN
+        b: DELETE FROM p WHERE id = 8
+        a: INSERT INTO t VALUES (20, 8, 0), (21, 7, 0) -- waits
+        b: DELETE FROM p WHERE id = 7 => DELETE 1
+        b: COMMIT
+        a goes on => error 23503
+    """,
+    ),
+    "what is referenced is confirmed when it is there": (
+        "",
+        """
+        a: BEGIN
+        a: INSERT INTO p VALUES (30, 0)
+        a: INSERT INTO t VALUES (30, 30, 0), (31, 9, 0) => INSERT 0 2
+        b: INSERT INTO t VALUES (32, 30, 0) => error 23503
+        a: SAVEPOINT s
+        a: DELETE FROM p WHERE id = 8 => DELETE 1
+        a: INSERT INTO t VALUES (33, 8, 0) => error 23503
+        a: ROLLBACK TO s
+        a: INSERT INTO t VALUES (33, 8, 0)
+        a: UPDATE p SET v = 7 WHERE id = 9 => UPDATE 1
+        b: UPDATE t SET v = 7 WHERE p = 9 => UPDATE 0
+        b: DELETE FROM p WHERE id = 8 -- waits
+        a: COMMIT
+        b goes on => error 23503
+    """,
+    ),
+    "constraints are checked at once": (
+        "",
+        """
+        a: BEGIN
+        a: SET CONSTRAINTS ALL IMMEDIATE
+        a: INSERT INTO t VALUES (20, 9, 0)
+        a: SET CONSTRAINTS ALL IMMEDIATE
+        a: INSERT INTO t VALUES (21, 8, 0), (22, NULL, 0)
+        a: COMMIT
+        b: SELECT p FROM t WHERE id > 19 ORDER BY id => 9, 8, None
+    """,
+    ),
     "rows of many": (
         "",
         """
@@ -154,14 +211,14 @@ def connect(servers: Mapping[str, Address], backend: str, schema: str) -> psycop
     )
 
 
-def make_tiered(owner: psycopg.Connection, schema: str) -> None:
-    owner.execute("ALTER TABLE t SET (gateway.residency = never)")
+def make_tiered(owner: psycopg.Connection, schema: str, table: str = "t") -> None:
+    owner.execute(f"ALTER TABLE {table} SET (gateway.residency = never)")
     deadline = time.monotonic() + PATIENCE_S
     told = (
         "SELECT residency, pinned_by FROM pg_journal.tables"
-        " WHERE schema_name = %s AND table_name = 't'"
+        " WHERE schema_name = %s AND table_name = %s"
     )
-    while (found := owner.execute(told, [schema]).fetchone()) != ("tiered", None):
+    while (found := owner.execute(told, [schema, table]).fetchone()) != ("tiered", None):
         assert time.monotonic() < deadline, found
         time.sleep(0.2)
 
@@ -176,16 +233,18 @@ def play(
         owner.execute(f"CREATE SCHEMA {schema}")
         for statement in SETUP:
             owner.execute(statement.format(actions=actions))
-        if backend in {"cold", "hot"}:
-            make_tiered(owner, schema)
-        for statement in BACKENDS[backend]:
-            owner.execute(statement)
+        tables, prepared = BACKENDS[backend]
+        for table in tables:
+            make_tiered(owner, schema, table)
+        if prepared:
+            owner.execute(prepared)
         with ExitStack() as stack:
             said = Stage(lambda: connect(servers, backend, schema), stack).play(dialogue)
         rows = owner.execute("SELECT * FROM t ORDER BY id").fetchall()
         rows += owner.execute("SELECT * FROM p ORDER BY id").fetchall()
         if backend != "plain":
-            assert owner.execute("SELECT gateway.check('t')").fetchall() == [(0,)]
+            for table in "pt":
+                assert owner.execute(f"SELECT gateway.check('{table}')").fetchall() == [(0,)]
     return said, rows
 
 
@@ -304,3 +363,154 @@ def test_elsewhere_it_is_refused(servers: Mapping[str, Address]) -> None:
         owner.execute("ROLLBACK")
         assert owner.execute("SELECT count(*) FROM p").fetchone() == (8,)
         assert owner.execute("SELECT count(*) FROM t").fetchone() == (12,)
+
+
+@pytest.mark.parametrize("tables", ["p", "pt"])
+def test_many_rows_are_looked_up_at_once(servers: Mapping[str, Address], tables: str) -> None:
+    schema = f"references_many_{tables}"
+    with connect(servers, "parent", schema) as owner:
+        for statement in (
+            f"CREATE SCHEMA {schema}",
+            "CREATE TABLE p (id integer PRIMARY KEY, v integer)",
+            "INSERT INTO p SELECT g, g FROM generate_series(1, 30000) g",
+            "CREATE TABLE t (id integer PRIMARY KEY, p integer REFERENCES p)",
+            "INSERT INTO t VALUES (0, 1)",
+        ):
+            owner.execute(statement)
+        for table in tables:
+            make_tiered(owner, schema, table)
+        added = "INSERT INTO t SELECT g, g + %s::int FROM generate_series(%s::int, %s::int) g"
+        assert owner.execute(added, [0, 1, 3_000]).rowcount == 3_000
+        assert owner.execute(added, [5_000, 5_001, 20_000]).rowcount == 15_000
+        explained = "EXPLAIN ANALYZE INSERT INTO t VALUES (-1, 29000)"
+        if "t" in tables:
+            owner.execute(explained)
+            owner.execute("DELETE FROM t WHERE id = -1")
+        else:
+            # PostgreSQL runs it alone.
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                owner.execute(explained)
+        for missing in ([27_001, 1, 3_000], [15_000, 5_001, 15_001]):
+            with pytest.raises(psycopg.errors.ForeignKeyViolation) as told:
+                owner.execute(added, [missing[0], missing[1] + 50_000, missing[2] + 50_000])
+            assert "is not present in table" in str(told.value.diag.message_detail)
+        with owner.cursor().copy("COPY t FROM STDIN") as copied:
+            for number in range(3_000):
+                copied.write_row((100_000 + number, 30_000 - number))
+        with (
+            pytest.raises(psycopg.errors.ForeignKeyViolation),
+            owner.cursor().copy("COPY t FROM STDIN") as copied,
+        ):
+            copied.write_row((200_000, 30_001))
+        assert owner.execute("SELECT count(*) FROM t").fetchone() == (21_001,)
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            owner.execute("DELETE FROM p WHERE id = 29999")
+        assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
+
+
+def test_code_that_handles_errors_is_told_what_it_cannot_see(
+    servers: Mapping[str, Address],
+) -> None:
+    schema = "references_handled"
+    with connect(servers, "parent", schema) as owner:
+        owner.execute(f"CREATE SCHEMA {schema}")
+        for statement in SETUP:
+            owner.execute(statement.format(actions=""))
+        # No other table has this name.
+        owner.execute("ALTER TABLE t RENAME TO handled")
+        owner.execute(
+            "CREATE FUNCTION put(n integer) RETURNS text LANGUAGE plpgsql AS $$ BEGIN"
+            " INSERT INTO handled VALUES (n + 100, n, 0); RETURN 'there';"
+            " EXCEPTION WHEN foreign_key_violation THEN RETURN 'not there'; END $$"
+        )
+        make_tiered(owner, schema, "p")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            owner.execute("SELECT put(77)")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            owner.execute("SELECT put(7)")
+        # In a transaction what comes later has it looked up.
+        with owner.transaction():
+            assert owner.execute("SELECT put(7)").fetchone() == ("there",)
+            owner.execute("INSERT INTO handled VALUES (50, 8, 0)")
+        assert owner.execute("SELECT id, p FROM handled WHERE id > 12 ORDER BY id").fetchall() == [
+            (50, 8),
+            (107, 7),
+        ]
+
+
+@pytest.mark.parametrize("tables", ["p", "t", "pt", ""])
+def test_a_foreign_key_is_added_to_tables_with_rows(
+    servers: Mapping[str, Address], tables: str
+) -> None:
+    schema = f"references_added_{tables}"
+    with connect(servers, "parent", schema) as owner:
+        for statement in (
+            f"CREATE SCHEMA {schema}",
+            "CREATE TABLE p (x integer, y text, v integer, PRIMARY KEY (y, x))",
+            "INSERT INTO p SELECT g, 'k' || g % 7, g FROM generate_series(1, 90) g",
+            "CREATE TABLE t (id integer PRIMARY KEY, y text, x integer)",
+            "INSERT INTO t SELECT g, 'k' || g % 7, g FROM generate_series(1, 60) g",
+            "INSERT INTO t VALUES (1001, NULL, 7), (1002, 'none', 7)",
+        ):
+            owner.execute(statement)
+        for table in tables:
+            make_tiered(owner, schema, table)
+        add = (
+            "ALTER TABLE t ADD CONSTRAINT k FOREIGN KEY (x, y) REFERENCES p (x, y)"
+            " ON DELETE CASCADE"
+        )
+        with pytest.raises(psycopg.errors.ForeignKeyViolation) as told:
+            owner.execute(add)
+        assert told.value.diag.message_detail == 'Key (x, y)=(7, none) is not present in table "p".'
+        assert told.value.diag.constraint_name == "k"
+        owner.execute("DELETE FROM t WHERE id = 1002")
+        owner.execute(add)
+        is_valid = "SELECT convalidated FROM pg_constraint WHERE conname = 'k'"
+        assert owner.execute(is_valid).fetchall() == [(True,)]
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            owner.execute("INSERT INTO t VALUES (2000, 'k2', 1)")
+        owner.execute("INSERT INTO t VALUES (2000, 'k2', 86), (2001, 'k3', NULL)")
+        owner.execute("DELETE FROM p WHERE x IN (5, 86)")
+        assert owner.execute("SELECT count(*), sum(x) FROM t").fetchone() == (61, 1_832)
+        for table in "pt":
+            assert owner.execute(f"SELECT gateway.check('{table}')").fetchone() == (0,)
+        owner.execute("ALTER TABLE t DROP CONSTRAINT k")
+        owner.execute("INSERT INTO t VALUES (2002, 'k2', 1)")
+        owner.execute("DELETE FROM p")
+
+
+def test_definitions_keep_what_references_tiered_tables(servers: Mapping[str, Address]) -> None:
+    schema = "references_redefined"
+    with connect(servers, "parent", schema) as owner:
+        owner.execute(f"CREATE SCHEMA {schema}")
+        for statement in SETUP:
+            owner.execute(statement.format(actions=""))
+        make_tiered(owner, schema, "p")
+        for refused in (
+            "ALTER TABLE t ALTER CONSTRAINT t_p_fkey DEFERRABLE",
+            "ALTER TABLE t ALTER CONSTRAINT t_p_fkey NOT ENFORCED",
+            "CREATE TABLE u (p integer REFERENCES p DEFERRABLE)",
+            "CREATE TABLE u (p bigint REFERENCES p)",
+            "CREATE TABLE u () INHERITS (t)",
+            "ALTER TABLE t ADD COLUMN q integer DEFAULT 3 REFERENCES p",
+            "ALTER TABLE t ALTER COLUMN p TYPE bigint",
+        ):
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                owner.execute(refused)
+        for done in (
+            "ALTER TABLE t RENAME COLUMN p TO q",
+            "ALTER TABLE p RENAME TO q",
+            "ALTER TABLE q RENAME COLUMN id TO key",
+            "ALTER TABLE t ADD COLUMN r integer REFERENCES q",
+            f"ALTER SCHEMA {schema} RENAME TO {schema}_2",
+            f"SET search_path = {schema}_2",
+            "INSERT INTO t VALUES (20, 9, 0, 8)",
+            "UPDATE t SET q = 8 WHERE id = 1",
+            "ALTER TABLE t DROP COLUMN r",
+            "INSERT INTO t VALUES (21, 9, 0)",
+        ):
+            owner.execute(done)
+        with pytest.raises(psycopg.errors.ForeignKeyViolation, match='present in table "q"'):
+            owner.execute("INSERT INTO t VALUES (22, 99, 0)")
+        owner.execute("DROP TABLE q CASCADE")
+        owner.execute("INSERT INTO t VALUES (22, 99, 0)")

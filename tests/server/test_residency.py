@@ -279,7 +279,7 @@ PINS = {
         "CREATE FUNCTION total() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'",
         "DROP FUNCTION total()",
     ),
-    "foreign key": ("CREATE TABLE child (id integer REFERENCES t)", ""),
+    "foreign key": ("CREATE TABLE child (id integer REFERENCES t DEFERRABLE)", ""),
 }
 
 
@@ -418,7 +418,7 @@ REFUSED = {
     ),
     "DO": "DO 'BEGIN DELETE FROM t; END'",
     "materialized view": "CREATE MATERIALIZED VIEW m AS SELECT * FROM t",
-    "foreign key": "CREATE TABLE child (id integer REFERENCES t)",
+    "foreign key": "CREATE TABLE child (id integer REFERENCES t DEFERRABLE)",
     "PREPARE": "PREPARE p AS SELECT * FROM t",
 }
 

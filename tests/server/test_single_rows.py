@@ -88,9 +88,11 @@ def test_spark_runs_it_when_asked_to(served: Pair) -> None:
     with connected(served, "spark") as connection:
         assert connection.execute("UPDATE t SET v = 0 WHERE id = 1").statusmessage == "UPDATE 1"
         assert decision(connection) == "spark: tiered tables"
-        for statement in (UPSERT % (1, 1), MERGE % (1, 1)):
-            with pytest.raises(errors.FeatureNotSupported, match="by Spark"):
-                connection.execute(statement)
+        merged = connection.execute(MERGE % (1, 1)).fetchall()
+        assert len(merged) == 1
+        assert decision(connection) == "spark: tiered tables"
+        with pytest.raises(errors.FeatureNotSupported, match="by Spark"):
+            connection.execute(UPSERT % (1, 1))
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -180,7 +182,7 @@ def test_a_failure_leaves_no_row_in_the_catalog_table(served: Pair) -> None:
             connection.execute("UPDATE t SET id = 4 WHERE id = 3")
         connection.execute("ROLLBACK TO s")
         with pytest.raises(errors.FeatureNotSupported):
-            connection.execute("INSERT INTO t SELECT id FROM t ON CONFLICT DO NOTHING")
+            connection.execute("INSERT INTO t SELECT id FROM t ORDER BY v ON CONFLICT DO NOTHING")
         connection.execute("ROLLBACK TO s")
         connection.execute("INSERT INTO t VALUES (500, 1)")
         connection.execute("COMMIT")

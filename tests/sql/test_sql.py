@@ -26,7 +26,7 @@ REFUSED = DIRECTORY / "refused" / "refused.test"
 RESIDENT = DIRECTORY / "resident"
 """Files of what only resident tables can do."""
 
-CHANGED = ("constraint", "delete", "transaction", "update", "view")
+CHANGED = ("constraint", "delete", "merge", "transaction", "update", "view")
 """Directories of files about changes, which PostgreSQL would make of single rows."""
 
 SPARK_ALONE = "Spark alone"

@@ -22,6 +22,7 @@ LONG_FILES = (
     "tests/server/test_hot_rows.py",
     "tests/gateway/spark/test_engine.py",
     "integration/external_catalog/test_external_catalog.py",
+    "tests/rewrite/needs/test_random_sources.py",
     "tests/rewrite/needs/test_random_statements.py",
     "integration/crash/test_crash.py",
     "integration/pg_dump/test_pg_dump.py",

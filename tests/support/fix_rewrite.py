@@ -1,5 +1,6 @@
 """Fixtures that compare compiled statements on Spark with PostgreSQL."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from pyspark.sql import SparkSession
 
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from tests.support.rewrite_oracle import Oracle, database, make_spark
+from tests.support.thawing import Thawing
+
+SEED = 20_418
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +29,15 @@ def oracle_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.start()
     yield f"postgresql://{SUPERUSER}@/postgres?host={server.host}&port={server.port}"
     server.stop()
+
+
+@pytest.fixture
+def thawing(oracle_uri: str) -> Iterator[Thawing]:
+    """Yield tables of which a part of the rows is hot."""
+    with database(oracle_uri, "thawing") as connection:
+        opened = Thawing(connection.info.dsn, random.Random(SEED))  # noqa: S311 - the same each time
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="module")

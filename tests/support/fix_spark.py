@@ -145,12 +145,14 @@ class Journal:
         snapshot: TableSnapshot | None = None,
         row_bound: int | None = None,
         input_rows: int = 100,
+        filters: bool = False,
         statement: RunningStatement | None = None,
     ) -> Batches:
         """Run a query over one part; ``$`` stands for its view."""
         seen = snapshot or self.snapshot()
         source = Source(self.relid, part, f"global_temp.{part.value}_{self.relid}_{seen.state}")
-        query = SparkQuery(sql.replace("$", source.view), (), (source,), row_bound, input_rows)
+        text = sql.replace("$", source.view)
+        query = SparkQuery(text, (), (source,), row_bound, input_rows, filters=filters)
         return Executor(self.relations).run(
             query,
             relations=[self.relation(source, seen)],

@@ -21,12 +21,14 @@ from rewrite.dialect.type_mapping import storage_type
 from rewrite.pipeline import (
     compile_delete,
     compile_insert_source,
+    compile_merge,
+    compile_merge_source,
     compile_query,
     compile_update,
     parse_tree,
     relations,
 )
-from rewrite.results import OutputColumn, RowChange, Source, SourcePart, SparkQuery
+from rewrite.results import MergeSource, OutputColumn, RowChange, Source, SourcePart, SparkQuery
 from rewrite.tree import Node
 from tests.support.java import QUICK_COMPILER
 
@@ -360,6 +362,59 @@ class Oracle:
         assert change.row_bound is None or len(found.rows) <= change.row_bound
         return change
 
+    def compile_merge(
+        self, sql: str, values: Sequence[object] = (), **options: object
+    ) -> RowChange:
+        """Compile a MERGE; options are further fields of the context."""
+        text, types = self.analyse(sql)
+        queries = parse_tree(text)
+        parameters = [ParameterValue(oid, value) for oid, value in zip(types, values, strict=True)]
+        return compile_merge(queries[0], replace(self.context(queries, parameters), **options))
+
+    def compile_merge_source(self, sql: str) -> MergeSource | None:
+        """Compile the source of a MERGE alone."""
+        queries = parse_tree(self.analyse(sql)[0])
+        return compile_merge_source(queries[0], self.context(queries, []))
+
+    def check_merge(self, sql: str, values: Sequence[object] = (), **options: object) -> RowChange:
+        """Compare what a MERGE leaves and returns with PostgreSQL; undo it there."""
+        change = self.compile_merge(sql, values, **options)
+        table = self.snapshot(change.relid).table
+        whole = f'table {table.schema}."{table.name}"'
+        before = self.expect(whole).rows
+        self.connection.execute("begin")
+        try:
+            returned = self.expect(sql, values).rows
+            after = self.expect(whole).rows
+        finally:
+            self.connection.execute("rollback")
+        found = self.run(change.query).rows
+        place = {column.column: i for i, column in enumerate(change.query.columns)}
+        assert {row[place["conflict"]] for row in found} <= {"0"}
+        attnums = [column.attnum for column in table.columns]
+        identity = [f"n{attno}" for attno in table.key] or ["row_identity"]
+        rows = {
+            tuple(row[attnums.index(attno)] for attno in table.key) or (str(number),): row
+            for number, row in enumerate(before, 1)
+        }
+        for row in found:
+            key = tuple(row[place[name]] for name in identity)
+            assert (key in rows) is (row[place["action"]] != _INSERTED)
+            rows[key] = tuple(row[place[f"n{attno}"]] for attno in attnums)
+            if row[place["action"]] == _DELETED:
+                del rows[key]
+        assert_rows(list(rows.values()), after)
+        if change.returning:
+            places = [place[column.column] for column in change.returning]
+            assert_rows([tuple(row[i] for i in places) for row in found], returned)
+        return change
+
+    def conflicts(self, sql: str, **options: object) -> list[str]:
+        """Return the conflicts that the rows of a MERGE are in."""
+        query = self.compile_merge(sql, **options).query
+        place = [column.column for column in query.columns].index("conflict")
+        return sorted(row[place] for row in self.run(query).rows)
+
     def check_insert(self, sql: str, values: Sequence[object] = ()) -> SparkQuery:
         """Compare the rows an INSERT adds with those of its compiled source; undo it."""
         text, types = self.analyse(sql)
@@ -382,6 +437,9 @@ class Oracle:
         assert_rows(before + self.run(query).rows, after)
         return query
 
+
+_INSERTED, _DELETED = "3", "4"
+"""Texts of Commands."""
 
 _VERSIONS = ("version_number", "subsequent_version_number")
 

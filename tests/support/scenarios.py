@@ -2,8 +2,9 @@
 
 A line ``a: SQL`` is what session ``a`` says; ``-- waits`` follows where it has to wait, and a line
 ``b goes on`` is where it need not any more. ``=>`` tells what comes back: rows, else the command
-tag, or the SQLSTATE of an error, which is always told. ``a: cancels b`` is a cancel request. After
-``<<`` come the rows of a COPY, parted by commas.
+tag, or the SQLSTATE of an error, which is always told. ``a or b`` is whichever of them; ``a and b``
+say the same one after the other, and what comes back is told in the order of the alphabet.
+``a: cancels b`` is a cancel request. After ``<<`` come the rows of a COPY, parted by commas.
 """
 
 import re
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -31,7 +32,8 @@ FEW, MANY = 3, 25
 BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 
 _LINE = re.compile(
-    r"(?:(?P<who>\w+): (?P<says>.+?)(?P<waits> -- waits)?|(?P<goes>\w+(?: or \w+)*) goes on)"
+    r"(?:(?P<who>\w+(?: and \w+)*): (?P<says>.+?)(?P<waits> -- waits)?"
+    r"|(?P<goes>\w+(?: or \w+)*) goes on)"
     r"(?: => (?P<expected>.+))?"
 )
 
@@ -48,7 +50,9 @@ class Step:
     @property
     def label(self) -> str:
         """Return the step without what it answers."""
-        return f"{' or '.join(self.sessions)}: {self.says or 'goes on'}"
+        if self.says is None:
+            return f"{' or '.join(self.sessions)}: goes on"
+        return f"{' and '.join(self.sessions)}: {self.says}"
 
 
 def steps(scenario: str) -> Iterator[Step]:
@@ -56,7 +60,7 @@ def steps(scenario: str) -> Iterator[Step]:
     for line in filter(None, map(str.strip, scenario.splitlines())):
         found = _LINE.fullmatch(line)
         assert found, line
-        sessions = tuple((found["who"] or found["goes"]).split(" or "))
+        sessions = tuple(re.split(" or | and ", found["who"] or found["goes"]))
         yield Step(sessions, found["says"], bool(found["waits"]), found["expected"])
 
 
@@ -143,6 +147,10 @@ class Stage:
     def _take(self, step: Step) -> str:
         if step.says is None:
             return self._go_on([self._session(name) for name in step.sessions])
+        if len(step.sessions) > 1:
+            return ", ".join(
+                sorted(self._take(replace(step, sessions=(name,))) for name in step.sessions)
+            )
         session = self._session(step.sessions[0])
         if step.says.startswith("cancels "):
             self._session(step.says.removeprefix("cancels ")).connection.cancel_safe()

@@ -2,27 +2,33 @@
 
 Every table exists in three schemas. ``whole`` holds all rows and is where PostgreSQL says what is
 right. ``hot`` holds the rows that happen to be hot, and those that the rule asks for: a statement
-runs there unchanged. ``source`` holds all rows and is what is searched, as a journal would be: by
+runs there unchanged. ``cold`` holds all rows and is what is searched, as a journal would be: by
 keys where a need names them, else by its conditions. What was found by a condition is remembered,
 and stands for what the same condition asks for later.
+
+Of some tables all rows are hot. They are looked at before anything is searched, where the rule
+takes them for sources of keys.
 """
 
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import psycopg
 from psycopg.pq import ExecStatus
 
 from rewrite.needs import search
-from rewrite.needs.keys import Key, named
-from rewrite.needs.results import Image, Need, Needs, Refusal
+from rewrite.needs.keys import Contents, Key, named
+from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
+from rewrite.needs.sources import Source, places, sources
 from rewrite.needs.statement import needs
 from rewrite.tree import Node, walk
-from tests.support import random_statements
+from tests.support import random_schemas
 from tests.support.expression_text import ExpressionText
+from tests.support.random_forms import Form
+from tests.support.random_statements import Statements
 from tests.support.table_definitions import Analyst, definitions
 
 INT4 = 23
@@ -77,6 +83,8 @@ class Comparison:
     runs: int = 0
     expected: Outcome | None = None
     found: Outcome | None = None
+    told: bool = False
+    """Whether sources told which rows were searched."""
 
 
 @dataclass
@@ -92,6 +100,9 @@ class Thawing:
     """How often what a condition asks for was remembered."""
 
     def __post_init__(self) -> None:
+        self.readable: frozenset[str] = frozenset()
+        self._told = False
+        self._contents_of_sources: Contents = {}
         self._remembered: dict[tuple[int, bytes], Counter[Row]] = {}
         self.connection = psycopg.connect(self.uri, autocommit=True)
         self._analyst = Analyst(self.uri)
@@ -106,12 +117,21 @@ class Thawing:
 
     # -- set-up ------------------------------------------------------------------------------------
 
-    def define(self, tables: Mapping[str, str], others: Sequence[str]) -> None:
-        """Create tables, given by the columns and constraints of each, then views and the like."""
-        for schema in ("whole", "hot", "source"):
+    def define(
+        self, tables: Mapping[str, str], others: Sequence[str], readable: Collection[str] = ()
+    ) -> None:
+        """Create tables, given by the columns and constraints of each, then views and the like.
+
+        Args:
+            tables: The body of each.
+            others: What is created after them.
+            readable: Tables that are no journals: all their rows are hot. Their triggers touch
+                nothing but them.
+        """
+        for schema in ("whole", "hot", "cold"):
             statements = [f"drop schema if exists {schema} cascade", f"create schema {schema}"]
             statements.append(f"set search_path = {schema}")
-            if schema == "source":
+            if schema == "cold":
                 statements += [
                     f"create table {name} as select * from whole.{name}" for name in tables
                 ]
@@ -121,8 +141,14 @@ class Thawing:
             self._do("; ".join(statements))
         self._do("reset search_path")
         self.tables = tuple(tables)
+        self.readable = frozenset(readable)
         self._analyst.search_path("hot")
-        self.definitions = definitions(self.connection, "hot", set(tables))
+        found = definitions(self.connection, "hot", set(tables) - self.readable)
+        known = found.relations.keys() - found.tiered
+        relations = found.relations | {
+            relid: replace(found.relation(relid), code=None) for relid in known
+        }
+        self.definitions = replace(found, relations=relations, readable=frozenset(known))
         columns = self.connection.execute(
             "select attrelid::int8, attnum::int4, attname from pg_attribute where attnum > 0"
             " and attrelid = any (%s) order by attnum",
@@ -147,7 +173,7 @@ class Thawing:
             for row in values:
                 self._send(f"insert into whole.{table} values {_values([row])}")
         self.full = self._contents("whole")
-        self._fill("source", self.full)
+        self._fill("cold", self.full)
         self._remembered.clear()
 
     def _emptied(self) -> list[str]:
@@ -183,9 +209,19 @@ class Thawing:
 
     def compare(self, sql: str, wanted: Needs) -> Comparison:
         """Run a statement on the full tables and on some rows."""
-        hot = {table: self._some(rows) for table, rows in self.full.items()}
+        hot = {
+            table: rows if table in self.readable else self._some(rows)
+            for table, rows in self.full.items()
+        }
+        self._told = False
+        self._contents_of_sources = self._looked_at(wanted, hot)
         self._add(hot, self._searched(wanted))
         found, runs = self._run_hot(sql, wanted, hot)
+        return replace(self._compared(sql, wanted, hot, found, runs), told=self._told)
+
+    def _compared(
+        self, sql: str, wanted: Needs, hot: Mapping[str, Counter[Row]], found: Outcome, runs: int
+    ) -> Comparison:
         expected = self._run("whole", sql)
         if found.failed and wanted.recorded:
             return Comparison(sql, Verdict.UNDECIDED, found.tag, runs, expected, found)
@@ -223,14 +259,13 @@ class Thawing:
 
     def _asked(self, relid: int, need: Need) -> Counter[Row]:
         """Return the rows of a need, searched as the gateway does."""
-        names = self._columns[relid]
-        known = self._named(relid, need)
-        if known is not None:
-            columns = ", ".join(names[attnum] for attnum in self._key(relid))
-            listed = ", ".join(f"({', '.join(map(str, key))})" for key in known)
-            return self._found(relid, f"({columns}) in ({listed})" if listed else "false")
+        for key in self._keys(relid):
+            known = self._named(need, key)
+            if known is not None:
+                return self._found(relid, self._among(relid, key, known))
         if not need.conditions:
-            return self._found(relid, self._text.need(need, lambda attnum: f"t.{names[attnum]}"))
+            parts = [self._fixed(relid, fixed) for fixed in need.fixed]
+            return self._found(relid, " and ".join(parts) or "true")
         asked = search.condition(need, self.definitions.volatility)
         place = (relid, asked.digest)
         if place not in self._remembered:
@@ -239,15 +274,44 @@ class Thawing:
             self.reused += 1
         return self._remembered[place]
 
-    def _key(self, relid: int) -> tuple[int, ...]:
-        """Return the columns of the primary key, which is made first; none without one."""
-        unique = self.definitions.relation(relid).unique
-        return unique[0].columns if unique and 1 in unique[0].columns else ()
+    def _keys(self, relid: int) -> list[tuple[int, ...]]:
+        """Return the columns of each unique key, those of the primary one first."""
+        return [key.columns for key in self.definitions.relation(relid).unique if not key.irregular]
 
-    def _named(self, relid: int, need: Need) -> frozenset[Key] | None:
-        """Return the keys of the rows of a need; None where other things tell them."""
-        key = self._key(relid)
-        return named(need, key, dict.fromkeys(key, INT4), (), most=1_000) if key else None
+    def _looked_at(self, wanted: Needs, hot: Mapping[str, Counter[Row]]) -> Contents:
+        """Return what sources hold before anything is searched, as far as it is asked for."""
+        asked: set[Source] = set()
+        for occurrence in wanted.occurrences:
+            asked |= sources(occurrence.needs, self._keys(occurrence.relid))
+            for fixed in (fixed for need in occurrence.needs for fixed in need.fixed):
+                asked |= sources([Need(fixed=(fixed,))], [fixed.columns])
+        return {
+            source: [
+                tuple(None if row[n - 1] is None else str(row[n - 1]) for n in source.columns)
+                for row in hot[self._names[source.relid]].elements()
+            ]
+            for source in asked
+        }
+
+    def _named(self, need: Need, columns: tuple[int, ...]) -> frozenset[Key] | None:
+        """Return the values that some columns have in all rows of a need; None if not known."""
+        types, contents = dict.fromkeys(columns, INT4), self._contents_of_sources
+        found = named(need, columns, types, (), most=1_000, contents=contents)
+        if found is not None:
+            self._told = self._told or bool(sources([need], [columns]))
+        return found
+
+    def _among(self, relid: int, columns: tuple[int, ...], values: Collection[Key]) -> str:
+        names = ", ".join(f"t.{self._columns[relid][attnum]}" for attnum in columns)
+        listed = ", ".join(f"({', '.join(map(str, value))})" for value in values)
+        return f"({names}) in ({listed})" if listed else "false"
+
+    def _fixed(self, relid: int, fixed: Fixed) -> str:
+        if not any(places(row) for row in fixed.rows):
+            names = self._columns[relid]
+            return self._text.fixed(fixed, lambda attnum: f"t.{names[attnum]}")
+        known = self._named(Need(fixed=(fixed,)), fixed.columns)
+        return "true" if known is None else self._among(relid, fixed.columns, known)
 
     def _condition(self, relid: int, need: Need) -> str:
         if relid not in self._templates:
@@ -259,7 +323,7 @@ class Thawing:
         return self._text.expression(quals, lambda attnum: f"t.{names[attnum]}")
 
     def _found(self, relid: int, condition: str) -> Counter[Row]:
-        result = self._send(f"select t.* from source.{self._names[relid]} t where {condition}")
+        result = self._send(f"select t.* from cold.{self._names[relid]} t where {condition}")
         assert result.status == ExecStatus.TUPLES_OK, result.error_message
         return Counter(_row(row) for row in self._rows(result))
 
@@ -374,15 +438,25 @@ STATEMENTS_OF_FILLING = 40
 FILLINGS_OF_SCHEMA = 5
 
 
-def campaign(thawing: Thawing, number: int, kinds: Collection[str] = ()) -> Iterator[str]:
-    """Yield so many random statements, each for the schema and the rows that are there then."""
+def campaign(
+    thawing: Thawing, number: int, kinds: Collection[str] = (), favoured: Collection[Form] = ()
+) -> Iterator[str]:
+    """Yield so many random statements, each for the schema and the rows that are there then.
+
+    Args:
+        thawing: Where they run.
+        number: How many.
+        kinds: What they begin with; others are left out.
+        favoured: Forms that are drawn far more often than usual, in half of the statements.
+    """
     chance = thawing.random_source
     done = 0
     while done < number:
-        thawing.define(random_statements.schema(chance), random_statements.OTHERS)
-        statements = random_statements.Statements(chance, kinds)
+        others = [*random_schemas.OTHERS, *random_schemas.triggers(chance)]
+        thawing.define(random_schemas.schema(chance), others, random_schemas.SOURCES)
+        statements = Statements(chance, kinds, favoured)
         for _ in range(FILLINGS_OF_SCHEMA):
-            thawing.fill(random_statements.rows(chance))
+            thawing.fill(random_schemas.rows(chance))
             for _ in range(min(STATEMENTS_OF_FILLING, number - done)):
                 done += 1
                 yield statements.statement()

@@ -42,7 +42,7 @@ def notices():
 
 @pytest.fixture
 def transaction(catalog, notices):
-    return Transaction(catalog, lambda: notices.append("written"))
+    return Transaction(catalog, lambda: notices.append("written"), notices.append)
 
 
 def test_an_implicit_transaction_is_invisible_and_committed_at_its_end(transaction, catalog):
@@ -101,3 +101,19 @@ def test_a_transaction_expected_to_begin_ends_like_one_begun_here(transaction, c
     assert transaction.status == "I"
     transaction.end_implicit()
     assert catalog.done == ["BEGIN", "COMMIT"]
+
+
+def test_tables_that_were_made_are_told_when_the_transaction_has_ended(
+    transaction, catalog, notices
+):
+    transaction.begin_implicit()
+    transaction.made[7] = "1/7"
+    transaction.fail()
+    assert catalog.done == ["BEGIN", "ROLLBACK"]
+    assert notices == [{7: "1/7"}]
+    transaction.begin_implicit()
+    transaction.made[8] = "1/8"
+    assert notices == [{7: "1/7"}]
+    transaction.end_implicit()
+    assert notices == [{7: "1/7"}, {8: "1/8"}]
+    assert transaction.made == {}

@@ -80,6 +80,59 @@ def test_the_parts_of_a_stream_are_bounded(many: Journal) -> None:
     assert len(parts) > 1
 
 
+PARTS = "FROM range(0, 1200000, 1, 40) AS r WHERE"
+"""Rows in forty parts."""
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("r.id % 100000 = 7", list(range(7, 1_200_000, 100_000))),
+        ("r.id = 1199999", [1_199_999]),
+        ("r.id < 0", []),
+        # Nothing in the first parts, much in later ones; then much in all.
+        ("r.id >= 900000", list(range(900_000, 1_200_000))),
+        ("r.id % 3 > 0", [number for number in range(1_200_000) if number % 3]),
+    ],
+)
+def test_what_conditions_leave_comes_in_order(
+    many: Journal, condition: str, expected: list[int]
+) -> None:
+    sql = f"SELECT r.id AS o1 {PARTS} {condition}"
+    found = many.run(sql, filters=True, **LARGE).read_all()
+    assert found.column("o1").to_pylist() == expected
+
+
+def test_few_rows_of_many_parts_take_few_jobs(many: Journal) -> None:
+    jobs = []
+    for filters in (True, False):
+        before = _last_job(many)
+        many.run(f"SELECT r.id AS o1 {PARTS} r.id = 1199999", filters=filters, **LARGE).read_all()
+        jobs.append(_last_job(many) - before)
+    assert jobs[0] < 6
+    assert jobs[1] >= 40
+
+
+def test_jobs_of_later_parts_belong_to_their_statement(many: Journal) -> None:
+    statement = RunningStatement()
+    slow = "SHA2(REPEAT(CAST(r.id AS STRING), 3000000), 256) > ''"
+    batches = many.run(
+        f"SELECT r.id AS o1 {PARTS} r.id % 100 = 0 AND (r.id < 600000 OR {slow})",
+        filters=True,
+        statement=statement,
+        **LARGE,
+    )
+    rest = iter(batches)
+    next(rest)
+    many.fetch("SELECT COUNT(*) AS o1 FROM $", SourcePart.BASE)
+    threading.Timer(0.3, statement.cancel).start()
+    began = time.monotonic()
+    with pytest.raises(QueryCanceledError):
+        list(rest)
+    # What is left would take minutes.
+    assert time.monotonic() - began < PATIENCE_S
+
+
 def test_a_large_limit_is_streamed_in_parts(many: Journal) -> None:
     result = many.run(
         "SELECT t.c1 AS o1 FROM $ AS t ORDER BY t.c2, t.c1 LIMIT 250000",
@@ -221,6 +274,12 @@ def test_the_outermost_limit_is_the_readers() -> None:
     assert (plan.sql, plan.limit, plan.offset) == ("SELECT c1 FROM t", 30_000, 7)
     plan = plan_result(_query("SELECT 1 FROM (SELECT 2 LIMIT 9) AS s", None, 1_000_000), 10)
     assert plan.limit is None
+
+
+def _last_job(journal: Journal) -> int:
+    """Return the number of a job that is begun now."""
+    context = journal.engine.driver.context
+    return int(context.dagScheduler().nextJobId())
 
 
 def _active_jobs(journal: Journal) -> list[int]:

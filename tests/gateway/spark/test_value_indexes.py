@@ -4,12 +4,13 @@ import random
 from collections.abc import Collection
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from catalog.model import SegmentKind
 from pgwire_gateway.spark import value_indexes
-from pgwire_gateway.spark.value_indexes import ValueIndexes
+from pgwire_gateway.spark.value_indexes import Computed, ValueIndexes
 from tests.support.fix_spark import ID, NAME, Journal
 
 pytestmark = pytest.mark.spark
@@ -72,3 +73,35 @@ def test_segments_without_the_column_are_left_to_spark(journal: Journal) -> None
     older = replace(journal.snapshot(), segments=(replace(segment, attnums=(ID.attnum,)),))
     found = ValueIndexes(journal.relations.warehouse).keys(older, [NAME.attnum], [("b",)])
     assert found is None
+
+
+def lowered(rows: pa.Table) -> pa.Array | None:
+    """Compute the lower case of names that begin with N, where none is numbered 13."""
+    names = rows.column(f"c{NAME.attnum}").to_pylist()
+    if "N13" in names:
+        return None
+    return pa.array([name.lower() if name and name[0] == "N" else None for name in names])
+
+
+def computed_keys(journal: Journal, *values: str) -> Collection[tuple[object, ...]] | None:
+    computed = Computed("lowered", (NAME.attnum,), lowered)
+    wanted = [(value,) for value in values]
+    indexes = ValueIndexes(journal.relations.warehouse)
+    return indexes.keys(journal.snapshot(), (), wanted, computed)
+
+
+def test_values_are_computed_once_for_each_file(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_indexes, "_COMPUTED_AT_ONCE", 3)
+    rows = [(1, "N4"), (2, "n4"), (3, None), (4, "N5"), (5, "N4"), (6, "N9")]
+    journal.write(journal.rows(*rows), kind=SegmentKind.BASE)
+    journal.write(journal.rows((7, "N5"), (8, "x"), version=2))
+    assert computed_keys(journal, "n4") == {(1,), (5,)}
+    assert computed_keys(journal, "n5", "n9", "n6") == {(4,), (6,), (7,)}
+    assert [pq.read_metadata(path).num_rows for path in indexes(journal)] == [4, 1]
+
+
+def test_files_whose_values_cannot_be_computed_are_left_to_spark(journal: Journal) -> None:
+    journal.write(journal.rows((1, "N4"), (2, "N13")))
+    assert computed_keys(journal, "n4") is None

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-import pytest
 
-from catalog.model import Column, JournalTable, TableSnapshot
 from pgwire_gateway.wire_types.tails import (
-    TailCache,
     latest_per_key,
     newest_version,
     older_than,
@@ -75,16 +72,3 @@ def test_rows_of_one_key_one_write_or_before_one() -> None:
     assert shown(only_version(ROWS, 3)) == [(1, "c", 3), (3, "b", 3)]
     assert shown(older_than(ROWS, 3)) == [(1, "a", 1), (2, "b", 2)]
     assert newest_version(ROWS) == 5
-
-
-@pytest.mark.parametrize(("type_oid", "simple"), [(23, True), (1700, False), (1042, False)])
-def test_keys_that_are_equal_in_several_forms_are_left_to_spark(
-    type_oid: int, simple: bool
-) -> None:
-    columns = (Column(1, "k", type_oid, -1, True, "k"), Column(2, "v", 25, -1, False, "v"))
-    table = JournalTable(1, "public", "t", columns, (1,), "t_pkey", 1, "1")
-    snapshot = TableSnapshot(table, "1_1", 5, (), ROWS.num_rows)
-    cache = TailCache()
-    found = cache.latest("postgres", snapshot, ROWS)
-    assert (found is not None) is simple
-    assert cache.latest("postgres", snapshot, ROWS) is found

@@ -12,9 +12,9 @@ import pytest
 from catalog.model import Column, JournalTable
 from rewrite.context import ParameterValue
 from rewrite.needs.definitions import Definitions
-from rewrite.needs.keys import keys
+from rewrite.needs.keys import Contents, keys, named, types_of
 from rewrite.needs.results import Refusal
-from rewrite.needs.sources import sources
+from rewrite.needs.sources import Source, sources
 from rewrite.needs.statement import needs
 from tests.support.rewrite_oracle import database
 from tests.support.table_definitions import Analyst, definitions
@@ -27,7 +27,8 @@ create table two (a varchar(4), b smallint, v int, primary key (a, b));
 create table padded (c char(3) primary key, v int);
 create table exact (n numeric primary key, v int);
 create table other (k int primary key, v int);
-create table resident (k int primary key, v int);
+create table resident (k int primary key, v int, w text);
+create table pair (k int, v int, primary key (k, v));
 """
 
 PARAMETERS = (
@@ -103,10 +104,22 @@ SOURCES = [
         "two",
         {("x", 1), ("x", 2)},
     ),
+    ("delete from two using resident r where a = r.w and b = r.k", "two", {("x", 1), ("y", 2)}),
+    # What stands in a subquery is another row than the one beside it.
+    (
+        "delete from pair using resident r, (select q.v from (values (1)) o (n), resident q) s where pair.k = r.k and pair.v = s.v",
+        "pair",
+        {(1, 10), (1, 20), (2, 10), (2, 20)},
+    ),
+    (
+        "insert into pair select r.k, s.v from resident r, (select v from resident) s on conflict do nothing",
+        "pair",
+        {(1, 10), (1, 20), (2, 10), (2, 20)},
+    ),
 ]
-"""With two rows in ``resident``: (1, 10) and (2, 20)."""
+"""With two rows in ``resident``: (1, 10, x) and (2, 20, y)."""
 
-HELD = {1: ("1", "2"), 2: ("10", "20")}
+HELD = {1: ("1", "2"), 2: ("10", "20"), 3: ("x", "y")}
 
 
 @pytest.mark.parametrize(("sql", "table", "expected"), SOURCES)
@@ -117,7 +130,7 @@ def test_keys_come_from_tables_that_are_looked_at(
     known = replace(catalog.definitions, readable=frozenset({resident}))
     target = catalog.tables[table]
     found = needs(catalog.analyst.queries(sql, TYPES), known)
-    asked = sources((need for one in found.occurrences for need in one.needs), target.key)
+    asked = sources((need for one in found.occurrences for need in one.needs), (target.key,))
     assert {source.relid for source in asked} == {resident}
     contents = {
         source: list(zip(*(HELD[column] for column in source.columns), strict=True))
@@ -134,6 +147,7 @@ def test_keys_come_from_tables_that_are_looked_at(
         "update t set v = s.v from resident s where t.k = s.k + 1",
         "delete from t where k = (select max(k) from resident)",
         "delete from t where exists (select count(*) from resident s where s.k = t.k)",
+        "delete from t where exists (select from resident s where s.k = t.k group by rollup (v))",
         "delete from t using resident s where t.k = s.k or s.v = 1",
         "delete from t using (select k from resident tablesample system (50)) s where t.k = s.k",
         "with recursive s as (select k from resident union all select k + 1 from s where k < 9) delete from t using s where t.k = s.k",
@@ -145,6 +159,48 @@ def test_keys_that_are_computed_are_not_known(catalog: Catalog, sql: str) -> Non
     found = needs(catalog.analyst.queries(sql, TYPES), known)
     with pytest.raises(Refusal, match="not named by constants"):
         keys(found, catalog.tables["t"], PARAMETERS, most=9)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "delete from two using resident s where a::bpchar = s.w::bpchar and b = 1",
+        "delete from two where a::bpchar in (select w::bpchar from resident) and b = 1",
+    ],
+)
+def test_keys_that_are_equal_as_padded_ones_are_not_known(catalog: Catalog, sql: str) -> None:
+    known = replace(catalog.definitions, readable=frozenset({catalog.tables["resident"].relid}))
+    found = needs(catalog.analyst.queries(sql, TYPES), known)
+    with pytest.raises(Refusal, match="not named by constants"):
+        keys(found, catalog.tables["two"], PARAMETERS, most=9)
+
+
+def test_values_that_a_column_would_cut_are_not_known(catalog: Catalog) -> None:
+    resident = catalog.tables["resident"].relid
+    known = replace(catalog.definitions, readable=frozenset({resident}))
+    sql = "insert into two select w, k from resident on conflict do nothing"
+    found = needs(catalog.analyst.queries(sql), known)
+    fits: Contents = {Source(resident, (1, 3)): [("1", "four")]}
+    is_cut: Contents = {Source(resident, (1, 3)): [("1", "longer")]}
+    assert keys(found, catalog.tables["two"], (), most=9, contents=fits) == {("four", 1)}
+    with pytest.raises(Refusal, match="not plain constants"):
+        keys(found, catalog.tables["two"], (), most=9, contents=is_cut)
+
+
+def test_what_is_looked_at_tells_the_values_of_each_key(catalog: Catalog) -> None:
+    resident = catalog.tables["resident"].relid
+    known = replace(catalog.definitions, readable=frozenset({resident}))
+    sql = "delete from t where exists (select from resident s where s.k = t.k and s.v = t.v)"
+    (occurrence,) = needs(catalog.analyst.queries(sql), known).occurrences
+    named_by = ((1,), (2,), (1, 2))
+    contents = {
+        source: list(zip(*(HELD[column] for column in source.columns), strict=True))
+        for source in sources(occurrence.needs, named_by)
+    }
+    (need,) = occurrence.needs
+    types = types_of(catalog.tables["t"])
+    found = [named(need, key, types, (), most=9, contents=contents) for key in named_by]
+    assert found == [{(1,), (2,)}, {(10,), (20,)}, {(1, 10), (2, 20)}]
 
 
 def _tables(connection: psycopg.Connection) -> Iterator[JournalTable]:

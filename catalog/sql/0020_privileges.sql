@@ -27,7 +27,9 @@ DECLARE
 BEGIN
     FOR f IN SELECT p.oid::regprocedure AS name,
                     ('secret' = (p.proargnames)[1]
-                     OR p.proname IN ('residencies', 'maintained', 'unproved', 'shows_journals', 'pg_table_is_visible')) AS callable
+                     OR p.proname IN ('residencies', 'maintained', 'listed_commits', 'listed_commit_files',
+                                      'listed_savepoints', 'listed_rollbacks', 'unproved', 'shows_journals',
+                                      'pg_table_is_visible')) AS callable
                FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f.name);
         IF f.callable THEN

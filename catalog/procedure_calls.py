@@ -1,0 +1,115 @@
+"""CALL gateway.procedure(…): our own procedures, for clients that know PostgreSQL's SQL alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from catalog.errors import GatewayError
+from catalog.sqlstate import FEATURE_NOT_SUPPORTED, UNDEFINED_FUNCTION
+
+CONVERT: Final = "convert"
+REGISTER: Final = "register_journal"
+ARCHIVE: Final = "archive"
+
+PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    CONVERT: ("target", "source", "format", "key"),
+    REGISTER: (
+        "target",
+        "location",
+        "key",
+        "format",
+        "version_column",
+        "subsequent_column",
+        "version_type",
+        "columns",
+        "connection",
+    ),
+    ARCHIVE: ("target",),
+}
+"""Our procedures with their parameters, which are text, in order."""
+
+REQUIRED: Final[Mapping[str, int]] = {CONVERT: 2, REGISTER: 3, ARCHIVE: 1}
+"""How many of them have no default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the statement, as `$n`, for an argument."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcedureCall:
+    """One call."""
+
+    procedure: str
+    arguments: Mapping[str, str | Parameter | None]
+    """By the names of the procedure's parameters; those left out are missing."""
+
+    def values(self, bound: Sequence[str | None]) -> Mapping[str, str]:
+        """Return the arguments that are not NULL, with the values bound to parameters."""
+        found = {
+            name: bound[argument.number - 1] if isinstance(argument, Parameter) else argument
+            for name, argument in self.arguments.items()
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def details(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`procedure_call`: name and trees of the arguments, of a procedure of ours; else nothing."""
+    call = fields["funccall"]
+    name = [part["String"]["sval"] for part in call["funcname"]]
+    if len(name) != 2 or name[0] != "gateway" or name[1] not in PARAMETERS:
+        return {}
+    return {"procedure_call": (name[1], tuple(call.get("args", ())))}
+
+
+def calls(details: Mapping[str, Any], procedure: str) -> bool:
+    """Tell whether a statement with these details calls one of our procedures."""
+    return "procedure_call" in details and details["procedure_call"][0] == procedure
+
+
+def read(procedure: str, arguments: Sequence[Mapping[str, Any]]) -> ProcedureCall:
+    """Return a call from the raw trees of its arguments.
+
+    Raises:
+        GatewayError: 42883 for arguments that are not those of the procedure, 0A000 for an
+            expression.
+    """
+    known = PARAMETERS[procedure]
+    found: dict[str, str | Parameter | None] = {}
+    for place, argument in enumerate(arguments):
+        named = argument.get("NamedArgExpr")
+        name = named["name"] if named else known[place] if place < len(known) else ""
+        if name not in known or name in found:
+            raise _misfit(procedure)
+        found[name] = _value(procedure, named["arg"] if named else argument)
+    if any(name not in found for name in known[: REQUIRED[procedure]]):
+        raise _misfit(procedure)
+    return ProcedureCall(procedure, found)
+
+
+def _misfit(procedure: str) -> GatewayError:
+    listed = ", ".join(f"{name} => text" for name in PARAMETERS[procedure])
+    return GatewayError(
+        f"procedure gateway.{procedure} with these arguments does not exist",
+        sqlstate=UNDEFINED_FUNCTION,
+        hint=f"There is gateway.{procedure}({listed}).",
+    )
+
+
+def _value(procedure: str, node: Mapping[str, Any]) -> str | Parameter | None:
+    while "TypeCast" in node:
+        node = node["TypeCast"]["arg"]
+    if "ParamRef" in node:
+        return Parameter(node["ParamRef"]["number"])
+    constant = node.get("A_Const", {})
+    if "sval" in constant:
+        return str(constant["sval"].get("sval", ""))
+    if constant.get("isnull"):
+        return None
+    raise GatewayError(
+        f"arguments of gateway.{procedure} other than strings and parameters are not supported",
+        sqlstate=FEATURE_NOT_SUPPORTED,
+    )

@@ -1,0 +1,323 @@
+-- Which transactions have changed which tables, and by which row versions. Row versions in a tail carry the transaction that
+-- wrote them, so a small write leaves no more than these; what leaves the tail for files is noted here before.
+
+CREATE TABLE pg_journal.commits (
+    relid oid NOT NULL,
+    writer xid8 NOT NULL,
+    -- NULL where the transaction had not ended when it was noted.
+    committed_at timestamptz,
+    versions timestamptz[] NOT NULL,
+    -- Row versions, and those of them that end rows; NULL where only files tell.
+    row_count bigint NOT NULL,
+    ended bigint,
+    PRIMARY KEY (relid, writer)
+);
+CREATE INDEX ON pg_journal.commits (relid, committed_at);
+
+-- Commits whose effect was taken back, or was gone back to, by other commits.
+CREATE TABLE pg_journal.rollbacks (
+    relid oid NOT NULL,
+    writer xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    commit text NOT NULL,
+    row_count bigint NOT NULL,
+    rolled_back_by name NOT NULL DEFAULT pg_journal.acting_role()
+);
+CREATE INDEX ON pg_journal.rollbacks (relid);
+
+-- Commits that somebody may want to go back to.
+CREATE TABLE pg_journal.savepoints (
+    relid oid NOT NULL,
+    commit text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_by name NOT NULL DEFAULT pg_journal.acting_role(),
+    comment text,
+    PRIMARY KEY (relid, commit)
+);
+
+-- When a transaction committed, as far as PostgreSQL knows: it keeps the times of those that vacuum has not frozen.
+CREATE FUNCTION pg_journal.commit_time(writer xid8) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    RETURN pg_xact_commit_timestamp(writer::xid);
+EXCEPTION
+    -- An external catalog may not keep them, or none of before.
+    WHEN object_not_in_prerequisite_state OR invalid_parameter_value THEN RETURN NULL;
+END $$;
+
+-- When a table has last got other columns, types or keys than its older row versions have.
+CREATE TABLE pg_journal.redefinitions (
+    relid oid PRIMARY KEY,
+    writer xid8 NOT NULL,
+    redefined_at timestamptz NOT NULL
+);
+
+CREATE FUNCTION pg_journal.note_redefinition() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    INSERT INTO redefinitions AS r VALUES (coalesce(new.relid, old.relid), pg_current_xact_id(), clock_timestamp())
+    ON CONFLICT (relid) DO UPDATE SET writer = excluded.writer, redefined_at = excluded.redefined_at;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER redefined AFTER INSERT OR DELETE OR UPDATE OF storage_name, type_oid, typmod ON pg_journal.columns
+    FOR EACH ROW EXECUTE FUNCTION pg_journal.note_redefinition();
+CREATE TRIGGER redefined AFTER UPDATE OF key ON pg_journal.journals
+    FOR EACH ROW WHEN (old.key IS DISTINCT FROM new.key) EXECUTE FUNCTION pg_journal.note_redefinition();
+-- Whoever lists the triggers of users lists none of ours.
+UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.note_redefinition()'::regprocedure;
+
+-- Refuse what cannot be told from the journal: commits of before a redefinition, and those that share their name, or a
+-- version number, with another one.
+CREATE FUNCTION pg_journal.require_distinct(wanted oid, moment timestamptz, kept boolean) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redefinitions r CROSS JOIN LATERAL commits_of(wanted, moment, moment, 2) c
+                WHERE r.relid = wanted AND (c.writer <= r.writer OR c.committed_at <= r.redefined_at)) THEN
+        RAISE EXCEPTION 'rolling back commits from before columns or keys of table "%" were changed is not supported',
+                        (SELECT relname FROM pg_class WHERE oid = wanted) USING ERRCODE = '0A000';
+    END IF;
+    IF (SELECT count(*) FROM commits_of(wanted, moment, moment, 2)) > 1
+       OR NOT kept AND EXISTS (
+            SELECT FROM commits_of(wanted, moment, moment, 1) c
+              JOIN commits_of(wanted, '-infinity', 'infinity', 9223372036854775807) o ON o.writer <> c.writer
+             WHERE o.versions && c.versions) THEN
+        RAISE EXCEPTION 'rolling back a commit that shares its time with another one is not supported'
+            USING ERRCODE = '0A000';
+    END IF;
+END $$;
+
+-- How a commit is named: the moment of it, in digits.
+CREATE FUNCTION pg_journal.commit_name(committed_at timestamptz) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN to_char(committed_at AT TIME ZONE 'UTC', 'YYYYMMDDHH24MISSUS');
+
+-- Note the commits of row versions that are about to leave the tail: those of transactions in a snapshot, or up to a version
+-- number, else all.
+CREATE FUNCTION pg_journal.note_commits(wanted oid, seen pg_snapshot, newest timestamptz) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    EXECUTE format(
+        'INSERT INTO pg_journal.commits AS c (relid, writer, committed_at, versions, row_count, ended) '
+        'SELECT $1, x.writer, CASE WHEN x.writer IS DISTINCT FROM pg_current_xact_id_if_assigned() '
+        '                          THEN coalesce(pg_journal.commit_time(x.writer), x.versions[1]) END, x.versions, '
+        '       x.row_count, x.ended '
+        '  FROM (SELECT t.writer, array_agg(DISTINCT t.version_number ORDER BY t.version_number) AS versions, '
+        '               count(*) AS row_count, count(t.subsequent_version_number) AS ended '
+        '          FROM pg_journal.tail_%s t '
+        '         WHERE ($2 IS NULL OR pg_visible_in_snapshot(t.writer, $2)) AND ($3 IS NULL OR t.version_number <= $3) '
+        '         GROUP BY t.writer) x '
+        'ON CONFLICT (relid, writer) DO UPDATE '
+        '   SET versions = c.versions || excluded.versions, row_count = c.row_count + excluded.row_count, '
+        '       ended = c.ended + excluded.ended, committed_at = excluded.committed_at', wanted)
+      USING wanted, seen, newest;
+    UPDATE commits c SET committed_at = coalesce(commit_time(c.writer), c.versions[1])
+     WHERE c.relid = wanted AND c.committed_at IS NULL AND c.writer IS DISTINCT FROM pg_current_xact_id_if_assigned();
+END $$;
+
+-- Note what this transaction has published in segments. Its time is known when it has ended.
+CREATE FUNCTION pg_journal.note_published(wanted oid, segment_list json) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    INSERT INTO commits AS c (relid, writer, versions, row_count)
+    SELECT wanted, pg_current_xact_id(), x.versions, x.row_count
+      FROM (SELECT (SELECT array_agg(DISTINCT moment(v.version)) FROM unnest(array_agg(s.min_version) || array_agg(s.max_version))
+                                                                     v(version)) AS versions,
+                   sum(s.row_count) AS row_count
+              FROM json_to_recordset(segment_list) AS s(row_count bigint, min_version bigint, max_version bigint)) x
+     WHERE x.row_count > 0
+    ON CONFLICT (relid, writer) DO UPDATE
+       SET versions = c.versions || excluded.versions, row_count = c.row_count + excluded.row_count, ended = NULL;
+END $$;
+
+-- Note a TRUNCATE: so many rows have ended, with one version number.
+CREATE FUNCTION pg_journal.note_truncation(wanted oid, version timestamptz, ended_rows bigint) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    INSERT INTO pg_journal.commits AS c (relid, writer, versions, row_count, ended)
+    SELECT wanted, pg_current_xact_id(), ARRAY[version], ended_rows, ended_rows WHERE ended_rows > 0
+    ON CONFLICT (relid, writer) DO UPDATE
+       SET versions = c.versions || excluded.versions, row_count = c.row_count + excluded.row_count,
+           ended = c.ended + excluded.ended, committed_at = NULL;
+$$;
+
+-- The newest commits of a table between two moments, with those whose row versions are in the tail still.
+CREATE FUNCTION pg_journal.commits_of(wanted oid, since timestamptz, until timestamptz, at_most bigint)
+RETURNS TABLE (writer xid8, committed_at timestamptz, versions timestamptz[], row_count bigint, ended bigint)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE format(
+        'WITH parts AS ('
+        '    SELECT c.writer, c.committed_at, c.versions, c.row_count, c.ended FROM pg_journal.commits c '
+        '     WHERE c.relid = $1 AND c.committed_at BETWEEN $2 AND $3 '
+        '    UNION ALL '
+        '    SELECT c.writer, coalesce(pg_journal.commit_time(c.writer), c.versions[1]), c.versions, c.row_count, c.ended '
+        '      FROM pg_journal.commits c '
+        '     WHERE c.relid = $1 AND c.committed_at IS NULL AND c.writer IS DISTINCT FROM pg_current_xact_id_if_assigned() '
+        '    UNION ALL '
+        '    SELECT t.writer, coalesce(pg_journal.commit_time(t.writer), min(t.version_number)), '
+        '           array_agg(DISTINCT t.version_number), count(*), count(t.subsequent_version_number) '
+        '      FROM pg_journal.tail_%s t WHERE t.writer IS DISTINCT FROM pg_current_xact_id_if_assigned() '
+        '     GROUP BY t.writer) '
+        'SELECT p.writer, max(p.committed_at), '
+        '       CASE WHEN count(*) = 1 THEN min(p.versions) '
+        '            ELSE (SELECT array_agg(DISTINCT v.version ORDER BY v.version) FROM parts q '
+        '                   CROSS JOIN LATERAL unnest(q.versions) v(version) WHERE q.writer = p.writer) END, '
+        '       sum(p.row_count)::bigint, CASE WHEN count(*) = count(p.ended) THEN sum(p.ended) END::bigint '
+        '  FROM parts p WHERE p.committed_at BETWEEN $2 AND $3 GROUP BY p.writer ORDER BY 2 DESC, 1 DESC LIMIT $4', wanted)
+      USING wanted, since, until, at_most;
+END $$;
+
+-- The moment that the name of a commit stands for; NULL for what is no name of one.
+CREATE FUNCTION pg_journal.commit_moment(commit text) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF commit !~ '^\d{20}$' THEN RETURN NULL; END IF;
+    RETURN to_timestamp(commit || '+00', 'YYYYMMDDHH24MISSUSTZH');
+EXCEPTION
+    WHEN datetime_field_overflow THEN RETURN NULL;
+END $$;
+
+-- What clients see of that, of tables whose rows they may read.
+CREATE FUNCTION pg_journal.listed_commits(
+    OUT commit text, OUT committed_at timestamptz, OUT schema_name name, OUT table_name name, OUT row_versions bigint,
+    OUT rows_ended bigint, OUT min_version timestamptz, OUT max_version timestamptz)
+RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT pg_journal.commit_name(x.committed_at), x.committed_at, n.nspname, c.relname, x.row_count, x.ended,
+           x.versions[1], x.versions[cardinality(x.versions)]
+      FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+     CROSS JOIN LATERAL pg_journal.commits_of(j.relid, '-infinity', 'infinity', 9223372036854775807) x
+     WHERE j.tail_relid <> 0 AND has_table_privilege(acting_role(), c.oid, 'SELECT')
+$$;
+CREATE VIEW pg_journal.commit_list AS SELECT * FROM pg_journal.listed_commits();
+GRANT SELECT ON pg_journal.commit_list TO PUBLIC;
+
+-- The files that commits of tables have written, upkeep's among them, while they are known.
+CREATE FUNCTION pg_journal.listed_commit_files(
+    OUT commit text, OUT schema_name name, OUT table_name name, OUT kind text, OUT path text, OUT row_versions bigint,
+    OUT size_bytes bigint, OUT is_retired boolean)
+RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT pg_journal.commit_name(coalesce(k.committed_at, pg_journal.commit_time(s.writer), s.max_version)), n.nspname,
+           c.relname, s.kind, s.path, s.row_count, s.size_bytes, s.retired_at IS NOT NULL
+      FROM pg_journal.segments s JOIN pg_class c ON c.oid = s.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN pg_journal.commits k ON k.relid = s.relid AND k.writer = s.writer
+     WHERE has_table_privilege(acting_role(), c.oid, 'SELECT') AND s.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()
+$$;
+CREATE VIEW pg_journal.commit_file_list AS SELECT * FROM pg_journal.listed_commit_files();
+GRANT SELECT ON pg_journal.commit_file_list TO PUBLIC;
+
+CREATE FUNCTION pg_journal.listed_savepoints(
+    OUT savepoint text, OUT schema_name name, OUT table_name name, OUT created_at timestamptz, OUT created_by name,
+    OUT comment text)
+RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT s.commit, n.nspname, c.relname, s.created_at, s.created_by, s.comment
+      FROM pg_journal.savepoints s JOIN pg_class c ON c.oid = s.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE has_table_privilege(acting_role(), c.oid, 'SELECT')
+$$;
+CREATE VIEW pg_journal.savepoint_list AS SELECT * FROM pg_journal.listed_savepoints();
+GRANT SELECT ON pg_journal.savepoint_list TO PUBLIC;
+
+CREATE FUNCTION pg_journal.listed_rollbacks(
+    OUT commit text, OUT rolled_back_to text, OUT schema_name name, OUT table_name name, OUT row_versions bigint,
+    OUT rolled_back_by name)
+RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT pg_journal.commit_name(coalesce(pg_journal.commit_time(r.writer), k.committed_at)), r.commit, n.nspname,
+           c.relname, r.row_count, r.rolled_back_by
+      FROM pg_journal.rollbacks r JOIN pg_class c ON c.oid = r.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN pg_journal.commits k ON k.relid = r.relid AND k.writer = r.writer
+     WHERE has_table_privilege(acting_role(), c.oid, 'SELECT')
+$$;
+CREATE VIEW pg_journal.rollback_list AS SELECT * FROM pg_journal.listed_rollbacks();
+GRANT SELECT ON pg_journal.rollback_list TO PUBLIC;
+
+-- What has to be taken back for tables to be as they were before a commit, or, where it is to be kept, after it: of each
+-- table the version numbers. Only tables the role may read; of one where one is named.
+CREATE FUNCTION pg_journal.versions_to_roll_back(secret text, commit text, wanted oid, kept boolean) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    moment timestamptz := commit_moment(commit);
+    found json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT json_agg(json_build_object('relid', j.relid::bigint, 'versions', x.versions) ORDER BY j.relid)
+      INTO found
+      FROM journals j
+     CROSS JOIN LATERAL (
+        SELECT coalesce(array_agg(DISTINCT micros(v.version)) FILTER (WHERE (l.committed_at > moment) = kept), '{}') AS versions,
+               bool_or(l.committed_at = moment) AS named
+          FROM commits_of(j.relid, moment, CASE WHEN kept THEN 'infinity'::timestamptz ELSE moment END,
+                          9223372036854775807) l
+         CROSS JOIN LATERAL unnest(l.versions) v(version)) x
+     WHERE j.tail_relid <> 0 AND x.named
+       AND (wanted IS NULL OR j.relid = wanted OR j.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
+       AND has_table_privilege(acting_role(), j.relid, 'SELECT');
+    PERFORM require_distinct((e.value->>'relid')::oid, moment, kept) FROM json_array_elements(found) e;
+    RETURN convert_to(coalesce(found, '[]')::text, 'UTF8');
+END $$;
+
+CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, changed bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    INSERT INTO rollbacks (relid, commit, row_count) VALUES (wanted, note_rollback.commit, changed);
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Keep the name of a commit to go back to, or forget it. 42501 for others than the owner of the table, 42704 for a commit
+-- that there is not, 42710 for a savepoint that there is.
+CREATE FUNCTION pg_journal.keep_savepoint(secret text, wanted oid, commit text, kept boolean) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM require_owner(wanted);
+    IF NOT kept THEN
+        DELETE FROM savepoints s WHERE s.relid = wanted AND s.commit = keep_savepoint.commit;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'savepoint "%" of table "%" does not exist', commit, wanted::regclass USING ERRCODE = '42704';
+        END IF;
+    ELSIF EXISTS (SELECT FROM pg_partitioned_table p WHERE p.partrelid = wanted) THEN
+        RAISE EXCEPTION 'savepoints of the partitioned table "%" are not supported', wanted::regclass
+            USING ERRCODE = '0A000', HINT = 'Create savepoints of its partitions.';
+    ELSIF NOT EXISTS (SELECT FROM commits_of(wanted, commit_moment(commit), commit_moment(commit), 1)) THEN
+        RAISE EXCEPTION 'commit "%" of table "%" does not exist', commit, wanted::regclass
+            USING ERRCODE = '42704', HINT = 'Commits are listed by gateway.commits.';
+    ELSE
+        INSERT INTO savepoints (relid, commit) VALUES (wanted, keep_savepoint.commit) ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'savepoint "%" of table "%" already exists', commit, wanted::regclass USING ERRCODE = '42710';
+        END IF;
+    END IF;
+    RETURN convert_to('null', 'UTF8');
+END $$;

@@ -1,0 +1,440 @@
+-- Foreign keys that reference tiered tables. PostgreSQL's own triggers would look for referenced rows among the hot ones, so
+-- those that check rows which reference are silenced, and triggers of ours stand for them: they lock the referenced rows that
+-- are hot, and note the values of which there is none (pg_journal.sought). Whoever runs the statement looks these up in the
+-- journal, makes their rows hot and has them confirmed; what nobody has confirmed cannot be committed.
+
+CREATE TABLE pg_journal.sought (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fk oid NOT NULL,
+    -- Whether code of users made the statement that wrote the rows: it could have gone on after an error.
+    is_nested boolean NOT NULL,
+    -- [[value of each column of the key, as PostgreSQL's text]], at most 10,000
+    held json NOT NULL
+);
+
+-- Tables whose foreign keys reference a table, itself left out, in the order in which they are locked.
+CREATE FUNCTION pg_journal.referencing_tables(wanted oid) RETURNS TABLE (relid oid)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT DISTINCT x.conrelid FROM pg_constraint x JOIN journals c ON c.relid = x.conrelid
+     WHERE x.confrelid = wanted AND x.contype = 'f' AND x.conrelid <> wanted ORDER BY 1
+$$;
+
+-- Whether a statement that writes a table may have something looked for: the table references tiered ones, or actions of
+-- foreign keys can change a table that does.
+CREATE FUNCTION pg_journal.seeks(relid oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    WITH RECURSIVE listed AS (
+        -- Most catalogs have no foreign key to a tiered table, and are asked often.
+        SELECT FROM pg_proc p WHERE p.proname >= 'seek_' AND p.proname < 'seek`'
+                                AND p.pronamespace = 'pg_journal'::regnamespace LIMIT 1
+    ), reached AS (
+        SELECT seeks.relid AS oid WHERE EXISTS (SELECT FROM listed)
+        UNION
+        SELECT x.conrelid FROM reached r JOIN pg_constraint x ON x.confrelid = r.oid AND x.contype = 'f')
+    SELECT EXISTS (SELECT FROM reached r WHERE to_regproc('pg_journal.seek_' || r.oid) IS NOT NULL)
+$$;
+
+-- Have PostgreSQL's triggers fire that look for what rows of a table reference, but those of foreign keys to tiered tables.
+-- A trigger that is for no event never fires, and nothing shows it. The caller creates triggers afterwards: other sessions
+-- learn of this by them.
+CREATE FUNCTION pg_journal.silence_checks(wanted oid) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    UPDATE pg_trigger g SET tgtype = w.tgtype
+      FROM (SELECT t.oid,
+                   -- TRIGGER_TYPE_ROW, with _INSERT or _UPDATE
+                   (CASE WHEN t.tgconstraint = ANY (cold_parents(wanted)) THEN 1
+                         WHEN t.tgfoid = 'pg_catalog."RI_FKey_check_ins"'::regproc THEN 5 ELSE 17 END)::int2 AS tgtype
+              FROM pg_trigger t
+             WHERE t.tgrelid = wanted AND t.tgisinternal AND NOT is_in_tree(wanted)
+               AND t.tgfoid IN ('pg_catalog."RI_FKey_check_ins"'::regproc, 'pg_catalog."RI_FKey_check_upd"'::regproc)) w
+     WHERE g.oid = w.oid AND g.tgtype <> w.tgtype
+$$;
+
+-- Write a function of the triggers of a table that references tiered ones.
+CREATE FUNCTION pg_journal.make_seeking(wanted oid, updates boolean) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    body text := '';
+    k record;
+BEGIN
+    FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent,
+                    string_agg(format('pgwire_n.%I AS c%s', b.attname, u.o), ', ' ORDER BY u.o) AS new_values,
+                    string_agg(format('pgwire_n.c%s IS NOT NULL', u.o), ' AND ' ORDER BY u.o) AS present,
+                    string_agg(format('pgwire_n.%I IS NOT NULL', b.attname), ' AND ' ORDER BY u.o) AS plain_present,
+                    string_agg('c' || u.o, ', ' ORDER BY u.o) AS names,
+                    string_agg(format('pgwire_p.%I = pgwire_v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
+                    string_agg(format('pgwire_m.c%s::text', u.o), ', ' ORDER BY u.o) AS texts
+               FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+              -- In the order of the key, by which rows are looked up.
+              CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
+               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+               JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
+              WHERE x.oid = ANY (cold_parents(wanted)) GROUP BY x.oid, x.confrelid ORDER BY x.oid LOOP
+        -- Each value once, in the order of the rows. Rows of the two transition tables come in pairs; a value that an UPDATE
+        -- gives to another row is looked for, as others may have looked at the row that had it.
+        body := body || format(
+            $f$
+            IF EXISTS (SELECT %2$s FROM (%3$s) pgwire_n) THEN
+                LOCK TABLE ONLY pg_journal.tail_%1$s IN ROW SHARE MODE;
+                SET CONSTRAINTS pg_journal.confirmed DEFERRED;
+                -- A table without hot rows is left alone: it is to be locked by who makes it have some.
+                IF (SELECT j.is_hot FROM pg_journal.journals j WHERE j.relid = %1$s) THEN
+                    WITH pgwire_v AS MATERIALIZED (
+                        SELECT %2$s, min(pgwire_i) AS pgwire_i FROM (%3$s) pgwire_n GROUP BY %2$s ORDER BY min(pgwire_i)),
+                    pgwire_h AS MATERIALIZED (
+                        SELECT pgwire_v.*, (SELECT true FROM ONLY %4$s pgwire_p WHERE %5$s FOR KEY SHARE) AS pgwire_held
+                          FROM pgwire_v)
+                    %6$s
+                ELSE
+                    WITH pgwire_h AS (
+                        SELECT %2$s, min(pgwire_i) AS pgwire_i, NULL AS pgwire_held FROM (%3$s) pgwire_n GROUP BY %2$s)
+                    %6$s
+                END IF;
+                pgwire_missing := pgwire_missing OR FOUND;
+            END IF;
+            $f$, k.confrelid, k.names, CASE WHEN updates THEN format(
+                'SELECT * FROM (SELECT %1$s, row_number() OVER () AS pgwire_i FROM pgwire_new pgwire_n '
+                'EXCEPT SELECT %2$s, row_number() OVER () FROM pgwire_old pgwire_n) pgwire_n WHERE %3$s',
+                k.new_values, k.new_values, k.present)
+            ELSE format('SELECT %s, row_number() OVER () AS pgwire_i FROM pgwire_new pgwire_n WHERE %s',
+                        k.new_values, k.plain_present) END,
+            k.parent, k.same, format(
+                'INSERT INTO pg_journal.sought (fk, is_nested, held) '
+                'SELECT %s, pgwire_nested, json_agg(json_build_array(%s) ORDER BY pgwire_i) '
+                'FROM (SELECT *, row_number() OVER (ORDER BY pgwire_i) / 10000 AS pgwire_part '
+                'FROM pgwire_h WHERE pgwire_held IS NULL) pgwire_m GROUP BY pgwire_part ORDER BY pgwire_part;',
+                k.fk, k.texts));
+    END LOOP;
+    body := format(
+        $f$DECLARE
+            pgwire_missing boolean := false;
+            pgwire_context text;
+            pgwire_nested boolean;
+        BEGIN
+            -- A line for each function that is running.
+            GET DIAGNOSTICS pgwire_context = PG_CONTEXT;
+            pgwire_nested := strpos(pgwire_context, E'\n') > 0
+                             AND current_setting('pg_journal.moving', true) IS DISTINCT FROM 'on';
+            %s
+            IF pgwire_missing AND current_setting('transaction_isolation') <> 'read committed' THEN
+                PERFORM pg_journal.refuse_sought();
+            END IF;
+            RETURN NULL;
+        END $f$, body);
+    EXECUTE format(
+        'CREATE OR REPLACE FUNCTION pg_journal.%1$s_%2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
+        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET enable_hashjoin = off '
+        'SET enable_mergejoin = off SET enable_seqscan = off AS %3$L',
+        CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body);
+    EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.%s_%s() FROM PUBLIC',
+                   CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted);
+END $$;
+
+-- Refuse rows that reference what nobody has looked for.
+CREATE FUNCTION pg_journal.refuse_sought() RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    x pg_constraint;
+BEGIN
+    SELECT c.* INTO x FROM sought s JOIN pg_constraint c ON c.oid = s.fk LIMIT 1;
+    RAISE EXCEPTION 'rows that reference the tiered table "%" are not supported here',
+                    (SELECT c.relname FROM pg_class c WHERE c.oid = x.confrelid)
+        USING ERRCODE = '0A000', CONSTRAINT = x.conname,
+              HINT = 'Write them in a transaction that is READ COMMITTED, outside of functions.';
+END $$;
+
+CREATE FUNCTION pg_journal.require_confirmed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM sought s WHERE s.id = new.id) THEN PERFORM refuse_sought(); END IF;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER confirmed AFTER INSERT ON pg_journal.sought DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION pg_journal.require_confirmed();
+UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.require_confirmed()'::regprocedure;
+
+-- What this transaction has to look for: [[foreign key, referenced table, [[text of each column of its key]]]]; rows of
+-- others are never committed.
+CREATE FUNCTION pg_journal.sought_values(secret text) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    RETURN convert_to(coalesce((
+        SELECT json_agg(json_build_array(s.fk::bigint, x.confrelid::bigint, s.held) ORDER BY s.id)
+          FROM sought s JOIN pg_constraint x ON x.oid = s.fk), '[]')::text, 'UTF8');
+END $$;
+
+-- Refuse a row that references what there is not, as PostgreSQL does, unless it has gone since: rows of resident tables that
+-- the statement itself took away, or changed, before it ended. The values are those of the key's columns in order.
+CREATE FUNCTION pg_journal.require_gone(fk oid, held json) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    x pg_constraint;
+    said record;
+    here boolean := true;
+BEGIN
+    SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
+    SELECT n.nspname, c.relname, p.relname AS parent, j.residency, k.listed, k.texts, k.condition
+      INTO said
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      JOIN journals j ON j.relid = c.oid JOIN pg_class p ON p.oid = x.confrelid
+     CROSS JOIN LATERAL (
+            SELECT string_agg(a.attname, ', ' ORDER BY u.o) AS listed,
+                   string_agg(v.text, ', ' ORDER BY u.o) AS texts,
+                   string_agg(format('c.%I = %L::%s', a.attname, v.text, plain_type(a.atttypid, -1)), ' AND ') AS condition
+              FROM journals q CROSS JOIN unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
+              JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
+             CROSS JOIN LATERAL (SELECT held->>(array_position(q.key, u.referenced) - 1) AS text) v
+             WHERE q.relid = x.confrelid) k
+     WHERE c.oid = x.conrelid;
+    IF said.residency = 'resident' THEN
+        EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s c WHERE %s)', x.conrelid::regclass, said.condition) INTO here;
+    END IF;
+    IF NOT here THEN RETURN; END IF;
+    IF EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_nested) THEN PERFORM refuse_sought(); END IF;
+    RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', said.relname, x.conname
+        USING ERRCODE = '23503', SCHEMA = said.nspname, TABLE = said.relname, CONSTRAINT = x.conname,
+              DETAIL = format('Key (%s)=(%s) is not present in table "%s".', said.listed, said.texts, said.parent);
+END $$;
+
+-- Forget what was looked for by a foreign key whose referenced table is held, and lacks but these values: 23503 where rows
+-- reference them.
+CREATE FUNCTION pg_journal.release_sought(secret text, fk oid, absent json) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM require_gone(fk, e) FROM json_array_elements(absent) e;
+    DELETE FROM sought s WHERE s.fk = release_sought.fk;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Confirm what has been looked for, whose rows are hot as far as there are any: these are locked. 23503 where there are none.
+-- The transaction has passed the gate of the referenced tables.
+CREATE FUNCTION pg_journal.confirm_references(secret text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET constraint_exclusion = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+DECLARE
+    k record;
+    found record;
+BEGIN
+    PERFORM authorize(secret);
+    FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent,
+                    string_agg(format('p.%I = v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
+                    string_agg(format('(e->>%s)::%s AS c%s', u.o - 1, plain_type(a.atttypid, -1), u.o), ', ' ORDER BY u.o)
+                        AS listed,
+                    string_agg(format('h.c%s::text', u.o), ', ' ORDER BY u.o) AS texts
+               FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+              CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
+               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+              WHERE x.oid IN (SELECT s.fk FROM sought s) GROUP BY x.oid, x.confrelid LOOP
+        IF coalesce(current_setting('pg_journal.hot_' || k.confrelid, true), '') = '' THEN PERFORM outdated(); END IF;
+        -- What a transaction has written itself its code may have written after it had handled an error.
+        FOR found IN EXECUTE format(
+            'WITH v AS MATERIALIZED (SELECT %s, i, is_nested FROM (SELECT s.id, u.e, u.i, s.is_nested FROM pg_journal.sought s '
+            'CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) WHERE s.fk = $1 ORDER BY s.id, u.i) s), '
+            'h AS MATERIALIZED (SELECT v.*, (SELECT p.xmin FROM ONLY %s p WHERE %s FOR KEY SHARE) AS writer FROM v) '
+            'SELECT json_build_array(%s) AS held, h.writer FROM h '
+            'WHERE h.writer IS NULL OR h.is_nested AND h.writer = pg_current_xact_id()::xid',
+            k.listed, k.parent, k.same, k.texts) USING k.fk
+        LOOP
+            IF found.writer IS NOT NULL THEN PERFORM refuse_sought(); END IF;
+            PERFORM require_gone(k.fk, found.held);
+        END LOOP;
+        DELETE FROM sought s WHERE s.fk = k.fk;
+    END LOOP;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Let nobody take rows of a tiered table away until the transaction ends.
+CREATE FUNCTION pg_journal.hold_parent(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM pass_gate(wanted, 'SHARE');
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Announce that this transaction adds a foreign key, which PostgreSQL is told not to validate.
+CREATE FUNCTION pg_journal.begin_adding(secret text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM set_config('pg_journal.adding', (
+        SELECT encode(sha256(convert_to('adding:' || secret_key || ':' || pg_current_xact_id()::text, 'UTF8')), 'hex')
+          FROM instance), true);
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- The foreign keys of a table that are not validated: [OID, whether all rows are in PostgreSQL, the table's columns in the
+-- order of the referenced key, whether the referenced table is tiered].
+CREATE FUNCTION pg_journal.added_references(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    RETURN convert_to(coalesce((
+        SELECT json_agg(json_build_array(
+                   x.oid::bigint, c.residency = 'resident', ARRAY(
+                       SELECT x.conkey[array_position(x.confkey, u.attnum)]
+                         FROM unnest(CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END)
+                              WITH ORDINALITY u(attnum, o) ORDER BY u.o),
+                   p.residency = 'tiered') ORDER BY x.oid)
+          FROM pg_constraint x JOIN journals c ON c.relid = x.conrelid JOIN journals p ON p.relid = x.confrelid
+         WHERE x.conrelid = wanted AND x.contype = 'f' AND NOT x.convalidated AND x.conenforced
+           AND NOT x.condeferrable), '[]')::text, 'UTF8');
+END $$;
+
+-- Have values looked for by which rows reference: those given, of a table that is tiered, or all that a resident one has.
+CREATE FUNCTION pg_journal.seek_values(secret text, fk oid, held json) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    k record;
+BEGIN
+    PERFORM authorize(secret);
+    IF held IS NOT NULL THEN
+        INSERT INTO sought (fk, is_nested, held) VALUES (seek_values.fk, false, seek_values.held);
+        RETURN convert_to('null', 'UTF8');
+    END IF;
+    SELECT x.conrelid::regclass AS child, string_agg(quote_ident(b.attname), ', ' ORDER BY u.o) AS names,
+           string_agg(format('%I::text', b.attname), ', ' ORDER BY u.o) AS texts,
+           string_agg(format('%I IS NOT NULL', b.attname), ' AND ' ORDER BY u.o) AS present
+      INTO k
+      FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+     CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
+      JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
+     WHERE x.oid = seek_values.fk GROUP BY x.conrelid;
+    EXECUTE format(
+        'INSERT INTO pg_journal.sought (fk, is_nested, held) SELECT $1, false, json_agg(json_build_array(%s)) '
+        'FROM (SELECT *, row_number() OVER () / 10000 AS part FROM (SELECT DISTINCT %s FROM ONLY %s WHERE %s) v) v GROUP BY part',
+        k.texts, k.names, k.child, k.present) USING seek_values.fk;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Look in a resident table for what is sought: 23503 for what is not there.
+CREATE FUNCTION pg_journal.find_sought(secret text, fk oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET constraint_exclusion = off
+AS $$
+DECLARE
+    k record;
+    absent json;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT x.conrelid, x.conname, x.confrelid::regclass AS parent, p.relname AS parent_name, c.relname, n.nspname,
+           (SELECT string_agg(format('p.%I = (e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ')
+              FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+              JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS same,
+           (SELECT string_agg(a.attname, ', ' ORDER BY u.o) FROM unnest(x.conkey) WITH ORDINALITY u(attnum, o)
+              JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum) AS listed
+      INTO k FROM pg_constraint x JOIN pg_class p ON p.oid = x.confrelid JOIN pg_class c ON c.oid = x.conrelid
+      JOIN pg_namespace n ON n.oid = c.relnamespace WHERE x.oid = find_sought.fk;
+    EXECUTE format('SELECT e FROM pg_journal.sought s CROSS JOIN json_array_elements(s.held) e '
+                   'WHERE s.fk = $1 AND NOT EXISTS (SELECT FROM ONLY %s p WHERE %s) LIMIT 1', k.parent, k.same)
+       INTO absent USING find_sought.fk;
+    IF absent IS NOT NULL THEN
+        RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', k.relname, k.conname
+            USING ERRCODE = '23503', SCHEMA = k.nspname, TABLE = k.relname, CONSTRAINT = k.conname,
+                  DETAIL = format('Key (%s)=(%s) is not present in table "%s".', k.listed,
+                                  (SELECT string_agg(t, ', ' ORDER BY o) FROM json_array_elements_text(absent)
+                                     WITH ORDINALITY v(t, o)), k.parent_name);
+    END IF;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Note of a tiered table by which values its rows reference: those that are sought.
+CREATE FUNCTION pg_journal.note_sought(secret text, fk oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    k record;
+BEGIN
+    PERFORM authorize(secret);
+    SELECT string_agg(format('(e->>%s)::%s', array_position(CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END,
+                                                           u.attnum) - 1, plain_type(a.atttypid, -1)), ', ' ORDER BY u.o) AS values
+      INTO k
+      FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+     CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+      JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+     WHERE x.oid = note_sought.fk;
+    EXECUTE format('INSERT INTO pg_journal.references_%s SELECT %s FROM pg_journal.sought s '
+                   'CROSS JOIN json_array_elements(s.held) e WHERE s.fk = $1 ON CONFLICT DO NOTHING', fk, k.values)
+      USING note_sought.fk;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Note that all rows have what a foreign key that was added says.
+CREATE FUNCTION pg_journal.end_adding(secret text, fk oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET allow_system_table_mods = on
+SET event_triggers = off
+AS $$
+DECLARE
+    x pg_constraint;
+BEGIN
+    PERFORM authorize(secret);
+    IF NOT is_adding() THEN PERFORM outdated(); END IF;
+    DELETE FROM sought s WHERE s.fk = end_adding.fk;
+    UPDATE pg_constraint c SET convalidated = true WHERE c.oid = fk RETURNING * INTO x;
+    PERFORM set_config('pg_journal.adding', '', true);
+    PERFORM reconcile(r) FROM unnest(ARRAY[x.conrelid, x.confrelid]) WITH ORDINALITY u(r, o)
+      WHERE o = 1 OR x.conrelid <> x.confrelid;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Tell the triggers that look for what rows reference that a function of ours writes them, and no code of users.
+CREATE FUNCTION pg_journal.note_moving(moving boolean) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$ SELECT set_config('pg_journal.moving', CASE WHEN moving THEN 'on' ELSE '' END, true) $$;
+
+-- Whether a foreign key references a table. PostgreSQL's triggers tell it sooner than its constraints.
+CREATE FUNCTION pg_journal.is_referenced(relid oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN EXISTS (SELECT FROM pg_trigger g JOIN pg_constraint x ON x.oid = g.tgconstraint
+                WHERE g.tgrelid = is_referenced.relid AND x.contype = 'f' AND x.confrelid = g.tgrelid);
+
+-- Have the triggers of a table fire, or not, for what moves its rows between it and the journal; those of foreign keys to it
+-- would take that for their end.
+CREATE FUNCTION pg_journal.silence(wanted oid, silent boolean) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF is_referenced(wanted) OR cold_parents(wanted) <> '{}' THEN
+        PERFORM set_config('session_replication_role', CASE WHEN silent THEN 'replica' ELSE 'origin' END, true);
+    END IF;
+END $$;

@@ -1,0 +1,76 @@
+"""ALTER TABLE … ADD FOREIGN KEY where a table is tiered: the rows are looked at by the gateway.
+
+PostgreSQL would look at those that are hot. So it is told not to validate the key, all values by
+which rows reference are looked for, and then the key is noted to be valid.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import Final
+
+from catalog import bookkeeping, names
+from catalog.results import RelationKind
+from catalog.statements import RelationName
+from pgwire_gateway.session import parents
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observer import Observer
+from rewrite import keys
+
+AT_ONCE: Final = 10_000
+"""How many values are passed to the catalog in one call."""
+
+
+def applies(call: Invocation) -> bool:
+    """Return whether a statement adds a foreign key to a tiered table, or of one."""
+    details, catalog = call.statement.details, call.session.catalog
+    if "referenced" not in details:
+        return False
+    tables = [RelationName(*details[name]) for name in ("referencing", "referenced")]
+    relids = [relid for relid in names.relation_oids(catalog, tables) if relid]
+    found = catalog.relations(relids).values()
+    return len(relids) == len(tables) and any(r.kind is RelationKind.JOURNALED for r in found)
+
+
+def begin(call: Invocation) -> str:
+    """Announce it; return the statement that adds the key without looking at rows."""
+    call.session.catalog.call(bookkeeping.BEGIN_ADDING)
+    return f"{call.statement.text}\nNOT VALID"
+
+
+def validate(call: Invocation) -> None:
+    """Look for all that the rows reference, and note that the key is valid.
+
+    Raises:
+        GatewayError: 23503 for a row that references what there is not.
+    """
+    catalog = call.session.catalog
+    table = RelationName(*call.statement.details["referencing"])
+    relid = names.relation_oid(catalog, table)
+    told = json.loads(catalog.call(bookkeeping.ADDED_REFERENCES, str(relid).encode()))
+    # It was added last.
+    fk, is_resident, columns, to_tiered = told[-1]
+    number = str(fk).encode()
+    if is_resident:
+        catalog.call(bookkeeping.SEEK_VALUES, number, None)
+    else:
+        rows = _values(call, relid, columns)
+        while values := list(islice(rows, AT_ONCE)):
+            catalog.call(bookkeeping.SEEK_VALUES, number, json.dumps(values).encode())
+        catalog.call(bookkeeping.NOTE_SOUGHT, number)
+    if to_tiered:
+        parents.confirm_held(call)
+    else:
+        catalog.call(bookkeeping.FIND_SOUGHT, number)
+    catalog.call(bookkeeping.END_ADDING, number)
+
+
+def _values(call: Invocation, relid: int, columns: Iterable[int]) -> Iterator[tuple[str, ...]]:
+    """Return the values by which rows of a tiered table reference, as PostgreSQL's texts."""
+    observer = Observer(call.session)
+    observation = observer.observe([relid])
+    query = keys.compile_values(observation.result.snapshots[relid], tuple(columns))
+    with observer.run(query, observation, call.running) as batches:
+        rows = (zip(*(c.to_pylist() for c in batch.columns), strict=True) for batch in batches)
+        for row in chain.from_iterable(rows):
+            yield tuple(map(str, row))

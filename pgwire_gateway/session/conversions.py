@@ -1,0 +1,77 @@
+"""CONVERT: tables from files or other tables, and files from tables, computed by Spark.
+
+What becomes a table is written as the base of its journal: rows do not pass through PostgreSQL.
+"""
+
+from collections.abc import Callable
+
+from catalog import procedure_calls, session_state
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from catalog.extensions import convert as grammar
+from catalog.extensions.convert import Convert, Files
+from catalog.statements import Statement, StatementKind
+from pgwire_gateway.session import exports, loads
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.portals import NoRows, StatementResult
+
+
+def applies(statement: Statement) -> bool:
+    """Tell whether a statement is one of these, in whichever form."""
+    if statement.kind is StatementKind.CONVERT:
+        return True
+    return procedure_calls.calls(statement.details, procedure_calls.CONVERT)
+
+
+def convert(call: Invocation, run: Callable[[str], StatementResult]) -> StatementResult:
+    """Run CONVERT, or CALL gateway.convert; all is written when this returns.
+
+    Args:
+        call: The statement.
+        run: Runs another statement as part of it.
+
+    Raises:
+        GatewayError: 42501 for paths and roles that may not, 58P01 for missing files, 22P04 for
+            files that are not what they should be, 23502 and 23505 for keys that rows do not fit,
+            25001 for files that are to be written in a transaction block, PostgreSQL's own errors
+            for the table.
+        UnsupportedError: 0A000 for columns without counterpart.
+    """
+    session = call.session
+    conversion = _conversion(call)
+    session.watch(call.running, session_state.statement_timeout_s(session.catalog))
+    if isinstance(conversion.target, Files):
+        rows = exports.export(call, conversion.target, conversion.source, conversion.format)
+    else:
+        load = loads.Load(call, run, conversion.target, conversion.key, conversion.key_position)
+        if isinstance(conversion.source, Files):
+            rows = load.from_files(conversion.source, conversion.format)
+        else:
+            rows = load.from_table(conversion.source)
+    tag = "CALL" if "procedure_call" in call.statement.details else f"CONVERT {rows}"
+    return StatementResult(None, NoRows(), lambda _: tag)
+
+
+def _conversion(call: Invocation) -> Convert:
+    details = call.statement.details
+    if "procedure_call" not in details:
+        found: Convert = details["convert"]
+        return found
+    codec = call.session.catalog.codec
+    bound = [None if value is None else bytes(value).decode(codec) for value in call.values]
+    given = procedure_calls.read(*details["procedure_call"]).values(bound)
+    for name in ("target", "source"):
+        if name not in given:
+            raise GatewayError(f'"{name}" must not be NULL', sqlstate=codes.NULL_VALUE_NOT_ALLOWED)
+    try:
+        conversion = Convert(
+            grammar.parse_end(given["target"]),
+            grammar.parse_end(given["source"]),
+            grammar.checked_format(given["format"]) if "format" in given else None,
+            grammar.parse_key(given["key"]) if "key" in given else (),
+        )
+        grammar.require_meaning(conversion)
+    except GatewayError as error:
+        error.position = None  # that in an argument
+        raise
+    return conversion

@@ -1,0 +1,344 @@
+"""Reading what a statement sees for a session, and running queries against that."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from catalog.errors import OutdatedPlanError
+from catalog.model import JournalTable, SegmentKind, TableSnapshot
+from catalog.results import SnapshotRequest, SnapshotResult
+from pgwire_gateway.session import external_files
+from pgwire_gateway.session.observation import Observation, own_states, without_tail
+from pgwire_gateway.session.plans import Plan, Route, RowRules
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.session.united_leaves import relids, unite
+from pgwire_gateway.spark.batches import Batches
+from pgwire_gateway.spark.executor import SparkPlan
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types import type_oids
+from pgwire_gateway.wire_types.tails import StaleTailError
+from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
+from rewrite.pinned_keys import pinned_keys, plain_columns
+from rewrite.results import SparkQuery
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_CONSTANTS = "SELECT current_user, session_user, current_database(), current_schema()"
+
+_NAMING_CALLS = (
+    "SQLVALUEFUNCTION",
+    ":funcid 745 ",
+    ":funcid 746 ",
+    ":funcid 861 ",
+    ":funcid 1402 ",
+)
+"""What a tree holds that asks for one of them: also current_user(), session_user(),
+current_database() and current_schema() written as functions."""
+
+# PostgreSQL 17 has no constraints that are not enforced.
+_CHECKS = """
+SELECT c.conname, c.conbin::text FROM pg_catalog.pg_constraint c
+WHERE c.contype = 'c' AND c.conrelid = $1
+AND pg_catalog.to_jsonb(c) ->> 'conenforced' IS DISTINCT FROM 'false' ORDER BY c.conname
+"""
+_GENERATED = """
+SELECT d.adnum::text, d.adbin::text
+FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = $1 AND a.attgenerated = 's' AND NOT a.attisdropped
+"""
+
+
+class Observer:
+    """Reads snapshots for one session and runs queries against them."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self._services = session.services
+
+    def observe(self, relids: Iterable[int], plan: Plan | None = None) -> Observation:
+        """Return what a statement beginning now sees, checking its privileges on the way.
+
+        Raises:
+            CatalogError: 42501 when the role may not run the planned statement.
+            OutdatedPlanError: What is seen has other definitions than the plan.
+        """
+        requests = self.requests(relids)
+        check, check_prepared = _check(plan)
+        writes = plan is not None and (plan.target is not None or plan.locks is not None)
+        result = self._session.catalog.snapshot(
+            requests, check=check, check_prepared=check_prepared, writes=writes
+        )
+        _require_same_definitions(plan, result)
+        observation = self.complete(requests, result)
+        return observation if plan is None else unite(observation, plan.partitioned)
+
+    def observe_segments(self, relid: int) -> Observation:
+        """Return what the segments of a table hold now, whatever its tail says of it."""
+        known = self._services.tails.known_state(self._session.database, relid)
+        result = self._session.catalog.snapshot([SnapshotRequest(relid, known_state=known)])
+        return Observation(result, {}).segments_only(relid)
+
+    def observe_for_write(self, plan: Plan, *, cools: bool = True) -> tuple[int, Observation]:
+        """Lock the table a plan writes; return the version number to write and what is seen then.
+
+        Begins a transaction when none is open. Hot rows of the table go cold.
+
+        Raises:
+            CatalogError: 42501 when the role may not run the statement, 25006 in a read-only
+                transaction, 40001 when the table changed since a REPEATABLE READ snapshot.
+            OutdatedPlanError: What is seen has other definitions than the plan.
+            HotRowsError: The table has hot rows, and is not to be cooled.
+        """
+        if plan.target is None:
+            raise TypeError(plan.route)
+        command = plan.statement.kind.name
+        versions, observation = self._locked(plan, [plan.target], command, writes=True, cools=cools)
+        return versions[plan.target], observation
+
+    def observe_leaves(
+        self, plan: Plan, relids: Sequence[int], read: Iterable[int]
+    ) -> tuple[dict[int, int], Observation]:
+        """Lock leaves of a partitioned table as `observe_for_write` locks a table.
+
+        What is seen then is that of all the tables `read`.
+        """
+        command = plan.statement.kind.name
+        return self._locked(replace(plan, tables=frozenset(read)), relids, command, writes=True)
+
+    def observe_locked(self, plan: Plan) -> Observation:
+        """Keep others from writing the tables a query locks rows of; return what is seen then.
+
+        Begins a transaction when none is open.
+
+        Raises:
+            CatalogError: As for writes.
+            OutdatedPlanError: What is seen has other definitions than the plan.
+        """
+        if plan.locks is None:
+            raise TypeError(plan.route)
+        return self._locked(plan, sorted(plan.locks.relids), f"SELECT {plan.locks.strength}")[1]
+
+    def _locked(
+        self,
+        plan: Plan,
+        relids: Sequence[int],
+        command: str,
+        *,
+        writes: bool = False,
+        cools: bool = True,
+    ) -> tuple[dict[int, int], Observation]:
+        requests = self.requests(plan.tables)
+        check, check_prepared = _check(plan)
+        self._session.transaction.expect_implicit()
+        if writes:
+            self._session.transaction.written.update(relids)
+        versions, result = self._session.catalog.begin_write(
+            relids,
+            requests,
+            command=command,
+            check=check,
+            check_prepared=check_prepared,
+            cools=cools,
+        )
+        _require_same_definitions(plan, result)
+        return versions, self.complete(requests, result)
+
+    def requests(self, relids: Iterable[int], *, full: bool = False) -> list[SnapshotRequest]:
+        """Ask for tables, naming the tails that are held already."""
+        written, database = self._session.transaction.written, self._session.database
+        tails, thawing = self._services.tails, self._services.catalog.thawing(database)
+        # Of hot rows a transaction's own versions come like those of others, by their writer.
+        unknown = {relid for relid in written if full or not thawing.is_warm(relid)}
+        return [
+            SnapshotRequest(
+                relid,
+                known_state=None
+                if full or relid in unknown
+                else tails.known_state(database, relid),
+            )
+            for relid in sorted(relids)
+        ]
+
+    def complete(self, requests: list[SnapshotRequest], result: SnapshotResult) -> Observation:
+        """Join fetched tails with those held."""
+        try:
+            tails = self._tails(requests, result)
+        except StaleTailError:
+            relids = [request.relid for request in requests]
+            full = self.requests(relids, full=True)
+            result = self._session.catalog.snapshot(full)
+            tails = self._tails(full, result)
+        result = own_states(result, self._session.transaction.written)
+        return Observation(self._with_outside(result), tails)
+
+    def _with_outside(self, result: SnapshotResult) -> SnapshotResult:
+        """Add what there is in journals of others, which is looked at anew for each statement."""
+        found = {
+            relid: replace(
+                snapshot, outside=external_files.contents(self._services.config, external)
+            )
+            for relid, snapshot in result.snapshots.items()
+            if (external := snapshot.table.external) is not None
+        }
+        return replace(result, snapshots=result.snapshots | found) if found else result
+
+    def _tails(self, requests: list[SnapshotRequest], result: SnapshotResult) -> dict[int, Any]:
+        return {
+            request.relid: self._services.tails.complete(
+                self._session.database,
+                result.snapshots[request.relid],
+                request.known_state,
+                result.tails.get(request.relid),
+                committed=request.relid not in self._session.transaction.written,
+                stored=self._stored(result.snapshots[request.relid]),
+            )
+            for request in requests
+        }
+
+    def _stored(self, snapshot: TableSnapshot) -> Callable[[], Any]:
+        """Return what reads the current rows of a table's segments."""
+        running = self._session.running or RunningStatement()
+        return lambda: self._services.compactor.live_rows(without_tail(snapshot), running)
+
+    def context(
+        self, plan: Plan, observation: Observation, parameters: tuple[ParameterValue, ...]
+    ) -> RewriteContext:
+        """Return what a plan is compiled against."""
+        checks: Mapping[int, tuple[CheckConstraint, ...]] = {}
+        generated: Mapping[int, Mapping[int, str]] = {}
+        if plan.route in {Route.CHANGE, Route.MERGE} and plan.target is not None:
+            table = observation.result.snapshots[plan.target].table
+            rules = self._rules(table)
+            checks, generated = {table.relid: rules.checks}, {table.relid: rules.generated}
+        return RewriteContext(
+            snapshots=observation.result.snapshots,
+            constants=self._constants(plan, observation.result.transaction_timestamp),
+            journals=plan.journals,
+            partitioned={
+                relid: replace(
+                    leaves, relids=relids(leaves, observation.united.get(relid, frozenset()), relid)
+                )
+                for relid, leaves in plan.partitioned.items()
+            },
+            parameters=parameters,
+            checks=checks,
+            generated=generated,
+            latest_only=observation.latest_only,
+        )
+
+    def narrowed(
+        self, plan: Plan, observation: Observation, parameters: tuple[ParameterValue, ...]
+    ) -> Observation:
+        """Leave out what cannot matter to a plan.
+
+        That is what concerns other rows, when it reads single rows by their keys, and superseded
+        row versions, where those that are newer than the base are few.
+        """
+        tables = {
+            relid: snapshot.table
+            for relid, snapshot in observation.result.snapshots.items()
+            if relid not in plan.journals.values()
+        }
+        if plan.query is None:
+            return observation
+        keys = pinned_keys(plan.query, tables, parameters)
+        forced = plan.basis is not None and plan.basis.executor == "spark"
+        plain = not forced and any(plain_columns(plan.query, tables[relid]) for relid in keys)
+        observation = observation.of_keys(keys, self._services.lookups if plain else None)
+        latest = {}
+        for relid in tables.keys() - keys.keys():
+            snapshot = observation.result.snapshots[relid]
+            if snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA):
+                recent = self._services.recent_rows.latest(snapshot, observation.tails.get(relid))
+                if recent is not None:
+                    latest[relid] = recent
+        return observation.of_latest(latest) if latest else observation
+
+    def run(
+        self, query: SparkQuery, observation: Observation, statement: RunningStatement
+    ) -> Batches:
+        """Start a compiled query on Spark."""
+        return self._services.executor.run(
+            query,
+            relations=observation.relations(query),
+            sessions=self._services.engine.sessions(),
+            statement=statement,
+        )
+
+    def explain(
+        self, query: SparkQuery, observation: Observation, statement: RunningStatement
+    ) -> SparkPlan:
+        """Return how Spark would run a compiled query."""
+        return self._services.executor.explain(
+            query,
+            relations=observation.relations(query),
+            sessions=self._services.engine.sessions(),
+            statement=statement,
+        )
+
+    def _constants(self, plan: Plan, timestamp: int) -> SessionConstants:
+        names: list[str | None] = ["", "", "", None]
+        tree = (plan.analysis.tree if plan.analysis else None) or ""
+        if any(call in tree for call in _NAMING_CALLS):
+            row = next(iter(self._query(_CONSTANTS)))
+            names = [value.decode() if value is not None else None for value in row]
+        return SessionConstants(
+            EPOCH + timedelta(microseconds=timestamp),
+            self._session.settings.get("TimeZone", "UTC"),
+            names[0] or "",
+            names[1] or "",
+            names[2] or "",
+            names[3],
+            self._session.settings.get("DateStyle", "ISO, MDY"),
+            self._session.settings.get("IntervalStyle", "postgres"),
+            self._bytea_output(plan),
+            self._services.zone_rules,
+        )
+
+    def _bytea_output(self, plan: Plan) -> str:
+        """Return bytea_output where a statement can depend on it; PostgreSQL does not report it."""
+        tree = plan.analysis.tree if plan.analysis else None
+        if not tree or f"type {type_oids.BYTEA} " not in tree:
+            return "hex"
+        ((value,),) = self._query("SELECT current_setting('bytea_output')")
+        return (value or b"hex").decode()
+
+    def _rules(self, table: JournalTable) -> RowRules:
+        """Return what new row versions of a table have to obey; asked once for each definition."""
+        key = (table.relid, table.definition_version)
+        rules = self._session.row_rules.get(key)
+        if rules is None:
+            rules = RowRules(self._checks(table.relid), self._generated(table.relid))
+            self._session.row_rules[key] = rules
+        return rules
+
+    def _checks(self, relid: int) -> tuple[CheckConstraint, ...]:
+        rows = self._query(_CHECKS, relid)
+        return tuple(
+            CheckConstraint((name or b"").decode(), (tree or b"").decode()) for name, tree in rows
+        )
+
+    def _generated(self, relid: int) -> dict[int, str]:
+        rows = self._query(_GENERATED, relid)
+        return {int(number or b"0"): (tree or b"").decode() for number, tree in rows}
+
+    def _query(self, sql: str, *values: int) -> list[list[bytes | None]]:
+        texts = [str(value).encode() for value in values]
+        result = self._session.catalog.execute_parameters(
+            sql, texts, parameter_oids=[26] * len(texts)
+        )
+        return list(result.rows)
+
+
+def _require_same_definitions(plan: Plan | None, result: SnapshotResult) -> None:
+    if plan is not None and plan.basis and plan.basis.definitions != result.definitions:
+        raise OutdatedPlanError("definitions have changed")
+
+
+def _check(plan: Plan | None) -> tuple[str | None, str | None]:
+    """Return text or prepared name of the statement whose privileges are to be checked."""
+    if plan is None:
+        return None, None
+    return (None, plan.prepared) if plan.prepared else (plan.statement.text, None)

@@ -1,0 +1,175 @@
+"""Rows that a statement has written, and that reference rows of tiered tables.
+
+Triggers lock what is hot of these, and note values of which the catalog table has no row
+(``catalog/sql``, parents). These are looked up in the journal: few are made hot, so that PostgreSQL
+locks them and others go on; for many the referenced table is locked.
+"""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog import bookkeeping
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError, OutdatedPlanError
+from catalog.hot_keys import Reading, Thawed, Writing
+from catalog.model import JournalTable
+from pgwire_gateway.session import announcements
+from pgwire_gateway.session.announcements import NotHotError
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.needed_rows import look_up
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.text_rows import key_of, key_row, key_texts
+from rewrite import keys
+from rewrite.needs.keys import Key
+from rewrite.needs.results import Refusal
+
+Texts = tuple[str, ...]
+"""A key as PostgreSQL's texts."""
+
+MOST_LOOKED_UP: Final = 10_000
+"""Of more keys all that the table has are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """Values by which rows reference a tiered table that has no hot rows of them."""
+
+    relid: int
+    """The referenced table."""
+    held: tuple[tuple[int, Texts], ...]
+    """Foreign keys (OIDs of pg_constraint), and what is looked for by them: keys of the table."""
+
+    @property
+    def texts(self) -> tuple[Texts, ...]:
+        """The keys, each once."""
+        return tuple(dict.fromkeys(texts for _, texts in self.held))
+
+
+def confirm(call: Invocation) -> None:
+    """See to it that all exists that rows reference which a statement has written.
+
+    Raises:
+        GatewayError: 23503 for a row that references what there is not; 40001 when definitions have
+            changed meanwhile.
+    """
+    catalog = call.session.catalog
+    try:
+        hot = [one for one in _sought(call) if _is_made_hot(call, one) or _is_held(call, one)]
+        if hot:
+            catalog.call(bookkeeping.CONFIRM_REFERENCES)
+    except OutdatedPlanError as error:
+        raise GatewayError(
+            "could not serialize access due to concurrent changes of definitions",
+            sqlstate=codes.SERIALIZATION_FAILURE,
+        ) from error
+
+
+def confirm_held(call: Invocation) -> None:
+    """Do so where the tables are locked already: nothing is made hot.
+
+    Raises:
+        GatewayError: As of `confirm`.
+    """
+    for one in _sought(call):
+        _is_held(call, one)
+
+
+def _sought(call: Invocation) -> list[Sought]:
+    found: dict[int, list[tuple[int, Texts]]] = defaultdict(list)
+    for fk, relid, held in json.loads(call.session.catalog.call(bookkeeping.SOUGHT_VALUES)):
+        found[relid] += [(fk, tuple(texts)) for texts in held]
+    return [Sought(relid, tuple(held)) for relid, held in sorted(found.items())]
+
+
+def _is_made_hot(call: Invocation, sought: Sought) -> bool:
+    """Make rows hot that are few, and can be; False where not."""
+    relid, texts = sought.relid, sought.texts
+    if len(texts) > call.services.config.thaw_rows:
+        return False
+    with suppress(NotHotError, Refusal):
+        for attempt in range(1, announcements.ATTEMPTS + 1):
+            call.running.check()
+            writing = Writing(relid, texts, locks_rows=True)
+            announced = announcements.announce(call, writing, began=False)
+            if announced is None:
+                continue
+            if announced.is_complete:
+                return True
+            observation = Observer(call.session).observe([relid])
+            snapshot = observation.result.snapshots[relid]
+            table = snapshot.table
+            cold = [key_of(table, one) for one in sorted(announced.cold)]
+            rows = look_up(call.services.lookups, observation, relid, cold)
+            taken = [key_row(table, key_of(table, one)) for one in sorted(announced.held)]
+            thawed = announcements.thawing_of(call).thaw(
+                relid,
+                Reading.of(announced.heats, snapshot),
+                rows.present,
+                [*rows.absent, *taken],
+            )
+            if thawed is Thawed.DONE:
+                return True
+            if thawed is Thawed.UNFIT:
+                return False
+            time.sleep(announcements.PAUSE_S * attempt)
+    return False
+
+
+def _is_held(call: Invocation, sought: Sought) -> bool:
+    """Keep others from writing the table, and look for all values; the answer is always False.
+
+    Nothing is left to be confirmed then.
+
+    Raises:
+        GatewayError: 23503 where one is not there.
+    """
+    catalog, relid = call.session.catalog, sought.relid
+    catalog.call(bookkeeping.HOLD_PARENT, _number(relid))
+    observation = Observer(call.session).observe([relid])
+    table = observation.result.snapshots[relid].table
+    absent = _absent(call, observation, table, sought.texts)
+    for fk in dict(sought.held):
+        missing = [texts for one, texts in sought.held if one == fk and texts in absent]
+        catalog.call(bookkeeping.RELEASE_SOUGHT, _number(fk), json.dumps(missing).encode())
+    return False
+
+
+def _absent(
+    call: Invocation, observation: Observation, table: JournalTable, texts: Collection[Texts]
+) -> Collection[Texts]:
+    """Return those keys of which the table has no row."""
+    wanted = {key_of(table, one): one for one in texts}
+    if len(wanted) <= MOST_LOOKED_UP:
+        with suppress(Refusal):
+            rows = look_up(call.services.lookups, observation, table.relid, wanted)
+            return {key_texts(table, row) for row in rows.absent}
+    for key in _keys_among(call, observation, table, wanted):
+        wanted.pop(key, None)
+    return set(wanted.values())
+
+
+def _keys_among(
+    call: Invocation, observation: Observation, table: JournalTable, wanted: Collection[Key]
+) -> Iterator[Key]:
+    """Read all keys of a table; return at least those that are wanted."""
+    query = keys.compile_keys(observation.result.snapshots[table.relid])
+    firsts = pa.array([key[0] for key in wanted])
+    with Observer(call.session).run(query, observation, call.running) as batches:
+        for batch in batches:
+            call.running.check()
+            first = batch.column(0)
+            among = batch.filter(pc.is_in(first.cast(firsts.type), value_set=firsts))
+            yield from zip(*(column.to_pylist() for column in among.columns), strict=True)
+
+
+def _number(number: int) -> bytes:
+    return str(number).encode()

@@ -1,0 +1,35 @@
+"""Rows of a journaled table as PostgreSQL's texts, and their keys."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from catalog.model import JournalTable
+from pgwire_gateway.wire_types.catalog_rows import input_columns
+from pgwire_gateway.wire_types.changed_rows import TextRow
+from rewrite.key_constants import COMPARED
+from rewrite.needs.keys import Key
+
+
+def text_rows(table: JournalTable, rows: pa.Table) -> list[TextRow]:
+    """Return rows of all live columns (``c<attnum>``) as texts; they tell no row identity."""
+    columns = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
+    return [[*row, None] for row in zip(*input_columns(rows, columns), strict=True)]
+
+
+def key_texts(table: JournalTable, row: TextRow) -> tuple[str, ...]:
+    """Return the key of a row."""
+    return tuple(str(row[table.columns.index(table.column(attnum))]) for attnum in table.key)
+
+
+def key_of(table: JournalTable, texts: Sequence[str]) -> Key:
+    """Return a key that is given as PostgreSQL's texts."""
+    types = [table.column(attnum).type_oid for attnum in table.key]
+    pairs = zip(types, texts, strict=True)
+    return tuple(COMPARED[type_oid](text) for type_oid, text in pairs)
+
+
+def key_row(table: JournalTable, key: Key) -> TextRow:
+    """Return a row of which nothing but the key is told."""
+    texts = dict(zip(table.key, map(str, key), strict=True))
+    return [*(texts.get(column.attnum) for column in table.columns), None]

@@ -1,0 +1,182 @@
+"""Row versions as they are appended to a journal of others: in its columns, with its numbers.
+
+The number of a row version is larger than any that the row had: the moment of the write, or one
+more than the largest, where numbers are counted or a clock elsewhere is ahead.
+"""
+
+import shutil
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from catalog.model import ExternalJournal, JournalTable, TableSnapshot
+from pgwire_gateway.spark import databases
+from pgwire_gateway.spark.engine import SparkSession
+from pgwire_gateway.spark.errors import storage_failures
+from pgwire_gateway.spark.executor import failures
+from pgwire_gateway.spark.external_frames import JDBC, TABLE, schema_of
+from pgwire_gateway.spark.file_sources import quoted, write_options
+from pgwire_gateway.spark.frames import Frame
+from pgwire_gateway.spark.layouts import SUBSEQUENT, VERSION
+from pgwire_gateway.spark.relations import Relation, Relations
+from pgwire_gateway.spark.settings import SessionKind
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.spark.warehouse import synchronise
+from pgwire_gateway.wire_types.type_oids import INT2, INT4, INT8, TEXT, VARCHAR
+from rewrite.results import Source, SourcePart
+
+_STAGING: Final = ".pgwire-"
+"""What names of directories begin with that nobody reads."""
+_ABANDONED_S: Final = 3600
+_FEW_ROWS: Final = 1000
+"""Versions of so many rows are looked for by their keys."""
+_PLAIN: Final = frozenset({INT2, INT4, INT8, TEXT, VARCHAR})
+"""Types of keys whose values Spark takes as they are."""
+_MANY_ROWS: Final = 100_000
+"""More rows are computed by several tasks before one writes them."""
+
+
+def append(
+    relations: Relations,
+    snapshot: TableSnapshot,
+    tail: pa.Table | None,
+    statement: RunningStatement,
+    *,
+    ends_rows: bool,
+) -> None:
+    """Append what a transaction has written to the journal of others that it belongs to.
+
+    All of it is there when this returns, or nothing.
+
+    Args:
+        relations: What makes DataFrames of journals.
+        snapshot: What the transaction sees of the table; the row versions that are not outside are
+            its own, with the moment of the write as their version.
+        tail: Those that are in the tail.
+        statement: The statement.
+        ends_rows: Whether there may be tombstones among them, which have the values of the row.
+
+    Raises:
+        GatewayError: 53100 when the disk is full, 58030 for other failures of storage, 57014 when
+            cancelled, and what another database refuses.
+    """
+    table = snapshot.table
+    external = table.external
+    if external is None:
+        raise TypeError(table)
+    rows = snapshot.tail_rows + snapshot.stored_rows
+    kind = SessionKind.SMALL if rows <= _MANY_ROWS else SessionKind.LARGE
+    session = relations.engine.sessions().of_kind(kind)
+    driver = session.driver
+    with failures(relations.engine, driver, statement):
+        group = statement.begin(driver)
+        session.enter(group)
+        source = Source(table.relid, SourcePart.JOURNAL, "")
+        written = Relation(source, replace(snapshot, outside=None), lambda: tail)
+        before = Relation(source, replace(snapshot, segments=(), tail_rows=0), lambda: None)
+        frames = {
+            name: relations.frame(relation, driver, kind)
+            for name, relation in {"written": written, "journal": before}.items()
+        }
+        if not snapshot.segments and tail is not None:
+            frames["journal"] = _of_keys(session, frames["journal"], table, tail)
+        with session.views(frames) as views:
+            names = views["written"], views["journal"]
+            frame = session.sql(_numbered(session, table, *names, ends_rows=ends_rows))
+        if external.format == JDBC:
+            databases.append(external, frame)
+        elif external.format == TABLE:
+            frame.coalesce(1).write().mode("append").insertInto(external.location)
+        else:
+            _append_file(external, frame)
+        statement.end(group)
+
+
+def _of_keys(session: SparkSession, journal: Frame, table: JournalTable, rows: pa.Table) -> Frame:
+    """Leave out what cannot be versions of these rows, where they are few.
+
+    A semi join would come after all has been read; this reaches the scan.
+    """
+    if rows.num_rows > _FEW_ROWS:
+        return journal
+    functions = session.driver.jvm.org.apache.spark.sql.functions
+    for attnum in table.key:
+        if table.column(attnum).type_oid in _PLAIN:
+            values = session.driver.jvm.java.util.ArrayList()
+            for value in rows.column(f"c{attnum}").unique().to_pylist():
+                values.add(value)
+            journal = journal.filter(functions.col(f"c{attnum}").isInCollection(values))
+    return journal
+
+
+def _numbered(
+    session: SparkSession, table: JournalTable, written: str, journal: str, *, ends_rows: bool
+) -> str:
+    """Return the query for row versions in the columns of the journal."""
+    external = table.external
+    if external is None:
+        raise TypeError(table)
+    keys = [f"c{attnum}" for attnum in table.key]
+    same = " AND ".join(f"w.{key} = j.{key}" for key in keys)
+    number = "coalesce(j.latest, 0) + 1"
+    if not external.counts:
+        number = f"greatest(w.{VERSION}, j.latest + INTERVAL '0.000001' SECOND)"
+    types = {
+        str(field.name()): str(field.dataType().sql())
+        for field in schema_of(session, external).fields()
+    }
+    others = [c for c in table.columns if c.attnum not in table.key] if ends_rows else []
+    stored = {column.storage_name: f"w.c{column.attnum}" for column in table.columns}
+    stored |= {
+        column.storage_name: f"CASE WHEN w.{SUBSEQUENT} IS NULL THEN w.c{column.attnum}"
+        f" ELSE j.last.c{column.attnum} END"
+        for column in others
+    }
+    stored[external.version] = number
+    stored[external.subsequent] = f"CASE WHEN w.{SUBSEQUENT} IS NOT NULL THEN {number} END"
+    items = ", ".join(
+        f"CAST({stored[name]} AS {kind}) AS {quoted(name)}" for name, kind in types.items()
+    )
+    last = ", ".join(f"c{column.attnum}" for column in others)
+    last = f", max_by(struct({last}), {VERSION}) AS last" if others else ""
+    latest = (
+        f"SELECT {', '.join(keys)}, max({VERSION}) AS latest{last} FROM {journal} j"  # noqa: S608
+        f" LEFT SEMI JOIN {written} w ON {same} GROUP BY {', '.join(keys)}"
+    )
+    return f"SELECT {items} FROM {written} w LEFT JOIN ({latest}) j ON {same}"  # noqa: S608
+
+
+def _append_file(external: ExternalJournal, frame: Frame) -> None:
+    """Write one file beside the directory's others, under a name that nobody reads, and rename it.
+
+    One, so that there are all rows of it or none, whatever happens.
+    """
+    directory = Path(external.location)
+    _remove_abandoned(directory)
+    staging = directory / f"{_STAGING}{uuid.uuid4().hex}"
+    try:
+        writer = frame.coalesce(1).write().format(external.format)
+        for name, value in write_options(external.format).items():
+            writer.option(name, value)
+        writer.save(f"file://{staging}")
+        with storage_failures():
+            (part,) = [file for file in staging.iterdir() if file.name.startswith("part-")]
+            synchronise(part)
+            part.rename(directory / part.name)
+            synchronise(directory)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_abandoned(directory: Path) -> None:
+    """Remove what writers have left that died."""
+    oldest = time.time() - _ABANDONED_S
+    for staging in directory.glob(f"{_STAGING}*"):
+        with suppress(OSError):
+            if staging.lstat().st_mtime < oldest:
+                shutil.rmtree(staging, ignore_errors=True)

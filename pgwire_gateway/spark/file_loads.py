@@ -1,0 +1,161 @@
+"""Rows of files as the base of a new table, written by Spark without passing through PostgreSQL."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.engine import SparkEngine, SparkSession
+from pgwire_gateway.spark.executor import RunningStatement, failures
+from pgwire_gateway.spark.file_sources import (
+    Contents,
+    FileSource,
+    described,
+    examine,
+    open_files,
+    quoted,
+)
+from pgwire_gateway.spark.frames import Frame
+from pgwire_gateway.spark.layouts import IDENTITY, SUBSEQUENT, VERSION
+from pgwire_gateway.spark.sorting import Volume, install, write_sorted
+from pgwire_gateway.spark.source_types import SourceColumn
+from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from rewrite.dialect.type_mapping import storage_type
+
+_BLOCKS_PER_TASK = 2
+"""Blocks of 2^32 identities that the numbers of one task of Spark take."""
+
+
+class FileLoad:
+    """One reading of files into a table; what it has written is removed by abort()."""
+
+    def __init__(
+        self, engine: SparkEngine, source: FileSource, statement: RunningStatement
+    ) -> None:
+        self._engine = engine
+        self._source = source
+        self._statement = statement
+        self._warehouse = Warehouse(engine.settings.warehouse)
+        self._frame: Frame | None = None
+        self._session: SparkSession | None = None
+        self._staged: StagedSegment | None = None
+        self._installed: str | None = None
+        self.columns: tuple[SourceColumn, ...] = ()
+        """Columns of the files, once they have been opened."""
+        self.blocks = 0
+        """How many blocks of identities the rows take."""
+
+    def open(self) -> None:
+        """Find out which columns the files have.
+
+        Raises:
+            GatewayError: 22P04 for files without columns, else what Spark finds wrong with them.
+        """
+        session = self._session = self._engine.sessions().large
+        with failures(self._engine, session.driver, self._statement):
+            group = self._statement.begin(session.driver)
+            session.enter(group)
+            self._frame = open_files(session, self._source)
+            self.columns = described(self._frame, self._source)
+            self._statement.end(group)
+
+    def examine(self, key: Sequence[str]) -> Contents:
+        """Read all rows once; see :func:`pgwire_gateway.spark.file_sources.examine`.
+
+        Args:
+            key: Columns that are looked at for NULL.
+        """
+        session, frame = self._opened()
+        with failures(self._engine, session.driver, self._statement):
+            group = self._statement.begin(session.driver)
+            session.enter(group)
+            contents = examine(session, frame, self._source, self.columns, key)
+            tasks = int(frame.queryExecution().toRdd().getNumPartitions())
+            self.blocks = _BLOCKS_PER_TASK * max(tasks, 1)
+            self._statement.end(group)
+        self._statement.check()
+        return contents
+
+    def write(
+        self, table: JournalTable, contents: Contents, version: int, first_block: int
+    ) -> Segment | None:
+        """Write all rows, with one version number, as the base of a table; None for no rows.
+
+        Args:
+            table: A table whose columns are those of the files, in their order.
+            contents: What was found out about the rows.
+            version: Version number in microseconds.
+            first_block: The first of the blocks of identities, for a table without key.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 53100 when the disk is full, 58030 for other
+                failures of storage.
+        """
+        if not contents.rows:
+            return None
+        session, frame = self._opened()
+        driver = session.driver
+        volume = Volume(contents.rows, contents.value_bytes)
+        with failures(self._engine, driver, self._statement):
+            group = self._statement.begin(driver)
+            session.enter(group)
+            rows = frame.selectExpr(driver.strings(self._row_versions(table, version, first_block)))
+            staged = self._staged = self._warehouse.stage(table)
+            write_sorted(driver, rows, table, staged, volume)
+            self._statement.end(group)
+            self._statement.check()
+            segment = install(self._warehouse, staged, table, SegmentKind.BASE, volume)
+        self._installed = segment.path if segment else None
+        return segment
+
+    def export(self, directory: Path) -> int:
+        """Write all rows as plain Parquet files into a directory; return their number.
+
+        Raises:
+            GatewayError: As for :meth:`open` and :meth:`write`.
+        """
+        self.open()
+        session, frame = self._opened()
+        with failures(self._engine, session.driver, self._statement):
+            group = self._statement.begin(session.driver)
+            session.enter(group)
+            frame.write().mode("append").option("compression", "zstd").parquet(
+                f"file://{directory}"
+            )
+            self._statement.end(group)
+        self._statement.check()
+        rows = 0
+        for file in directory.iterdir():
+            if file.suffix == ".parquet" and not file.name.startswith((".", "_")):
+                rows += pq.read_metadata(file).num_rows
+            else:
+                file.unlink()
+        return rows
+
+    def abort(self) -> None:
+        """Remove what has been written; harmless a second time."""
+        if self._staged is not None:
+            self._staged.discard()
+        if self._installed is not None:
+            shutil.rmtree(self._warehouse.absolute(self._installed), ignore_errors=True)
+
+    def _opened(self) -> tuple[SparkSession, Frame]:
+        if self._session is None or self._frame is None:
+            raise TypeError(self._source)
+        return self._session, self._frame
+
+    def _row_versions(self, table: JournalTable, version: int, first_block: int) -> list[str]:
+        items = [
+            f"CAST({quoted(given.name)} AS {storage_type(column.type_oid, column.typmod)})"
+            f" AS c{column.attnum}"
+            for given, column in zip(self.columns, table.columns, strict=True)
+        ]
+        items += [
+            f"timestamp_micros({version}L) AS {VERSION}",
+            f"CAST(NULL AS TIMESTAMP) AS {SUBSEQUENT}",
+        ]
+        if not table.key:
+            items.append(f"{first_block << 32}L + monotonically_increasing_id() AS {IDENTITY}")
+        return items

@@ -1,0 +1,217 @@
+"""Files of others as DataFrames: how they are read, and what is asked of all their rows first."""
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.spark.engine import SparkSession
+from pgwire_gateway.spark.frames import Frame
+from pgwire_gateway.spark.source_types import SourceColumn, columns_of
+
+_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    # A column that only some of the files have is NULL in the others, and two types are an error.
+    "parquet": {"mergeSchema": "true"},
+    "orc": {"mergeSchema": "true"},
+    # As PostgreSQL's COPY: an unquoted empty field is NULL, a quote is doubled.
+    "csv": {
+        "header": "true",
+        "enforceSchema": "false",
+        "multiLine": "true",
+        "escape": '"',
+        "mode": "FAILFAST",
+    },
+    "json": {"mode": "FAILFAST"},
+}
+"""Options of Spark's readers by format. Nothing is guessed from CSV: its columns are text."""
+
+_WRITE_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "csv": {"header": "true", "escape": '"', "nullValue": "", "emptyValue": '""'},
+}
+"""Options of Spark's writers by format."""
+
+_WIDTHS: Final = {"boolean": 1, "byte": 2, "short": 2, "integer": 4, "float": 4, "date": 4}
+_DATES: Final = (-2_440_588, 2_145_042_905)
+"""First and last day of PostgreSQL's dates, counted from 1970."""
+_MOMENTS: Final = (-210_866_803_200_000_000, 2**63 - 2)
+"""Begin of PostgreSQL's timestamps, and Spark's last; the number after it stands for infinity."""
+_FIRST_GREGORIAN_DAY: Final = -141_427
+_TIMESTAMPS: Final = frozenset({"timestamp", "timestamp_ntz"})
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Files of one format."""
+
+    format: str
+    files: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What has been found out about all rows of a source."""
+
+    rows: int
+    value_bytes: int
+    """About how large they are in memory."""
+    without: tuple[str, ...]
+    """Columns that are NULL in some row, of those that were asked for."""
+
+
+def open_files(session: SparkSession, source: FileSource) -> Frame:
+    """Return the DataFrame of files, with the columns that are found in them."""
+    return reader_of(session, source)
+
+
+def reader_of(session: SparkSession, source: FileSource, schema: Any = None) -> Frame:
+    """Return the DataFrame of files, with the columns of a schema of Spark where it is given."""
+    reader = session.java.read().format(source.format)
+    if schema is not None:
+        reader.schema(schema)
+    for name, value in _OPTIONS[source.format].items():
+        reader.option(name, value)
+    if source.format == "csv":
+        # What stands for NULL is never there, so that quoted empty text stays text.
+        reader.option("nullValue", uuid.uuid4().hex)
+    return reader.load(session.driver.strings([f"file://{file}" for file in source.files]))
+
+
+def write_options(form: str) -> Mapping[str, str]:
+    """Return the options by which what is written is read again as it was."""
+    return _WRITE_OPTIONS.get(form, {})
+
+
+def described(frame: Frame, source: FileSource) -> tuple[SourceColumn, ...]:
+    """Return the columns of the DataFrame of files.
+
+    Raises:
+        GatewayError: As ``columns_of``.
+        UnsupportedError: 0A000 for timestamps in ORC files.
+    """
+    columns = columns_of(json.loads(str(frame.schema().json())))
+    for column in columns if source.format == "orc" else ():
+        if _element(column) in _TIMESTAMPS:
+            raise UnsupportedError(
+                f'column "{column.name}" with timestamps in ORC files is not supported',
+                hint="Which moments they mean depends on who wrote them. Parquet files tell.",
+            )
+    return columns
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark's SQL.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def examine(
+    session: SparkSession,
+    frame: Frame,
+    source: FileSource,
+    columns: Iterable[SourceColumn],
+    required: Iterable[str],
+) -> Contents:
+    """Read all rows once: count them, and look for values that PostgreSQL's types do not have.
+
+    Args:
+        session: Where the DataFrame was made.
+        frame: The DataFrame of the files.
+        source: The files.
+        columns: The columns of both.
+        required: Columns that are looked at for NULL.
+
+    Raises:
+        GatewayError: 22021 for text with a zero byte or that is no UTF-8, 22008 for a date or a
+            timestamp that is out of range, 0A000 for dates of ORC files before 1582-10-15.
+    """
+    listed, needed = tuple(columns), tuple(required)
+    items = ["count(*)", *(f"count({quoted(name)})" for name in needed)]
+    sizes = [_size(column) for column in listed]
+    checks = [check for column in listed for check in _checks(column)]
+    if source.format == "orc":
+        checks += [_in_two_calendars(column) for column in listed if _element(column) == "date"]
+    items += [size for size in sizes if size] + [check.sql for check in checks]
+    row = frame.selectExpr(session.driver.strings(items)).first()
+    values: Iterator[Any] = (row.get(number) for number in range(len(items)))
+    rows = int(next(values))
+    missing = tuple([name for name in needed if int(next(values)) < rows])
+    size = sum(int(next(values) or 0) for found in sizes if found)
+    size += rows * sum(_width(column) for column in listed)
+    for check in checks:
+        if next(values):
+            raise GatewayError(
+                check.message, sqlstate=check.sqlstate, detail=f'Column "{check.column}".'
+            )
+    return Contents(rows, size, missing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A condition under which some value of a column cannot be kept."""
+
+    column: str
+    sql: str
+    message: str
+    sqlstate: str = codes.DATETIME_FIELD_OVERFLOW
+
+
+def _checks(column: SourceColumn) -> Iterator[_Check]:
+    item = "x" if column.is_array else quoted(column.name)
+    for condition, message, code in _conditions(_element(column), item):
+        yield _Check(column.name, _of_some_value(column, condition), message, code)
+
+
+def _in_two_calendars(column: SourceColumn) -> _Check:
+    """Return what finds days that are others in the calendar that some writers of ORC keep to."""
+    item = "x" if column.is_array else quoted(column.name)
+    condition = f"unix_date({item}) < {_FIRST_GREGORIAN_DAY}"
+    message = "dates before 1582-10-15 in ORC files are not supported"
+    sql = _of_some_value(column, condition)
+    return _Check(column.name, sql, message, codes.FEATURE_NOT_SUPPORTED)
+
+
+def _of_some_value(column: SourceColumn, condition: str) -> str:
+    """Return an aggregate: whether a condition, on `x` for elements, holds for some value."""
+    sql = f"exists({quoted(column.name)}, x -> {condition})" if column.is_array else condition
+    return f"coalesce(bool_or({sql}), false)"
+
+
+def _element(column: SourceColumn) -> str:
+    """Return the type of a column, or of the elements of its arrays; empty for structures."""
+    kind = column.kind["elementType"] if column.is_array else column.kind
+    return kind if isinstance(kind, str) else ""
+
+
+def _conditions(kind: Any, item: str) -> Iterator[tuple[str, str, str]]:
+    if kind == "string":
+        encoding = 'invalid byte sequence for encoding "UTF8"'
+        code = codes.CHARACTER_NOT_IN_REPERTOIRE
+        yield f"contains({item}, chr(0))", f"{encoding}: 0x00", code
+        yield f"NOT is_valid_utf8({item})", encoding, code
+    elif kind == "date":
+        condition = f"unix_date({item}) NOT BETWEEN {_DATES[0]} AND {_DATES[1]}"
+        yield condition, "date out of range", codes.DATETIME_FIELD_OVERFLOW
+    elif kind in _TIMESTAMPS:
+        instant = f"CAST({item} AS TIMESTAMP)"
+        condition = f"unix_micros({instant}) NOT BETWEEN {_MOMENTS[0]}L AND {_MOMENTS[1]}L"
+        yield condition, "timestamp out of range", codes.DATETIME_FIELD_OVERFLOW
+
+
+def _size(column: SourceColumn) -> str:
+    if column.is_array:
+        return f"sum(16L * size({quoted(column.name)}))"
+    if column.kind in {"string", "binary"}:
+        return f"sum(octet_length({quoted(column.name)}))"
+    return ""
+
+
+def _width(column: SourceColumn) -> int:
+    return _WIDTHS.get(column.kind, 8) if isinstance(column.kind, str) else 8

@@ -1,0 +1,90 @@
+"""What is newer than the bases of tables, resolved in memory: one version of each row.
+
+Spark has nothing to resolve then: it reads the base without the rows that have a newer version, and
+these versions. Where rows are few, that saves it the jobs of a window over the journal.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
+from pgwire_gateway.wire_types.versions import storage_schema
+
+MOST_ROWS: Final = 100_000
+"""Deltas of more row versions than these are left to Spark, which reads them in parallel."""
+
+MOST_BYTES: Final = 256 << 20
+"""How much of all tables is held, but for what was asked for last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    state: str
+    latest: pa.Table
+    origin: tuple[object, ...]
+    """The definition of the table, and its deltas."""
+    stored: pa.Table
+    """The newest version of each row that these have."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return int(self.latest.nbytes + self.stored.nbytes)
+
+
+class RecentRows:
+    """Keeps the newest versions of rows from one statement to the next."""
+
+    def __init__(self, read: Callable[[JournalTable, Sequence[Segment]], pa.Table | None]) -> None:
+        """Read deltas by a function that returns nothing for those that are Spark's to read."""
+        self._read = read
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, _Held] = OrderedDict()
+
+    def latest(self, snapshot: TableSnapshot, tail: pa.Table | None) -> pa.Table | None:
+        """Return the newest version of each row that deltas and tail have, tombstones included.
+
+        Args:
+            snapshot: What a statement sees of the table.
+            tail: The whole tail of that snapshot, None for none.
+
+        Returns:
+            The rows in storage layout; None where that is left to Spark.
+
+        Raises:
+            GatewayError: 58P01 or 58030 for files that cannot be read.
+        """
+        table = snapshot.table
+        names = plain_identity(table)
+        deltas = snapshot.of_kind(SegmentKind.DELTA)
+        if names is None or sum(delta.rows for delta in deltas) > MOST_ROWS:
+            return None
+        with self._lock:
+            held = self._held.get(table.location)
+        if held is not None and held.state == snapshot.state:
+            return held.latest
+        origin = (table.definition_version, *(delta.path for delta in deltas))
+        if held is not None and held.origin == origin:
+            stored = held.stored
+        else:
+            found = self._read(table, deltas)
+            if found is None:
+                return None
+            stored = latest_per_key(found.combine_chunks(), names)
+        schema = storage_schema(table)
+        inlined = schema.empty_table() if tail is None else tail.cast(schema)
+        rows = pa.concat_tables([stored, inlined]).combine_chunks()
+        held = _Held(snapshot.state, latest_per_key(rows, names), origin, stored)
+        with self._lock:
+            self._held[table.location] = held
+            self._held.move_to_end(table.location)
+            size = sum(one.nbytes for one in self._held.values())
+            while size > MOST_BYTES and len(self._held) > 1:
+                size -= self._held.popitem(last=False)[1].nbytes
+        return held.latest

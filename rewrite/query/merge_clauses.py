@@ -1,0 +1,105 @@
+"""The clauses of a MERGE: what is done to which rows, and which join yields these."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sqlglot import exp
+
+from catalog.model import JournalTable
+from rewrite.command import Command, Matching, MergeAction, merge_actions
+from rewrite.errors import UnsupportedError
+from rewrite.query.compilation import Compilation
+from rewrite.query.sql import column, literal
+from rewrite.query.sublinks import PARAM_MULTIEXPR
+from rewrite.results import ACTION
+from rewrite.sources import CurrentRows
+from rewrite.tree import Node, walk
+
+
+class Join(IntEnum):
+    """Which rows without match have actions."""
+
+    INNER = 0
+    SOURCE = 1
+    TARGET = 2
+    FULL = 3
+
+
+@dataclass(slots=True)
+class Merge:
+    """A MERGE being compiled."""
+
+    compilation: Compilation
+    query: Node
+    actions: tuple[MergeAction, ...]
+    rows: CurrentRows
+    table: JournalTable
+
+    @property
+    def varno(self) -> int:
+        """Number of the target in the range table."""
+        return self.query.integer("resultRelation")
+
+    def has(self, *commands: Command) -> bool:
+        """Return whether an action is one of some commands."""
+        return any(action.command in commands for action in self.actions)
+
+    def acts(self, matching: Matching) -> bool:
+        """Return whether something is done to rows of a kind."""
+        return any(
+            action.matching is matching and action.command is not None for action in self.actions
+        )
+
+    @property
+    def join(self) -> Join:
+        """The join that yields all rows to which something is done."""
+        alone = Join.SOURCE if self.acts(Matching.NOT_BY_TARGET) else Join.INNER
+        if not self.acts(Matching.NOT_BY_SOURCE):
+            return alone
+        return Join.FULL if alone is Join.SOURCE else Join.TARGET
+
+
+def understood(compilation: Compilation, query: Node) -> Merge:
+    """Refuse what has no exact counterpart."""
+    if query.items("withCheckOptions"):
+        raise UnsupportedError("row-level security and views with check option are not supported")
+    varno = query.integer("resultRelation")
+    if query.integer("mergeTargetRelation", varno) != varno:
+        raise UnsupportedError("MERGE into this view is not supported")
+    entry = query.nodes("rtable")[varno - 1]
+    if entry.items("securityQuals"):
+        raise UnsupportedError("row-level security is not supported")
+    snapshot = compilation.context.snapshots.get(entry.integer("relid"))
+    if snapshot is None:
+        raise UnsupportedError("MERGE into this relation is not supported")
+    actions = merge_actions(query)
+    if any(
+        node.tag == "PARAM" and node["paramkind"] == PARAM_MULTIEXPR
+        for action in actions
+        for value in action.assigned.values()
+        for node, _ in walk(value)
+    ):
+        raise UnsupportedError("SET of several columns from a subquery in MERGE is not supported")
+    rows = CurrentRows(compilation, snapshot)
+    merge = Merge(compilation, query, actions, rows, snapshot.table)
+    if merge.has(Command.INSERT) and not snapshot.table.key:
+        raise UnsupportedError(
+            "MERGE with INSERT into a tiered table without primary key is not supported"
+        )
+    return merge
+
+
+def is_command(alias: str, command: Command) -> exp.Expression:
+    """Return the condition that something is done to a row."""
+    return exp.EQ(this=column(ACTION, alias), expression=literal(command))
+
+
+def case(
+    cases: Sequence[tuple[exp.Expression, exp.Expression]], default: exp.Expression | None = None
+) -> exp.Expression:
+    """Return ``CASE WHEN … THEN … ELSE … END``; the default alone where there are no cases."""
+    if not cases and default is not None:
+        return default
+    branches = [exp.If(this=condition, true=value) for condition, value in cases]
+    return exp.Case(ifs=branches, default=default)

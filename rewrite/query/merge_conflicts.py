@@ -1,0 +1,143 @@
+"""Conflicts of rows that a MERGE writes: with each other, and with rows that are there."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from catalog.model import Column
+from rewrite.command import Command
+from rewrite.expressions import grouping_key, read_stored
+from rewrite.query.changed_rows import ChangedScope
+from rewrite.query.merge_clauses import Merge, case, is_command
+from rewrite.query.predicates import conjuncts
+from rewrite.query.row_bounds import column_of, is_equality
+from rewrite.query.sql import call, column, conjunction, disjunction, is_null, literal, negation
+from rewrite.results import MergeConflict
+from rewrite.sources import ROW_IDENTITY, CurrentRows
+from rewrite.tree import Node, same
+
+
+def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Expression:
+    """Return the conflict that a row is in with others, 0 for none."""
+    alias, target = changed.alias, changed.row
+    inserted = is_command(alias, Command.INSERT)
+    updated = is_command(alias, Command.UPDATE)
+    cases = []
+    old, new = (_keys(merge, stored) for stored in (target.old, target.new))
+    partition = [
+        case([(inserted.copy(), after.copy())], before.copy())
+        if merge.has(Command.INSERT)
+        else before.copy()
+        for before, after in zip(old, new, strict=True)
+    ] or [column(ROW_IDENTITY, alias)]
+    if any(
+        action.command is Command.UPDATE and not action.assigned.keys().isdisjoint(merge.table.key)
+        for action in merge.actions
+    ):
+        kept = conjunction(
+            [
+                exp.NullSafeEQ(this=before.copy(), expression=after.copy())
+                for before, after in zip(old, new, strict=True)
+            ]
+        )
+        moved = conjunction([updated.copy(), negation(kept)]) if kept is not None else None
+        if moved is not None:
+            cases.append((moved, MergeConflict.KEY_CHANGED))
+    several = exp.GT(this=_counted(negation(inserted.copy()), partition), expression=literal(1))
+    if merge.has(Command.UPDATE, Command.DELETE):
+        second = conjunction([negation(inserted.copy()), several])
+        if second is not None:
+            cases.append((second, MergeConflict.SECOND_TIME))
+    if merge.has(Command.INSERT):
+        cases += _conflicts_of_inserted(merge, changed, result, partition)
+    return case([(condition, literal(conflict)) for condition, conflict in cases], literal(0))
+
+
+def _conflicts_of_inserted(
+    merge: Merge,
+    changed: ChangedScope,
+    result: exp.Select,
+    partition: Sequence[exp.Expression],
+) -> list[tuple[exp.Expression, MergeConflict]]:
+    """Return the conditions under which a new row has the key of another one."""
+    inserted = is_command(changed.alias, Command.INSERT)
+    given = [negation(is_null(changed.row.new[attno].copy())) for attno in merge.table.key]
+    deleted = _counted(is_command(changed.alias, Command.DELETE), partition)
+    updated = _counted(is_command(changed.alias, Command.UPDATE), partition)
+    twice = exp.GT(this=_counted(inserted.copy(), partition), expression=literal(1))
+    shared: list[exp.Expression] = [twice]
+    found: list[tuple[exp.Expression, MergeConflict]] = []
+    if merge.has(Command.UPDATE):
+        shared.append(exp.GT(this=updated, expression=literal(0)))
+    if merge.has(Command.DELETE):
+        found.append((exp.GT(this=deleted, expression=literal(0)), MergeConflict.KEY_DELETED))
+    if not _proves_new_keys(merge):
+        shared.append(_taken(merge, changed, result))
+    both = disjunction(shared)
+    if both is not None:
+        found.append((both, MergeConflict.KEY_EXISTS))
+    pairs = [
+        (conjunction([inserted.copy(), *(one.copy() for one in given), condition]), conflict)
+        for condition, conflict in found
+    ]
+    return [(condition, conflict) for condition, conflict in pairs if condition is not None]
+
+
+def _taken(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Expression:
+    """Return whether the key of a new row is one that the table has, by joining these."""
+    snapshot = merge.compilation.context.snapshots[merge.table.relid]
+    others = CurrentRows(merge.compilation, snapshot)
+    equal = [
+        exp.EQ(this=mine, expression=other)
+        for mine, other in zip(_keys(merge, changed.row.new), others.identity(), strict=True)
+    ]
+    condition = conjunction([is_command(changed.alias, Command.INSERT), *equal])
+    result.append("joins", exp.Join(this=others.item(), side="LEFT", on=condition))
+    return negation(is_null(others.column(merge.table.key[0]).sql))
+
+
+def _proves_new_keys(merge: Merge) -> bool:
+    """Return whether what is without match cannot have a key that the table has.
+
+    It cannot where ON compares the key, and nothing else, with what is inserted as the key.
+    """
+    if conjuncts(merge.query.node("jointree")["quals"]):
+        return False
+    compared: dict[int, Node] = {}
+    for qual in conjuncts(merge.query["mergeJoinCondition"]):
+        if not is_equality(qual):
+            return False
+        left, right = qual.nodes("args")
+        for one, other in ((left, right), (right, left)):
+            place = column_of(one)
+            if place is not None and place[0] == merge.varno and place[1] in merge.table.key:
+                compared[place[1]] = other
+                break
+        else:
+            return False
+    inserts = [action for action in merge.actions if action.command is Command.INSERT]
+    # What is computed twice may be two values.
+    if not all(column_of(value) or value.tag == "CONST" for value in compared.values()):
+        return False
+    return compared.keys() == set(merge.table.key) and all(
+        same(action.assigned.get(attno), value)
+        for action in inserts
+        for attno, value in compared.items()
+    )
+
+
+def _keys(merge: Merge, stored: Mapping[int, exp.Expression]) -> list[exp.Expression]:
+    return [_grouped(merge.table.column(attno), stored[attno]) for attno in merge.table.key]
+
+
+def _grouped(definition: Column, stored: exp.Expression) -> exp.Expression:
+    return grouping_key(read_stored(stored.copy(), definition.type_oid, definition.typmod))
+
+
+def _counted(condition: exp.Expression, partition: Sequence[exp.Expression]) -> exp.Expression:
+    """Return how many rows of a partition satisfy a condition."""
+    return exp.Window(
+        this=call("count_if", condition),
+        partition_by=[part.copy() for part in partition],
+        over="OVER",
+    )

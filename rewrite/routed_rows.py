@@ -1,0 +1,102 @@
+"""Values of an INSERT that tell which partition each of its rows goes to, where they are plain."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from rewrite.dialect import oids
+from rewrite.dialect.constants import decode
+from rewrite.key_constants import COMPARED, UnknownValueError, constant
+from rewrite.query.range_table import VALUES
+from rewrite.tree import Node
+
+Routed = str | int | None
+"""A value as text, the number of a parameter, or NULL."""
+
+_EXTERNAL: Final = 0
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_DAYS: Final = 2_000_000
+"""Days around 1970 that Python has dates for."""
+
+
+def routed_rows(query: Node, columns: Collection[int]) -> list[Mapping[int, Routed]] | None:
+    """Return what each row of an INSERT has in some columns, by attribute number.
+
+    None where not all of it is known before PostgreSQL computes the rows.
+    """
+    targets = {
+        target.integer("resno"): target.node("expr")
+        for target in query.nodes("targetList")
+        if not target["resjunk"]
+    }
+    lists = [entry for entry in query.nodes("rtable") if entry["rtekind"] == VALUES]
+    if len(lists) > 1 or query.items("cteList") or _reads(query):
+        return None
+    rows = lists[0].items("values_lists") if lists else [[]]
+    try:
+        return [
+            {number: _routed(targets.get(number), row) for number in columns}
+            for row in rows
+            if isinstance(row, list)
+        ]
+    except UnknownValueError:
+        return None
+
+
+def _reads(query: Node) -> bool:
+    """Return whether rows come from anything but lists of values."""
+    conflict = query.optional("onConflict")
+    own = {query["resultRelation"], conflict and conflict.get("exclRelIndex")}
+    return any(
+        entry["rtekind"] != VALUES
+        for number, entry in enumerate(query.nodes("rtable"), 1)
+        if number not in own and entry["rtekind"] != _RESULT
+    )
+
+
+_RESULT: Final = 8
+
+
+def _routed(node: Node | None, row: Sequence[object]) -> Routed:
+    if node is None:
+        return None
+    if node.tag == "VAR":
+        cell = row[node.integer("varattno") - 1]
+        if not isinstance(cell, Node):
+            raise UnknownValueError
+        node = cell
+    if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL:
+        return node.integer("paramid")
+    if node.tag == "CONST" and node["consttype"] in _MOMENTS:
+        datum = node["constvalue"]
+        if not isinstance(datum, bytes):
+            return None
+        return _MOMENTS[node.integer("consttype")](decode(node.integer("consttype"), datum))
+    if node.tag == "CONST" and node["consttype"] not in COMPARED:
+        raise UnknownValueError
+    value = constant(node, ())
+    if value is None:
+        return None
+    text = str(value)
+    if "\\" in text or "\0" in text:
+        raise UnknownValueError
+    return text
+
+
+def _date(value: object) -> str:
+    if not isinstance(value, int) or abs(value) > _MOST_DAYS:
+        raise UnknownValueError
+    return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+
+
+def _timestamp(value: object) -> str:
+    if not isinstance(value, int) or abs(value) > _MOST_DAYS * 86_400_000_000:
+        raise UnknownValueError
+    return (_EPOCH + timedelta(microseconds=value)).isoformat().removesuffix("+00:00")
+
+
+_MOMENTS: Final[Mapping[int, Callable[[object], str]]] = {
+    oids.DATE: _date,
+    oids.TIMESTAMP: _timestamp,
+    oids.TIMESTAMPTZ: lambda value: _timestamp(value) + "+00",
+}

@@ -1,0 +1,203 @@
+"""CREATE TABLE in Spark's form is translated for PostgreSQL, or refused by the name of a clause."""
+
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.extensions.create_table import parse
+from catalog.statements import StatementKind, split
+
+SPARKS_TYPES = (
+    "a tinyint, b short, c long, d byte, e binary, f timestamp_ntz, g timestamp_ltz,"
+    " h array<string>, i array<decimal(10,2)>"
+)
+POSTGRESQLS = (
+    "a smallint, b smallint, c bigint, d smallint, e bytea, f timestamp without time zone,"
+    " g timestamp with time zone, h text[], i decimal ( 10 , 2 )[]"
+)
+KNOWN_TO_BOTH = (
+    "a double precision DEFAULT 1 < 2, b timestamp(3), c float, d text[],"
+    ' "string" text, CHECK (a < 3), UNIQUE (b, c), LIKE u'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "create table h0 (id bigint, name string, price double, primary key(id)) using hudi",
+            "CREATE TABLE h0 (id bigint, name text, price double precision, primary key(id))",
+        ),
+        ("create table h1 using hudi as select * from src", "CREATE TABLE h1 AS select * from src"),
+        (
+            'CREATE TABLE IF NOT EXISTS "D".t USING orc WITH (fillfactor = 70) AS VALUES (1) -- e',
+            'CREATE TABLE IF NOT EXISTS "D".t WITH (fillfactor = 70) AS VALUES (1) -- e',
+        ),
+        (f"CREATE TABLE t ({SPARKS_TYPES}) USING parquet", f"CREATE TABLE t ({POSTGRESQLS})"),
+        (f"CREATE TABLE t ({KNOWN_TO_BOTH}) USING hudi", f"CREATE TABLE t ({KNOWN_TO_BOTH})"),
+        (
+            "CREATE TABLE t (a int, b int) OPTIONS (primaryKey = 'a, b', type 'cow') USING hudi",
+            'CREATE TABLE t (a int, b int, PRIMARY KEY ("a", "b"))',
+        ),
+        (
+            "CREATE TABLE t (a int PRIMARY KEY) USING hudi TBLPROPERTIES ('primaryKey' = 'A')",
+            "CREATE TABLE t (a int PRIMARY KEY)",
+        ),
+    ],
+)
+def test_statement_is_translated(text, expected):
+    table = parse(text)
+    assert table is not None
+    assert table.create.text == expected
+    assert (table.comments, table.later_key) == ((), ())
+
+
+def test_comments_become_statements():
+    table = parse(
+        "CREATE TABLE s.t (id long COMMENT 'the ''key''' NOT NULL, \"B\" string COMMENT '')"
+        " USING hudi COMMENT 'all'"
+    )
+    assert table is not None
+    assert table.create.text == 'CREATE TABLE s.t (id bigint NOT NULL, "B" text)'
+    assert table.comments == (
+        "COMMENT ON TABLE s.t IS 'all'",
+        "COMMENT ON COLUMN s.t.id IS 'the ''key'''",
+        "COMMENT ON COLUMN s.t.\"B\" IS ''",
+    )
+
+
+def test_the_key_of_a_query_comes_later():
+    table = parse("CREATE TABLE t USING hudi OPTIONS (primaryKey = 'id') AS SELECT 1 AS id")
+    assert table is not None
+    assert table.later_key == ("id",)
+
+
+def test_positions_lead_back():
+    text = "CREATE TABLE é (a string, b nothing) USING hudi COMMENT 'x' AS SELECT none"
+    table = parse(text)
+    assert table is not None
+    for word in ("é", "nothing", "none"):
+        position = table.create.text.index(word) + 1
+        assert table.create.place(position) == text.index(word) + 1
+    assert table.create.place(table.create.text.index("text") + 1) == text.index("string") + 1
+    assert table.create.place(len(table.create.text) + 1) == len(text) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "sqlstate", "near"),
+    [
+        (
+            "CREATE TABLE t (a int) USING hudi LOCATION '/x'",
+            "LOCATION in CREATE TABLE ... USING is not supported",
+            "0A000",
+            "LOCATION",
+        ),
+        (
+            "CREATE TABLE t (a int) USING orc PARTITIONED BY (a)",
+            "PARTITIONED BY in CREATE TABLE ... USING is not supported",
+            "0A000",
+            "PARTITIONED",
+        ),
+        (
+            "CREATE TABLE t (a int) USING orc CLUSTERED BY (a) INTO 4 BUCKETS",
+            "CLUSTERED BY in CREATE TABLE ... USING is not supported",
+            "0A000",
+            "CLUSTERED",
+        ),
+        (
+            "CREATE TABLE t (a int) USING hudi OPTIONS (preCombineField = 'a')",
+            'option "preCombineField" of CREATE TABLE ... USING is not supported',
+            "0A000",
+            "preCombine",
+        ),
+        (
+            "CREATE TABLE t (a int) USING parquet OPTIONS (compression = snappy)",
+            'option "compression" of CREATE TABLE ... USING is not supported',
+            "0A000",
+            "compression",
+        ),
+        (
+            "CREATE TABLE t (a int) USING hudi OPTIONS (type = 'cat')",
+            'invalid value for option "type": "cat"',
+            "22023",
+            "type",
+        ),
+        (
+            "CREATE TABLE t (a int, b map<string,int>) USING hudi",
+            "column b of type map is not supported",
+            "0A000",
+            None,
+        ),
+        (
+            "CREATE TABLE t (a struct<x: int>) USING hudi",
+            "column a of type struct is not supported",
+            "0A000",
+            None,
+        ),
+        (
+            "CREATE TABLE t (a array<array<int>>) USING hudi",
+            "column a of type array is not supported",
+            "0A000",
+            None,
+        ),
+        (
+            "CREATE TABLE t (a int PRIMARY KEY, b int) USING hudi OPTIONS (primaryKey = 'b')",
+            "the option primaryKey and PRIMARY KEY name different columns",
+            "42P16",
+            None,
+        ),
+        (
+            "CREATE TABLE t (a int,) USING hudi",
+            'syntax error at or near ")"',
+            "42601",
+            ") USING",
+        ),
+        (
+            "CREATE TABLE t (a int) USING hudi COMMENT 'x' COMMENT 'y'",
+            'syntax error at or near "COMMENT"',
+            "42601",
+            "COMMENT 'y'",
+        ),
+        (
+            "CREATE TABLE t (a string) USING hudi garbage",
+            'syntax error at or near "garbage"',
+            "42601",
+            "garbage",
+        ),
+        ("CREATE TABLE t USING hudi", "syntax error at end of input", "42601", ""),
+        ("CREATE TABLE t USING hudi AS", "syntax error at end of input", "42601", ""),
+    ],
+)
+def test_what_has_no_counterpart_is_refused(text, message, sqlstate, near):
+    with pytest.raises(GatewayError) as raised:
+        parse(text)
+    error = raised.value
+    place = None if near is None else (text.index(near) if near else len(text)) + 1
+    assert (error.message, error.sqlstate, error.position) == (message, sqlstate, place)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t (a int)",
+        "CREATE TABLE t (a int) USING heap",
+        "CREATE TABLE t AS SELECT 1 FROM a JOIN hudi USING (hudi)",
+        "CREATE TABLE hudi AS SELECT 1 AS parquet",
+        "CREATE INDEX ON t USING hash (a)",
+        "CREATE TEMPORARY TABLE t (a int) USING parquet",
+    ],
+)
+def test_other_tables_are_postgresqls(text):
+    assert parse(text) is None
+    (statement,) = split(text)
+    assert statement.kind is not StatementKind.CREATE_TABLE_USING
+
+
+def test_what_postgresqls_grammar_knows_too_is_kept():
+    (statement,) = split("CREATE TABLE t (a int) USING parquet")
+    assert statement.kind is StatementKind.CREATE_TABLE_USING
+    assert statement.details["plain"].kind is StatementKind.DEFINITION
+    (statement,) = split("CREATE TABLE t (a int) USING parquet TABLESPACE x")
+    assert statement.kind is StatementKind.DEFINITION
+    (statement,) = split("CREATE TABLE t (a array<int>) USING parquet")
+    assert statement.kind is StatementKind.CREATE_TABLE_USING
+    assert "plain" not in statement.details

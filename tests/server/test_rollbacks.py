@@ -1,0 +1,177 @@
+"""Rolling commits back: keys and values of all types, names, parameters, roles and partitions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from tests.support.servers import GatewayProcess
+
+pytestmark = pytest.mark.server
+
+SCHEMA = "rolled_back"
+
+LATEST = "SELECT commit FROM gateway.commits ORDER BY committed_at DESC LIMIT 1"
+
+KEYS = {
+    "date": ("date", "'2024-01-01'", "'2024-02-29'"),
+    "numeric": ("numeric(12,2)", "1.5", "-2.25"),
+    "uuid": ("uuid", "gen_random_uuid()", "gen_random_uuid()"),
+    "timestamptz": ("timestamptz", "'2024-01-01 12:00Z'", "'2024-01-01 12:00:00.5Z'"),
+    "boolean": ("boolean", "true", "false"),
+    "bytea": ("bytea", r"'\x00'", r"'\x01ff'"),
+    "integer[]": ("integer[]", "'{1,2}'", "'{3,NULL}'"),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    directory: Path = tmp_path_factory.mktemp("rollbacks")
+    with GatewayProcess(directory) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def client(server: GatewayProcess) -> Iterator[psycopg.Connection]:
+    conninfo = server.address.conninfo("postgres")
+    options = f"-c search_path={SCHEMA}"
+    with psycopg.connect(conninfo, autocommit=True, options=options) as connection:
+        connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        yield connection
+        connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+
+
+def latest(client: psycopg.Connection) -> str:
+    ((name,),) = client.execute(LATEST).fetchall()
+    return str(name)
+
+
+def make(client: psycopg.Connection, columns: str, residency: str) -> None:
+    client.execute(f"CREATE TABLE t ({columns})")  # type: ignore[call-overload]
+    if residency == "tiered":
+        client.execute("ALTER TABLE t SET (gateway.residency = never)")
+        client.execute("VACUUM t")
+
+
+def rows(client: psycopg.Connection) -> list[tuple[object, ...]]:
+    return sorted(client.execute("SELECT * FROM t").fetchall(), key=repr)
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+@pytest.mark.parametrize("name", KEYS)
+def test_rows_come_back_by_keys_of_all_types(
+    client: psycopg.Connection, name: str, residency: str
+) -> None:
+    kind, one, other = KEYS[name]
+    make(client, f"k {kind} PRIMARY KEY, v integer", residency)
+    client.execute(f"INSERT INTO t VALUES ({one}, 1), ({other}, 2)")  # type: ignore[call-overload]
+    before = rows(client)
+    with client.transaction():
+        client.execute("UPDATE t SET v = v + 10 WHERE v = 1")
+        client.execute("DELETE FROM t WHERE v = 2")
+    client.execute("SELECT gateway.rollback_commit(%s)", [latest(client)])
+    assert rows(client) == before
+
+
+def test_values_without_end_are_refused_by_name(client: psycopg.Connection) -> None:
+    make(client, "id integer PRIMARY KEY, d date, m timestamptz, n numeric, f float8", "resident")
+    client.execute("INSERT INTO t VALUES (1, 'infinity', '-infinity', 'infinity', '-infinity')")
+    client.execute("INSERT INTO t VALUES (2, '-infinity', 'infinity', 'NaN', 'NaN')")
+    client.execute("UPDATE t SET d = '2024-01-01', m = now(), n = 1, f = 1")
+    name = latest(client)
+    with pytest.raises(errors.FeatureNotSupported, match="infinite dates and times"):
+        client.execute("SELECT gateway.rollback_commit(%s)", [name])
+    client.execute("UPDATE t SET n = 'infinity', f = '-infinity'")
+    client.execute("UPDATE t SET n = 3, f = 4")
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_names_that_the_rollback_uses_itself_are_free(
+    client: psycopg.Connection, residency: str
+) -> None:
+    columns = "pgwire_place integer, gone integer, place integer, ended text, overtaken integer"
+    make(client, f"id integer PRIMARY KEY, {columns}", residency)
+    client.execute("INSERT INTO t VALUES (1, 2, 3, 4, 'e', 5)")
+    ((relid,),) = client.execute("SELECT 't'::regclass::oid").fetchall()
+    client.execute(f"CREATE TEMPORARY TABLE pgwire_former_{relid} (a integer)")  # type: ignore[call-overload]
+    client.execute("UPDATE t SET gone = 7, place = 8, ended = NULL, pgwire_place = 1")
+    client.execute("SELECT gateway.rollback_commit(%s)", [latest(client)])
+    assert rows(client) == [(1, 2, 3, 4, "e", 5)]
+
+
+def test_functions_take_parameters_and_stand_in_from(client: psycopg.Connection) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", "resident")
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    for binary in (False, True):
+        client.execute("UPDATE t SET v = 2")
+        query = "SELECT * FROM gateway.rollback_commit(%s, %s, %s)"
+        found = client.execute(query, [latest(client), "t", False], binary=binary).fetchall()
+        assert (found, rows(client)) == ([(1,)], [(1, 1)])
+    assert client.execute("SELECT gateway.check(%s)", ["t"]).fetchall() == [(0,)]
+    with pytest.raises(errors.UndefinedFunction):
+        client.execute("SELECT gateway.rollback_commit(%s, %s, %s, %s)", ["1", "t", False, "x"])
+
+
+def test_lists_are_those_of_the_current_role(
+    server: GatewayProcess, client: psycopg.Connection
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", "resident")
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    client.execute("CREATE ROLE lister")
+    client.execute("GRANT lister TO CURRENT_USER")
+    try:
+        client.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO lister")
+        client.execute("SET ROLE lister")
+        lists = ("commits", "commit_files", "tables", "maintenance")
+        for name in lists:
+            query = f"SELECT FROM gateway.{name} WHERE table_name = 't'"
+            assert client.execute(query).rowcount == 0  # type: ignore[call-overload]
+        with pytest.raises(errors.InsufficientPrivilege):
+            client.execute("ALTER TABLE t SET (gateway.residency = always)")
+        client.execute("RESET ROLE")
+        client.execute("GRANT SELECT ON t TO lister")
+        client.execute("SET ROLE lister")
+        assert client.execute("commits show (table = 't')").rowcount == 1
+    finally:
+        client.execute("RESET ROLE")
+        client.execute("REVOKE SELECT ON t FROM lister")
+        client.execute(f"REVOKE USAGE ON SCHEMA {SCHEMA} FROM lister")
+        client.execute("DROP ROLE lister")
+
+
+def test_tables_in_schemas_that_one_may_not_use_are_in_nobodys_way(
+    server: GatewayProcess, client: psycopg.Connection
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", "resident")
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    client.execute("CREATE ROLE reader LOGIN")
+    client.execute("CREATE SCHEMA hidden")
+    try:
+        client.execute("CREATE TABLE hidden.h (id integer PRIMARY KEY)")
+        client.execute("INSERT INTO hidden.h VALUES (1)")
+        client.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO reader")
+        client.execute("GRANT SELECT ON t, hidden.h TO reader")
+        conninfo = server.address.conninfo("postgres", user="reader")
+        with psycopg.connect(conninfo, autocommit=True) as reader:
+            listed = reader.execute(f"commits show (table = '{SCHEMA}.t')").fetchall()
+            assert [row[2] for row in listed] == ["t"]
+            reader.execute(f"SET gateway.table = '{SCHEMA}.t'")
+            assert len(reader.execute("commits show").fetchall()) == 1
+    finally:
+        client.execute("DROP SCHEMA hidden CASCADE")
+        client.execute("REVOKE SELECT ON t FROM reader")
+        client.execute(f"REVOKE USAGE ON SCHEMA {SCHEMA} FROM reader")
+        client.execute("DROP ROLE reader")
+
+
+def test_partitioned_tables_are_refused_by_name(client: psycopg.Connection) -> None:
+    client.execute("CREATE TABLE p (id integer PRIMARY KEY) PARTITION BY RANGE (id)")
+    client.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)")
+    client.execute("INSERT INTO p VALUES (1)")
+    name = latest(client)
+    with pytest.raises(errors.FeatureNotSupported, match="partitions"):
+        client.execute("SELECT gateway.rollback_commit(%s, 'p')", [name])
+    with pytest.raises(errors.FeatureNotSupported, match="partitioned"):
+        client.execute("SELECT gateway.create_savepoint('p', %s)", [name])
