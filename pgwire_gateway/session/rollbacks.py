@@ -12,16 +12,21 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Final
 
+import pyarrow as pa
+
 from catalog import commits, names, residency
 from catalog import sqlstate as codes
 from catalog.commits import CommittedVersions
 from catalog.errors import GatewayError
 from catalog.model import Column, JournalTable
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import local_queries
+from pgwire_gateway.session import former_rows, local_queries, reads
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
+from pgwire_gateway.wire_types.row_encoder import ResultColumn
+from pgwire_gateway.wire_types.type_oids import BOOL
 
 Run = Callable[[str], StatementResult]
 """Runs a statement in the client's session, by whichever road."""
@@ -143,12 +148,16 @@ class _Former:
     rows: str
     """The temporary table: columns of the table, and whether the row was there."""
 
-    def own(self, name: str) -> str:
-        """Return a name, as SQL, that no column of the table has."""
+    def free(self, name: str) -> str:
+        """Return a name that no column of the table has."""
         taken = {column.name for column in self.table.columns}
         while name in taken:
             name += "_"
-        return names.quoted(name)
+        return name
+
+    def own(self, name: str) -> str:
+        """Return a name, as SQL, that no column of the table has."""
+        return names.quoted(self.free(name))
 
 
 class _Rollback:
@@ -208,12 +217,8 @@ class _Rollback:
         return ordered
 
     def _former(self, written: CommittedVersions) -> _Former:
-        table = (
-            Observer(self._call.session)
-            .observe([written.relid])
-            .result.snapshots[written.relid]
-            .table
-        )
+        observation = Observer(self._call.session).observe([written.relid])
+        table = observation.result.snapshots[written.relid].table
         self._require_alone(table)
         if not table.key or _RESERVED & {column.name for column in table.columns}:
             raise UnsupportedError(
@@ -230,11 +235,14 @@ class _Rollback:
             )
         journal = residency.journals_named(self._catalog, [table.relid])[table.relid]
         former = _Former(table, names.quoted("pg_temp", f"pgwire former {next(_NUMBERS)}"))
-        self._run(
-            f"CREATE TEMPORARY TABLE {former.rows.partition('.')[2]} ON COMMIT DROP AS "
-            + _former_rows(former, journal, written.versions)
-        ).status()
-        overtaken = f"SELECT 1 FROM {former.rows} WHERE {former.own('overtaken')} LIMIT 1"  # noqa: S608
+        created = f"CREATE TEMPORARY TABLE {former.rows.partition('.')[2]} ON COMMIT DROP AS "
+        known = former_rows.find(self._call.services, observation, table.relid, written.versions)
+        if known is None:
+            self._run(created + _former_rows(former, journal, written.versions)).status()
+        else:
+            local_queries.pass_on(self._call.session, created + _no_rows(former, journal))
+            self._load(former, known)
+        overtaken = f"SELECT 1 FROM {former.rows} WHERE {former.own(former_rows.OVERTAKEN)} LIMIT 1"  # noqa: S608
         if not self._cascade and any(True for _ in self._catalog.execute(overtaken).rows):
             raise GatewayError(
                 f'commit "{self._commit}" cannot be rolled back because later commits have changed'
@@ -243,6 +251,18 @@ class _Rollback:
                 hint="Roll back the later commits first, or roll back with CASCADE.",
             )
         return former
+
+    def _load(self, former: _Former, known: pa.Table) -> None:
+        """Fill the table of former rows."""
+        marks = (former_rows.GONE, former_rows.OVERTAKEN)
+        stored = {
+            c.name: ResultColumn(c.type_oid, c.typmod, 0, f"c{c.attnum}")
+            for c in former.table.columns
+        } | {former.free(mark): ResultColumn(BOOL, -1, 0, mark) for mark in marks}
+        columns = list(stored.values())
+        encoder = CopyEncoder(columns, list(stored), CopyOptions(), reads.ISO_SETTINGS)
+        lines = (data for batch in known.to_batches() for data in encoder.lines(batch))
+        names.load(self._catalog, former.rows, stored, lines)
 
     def _lock(self, relid: int) -> None:
         """Keep others from writing a table from before its rows are looked for."""
@@ -274,7 +294,7 @@ class _Rollback:
         return int(result.status().rpartition(" ")[2])
 
     def _deletion(self, former: _Former) -> str:
-        return f"WHEN MATCHED AND pgwire_f.{former.own('gone')} THEN DELETE"
+        return f"WHEN MATCHED AND pgwire_f.{former.own(former_rows.GONE)} THEN DELETE"
 
     def _restoration(self, former: _Former) -> str:
         table = former.table
@@ -288,7 +308,7 @@ class _Rollback:
         update = f"UPDATE SET {assigned}" if assigned else "DO NOTHING"
         listed = ", ".join(names.quoted(column.name) for column in stored)
         given = ", ".join(values.values())
-        was_there = f"NOT pgwire_f.{former.own('gone')}"
+        was_there = f"NOT pgwire_f.{former.own(former_rows.GONE)}"
         changed = f"WHEN MATCHED AND {was_there} THEN {update}"
         added = f"INSERT ({listed}) OVERRIDING SYSTEM VALUE VALUES ({given})"  # noqa: S608
         return f"{changed} WHEN NOT MATCHED AND {was_there} THEN {added}"
@@ -299,6 +319,13 @@ class _Rollback:
         if column.type_oid < _FIRST_OF_USERS:
             return value
         return f"{value}::{names.type_name(self._catalog, column.type_oid, column.typmod)}"
+
+
+def _no_rows(former: _Former, journal: str) -> str:
+    """Return a query with the columns of `_former_rows`, and no rows."""
+    columns = ", ".join(_quoted(former.table, [c.attnum for c in former.table.columns]))
+    gone, overtaken = map(former.own, (former_rows.GONE, former_rows.OVERTAKEN))
+    return f"SELECT {columns}, true AS {gone}, true AS {overtaken} FROM {journal} WITH NO DATA"  # noqa: S608
 
 
 def _former_rows(former: _Former, journal: str, versions: Iterable[int]) -> str:
@@ -339,8 +366,8 @@ def _former_rows(former: _Former, journal: str, versions: Iterable[int]) -> str:
     back = " AND ".join(f"p.{name} = c.{name}" for name in key)
     return (
         f"WITH pgwire_changed AS ({touched}), pgwire_before AS ({before})"  # noqa: S608
-        f" SELECT {found}, coalesce(p.{has_ended}, 1) = 1 AS {former.own('gone')},"
-        f" c.{newest} > c.{last} AS {former.own('overtaken')}"
+        f" SELECT {found}, coalesce(p.{has_ended}, 1) = 1 AS {former.own(former_rows.GONE)},"
+        f" c.{newest} > c.{last} AS {former.own(former_rows.OVERTAKEN)}"
         f" FROM pgwire_changed AS c LEFT JOIN pgwire_before AS p ON {back} AND p.{at} = 1"
     )
 

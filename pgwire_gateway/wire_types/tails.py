@@ -103,26 +103,27 @@ class TailCache:
 
 def only_version(tail: pa.Table, version: int) -> pa.Table:
     """Return the rows of a tail with one version number (microseconds since 1970 UTC)."""
-    return tail.filter(pc.equal(_versions(tail), version)).combine_chunks()
+    return tail.filter(pc.equal(version_numbers(tail), version)).combine_chunks()
 
 
 def older_than(tail: pa.Table, version: int) -> pa.Table:
     """Return the rows of a tail with smaller version numbers."""
-    return tail.filter(pc.less(_versions(tail), version)).combine_chunks()
+    return tail.filter(pc.less(version_numbers(tail), version)).combine_chunks()
 
 
 def newer_than(tail: pa.Table, version: int) -> pa.Table:
     """Return the rows of a tail with larger version numbers."""
-    return tail.filter(pc.greater(_versions(tail), version)).combine_chunks()
+    return tail.filter(pc.greater(version_numbers(tail), version)).combine_chunks()
 
 
 def newest_version(tail: pa.Table) -> int:
     """Return the largest version number in a tail that has rows."""
-    return int(pc.max(_versions(tail)).as_py())
+    return int(pc.max(version_numbers(tail)).as_py())
 
 
-def _versions(tail: pa.Table) -> pa.ChunkedArray:
-    return tail.column("version_number").cast(pa.int64())
+def version_numbers(rows: pa.Table) -> pa.ChunkedArray:
+    """Return the version numbers of rows in storage layout (microseconds since 1970 UTC)."""
+    return rows.column("version_number").cast(pa.int64())
 
 
 def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> pa.Table:
@@ -183,7 +184,7 @@ def latest_per_key(tail: pa.Table, names: Sequence[str]) -> pa.Table:
         column = tail.column(name).combine_chunks().dictionary_encode()
         codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         _, groups = np.unique(groups * len(column.dictionary) + codes, return_inverse=True)
-    versions = _versions(tail).to_numpy()
+    versions = version_numbers(tail).to_numpy()
     living = tail.column("subsequent_version_number").is_null().to_numpy()
     order = np.lexsort((living, versions, groups))
     last = np.flatnonzero(np.diff(groups[order], append=-1))

@@ -1,0 +1,115 @@
+"""What rows were before some of their versions, as tail and files tell it, without Spark.
+
+Commits of small statements lie in the tail or in few deltas, and what their rows were before is
+found by key. What compaction has reached is Spark's to find: the archive is not sorted by key.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.model import SegmentKind, TableSnapshot
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.services import Services
+from pgwire_gateway.spark.lookups import Key
+from pgwire_gateway.wire_types.tails import indices_of_keys, plain_identity, version_numbers
+from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
+from rewrite.key_constants import COMPARED
+
+GONE: Final = "gone"
+"""Whether a row was not there; nothing but its key counts then."""
+
+OVERTAKEN: Final = "overtaken"
+"""Whether a row has later versions."""
+
+_MOST_KEYS: Final = 1_000
+"""More rows than these are found by Spark."""
+
+
+def find(
+    services: Services, observation: Observation, relid: int, versions: Collection[int]
+) -> pa.Table | None:
+    """Return what the rows with versions of some numbers were before.
+
+    Args:
+        services: Reads the files.
+        observation: What is seen of the table.
+        relid: The table, which has a primary key.
+        versions: Version numbers, microseconds since 1970-01-01 UTC.
+
+    Returns:
+        A row for each, in storage layout, with columns `GONE` and `OVERTAKEN`; None where that is
+        Spark's to find.
+
+    Raises:
+        GatewayError: 58P01 or 58030 for files that cannot be read.
+    """
+    snapshot = observation.result.snapshots[relid]
+    table = snapshot.table
+    compared = all(table.column(attnum).type_oid in COMPARED for attnum in table.key)
+    identity = plain_identity(table)
+    if not compared or identity is None or snapshot.outside is not None:
+        return None
+    tail = observation.tails.get(relid)
+    if tail is None:
+        tail = storage_schema(table).empty_table()
+    written = _written(services, snapshot, tail, versions)
+    if written is None or not written.num_rows:
+        return None
+    keys = list(dict.fromkeys(_keys(written, identity)))
+    stored = services.lookups.versions(snapshot, keys) if len(keys) <= _MOST_KEYS else None
+    if stored is None:
+        return None
+    recent = tail.take(indices_of_keys(tail, identity, keys))
+    return _former(pa.concat_tables([stored, recent]), identity, frozenset(versions))
+
+
+def _written(
+    services: Services, snapshot: TableSnapshot, tail: pa.Table, versions: Collection[int]
+) -> pa.Table | None:
+    """Return the row versions with some numbers; None where only Spark can tell what was before."""
+    first, last = min(versions), max(versions)
+    # A base tells the newest version of a row alone, and nothing of those that have ended.
+    if any(s.max_version >= first for s in snapshot.segments if s.kind is not SegmentKind.DELTA):
+        return None
+    deltas = [
+        delta
+        for delta in snapshot.of_kind(SegmentKind.DELTA)
+        if delta.min_version <= last and delta.max_version >= first
+    ]
+    stored = services.compactor.row_versions(snapshot.table, deltas)
+    if stored is None:
+        return None
+    rows = pa.concat_tables([stored, tail])
+    return rows.filter(pc.is_in(version_numbers(rows), pa.array(versions, pa.int64())))
+
+
+def _keys(rows: pa.Table, identity: Sequence[str]) -> Iterator[Key]:
+    return zip(*(rows.column(name).to_pylist() for name in identity), strict=True)
+
+
+def _former(rows: pa.Table, identity: Sequence[str], versions: frozenset[int]) -> pa.Table:
+    """Return what rows were before these versions, given all versions of these rows.
+
+    Of two versions with one number the living one is the later.
+    """
+    numbers = version_numbers(rows).to_pylist()
+    living = pc.is_null(rows.column(SUBSEQUENT)).to_pylist()
+    places: dict[Key, list[int]] = {}
+    for place, key in enumerate(_keys(rows, identity)):
+        places.setdefault(key, []).append(place)
+    chosen, gone, overtaken = [], [], []
+    for found in places.values():
+        found.sort(key=lambda place: (numbers[place], living[place]))
+        own = [place for place in found if numbers[place] in versions]
+        before = [place for place in found if numbers[place] < numbers[own[0]]]
+        was_there = bool(before) and living[before[-1]]
+        chosen.append(before[-1] if was_there else own[0])
+        gone.append(not was_there)
+        overtaken.append(numbers[found[-1]] > numbers[own[-1]])
+    former = rows.take(pa.array(chosen, pa.int64()))
+    return former.append_column(GONE, pa.array(gone, pa.bool_())).append_column(
+        OVERTAKEN, pa.array(overtaken, pa.bool_())
+    )
