@@ -34,17 +34,12 @@ CREATE TABLE pg_journal.savepoints (
     PRIMARY KEY (relid, commit)
 );
 
--- When a transaction committed, as far as PostgreSQL knows: it keeps the times of those that vacuum has not frozen.
+-- When a transaction committed, as far as PostgreSQL knows: it keeps the times of those that vacuum has not frozen. An external
+-- catalog may keep none. Short enough to become part of the query that calls it for thousands of rows.
 CREATE FUNCTION pg_journal.commit_time(writer xid8) RETURNS timestamptz
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_journal, pg_temp
-AS $$
-BEGIN
-    RETURN pg_xact_commit_timestamp(writer::xid);
-EXCEPTION
-    -- An external catalog may not keep them, or none of before.
-    WHEN object_not_in_prerequisite_state OR invalid_parameter_value THEN RETURN NULL;
-END $$;
+LANGUAGE sql STABLE
+RETURN CASE WHEN pg_catalog.current_setting('track_commit_timestamp') OPERATOR(pg_catalog.=) 'on'
+            THEN pg_catalog.pg_xact_commit_timestamp(writer::pg_catalog.xid) END;
 
 -- When a table has last got other columns, types or keys than its older row versions have.
 CREATE TABLE pg_journal.redefinitions (
@@ -69,26 +64,18 @@ CREATE TRIGGER redefined AFTER UPDATE OF key ON pg_journal.journals
 -- Whoever lists the triggers of users lists none of ours.
 UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.note_redefinition()'::regprocedure;
 
--- Refuse what cannot be told from the journal: commits of before a redefinition, and those that share their name, or a
--- version number, with another one.
-CREATE FUNCTION pg_journal.require_distinct(wanted oid, moment timestamptz, kept boolean) RETURNS void
+-- Whether another transaction has written row versions with one of some numbers.
+CREATE FUNCTION pg_journal.shares_versions(wanted oid, own xid8, numbers timestamptz[]) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    shared boolean;
 BEGIN
-    IF EXISTS (SELECT FROM redefinitions r CROSS JOIN LATERAL commits_of(wanted, moment, moment, 2) c
-                WHERE r.relid = wanted AND (c.writer <= r.writer OR c.committed_at <= r.redefined_at)) THEN
-        RAISE EXCEPTION 'rolling back commits from before columns or keys of table "%" were changed is not supported',
-                        (SELECT relname FROM pg_class WHERE oid = wanted) USING ERRCODE = '0A000';
-    END IF;
-    IF (SELECT count(*) FROM commits_of(wanted, moment, moment, 2)) > 1
-       OR NOT kept AND EXISTS (
-            SELECT FROM commits_of(wanted, moment, moment, 1) c
-              JOIN commits_of(wanted, '-infinity', 'infinity', 9223372036854775807) o ON o.writer <> c.writer
-             WHERE o.versions && c.versions) THEN
-        RAISE EXCEPTION 'rolling back a commit that shares its time with another one is not supported'
-            USING ERRCODE = '0A000';
-    END IF;
+    EXECUTE format('SELECT EXISTS (SELECT FROM pg_journal.tail_%s t WHERE t.version_number = ANY ($2) AND t.writer <> $1)',
+                   wanted) INTO shared USING own, numbers;
+    RETURN shared OR EXISTS (SELECT FROM commits c
+                              WHERE c.relid = wanted AND c.writer <> own AND c.versions && numbers);
 END $$;
 
 -- How a commit is named: the moment of it, in digits.
@@ -158,10 +145,12 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
+    -- Most transactions are in one of the parts alone.
     RETURN QUERY EXECUTE format(
         'WITH parts AS ('
-        '    SELECT c.writer, c.committed_at, c.versions, c.row_count, c.ended FROM pg_journal.commits c '
-        '     WHERE c.relid = $1 AND c.committed_at BETWEEN $2 AND $3 '
+        '    (SELECT c.writer, c.committed_at, c.versions, c.row_count, c.ended FROM pg_journal.commits c '
+        '      WHERE c.relid = $1 AND c.committed_at BETWEEN $2 AND $3 '
+        '      ORDER BY c.committed_at DESC, c.writer DESC LIMIT $4) '
         '    UNION ALL '
         '    SELECT c.writer, coalesce(pg_journal.commit_time(c.writer), c.versions[1]), c.versions, c.row_count, c.ended '
         '      FROM pg_journal.commits c '
@@ -256,31 +245,54 @@ $$;
 CREATE VIEW pg_journal.rollback_list AS SELECT * FROM pg_journal.listed_rollbacks();
 GRANT SELECT ON pg_journal.rollback_list TO PUBLIC;
 
--- What has to be taken back for tables to be as they were before a commit, or, where it is to be kept, after it: of each
--- table the version numbers. Only tables the role may read; of one where one is named.
+-- What has to be taken back for a table to be as it was before a commit, or, where it is to be kept, after it: version
+-- numbers; NULL where the commit is none of the table. What cannot be told from the journal is refused: commits of before a
+-- redefinition, and those that share their name, or a version number, with another one.
+CREATE FUNCTION pg_journal.versions_of(wanted oid, moment timestamptz, kept boolean) RETURNS timestamptz[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    taken timestamptz[] := '{}';
+    named xid8;
+    found record;
+BEGIN
+    FOR found IN SELECT * FROM commits_of(wanted, moment, CASE WHEN kept THEN 'infinity'::timestamptz ELSE moment END,
+                                          CASE WHEN kept THEN 9223372036854775807 ELSE 2 END) LOOP
+        IF (found.committed_at > moment) = kept THEN taken := taken || found.versions; END IF;
+        CONTINUE WHEN found.committed_at > moment;
+        IF EXISTS (SELECT FROM redefinitions r
+                    WHERE r.relid = wanted AND (found.writer <= r.writer OR found.committed_at <= r.redefined_at)) THEN
+            RAISE EXCEPTION 'rolling back commits from before columns or keys of table "%" were changed is not supported',
+                            (SELECT relname FROM pg_class WHERE oid = wanted) USING ERRCODE = '0A000';
+        END IF;
+        IF named IS NOT NULL OR NOT kept AND shares_versions(wanted, found.writer, found.versions) THEN
+            RAISE EXCEPTION 'rolling back a commit that shares its time with another one is not supported'
+                USING ERRCODE = '0A000';
+        END IF;
+        named := found.writer;
+    END LOOP;
+    RETURN CASE WHEN named IS NOT NULL THEN ARRAY (SELECT DISTINCT v.version FROM unnest(taken) v(version) ORDER BY 1) END;
+END $$;
+
+-- The same of all tables the role may read, or of the one that is named.
 CREATE FUNCTION pg_journal.versions_to_roll_back(secret text, commit text, wanted oid, kept boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     moment timestamptz := commit_moment(commit);
-    found json;
 BEGIN
     PERFORM authorize(secret);
-    SELECT json_agg(json_build_object('relid', j.relid::bigint, 'versions', x.versions) ORDER BY j.relid)
-      INTO found
-      FROM journals j
-     CROSS JOIN LATERAL (
-        SELECT coalesce(array_agg(DISTINCT micros(v.version)) FILTER (WHERE (l.committed_at > moment) = kept), '{}') AS versions,
-               bool_or(l.committed_at = moment) AS named
-          FROM commits_of(j.relid, moment, CASE WHEN kept THEN 'infinity'::timestamptz ELSE moment END,
-                          9223372036854775807) l
-         CROSS JOIN LATERAL unnest(l.versions) v(version)) x
-     WHERE j.tail_relid <> 0 AND x.named
-       AND (wanted IS NULL OR j.relid = wanted OR j.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
-       AND has_table_privilege(acting_role(), j.relid, 'SELECT');
-    PERFORM require_distinct((e.value->>'relid')::oid, moment, kept) FROM json_array_elements(found) e;
-    RETURN convert_to(coalesce(found, '[]')::text, 'UTF8');
+    RETURN convert_to(coalesce((
+        SELECT json_agg(json_build_object('relid', j.relid::bigint, 'versions',
+                                          (SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(x.versions) v(version)))
+                        ORDER BY j.relid)
+          FROM journals j CROSS JOIN LATERAL (
+            SELECT versions_of(j.relid, moment, kept) AS versions
+             WHERE (wanted IS NULL OR j.relid = wanted OR j.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
+               AND has_table_privilege(acting_role(), j.relid, 'SELECT') OFFSET 0) x
+         WHERE j.tail_relid <> 0 AND x.versions IS NOT NULL), '[]')::text, 'UTF8');
 END $$;
 
 CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, changed bigint) RETURNS bytea
