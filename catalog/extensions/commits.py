@@ -177,13 +177,18 @@ def literal(value: Value | None) -> str:
 
 
 def _is_table(name: str) -> str:
-    """Return the condition that a row of a list is of the table that an expression names."""
+    """Return the condition that a row of a list is of the table that an expression names.
+
+    That of a partitioned table are those of its partitions.
+    """
     # The names of the others may be in schemas that the role may not use.
     return (
-        "(x.schema_name, x.table_name) OPERATOR(pg_catalog.=) (SELECT n.nspname, c.relname"  # noqa: S608
+        "(x.schema_name, x.table_name) OPERATOR(pg_catalog.=) ANY (SELECT n.nspname, c.relname"  # noqa: S608
         " FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n"
         " ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
-        f" WHERE c.oid OPERATOR(pg_catalog.=) {name}::pg_catalog.regclass)"
+        f" WHERE c.oid OPERATOR(pg_catalog.=) {name}::pg_catalog.regclass"
+        " OR c.oid OPERATOR(pg_catalog.=) ANY (SELECT p.relid"
+        f" FROM pg_catalog.pg_partition_tree({name}::pg_catalog.regclass) AS p))"
     )
 
 
@@ -225,6 +230,34 @@ def _file_sizes(given: Given) -> str:
         " pg_catalog.count(*) AS num_segments FROM gateway.commit_files AS x"
         f" WHERE {_of_table(given)} GROUP BY 1, 2, 3 ORDER BY 1 DESC"
         f" LIMIT {literal(given.get('limit', DEFAULT_LIMIT))}"
+    )
+
+
+def _partitions(given: Given) -> str:
+    """Return the query of which tables, and partitions of which, a commit has changed."""
+    return (
+        "SELECT x.schema_name, x.table_name,"  # noqa: S608
+        " pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS partition_bound,"
+        " x.row_versions AS total_records_written, x.rows_ended AS total_records_deleted"
+        " FROM gateway.commits AS x JOIN pg_catalog.pg_namespace AS n"
+        " ON n.nspname OPERATOR(pg_catalog.=) x.schema_name"
+        " JOIN pg_catalog.pg_class AS c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid"
+        " AND c.relname OPERATOR(pg_catalog.=) x.table_name"
+        f" WHERE {_of_table(given)} AND x.commit OPERATOR(pg_catalog.=)"
+        f" {literal(given.get('commit', given.get('commit_time')))}"
+        f" ORDER BY 1, 2 LIMIT {literal(given.get('limit', DEFAULT_LIMIT))}"
+    )
+
+
+def _compared(given: Given) -> str:
+    """Return the query of the commits that have changed one of two tables alone."""
+    one, other = _is_table(literal(given["table"])), _is_table(literal(given["path"]))
+    return (
+        "SELECT x.commit AS commit_time, pg_catalog.min(x.schema_name) AS schema_name,"  # noqa: S608
+        " pg_catalog.min(x.table_name) AS table_name FROM gateway.commits AS x"
+        f" WHERE {one} OR {other} GROUP BY x.commit"
+        f" HAVING pg_catalog.bool_or({one}) OPERATOR(pg_catalog.<>) pg_catalog.bool_or({other})"
+        f" ORDER BY x.commit DESC LIMIT {literal(given.get('limit', DEFAULT_LIMIT))}"
     )
 
 
@@ -305,14 +338,13 @@ _SHOW_FLUSHES: Final = _list(
 )
 
 _NO_PLANS: Final = "compactions and clusterings are not planned before they run"
-_NO_PARTITIONS: Final = "tables that are journals have no partitions of files"
 _NOT_MEASURED: Final = "what compactions write is not told by commit"
 _NO_METADATA: Final = "the catalog lists the files, there is no table of metadata"
 
 COMMANDS: Final[Mapping[str, Command | str]] = {
     "commits show": Command(_LIMITED, _SHOW_COMMITS),
-    "commits compare": "tables are in one place",
-    "commit showpartitions": _NO_PARTITIONS,
+    "commits compare": Command((_WHERE, ("path", str), _LIMIT), _compared, ("table", "path")),
+    "commit showpartitions": Command((_COMMIT, _LIMIT, _WHERE), _partitions, ("commit",)),
     "commit showfiles": Command((_COMMIT, _LIMIT, _WHERE), _SHOW_FILES, ("commit",)),
     "commit rollback": Command(
         (_COMMIT, _WHERE, ("cascade", bool)),
@@ -367,7 +399,10 @@ PROCEDURES: Final[Mapping[str, Command | str]] = {
     "show_commit_files": Command(
         (_WHERE, ("commit_time", str), _LIMIT), _SHOW_FILES, ("commit_time",)
     ),
-    "show_commit_partitions": _NO_PARTITIONS,
+    "show_commit_partitions": Command(
+        (_WHERE, ("commit_time", str), _LIMIT), _partitions, ("commit_time",)
+    ),
+    "commits_compare": Command((_WHERE, ("path", str)), _compared, ("table", "path")),
     "rollback_to_instant": Command(
         (_WHERE, _INSTANT),
         _call("rollback_to_savepoint", "table", "instant_time"),

@@ -387,8 +387,8 @@ def test_commands_do_the_same(client: psycopg.Connection) -> None:
     client.execute("RESET gateway.table")
     with pytest.raises(errors.InvalidParameterValue, match="no table is named"):
         client.execute(f"savepoint create (commit = '{name}')")
-    with pytest.raises(errors.FeatureNotSupported, match="no partitions"):
-        client.execute("commit showpartitions")
+    with pytest.raises(errors.FeatureNotSupported, match="not told by commit"):
+        client.execute("stats wa")
     with pytest.raises(errors.SyntaxError) as raised:
         client.execute("SELECT 1; commits show limit")
     assert raised.value.diag.statement_position == "24"

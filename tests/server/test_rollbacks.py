@@ -175,3 +175,25 @@ def test_partitioned_tables_are_refused_by_name(client: psycopg.Connection) -> N
         client.execute("SELECT gateway.rollback_commit(%s, 'p')", [name])
     with pytest.raises(errors.FeatureNotSupported, match="partitioned"):
         client.execute("SELECT gateway.create_savepoint('p', %s)", [name])
+
+
+def test_lists_of_a_partitioned_table_are_those_of_its_partitions(
+    client: psycopg.Connection,
+) -> None:
+    client.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id)")
+    client.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    client.execute("CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    client.execute("INSERT INTO t VALUES (1, 1), (11, 11), (12, 12)")
+    name = latest(client)
+    client.execute("UPDATE t SET v = 0 WHERE id = 11")
+    shown = client.execute(f"commit showpartitions (table = 't', commit = '{name}')").fetchall()  # type: ignore[call-overload]
+    assert shown == [
+        (SCHEMA, "t1", "FOR VALUES FROM (0) TO (10)", 1, 0),
+        (SCHEMA, "t2", "FOR VALUES FROM (10) TO (20)", 2, 0),
+    ]
+    listed = client.execute("commits show (table = 't')").fetchall()
+    assert sorted((row[2], row[3]) for row in listed) == [("t1", 1), ("t2", 1), ("t2", 2)]
+    # The first commit has changed both.
+    compared = client.execute("commits compare (table = 't1', path = 't2')").fetchall()
+    assert compared == [(latest(client), SCHEMA, "t2")]
+    assert client.execute("CALL commits_compare(table => 't', path => 't2')").fetchall() == []

@@ -105,7 +105,7 @@ def test_rows_are_found_wherever_their_versions_are(seed: int) -> None:
     last = history[-1][2]
     compacted, flushed = sorted(draw.randrange(last) for _ in range(2))
     files = Files()
-    latest = {key: (key, *rest) for key, *rest in history if rest[1] <= compacted}
+    latest = {version[0]: version for version in history if version[2] <= compacted}
     files.add(SegmentKind.BASE, [version for version in latest.values() if not version[3]])
     newer = [version for version in history if compacted < version[2] <= flushed]
     half = draw.randrange(len(newer) + 1)
