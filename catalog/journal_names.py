@@ -249,6 +249,11 @@ def _substituted(text: str, hidden: Mapping[RelationName, str]) -> str:
         alias = f" AS {names.quoted(name.name)}" if aliased else ""
         new = f"{hidden[name]}{alias}".encode()
         encoded = encoded[: tokens[first].start] + new + encoded[tokens[last].end :]
+        only = first - int(tokens[first - 1].is_word("only"))
+        if aliased and tokens[only - 1].is_word("table"):
+            # TABLE name has no place for an alias.
+            table = tokens[only - 1]
+            encoded = encoded[: table.start] + b"SELECT * FROM" + encoded[table.end :]
     return encoded.decode("utf-8", "surrogateescape")
 
 

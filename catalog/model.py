@@ -87,14 +87,15 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True)
 class ExternalJournal:
-    """A journal that others keep, too: where it lies, and how it names what it holds."""
+    """A journal, or a table, that others keep, too: where it lies, and how it names columns."""
 
     format: str
     """Format of files, or ``jdbc``."""
     location: str
     """Directory of the files, or the relation in the other database, as SQL."""
     version: str
-    """Name of the column with the version number."""
+    """Name of the column with the version number; empty for a plain table, whose rows are all
+    there is of it."""
     subsequent: str
     """Name of the column that is set in tombstones, and may be in superseded row versions."""
     counts: bool = False
@@ -103,6 +104,11 @@ class ExternalJournal:
     """All columns in the journal's order, as Spark's JSON of a schema."""
     connection: str | None = None
     """File that tells how the other database is reached."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a table, and no journal."""
+        return not self.version
 
 
 @dataclass(frozen=True, slots=True)

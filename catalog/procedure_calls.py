@@ -9,6 +9,8 @@ from catalog.sqlstate import FEATURE_NOT_SUPPORTED, UNDEFINED_FUNCTION
 
 CONVERT: Final = "convert"
 REGISTER: Final = "register_journal"
+REGISTER_TABLE: Final = "register_table"
+REGISTER_SCHEMA: Final = "register_schema"
 ARCHIVE: Final = "archive"
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -24,11 +26,19 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
         "columns",
         "connection",
     ),
+    REGISTER_TABLE: ("target", "location", "format", "columns", "connection"),
+    REGISTER_SCHEMA: ("target", "location", "connection", "without"),
     ARCHIVE: ("target",),
 }
 """Our procedures with their parameters, which are text, in order."""
 
-REQUIRED: Final[Mapping[str, int]] = {CONVERT: 2, REGISTER: 3, ARCHIVE: 1}
+REQUIRED: Final[Mapping[str, int]] = {
+    CONVERT: 2,
+    REGISTER: 3,
+    REGISTER_TABLE: 2,
+    REGISTER_SCHEMA: 3,
+    ARCHIVE: 1,
+}
 """How many of them have no default."""
 
 

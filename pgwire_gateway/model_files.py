@@ -39,8 +39,20 @@ class ModelTable:
     version_type: str
 
 
-def read(path: Path) -> tuple[ModelTable, ...]:
-    """Return the tables of a model file.
+@dataclass(frozen=True, slots=True)
+class ModelSchema:
+    """A schema of another database."""
+
+    name: str
+    location: str
+    """Its name there."""
+    connection: Path
+    tables: tuple[ModelTable, ...]
+    """Those that stand for journals; others are what they are there."""
+
+
+def read(path: Path) -> tuple[ModelSchema, ...]:
+    """Return the schemas of a model file.
 
     Raises:
         GatewayError: 58P01 for a missing file, 22023 for what is wrong in it, by its name.
@@ -54,10 +66,8 @@ def read(path: Path) -> tuple[ModelTable, ...]:
     except ValueError as error:
         raise _invalid(path, f"it is no JSON: {error}") from error
     model = _Object(path, "the model", document, _MODEL)
-    tables: list[ModelTable] = []
-    for number, given in enumerate(model.required("schemas"), 1):
-        tables += _tables(path, f"schema {number}", given)
-    return tuple(tables)
+    listed = enumerate(model.required("schemas"), 1)
+    return tuple(_schema(path, f"schema {number}", given) for number, given in listed)
 
 
 def connection_files(path: Path) -> tuple[Path, ...]:
@@ -66,10 +76,10 @@ def connection_files(path: Path) -> tuple[Path, ...]:
     Raises:
         GatewayError: As :func:`read`.
     """
-    return tuple(dict.fromkeys(table.connection for table in read(path)))
+    return tuple(dict.fromkeys(schema.connection for schema in read(path)))
 
 
-def _tables(path: Path, place: str, given: object) -> list[ModelTable]:
+def _schema(path: Path, place: str, given: object) -> ModelSchema:
     schema = _Object(path, place, given, _SCHEMA)
     name = str(schema.required("name"))
     operand = _Object(path, f'the operand of schema "{name}"', schema.required("operand"), _OPERAND)
@@ -79,22 +89,22 @@ def _tables(path: Path, place: str, given: object) -> list[ModelTable]:
     default = _key(path, "journalDefaultKey", operand.get("journalDefaultKey", "id"))
     listed = operand.required("journalTables")
     keys: Mapping[str, object] = listed if isinstance(listed, dict) else dict.fromkeys(listed)
-    return [
+    location = str(operand.get("jdbcSchema", name))
+    connection = path.parent.absolute() / str(operand.required("connection"))
+    tables = [
         ModelTable(
             name,
             table,
-            (
-                str(operand.get("jdbcSchema", name)),
-                table + str(operand.get("journalSuffix", "_journal")),
-            ),
+            (location, table + str(operand.get("journalSuffix", "_journal"))),
             default if key is None else _key(path, table, key),
-            path.parent.absolute() / str(operand.required("connection")),
+            connection,
             str(operand.get("journalVersionField", "version_number")),
             str(operand.get("journalSubsequentVersionField", "subsequent_version_number")),
             version_type,
         )
         for table, key in keys.items()
     ]
+    return ModelSchema(name, location, connection, tuple(tables))
 
 
 def _key(path: Path, name: str, given: object) -> tuple[str, ...]:

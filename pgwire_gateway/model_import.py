@@ -1,6 +1,7 @@
-"""Register the journals of a model file at a gateway, as a client of it."""
+"""Register the schemas of a model file at a gateway, as a client of it."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import psycopg
@@ -10,25 +11,60 @@ from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.names import quoted
 from pgwire_gateway import model_files
-from pgwire_gateway.model_files import ModelTable
+from pgwire_gateway.model_files import ModelSchema, ModelTable
 
 logger = logging.getLogger(__name__)
 
 
 def run(model: Path, dsn: str) -> int:
-    """Register all tables of a model file or, where one cannot be, none.
+    """Register all journals of a model file or, where one cannot be, none; and other tables.
 
     Raises:
         GatewayError: What is wrong with the file, and what the gateway refuses.
     """
-    tables = model_files.read(model)
+    schemas = model_files.read(model)
     try:
         with psycopg.connect(dsn) as connection:
-            for table in tables:
-                _register(connection, table)
+            connection.add_notice_handler(_log)
+            for schema in schemas:
+                _register_schema(connection, schema)
     except psycopg.Error as error:
         raise _of_server(error) from error
     return 0
+
+
+def _log(notice: psycopg.errors.Diagnostic) -> None:
+    logger.warning("%s", notice.message_primary)
+
+
+def _register_schema(
+    connection: "psycopg.Connection[tuple[object, ...]]", schema: ModelSchema
+) -> None:
+    """Make the tables of a schema."""
+    create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}")
+    connection.execute(create.format(sql.Identifier(schema.name)))
+    for table in schema.tables:
+        _register(connection, table)
+    arguments = {
+        "target": quoted(schema.name),
+        "location": quoted(schema.location),
+        "connection": str(schema.connection),
+        "without": ", ".join(quoted(table.journal[1]) for table in schema.tables),
+    }
+    _call(connection, "register_schema", arguments)
+
+
+def _call(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+    procedure: str,
+    arguments: Mapping[str, str],
+) -> None:
+    given = sql.SQL(", ").join(
+        sql.SQL("{} => {}").format(sql.SQL(argument), sql.Literal(value))
+        for argument, value in arguments.items()
+    )
+    called = sql.SQL("CALL {}({})").format(sql.Identifier("gateway", procedure), given)
+    connection.execute(called)
 
 
 def _register(connection: "psycopg.Connection[tuple[object, ...]]", table: ModelTable) -> None:
@@ -38,9 +74,6 @@ def _register(connection: "psycopg.Connection[tuple[object, ...]]", table: Model
     if found is not None:
         logger.info("table %s exists, and stays as it is", name)
         return
-    connection.execute(
-        sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(table.schema))
-    )
     arguments = {
         "target": name,
         "location": quoted(*table.journal),
@@ -50,11 +83,7 @@ def _register(connection: "psycopg.Connection[tuple[object, ...]]", table: Model
         "version_type": table.version_type,
         "connection": str(table.connection),
     }
-    given = sql.SQL(", ").join(
-        sql.SQL("{} => {}").format(sql.SQL(argument), sql.Literal(value))
-        for argument, value in arguments.items()
-    )
-    connection.execute(sql.SQL("CALL gateway.register_journal({})").format(given))
+    _call(connection, "register_journal", arguments)
     logger.info("table %s stands for %s", name, quoted(*table.journal))
 
 

@@ -67,6 +67,8 @@ class CurrentRows:
         self._compilation = compilation
         self._table = snapshot.table
         self._columns = {column.attnum: column for column in snapshot.table.columns}
+        external = self._table.external
+        self._is_plain = external is not None and external.is_plain
         self.relid = self._table.relid
         self.key = self._table.key
         self.alias = compilation.name("t")
@@ -106,6 +108,11 @@ class CurrentRows:
 
     def row_identity(self) -> Value:
         """Return the hidden row identity of a table without key."""
+        if self._is_plain:
+            raise UnsupportedError(
+                f'changing rows of "{self._table.name}", which is no journal but a table of others,'
+                " is not supported"
+            )
         self._need(ROW_IDENTITY)
         return Value(column(ROW_IDENTITY, self.alias), _INT8)
 
@@ -122,6 +129,8 @@ class CurrentRows:
     def _build(self, snapshot: TableSnapshot) -> exp.Expression:
         base = source(snapshot, SourcePart.BASE)
         recent = source(snapshot, SourcePart.RECENT)
+        if self._is_plain:
+            return self._compilation.read(recent, self.recent_rows, self.alias)
         if snapshot.outside is not None:
             return aliased(self._latest(recent), self.alias)
         if not self.recent_rows:
@@ -242,6 +251,11 @@ class JournalRows:
         if snapshot.outside is not None:
             rows, self.bound = snapshot.outside.rows, None
         external = snapshot.table.external
+        if external is not None and external.is_plain:
+            raise UnsupportedError(
+                f'"{snapshot.table.name}" is a table of others, and no journal: reading its journal'
+                " is not supported"
+            )
         self._version_type = _INT8 if external is not None and external.counts else _TIMESTAMPTZ
         part = source(snapshot, SourcePart.JOURNAL)
         self._item = compilation.read(part, rows, self._alias)

@@ -20,6 +20,11 @@ BEGIN
     IF EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = check_external.relid AND x.contype = 'f') THEN
         RAISE EXCEPTION 'FOREIGN KEY is not supported on external journals' USING ERRCODE = '0A000';
     END IF;
+    -- Whoever changes rows by a key would append them, as to a journal.
+    IF (SELECT j.external->>'version' FROM journals j WHERE j.relid = check_external.relid) = ''
+       AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = check_external.relid AND i.indisunique) THEN
+        RAISE EXCEPTION 'unique keys are not supported on tables of others that are no journals' USING ERRCODE = '0A000';
+    END IF;
 END $$;
 
 -- Let a tiered table without rows stand for a journal that lies elsewhere.

@@ -57,6 +57,8 @@ def archive(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
     external = table.external
     if external is None:
         raise TypeError(table)
+    if external.is_plain:
+        raise GatewayError(f'"{name.name}" is not a journal', sqlstate=codes.WRONG_OBJECT_TYPE)
     if external.format != JDBC:
         raise UnsupportedError(
             "archiving a journal in files is not supported",

@@ -29,6 +29,7 @@ from pgwire_gateway.session import (
     partitions,
     reads,
     references,
+    registered_schemas,
     registrations,
     replanning,
     router,
@@ -111,6 +112,8 @@ def _composed(statement: Statement) -> Callable[..., StatementResult] | None:
     """Return what runs a statement that is made of others; None for one that is not."""
     if registrations.applies(statement):
         return registrations.register
+    if registered_schemas.applies(statement):
+        return registered_schemas.register
     if archiving.applies(statement):
         return archiving.archive
     if conversions.applies(statement):

@@ -1,4 +1,7 @@
-"""CALL gateway.register_journal(…): a table that stands for a journal which others keep, too."""
+"""CALL gateway.register_journal(…): a table that stands for a journal which others keep, too.
+
+CALL gateway.register_table(…) is the same for what is no journal: its rows are all there is.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -32,22 +35,26 @@ SUBSEQUENT = "subsequent_version_number"
 UNTYPED = frozenset({"csv", "json"})
 """Formats whose files do not tell the types of columns."""
 
+_NAMED = frozenset({"version_column", "subsequent_column"})
+
 _VERSION_KINDS = {"timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP", "long": "BIGINT"}
 """Types of version numbers by what Spark's schemas call them."""
 
 
 def applies(statement: Statement) -> bool:
     """Tell whether a statement registers a journal."""
-    return procedure_calls.calls(statement.details, procedure_calls.REGISTER)
+    registered = (procedure_calls.REGISTER, procedure_calls.REGISTER_TABLE)
+    return any(procedure_calls.calls(statement.details, name) for name in registered)
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What is said of a journal when it is registered."""
+    """What is said of a journal, or of a table, when it is registered."""
 
     target: RelationName
     location: str
     key: tuple[str, ...]
+    """None for a table."""
     format: str | None = None
     version: str = VERSION
     subsequent: str = SUBSEQUENT
@@ -58,9 +65,14 @@ class Registration:
     connection: str | None = None
     """File that tells how the database is reached which has the journal."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a table, and no journal."""
+        return not self.version
+
 
 def register(call: Invocation, run: Callable[[str], StatementResult]) -> StatementResult:
-    """Run CALL gateway.register_journal.
+    """Run CALL gateway.register_journal, or gateway.register_table.
 
     Raises:
         GatewayError: 42501 for roles and paths that may not, 58P01 for what is missing, 42703 for
@@ -70,30 +82,69 @@ def register(call: Invocation, run: Callable[[str], StatementResult]) -> Stateme
     """
     codec = call.session.catalog.codec
     bound = [None if value is None else bytes(value).decode(codec) for value in call.values]
-    given = procedure_calls.read(*call.statement.details["procedure_call"]).values(bound)
+    called = procedure_calls.read(*call.statement.details["procedure_call"])
+    given = called.values(bound)
     try:
-        registration = _registration(given)
+        if called.procedure == procedure_calls.REGISTER:
+            registration = _registration(given)
+        else:
+            registration = _registration_of_table(given)
     except GatewayError as error:
         error.position = None  # that in an argument
         raise
     require_privilege(call.session.catalog)
     call.session.transaction.begin_implicit()
+    register_one(call, run, registration)
+    return StatementResult(None, NoRows(), lambda _: "CALL")
+
+
+def register_one(
+    call: Invocation, run: Callable[[str], StatementResult], registration: Registration
+) -> None:
+    """Make a table that stands for a journal, or a table, of others.
+
+    Raises:
+        GatewayError: As `register`.
+    """
     if registration.format == TABLE:
         _register_table(call, run, registration)
     elif registration.connection is None:
         _register_files(call, run, registration)
     else:
         _register_relation(call, run, registration, registration.connection)
-    return StatementResult(None, NoRows(), lambda _: "CALL")
 
 
-def _registration(given: Mapping[str, str]) -> Registration:
-    for name in ("target", "location", "key"):
+def required(given: Mapping[str, str], *names_required: str) -> None:
+    """Refuse arguments that are NULL, or empty (22004)."""
+    for name in names_required:
         if not given.get(name):
             raise GatewayError(f'"{name}" must not be NULL', sqlstate=codes.NULL_VALUE_NOT_ALLOWED)
+
+
+def _target(given: Mapping[str, str]) -> RelationName:
     tokens = Tokens(given["target"])
     target = RelationName(*tokens.relation())
     tokens.expect_end()
+    return target
+
+
+def _registration_of_table(given: Mapping[str, str]) -> Registration:
+    required(given, "target", "location")
+    return Registration(
+        _target(given),
+        given["location"],
+        (),
+        _format(given.get("format")),
+        version="",
+        subsequent="",
+        columns=_columns(given.get("columns", "")),
+        connection=given.get("connection"),
+    )
+
+
+def _registration(given: Mapping[str, str]) -> Registration:
+    required(given, "target", "location", "key", *_NAMED & given.keys())
+    target = _target(given)
     version_type = given.get("version_type")
     if version_type is not None and version_type.upper() not in _VERSION_KINDS.values():
         raise GatewayError(
@@ -229,14 +280,15 @@ def create(
     """
     session, catalog = call.session, call.session.catalog
     typed = found if external.format not in UNTYPED else ()
-    external = replace(external, counts=_counts(wanted, found, typed))
+    if not wanted.is_plain:
+        external = replace(external, counts=_counts(wanted, found, typed))
     own = [one for one in found if one.name not in {wanted.version, wanted.subsequent}]
     listed = wanted.columns or ", ".join(
         f"{names.quoted(column.name)} {column.postgres_type}" for column in own
     )
     keyed = ", ".join(map(names.quoted, wanted.key))
     name = names.qualified(wanted.target)
-    run(f"CREATE TABLE {name} ({listed}, PRIMARY KEY ({keyed}))")
+    run(f"CREATE TABLE {name} ({listed}{f', PRIMARY KEY ({keyed})' if keyed else ''})")
     relid = names.relation_oid(catalog, wanted.target)
     resident = catalog.relations([relid])[relid].kind is RelationKind.RESIDENT
     if resident and not begin_load(session, relid, "CALL"):
@@ -262,7 +314,8 @@ def _schema(
         column.name: spark_kind(storage_type(column.type_oid, column.typmod))
         for column in table.columns
     }
-    kinds |= {external.version: version, external.subsequent: version}
+    if not external.is_plain:
+        kinds |= {external.version: version, external.subsequent: version}
     if external.format not in UNTYPED:
         kinds |= {column.name: column.kind for column in found}
     for name, kind in kinds.items() if external.format == "orc" else ():

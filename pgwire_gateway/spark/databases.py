@@ -1,10 +1,11 @@
 """Other databases, reached by Spark through JDBC: how they are read, and appended to."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
@@ -114,13 +115,34 @@ def archive(session: SparkSession, external: ExternalJournal, key: Sequence[str]
         f"UPDATE {external.location} j SET {subsequent} = (SELECT min(n.{version}) {later})"  # noqa: S608
         f" WHERE j.{subsequent} IS NULL AND EXISTS (SELECT 1 {later})"
     )
+    with _connected(session, connection, external.location) as opened_connection:
+        return int(opened_connection.createStatement().executeUpdate(update))
+
+
+def relations(session: SparkSession, connection: Connection, schema: str) -> tuple[str, ...]:
+    """Return the names of the tables and views in a schema, in their order."""
+    found = []
+    with _connected(session, connection, "relations") as opened_connection:
+        kinds = session.driver.strings(["TABLE", "PARTITIONED TABLE", "VIEW", "MATERIALIZED VIEW"])
+        listed = opened_connection.getMetaData().getTables(None, None, "%", kinds)
+        while listed.next():
+            # A name with wildcards would be a pattern.
+            if listed.getString("TABLE_SCHEM") == schema:
+                found.append(str(listed.getString("TABLE_NAME")))
+    return tuple(sorted(found))
+
+
+@contextmanager
+def _connected(session: SparkSession, connection: Connection, relation: str) -> Iterator[Any]:
+    """Give a connection of the driver's own while the context lasts."""
+    jvm = session.driver.jvm
+    dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(connection.url)
     options = jvm.scala.collection.immutable.HashMap()
-    for name, value in {**connection.options(), "dbtable": external.location}.items():
+    for name, value in {**connection.options(), "dbtable": relation}.items():
         options = options.updated(name, value)
     parameters = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(options)
     opened_connection = dialect.createConnectionFactory(parameters).apply(-1)
     try:
-        statement = opened_connection.createStatement()
-        return int(statement.executeUpdate(update))
+        yield opened_connection
     finally:
         opened_connection.close()

@@ -7,6 +7,7 @@ more than the largest, where numbers are counted or a clock elsewhere is ahead.
 import shutil
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -78,23 +79,58 @@ def append(
         session.enter(group)
         source = Source(table.relid, SourcePart.JOURNAL, "")
         written = Relation(source, replace(snapshot, outside=None), lambda: tail)
-        before = Relation(source, replace(snapshot, segments=(), tail_rows=0), lambda: None)
-        frames = {
-            name: relations.frame(relation, driver, kind)
-            for name, relation in {"written": written, "journal": before}.items()
-        }
-        if not snapshot.segments and tail is not None:
-            frames["journal"] = _of_keys(session, frames["journal"], table, tail)
-        with session.views(frames) as views:
-            names = views["written"], views["journal"]
-            frame = session.sql(_numbered(session, table, *names, ends_rows=ends_rows))
-        if external.format == JDBC:
-            databases.append(external, frame)
-        elif external.format == TABLE:
-            frame.coalesce(1).write().mode("append").insertInto(external.location)
+
+        def framed(relation: Relation) -> Frame:
+            return relations.frame(relation, driver, kind)
+
+        if external.is_plain:
+            columns = driver.strings(_stored(session, table))
+            frame = framed(written).selectExpr(columns)
         else:
-            _append_file(external, frame)
+            frame = _versions(framed, session, written, snapshot, ends_rows=ends_rows)
+        _written_out(external, frame)
         statement.end(group)
+
+
+def _written_out(external: ExternalJournal, frame: Frame) -> None:
+    """Append rows that have all columns of the journal or table."""
+    if external.format == JDBC:
+        databases.append(external, frame)
+    elif external.format == TABLE:
+        frame.coalesce(1).write().mode("append").insertInto(external.location)
+    else:
+        _append_file(external, frame)
+
+
+def _stored(session: SparkSession, table: JournalTable) -> list[str]:
+    """Return expressions for the columns of a table of others, in its order."""
+    if table.external is None:
+        raise TypeError(table)
+    numbers = {column.storage_name: f"c{column.attnum}" for column in table.columns}
+    return [
+        f"CAST({numbers[str(field.name())]} AS {field.dataType().sql()}) AS {quoted(field.name())}"
+        for field in schema_of(session, table.external).fields()
+    ]
+
+
+def _versions(
+    framed: Callable[[Relation], Frame],
+    session: SparkSession,
+    written: Relation,
+    snapshot: TableSnapshot,
+    *,
+    ends_rows: bool,
+) -> Frame:
+    """Return row versions in the columns of the journal, with numbers larger than those it has."""
+    tail = written.tail()
+    outside = replace(snapshot, segments=(), tail_rows=0)
+    before = replace(written, snapshot=outside, tail=lambda: None)
+    frames = {"written": framed(written), "journal": framed(before)}
+    if not snapshot.segments and tail is not None:
+        frames["journal"] = _of_keys(session, frames["journal"], snapshot.table, tail)
+    with session.views(frames) as views:
+        names = views["written"], views["journal"]
+        return session.sql(_numbered(session, snapshot.table, *names, ends_rows=ends_rows))
 
 
 def _of_keys(session: SparkSession, journal: Frame, table: JournalTable, rows: pa.Table) -> Frame:

@@ -18,6 +18,8 @@ JDBC = "jdbc"
 TABLE = "table"
 """Format of journals that are tables of Spark's catalogs."""
 
+_NO_VERSION = "CAST(NULL AS TIMESTAMP)"
+
 
 def version_type(external: ExternalJournal) -> str:
     """Return the type of version numbers in relations."""
@@ -34,6 +36,9 @@ def frame_of(session: SparkSession, table: JournalTable, outside: Outside) -> Fr
         f" AS c{column.attnum}"
         for column in table.columns
     ]
+    if external.is_plain:
+        items += [f"timestamp_micros(0L) AS {VERSION}", f"{_NO_VERSION} AS {SUBSEQUENT}"]
+        return opened(session, external, outside).selectExpr(session.driver.strings(items))
     items += [
         f"CAST({quoted(external.version)} AS {version_type(external)}) AS {VERSION}",
         f"CAST({quoted(external.subsequent)} AS {version_type(external)}) AS {SUBSEQUENT}",
@@ -45,6 +50,9 @@ def newest_of(table: JournalTable) -> list[str]:
     """Return expressions that make row versions newer than all that a journal of others has."""
     if table.external is None:
         raise TypeError(table)
+    if table.external.is_plain:
+        columns = [f"c{column.attnum}" for column in table.columns]
+        return [*columns, VERSION, f"{_NO_VERSION} AS {SUBSEQUENT}"]
     newest = f"{2**63 - 1}L" if table.external.counts else f"timestamp_micros({2**63 - 1}L)"
     columns = [f"c{column.attnum}" for column in table.columns]
     ended = f"CASE WHEN {SUBSEQUENT} IS NOT NULL THEN {newest} END AS {SUBSEQUENT}"

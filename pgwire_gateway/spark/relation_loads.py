@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import ExternalJournal
+from pgwire_gateway.spark import databases
 from pgwire_gateway.spark.databases import Connection, opened
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import failures
@@ -50,6 +51,20 @@ class RelationLoad:
             self.columns = columns_of(json.loads(str(frame.schema().json())))
             self._statement.end(group)
         return name
+
+
+def relations_of(
+    engine: SparkEngine, connection: str, schema: str, statement: RunningStatement
+) -> tuple[str, ...]:
+    """Return the names of the tables and views in a schema of another database.
+
+    Raises:
+        GatewayError: 58P01 and 22023 for the file of the connection, HV000 for what the database or
+            its driver finds wrong.
+    """
+    session = engine.sessions().small
+    with failures(engine, session.driver, statement):
+        return databases.relations(session, Connection.read(connection), schema)
 
 
 class CatalogTable:

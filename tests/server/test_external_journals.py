@@ -586,3 +586,52 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_nothing_in_part(tmp_pat
                     (number - 1 if number % 2 == 0 else number + 1) in found for number in found
                 )
     assert acknowledged
+
+
+def test_a_table_that_is_no_journal(process):
+    for place in opened(process, "BIGINT"):
+        names = pa.array(["a", "b", None], pa.string())
+        table = pa.table({"name": names, "n": pa.array([1, 2, 3], pa.int64())})
+        pq.write_table(table, place.directory / "theirs.parquet")
+        place.execute(f"CALL gateway.register_table('hr.things', '{place.directory}')")
+        things = "SELECT name, n FROM hr.things ORDER BY n"
+        assert place.rows(things) == [("a", 1), ("b", 2), (None, 3)]
+        assert place.rows("SELECT count(*), sum(n) FROM hr.things WHERE n > 1") == [(2, 5)]
+        written = "INSERT INTO hr.things SELECT 'x' || name, n + 10 FROM hr.things RETURNING n"
+        assert sorted(place.rows(written)) == [(11,), (12,), (13,)]
+        with place.connection.cursor().copy("COPY hr.things (n) FROM STDIN") as copy:
+            copy.write_row((20,))
+        pq.write_table(table.slice(0, 1), place.directory / "others.parquet")
+        assert place.rows(things)[:2] == [("a", 1), ("a", 1)]
+        assert place.rows("SELECT name, n FROM hr.things WHERE n > 3 ORDER BY n") == [
+            ("xa", 11),
+            ("xb", 12),
+            (None, 13),
+            (None, 20),
+        ]
+        read = pa.concat_tables([pq.read_table(f) for f in place.directory.glob("*.parquet")])
+        assert read.schema.names == ["name", "n"]
+        assert sorted(read.column("n").to_pylist()) == [1, 1, 2, 3, 11, 12, 13, 20]
+        for statement in (
+            "UPDATE hr.things SET n = 1",
+            "DELETE FROM hr.things",
+            "TABLE hr.things_journal",
+            "ALTER TABLE hr.things ADD UNIQUE (n)",
+        ):
+            assert place.refusal(statement).sqlstate == "0A000", statement
+        keyed = "columns => 'name text, n bigint PRIMARY KEY'"
+        registered = f"CALL gateway.register_table('hr.keyed', '{place.directory}', {keyed})"
+        assert place.refusal(registered).sqlstate == "0A000"
+        empty = place.directory.parent / f"{place.directory.name}_csv"
+        empty.mkdir()
+        said = "format => 'csv', columns => 'a int, b text CHECK (b <> '''')'"
+        place.execute(f"CALL gateway.register_table('hr.lines', '{empty}', {said})")
+        place.execute("INSERT INTO hr.lines VALUES (1, 'one, two'), (2, NULL)")
+        assert place.refusal("INSERT INTO hr.lines VALUES (3, '')").sqlstate == "23514"
+        assert place.rows("TABLE hr.lines ORDER BY a") == [(1, "one, two"), (2, None)]
+        (file,) = empty.glob("*.csv")
+        assert file.read_text().splitlines() == ["a,b", '1,"one, two"', "2,"]
+        place.execute("VACUUM hr.lines; ANALYZE hr.lines")
+        assert place.rows("SELECT gateway.check('hr.things')") == [(0,)]
+        place.execute("DROP TABLE hr.things")
+        assert len(list(place.directory.glob("*.parquet"))) == 4

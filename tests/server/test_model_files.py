@@ -1,5 +1,6 @@
 """Journals in another database: a second PostgreSQL, named by a model file of the convention."""
 
+import datetime as dt
 import json
 import subprocess
 import sys
@@ -292,3 +293,44 @@ def test_connections_are_below_directories_that_are_allowed(place, tmp_path):
     (tmp_path / "connection.json").write_text((place.directory / "connection.json").read_text())
     path = place.model(connection=str(tmp_path / "connection.json"))
     assert "is not below a directory that is allowed" in place.import_model(path)
+
+
+def test_tables_that_are_not_declared_are_what_they_are_there(depts):
+    depts.theirs('CREATE TABLE hr."Offices" (city text PRIMARY KEY, desks int, since date)')
+    depts.theirs("INSERT INTO hr.\"Offices\" VALUES ('Graz', 4, '2001-02-03'), ('Linz', 2, NULL)")
+    depts.theirs('CREATE VIEW hr.large AS SELECT * FROM hr."Offices" WHERE desks > 3')
+    depts.theirs("CREATE TABLE hr.shapes (id int, shape int4range[], times timetz[])")
+    path = depts.model()
+    assert not depts.import_model(path)
+    assert depts.ours('SELECT * FROM hr."Offices" ORDER BY city') == [
+        ("Graz", 4, dt.date(2001, 2, 3)),
+        ("Linz", 2, None),
+    ]
+    assert depts.ours("SELECT city FROM hr.large") == [("Graz",)]
+    assert depts.ours("SELECT to_regclass('hr.depts_journal')::text") == [("hr.depts_journal",)]
+    # What they write is seen, what we write is theirs.
+    depts.theirs("UPDATE hr.\"Offices\" SET desks = 9 WHERE city = 'Linz'")
+    assert depts.ours("INSERT INTO hr.\"Offices\" VALUES ('Wels', 1, 'today')") == "INSERT 0 1"
+    joined = 'SELECT sum(o.desks), count(d.deptno) FROM hr."Offices" o, hr.depts d'
+    assert depts.ours(joined) == [(14 * 2, 6)]
+    assert depts.theirs('SELECT city, desks FROM hr."Offices" ORDER BY 1')[2] == ("Wels", 1)
+    # The other database has the last word, and nothing of a statement is there when it refuses.
+    said = depts.refusal("INSERT INTO hr.\"Offices\" VALUES ('Enns', 1), ('Graz', 1)")
+    assert (said.sqlstate, "Offices_pkey" in str(said)) == ("HV000", True)
+    for statement in (
+        'UPDATE hr."Offices" SET desks = 1',
+        "DELETE FROM hr.\"Offices\" WHERE city = 'Graz'",
+        'MERGE INTO hr."Offices" o USING hr.depts d ON desks = deptno WHEN MATCHED THEN DELETE',
+        'TRUNCATE hr."Offices"',
+        'SELECT * FROM hr."Offices" FOR UPDATE',
+        'SELECT * FROM hr."Offices_journal"',
+        'ALTER TABLE hr."Offices" ADD PRIMARY KEY (city)',
+    ):
+        assert depts.refusal(statement).sqlstate == "0A000", statement
+    assert depts.refusal("CALL gateway.archive('hr.\"Offices\"')").sqlstate == "42809"
+    assert depts.refusal('BEGIN; INSERT INTO hr."Offices" VALUES (1)').sqlstate == "25001"
+    assert depts.theirs('SELECT count(*) FROM hr."Offices"') == [(3,)]
+    # What is there already stays as it is.
+    depts.theirs("CREATE TABLE hr.later (n numeric(5,2))")
+    assert not depts.import_model(path)
+    assert depts.ours("SELECT count(*) FROM hr.later") == [(0,)]
