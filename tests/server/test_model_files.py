@@ -307,7 +307,10 @@ def test_tables_that_are_not_declared_are_what_they_are_there(depts):
         ("Linz", 2, None),
     ]
     assert depts.ours("SELECT city FROM hr.large") == [("Graz",)]
-    assert depts.ours("SELECT to_regclass('hr.depts_journal')::text") == [("hr.depts_journal",)]
+    listed = (
+        "SELECT relname FROM pg_class WHERE relnamespace = 'hr'::regnamespace AND relkind = 'r'"
+    )
+    assert {name for (name,) in depts.ours(listed)} == {"depts", "Offices", "large", "shapes"}
     # What they write is seen, what we write is theirs.
     depts.theirs("UPDATE hr.\"Offices\" SET desks = 9 WHERE city = 'Linz'")
     assert depts.ours("INSERT INTO hr.\"Offices\" VALUES ('Wels', 1, 'today')") == "INSERT 0 1"
