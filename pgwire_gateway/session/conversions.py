@@ -11,7 +11,7 @@ from catalog.errors import GatewayError
 from catalog.extensions import convert as grammar
 from catalog.extensions.convert import Convert, Files
 from catalog.statements import Statement, StatementKind
-from pgwire_gateway.session import exports, loads
+from pgwire_gateway.session import adoptions, exports, loads
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 
@@ -44,7 +44,9 @@ def convert(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
         rows = exports.export(call, conversion.target, conversion.source, conversion.format)
     else:
         load = loads.Load(call, run, conversion.target, conversion.key, conversion.key_position)
-        if isinstance(conversion.source, Files):
+        if isinstance(conversion.source, Files) and conversion.in_place:
+            rows = adoptions.adopt(load, conversion.source, conversion.format)
+        elif isinstance(conversion.source, Files):
             rows = load.from_files(conversion.source, conversion.format)
         else:
             rows = load.from_table(conversion.source)
@@ -69,6 +71,7 @@ def _conversion(call: Invocation) -> Convert:
             grammar.parse_end(given["source"]),
             grammar.checked_format(given["format"]) if "format" in given else None,
             grammar.parse_key(given["key"]) if "key" in given else (),
+            in_place=grammar.parse_in_place(given.get("in_place", "false")),
         )
         grammar.require_meaning(conversion)
     except GatewayError as error:

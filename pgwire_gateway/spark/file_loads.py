@@ -37,7 +37,7 @@ class FileLoad:
         self._engine = engine
         self._source = source
         self._statement = statement
-        self._warehouse = Warehouse(engine.settings.warehouse)
+        self._warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
         self._frame: Frame | None = None
         self._session: SparkSession | None = None
         self._staged: StagedSegment | None = None
