@@ -1,8 +1,9 @@
 """CREATE TABLE … USING format, as Spark has it, for tables of ours.
 
 CREATE TABLE [IF NOT EXISTS] name [(element, …)] with these clauses in any order, each at most once:
-USING hudi | parquet | orc, COMMENT 'text', OPTIONS (key = value, …), TBLPROPERTIES (…), WITH (…);
-then AS query. Where the format is none of these the statement is PostgreSQL's.
+USING hudi | parquet | orc, LOCATION 'path', COMMENT 'text', OPTIONS (key = value, …),
+TBLPROPERTIES (…), WITH (…); then AS query. Where the format is none of these the statement is
+PostgreSQL's.
 """
 
 import itertools
@@ -28,8 +29,9 @@ _REFUSED: Final[Mapping[tuple[str, ...], str]] = {
     ("partitioned", "by"): "All rows of a table are in one place; leave the clause out.",
     ("clustered", "by"): "Rows are sorted by the primary key; leave the clause out.",
     ("sorted", "by"): "Rows are sorted by the primary key; leave the clause out.",
-    ("location",): "The gateway chooses the place. CONVERT TO table FROM 'path' reads files.",
 }
+ADOPTED: Final = "parquet"
+"""The format of files that LOCATION may name."""
 _TYPES: Final = frozenset({"cow", "mor"})
 
 
@@ -45,6 +47,11 @@ class SparkTable:
     """COMMENT statements for the table and its columns."""
     later_key: tuple[str, ...] = ()
     """Columns of the primary key that the table gets when it has its rows."""
+    location: str | None = None
+    """Path of the files that are its rows."""
+    has_columns: bool = True
+    """Whether columns are told; else they are those of the query, or of the files."""
+    if_not_exists: bool = False
 
 
 def parse(text: str) -> SparkTable | None:
@@ -84,6 +91,8 @@ class _Reading:
     access_method: str = ""
     comment: str = ""
     storage: Passage | None = None
+    location: str | None = None
+    location_place: int | None = None
     option_key: tuple[str, ...] = ()
 
     def table(self) -> SparkTable:
@@ -102,8 +111,10 @@ class _Reading:
                 query = [Passage(" AS ", start, is_copied=False), tokens.remainder()]
             else:
                 self._read_clause()
-        if not query and not self.elements:
+        if not query and not self.elements and self.location is None:
             tokens.fail()
+        if self.location is not None:
+            self._require_adoptable(is_filled=bool(query))
         later = self._place_key(is_filled=bool(query))
         head = f"CREATE TABLE {'IF NOT EXISTS ' if exists else ''}"
         space = Passage(" ", 0, is_copied=False)
@@ -116,7 +127,34 @@ class _Reading:
                 *query,
             ]
         )
-        return SparkTable(relation, self.access_method, create, self._comments(name.text), later)
+        return SparkTable(
+            relation,
+            self.access_method,
+            create,
+            self._comments(name.text),
+            later,
+            self.location,
+            bool(self.elements),
+            exists,
+        )
+
+    def _require_adoptable(self, *, is_filled: bool) -> None:
+        """Refuse what files that exist cannot have (0A000)."""
+        refused = None
+        if self.access_method != ADOPTED:
+            refused = f"LOCATION of files in format {self.access_method}"
+        elif is_filled:
+            refused = "LOCATION of a table that is filled by a query"
+        elif self.storage is not None and not self.elements:
+            refused = "WITH in CREATE TABLE ... LOCATION without columns"
+        if refused is not None:
+            raise GatewayError(
+                f"{refused} is not supported",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+                hint="The rows of the table are the Parquet files that are there; CONVERT TO table"
+                " FROM 'path' reads others.",
+                position=self.location_place,
+            )
 
     def _read_elements(self) -> None:
         opening = self.tokens.current
@@ -152,6 +190,10 @@ class _Reading:
             start = tokens.advance().start
             tokens.elements()
             self.storage = tokens.passage(start, tokens.taken_to)
+        elif tokens.sees("location"):
+            self.location_place = tokens.place
+            tokens.advance()
+            self.location = tokens.string()
         elif tokens.accept("comment"):
             self.comment = tokens.string_text()
         elif tokens.accept("options") or tokens.accept("tblproperties"):

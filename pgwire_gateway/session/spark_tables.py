@@ -3,12 +3,17 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from catalog import names
+from catalog import names, session_state
 from catalog import sqlstate as codes
+from catalog.errors import GatewayError
+from catalog.extensions.convert import Files, Table
 from catalog.extensions.create_table import SparkTable
 from catalog.statements import RelationName
+from pgwire_gateway.session import adoptions
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.loads import Load
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.spark.file_inspection import Inspection
 
 
 class Run(Protocol):
@@ -22,7 +27,8 @@ def create(call: Invocation, run: Run) -> StatementResult:
     """Run CREATE TABLE … USING, with its comments, and with the key of an option.
 
     Raises:
-        GatewayError: PostgreSQL's own errors, 23502 and 23505 for a key that rows do not fit.
+        GatewayError: PostgreSQL's own errors, 23502 and 23505 for a key that rows do not fit; those
+            of CONVERT IN PLACE for files at a location.
     """
     session, details = call.session, call.statement.details
     table: SparkTable = details["table"]
@@ -30,10 +36,21 @@ def create(call: Invocation, run: Run) -> StatementResult:
         return run(details["plain"].text, lambda position: position)
     session.transaction.begin_implicit()
     names.require_unshadowed(session.catalog, RelationName(*table.relation))
+    load = Load(call, run, Table(table.relation), (), deed="CREATE TABLE ... LOCATION of")
+    inspection = None
+    if table.location is not None:
+        session.watch(call.running, session_state.statement_timeout_s(session.catalog))
+        inspection = _inspected(load, table, table.location)
     with session.notices() as notices:
-        result = run(table.create.text, table.create.place)
+        if inspection is None or table.has_columns:
+            result = run(table.create.text, table.create.place)
+        else:
+            given = adoptions.types_of(inspection)
+            result = load.create(given, if_not_exists=table.if_not_exists)
     if any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices):
         return result
+    if inspection is not None:
+        adoptions.fill(load, inspection)
     if table.later_key:
         name = names.qualified(RelationName(*table.relation))
         listed = ", ".join(map(names.quoted, table.later_key))
@@ -41,3 +58,12 @@ def create(call: Invocation, run: Run) -> StatementResult:
     for comment in table.comments:
         run(comment)
     return result
+
+
+def _inspected(load: Load, table: SparkTable, location: str) -> Inspection:
+    try:
+        return adoptions.inspect(load, Files(location), table.access_method)
+    except GatewayError as error:
+        if error.sqlstate == codes.UNDEFINED_FILE:
+            error.hint = "Leave LOCATION out for an empty table; the gateway chooses its place."
+        raise

@@ -51,6 +51,23 @@ def test_statement_is_translated(text, expected):
     assert (table.comments, table.later_key) == ((), ())
 
 
+def test_a_location_may_tell_the_columns():
+    text = "CREATE TABLE IF NOT EXISTS t {}USING parquet LOCATION '/a''b' COMMENT 'x'"
+    table = parse(text.format(""))
+    assert table is not None
+    assert (table.location, table.has_columns, table.if_not_exists) == ("/a'b", False, True)
+    table = parse(text.format("(a long) "))
+    assert table is not None
+    assert (table.create.text, table.has_columns) == (
+        "CREATE TABLE IF NOT EXISTS t (a bigint)",
+        True,
+    )
+    for wrong in ("USING parquet", "USING parquet LOCATION x", "LOCATION '/a' USING parquet AS"):
+        with pytest.raises(GatewayError) as raised:
+            parse(f"CREATE TABLE t {wrong}")
+        assert raised.value.sqlstate == "42601"
+
+
 def test_comments_become_statements():
     table = parse(
         "CREATE TABLE s.t (id long COMMENT 'the ''key''' NOT NULL, \"B\" string COMMENT '')"
@@ -87,7 +104,7 @@ def test_positions_lead_back():
     [
         (
             "CREATE TABLE t (a int) USING hudi LOCATION '/x'",
-            "LOCATION in CREATE TABLE ... USING is not supported",
+            "LOCATION of files in format hudi is not supported",
             "0A000",
             "LOCATION",
         ),
