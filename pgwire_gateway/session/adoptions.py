@@ -1,6 +1,7 @@
 """A new table whose rows are files of others, which stay where they are and whose they are."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from catalog import residency
 from catalog import sqlstate as codes
@@ -56,7 +57,21 @@ def inspect(load: Load, source: Files, form: str | None) -> Inspection:
         raise UnsupportedError(
             f"files in format {found.format} are not supported in place", hint=HINT
         )
-    return Inspection(found.files, load.call.running.check)
+    return Inspection(found.files, _Watch(load))
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """What an inspection tells a statement that waits for it."""
+
+    load: Load
+
+    def begin(self, phase: str, rows_total: int) -> None:
+        self.load.progress.begin(phase, rows_total=rows_total)
+
+    def seen(self, rows: int) -> None:
+        self.load.call.running.check()
+        self.load.progress.add_read(rows)
 
 
 def types_of(inspection: Inspection) -> Mapping[str, str]:
@@ -87,7 +102,7 @@ def fill(load: Load, inspection: Inspection) -> int:
         segment = adopted(warehouse, table, inspection, contents, borrowed)
         load.session.catalog.publish(table.relid, version, [segment])
         if key and not contents.is_unique:
-            load.require_key(table)
+            load.require_key(table, inspection.rows)
     return inspection.rows
 
 

@@ -21,6 +21,7 @@ from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.progress import ProgressReport
 from pgwire_gateway.session.source_files import file_source, reading
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.file_loads import FileLoad
@@ -38,6 +39,7 @@ class Load:
     call: Invocation
     run: Callable[[str], StatementResult]
     """Runs another statement as part of it."""
+    progress: ProgressReport
     target: Table
     key: tuple[str, ...]
     """Columns of the primary key; none for a hidden identity."""
@@ -76,22 +78,26 @@ class Load:
         found = file_source(self.session, source, form)
         self.require_free()
         load = FileLoad(self.session.services.engine, found, self.call.running)
+        self.progress.begin("looking at columns")
         with reading(source, found.format):
             load.open()
+            expected = load.expected_rows()
         given = {column.name: column.postgres_type for column in load.columns}
         self.require_columns(given)
+        self.progress.begin("examining rows", rows_total=expected)
         with reading(source, found.format):
             contents = load.examine(self.key)
         self.create(given)
         with self.new_table() as (table, version):
             for column in contents.without:
                 raise null_key(table, column)
+            self.progress.begin("writing rows", rows_total=contents.rows)
             try:
                 self._write(load, contents, table, version)
             except BaseException:
                 load.abort()
                 raise
-            self.require_key(table)
+            self.require_key(table, contents.rows)
         return contents.rows
 
     def create(self, columns: Mapping[str, str], *, if_not_exists: bool = False) -> StatementResult:
@@ -120,7 +126,7 @@ class Load:
             return int(result.status().rpartition(" ")[2])
         with self.new_table() as (table, version):
             rows = self._write_query(query, table, version)
-            self.require_key(table)
+            self.require_key(table, rows)
         return rows
 
     def _write(self, load: FileLoad, contents: Contents, table: JournalTable, version: int) -> None:
@@ -147,11 +153,14 @@ class Load:
         plan = query_plan(self.session, query)
         compiled, batches = reads.start(replace(self.call, plan=plan, values=(), formats=()))
 
+        self.progress.begin("copying rows")
+
         def versions() -> Iterator[pa.RecordBatch]:
             nonlocal rows
             for batch in batches:
                 stored = _stored(batch, compiled.columns, table, first + rows)
                 rows += batch.num_rows
+                self.progress.add_read(batch.num_rows)
                 yield row_versions(stored, table, version)
 
         with batches:
@@ -216,11 +225,12 @@ class Load:
             session.services.warehouse.remove(table.location)
             raise
 
-    def require_key(self, table: JournalTable) -> None:
+    def require_key(self, table: JournalTable, rows: int) -> None:
         """Refuse rows that share a key, or have none (23505, 23502)."""
         numbers = {column.name: column.attnum for column in table.columns}
         key = [numbers[name] for name in self.key] or list(table.key)
         if key:
+            self.progress.begin("checking the key", rows_total=rows)
             writer = JournalWriter(self.session, table.relid, self.call.running)
             writer.require_unique(key)
 

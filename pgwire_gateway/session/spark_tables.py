@@ -1,6 +1,6 @@
 """CREATE TABLE in Spark's form: PostgreSQL makes the table, from a translation of the statement."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from catalog import names, session_state
@@ -13,6 +13,7 @@ from pgwire_gateway.session import adoptions
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.loads import Load
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.progress import ProgressReport
 from pgwire_gateway.spark.file_inspection import Inspection
 
 
@@ -36,21 +37,15 @@ def create(call: Invocation, run: Run) -> StatementResult:
         return run(details["plain"].text, lambda position: position)
     session.transaction.begin_implicit()
     names.require_unshadowed(session.catalog, RelationName(*table.relation))
-    load = Load(call, run, Table(table.relation), (), deed="CREATE TABLE ... LOCATION of")
-    inspection = None
     if table.location is not None:
         session.watch(call.running, session_state.statement_timeout_s(session.catalog))
-        inspection = _inspected(load, table, table.location)
+        name = names.qualified(RelationName(*table.relation))
+        with ProgressReport(call, "CREATE TABLE", table.location, name) as progress:
+            return _of_files(call, run, table, table.location, progress)
     with session.notices() as notices:
-        if inspection is None or table.has_columns:
-            result = run(table.create.text, table.create.place)
-        else:
-            given = adoptions.types_of(inspection)
-            result = load.create(given, if_not_exists=table.if_not_exists)
-    if any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices):
+        result = run(table.create.text, table.create.place)
+    if _existed(notices):
         return result
-    if inspection is not None:
-        adoptions.fill(load, inspection)
     if table.later_key:
         name = names.qualified(RelationName(*table.relation))
         listed = ", ".join(map(names.quoted, table.later_key))
@@ -58,6 +53,32 @@ def create(call: Invocation, run: Run) -> StatementResult:
     for comment in table.comments:
         run(comment)
     return result
+
+
+def _of_files(
+    call: Invocation, run: Run, table: SparkTable, location: str, progress: ProgressReport
+) -> StatementResult:
+    """Make a table whose rows are the files at a location."""
+    deed = "CREATE TABLE ... LOCATION of"
+    load = Load(call, run, progress, Table(table.relation), (), deed=deed)
+    inspection = _inspected(load, table, location)
+    with call.session.notices() as notices:
+        if table.has_columns:
+            result = run(table.create.text, table.create.place)
+        else:
+            given = adoptions.types_of(inspection)
+            result = load.create(given, if_not_exists=table.if_not_exists)
+    if _existed(notices):
+        return result
+    adoptions.fill(load, inspection)
+    for comment in table.comments:
+        run(comment)
+    return result
+
+
+def _existed(notices: Iterable[Mapping[str, str]]) -> bool:
+    """Tell whether IF NOT EXISTS has found a table."""
+    return any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
 
 
 def _inspected(load: Load, table: SparkTable, location: str) -> Inspection:

@@ -5,11 +5,11 @@ it does not tell is read, column by column: whether text is text, and whether ke
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -74,21 +74,31 @@ class Contents:
     """Whether it is known that no two rows have the same key."""
 
 
+class Watch(Protocol):
+    """Who wants to know how far an inspection is."""
+
+    def begin(self, phase: str, rows_total: int) -> None:
+        """Take note of what is done now, and with how many rows."""
+
+    def seen(self, rows: int) -> None:
+        """Take note of rows that have been read; raises when the statement was cancelled."""
+
+
 class Inspection:
     """The files of one statement; what others make of them meanwhile is found out at the end."""
 
-    def __init__(self, files: Sequence[Path], check: Callable[[], None]) -> None:
+    def __init__(self, files: Sequence[Path], watch: Watch) -> None:
         """Read the footers.
 
         Args:
             files: The files.
-            check: Raises when the statement was cancelled.
+            watch: Is told of what is read.
 
         Raises:
             GatewayError: 22P04 for what is no Parquet file.
             UnsupportedError: 0A000 for what has to be copied.
         """
-        self._check = check
+        self._watch = watch
         footers = []
         for file in files:
             with storage_failures():
@@ -148,6 +158,7 @@ class Inspection:
         """
         size = self.rows * sum(WIDTHS.get(column.kind, 8) for column in self.columns)
         with storage_failures():
+            self._watch.begin("looking for NULL and dates out of range", self.rows)
             for column in self.columns:
                 if column.name in required:
                     self._require_values(column.name)
@@ -160,7 +171,7 @@ class Inspection:
     def _batches(self, file: BorrowedFile, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(file.path) as opened:
             for batch in opened.iter_batches(_BATCH_ROWS, columns=list(names)):
-                self._check()
+                self._watch.seen(batch.num_rows)
                 yield batch
 
     def _require_values(self, name: str) -> None:
@@ -203,6 +214,7 @@ class Inspection:
         """Read all text; return how large it is."""
         names = [column.name for column in self.columns if column.kind == "string"]
         size = 0
+        self._watch.begin("reading text", self.rows)
         for file, _ in self.files if names else ():
             for batch in self._batches(file, names):
                 for name in names:
@@ -227,6 +239,7 @@ class Inspection:
         kinds = {column.name: column.kind for column in self.columns}
         if len(key) != 1 or kinds[key[0]] not in _WHOLE_KEYS:
             return False, False
+        self._watch.begin("reading keys", self.rows)
         ends = [self._ends(file, key[0]) for file, _ in self.files]
         known = [found for found in ends if found is not None]
         ascending = len(known) == len(ends)
@@ -234,6 +247,7 @@ class Inspection:
             return True, True
         if self.rows > _MOST_COUNTED:
             return ascending, False
+        self._watch.begin("comparing keys", self.rows)
         values = [batch.column(0) for file, _ in self.files for batch in self._batches(file, key)]
         return ascending, pc.count_distinct(pa.chunked_array(values)).as_py() == self.rows
 
