@@ -60,6 +60,9 @@ _MOST_DIGITS: Final = 38
 _WHOLE_KEYS: Final = frozenset({"short", "integer", "long"})
 _RANGES: Final = {"date": DATES, "timestamp": MOMENTS, "timestamp_ntz": MOMENTS}
 _OLD_CALENDAR: Final = b"org.apache.spark.legacyDateTime"
+_SPARK: Final = b"org.apache.spark.version"
+_OLD_SPARKS: Final = frozenset({b"1", b"2"})
+"""Major versions that wrote dates of that calendar without a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ class Inspection:
                 for found in _statistics(footer, name)
             ]
             if None in counts:
-                counts = [batch.column(0).null_count for batch in self._batches(file, [name])]
+                counts = [batch.column(name).null_count for batch in self._batches(file, [name])]
             if any(counts):
                 raise NullValueError(name)
 
@@ -206,7 +209,7 @@ class Inspection:
         whole = pa.int32() if column.kind == "date" else pa.int64()
         bounds: list[int | None] = []
         for batch in self._batches(file, [column.name]):
-            found = pc.min_max(batch.column(0).view(whole)).as_py()
+            found = pc.min_max(batch.column(column.name).view(whole)).as_py()
             bounds += found.values()
         return bounds
 
@@ -248,14 +251,16 @@ class Inspection:
         if self.rows > _MOST_COUNTED:
             return ascending, False
         self._watch.begin("comparing keys", self.rows)
-        values = [batch.column(0) for file, _ in self.files for batch in self._batches(file, key)]
+        values = [
+            batch.column(key[0]) for file, _ in self.files for batch in self._batches(file, key)
+        ]
         return ascending, pc.count_distinct(pa.chunked_array(values)).as_py() == self.rows
 
     def _ends(self, file: BorrowedFile, name: str) -> tuple[int, int] | None:
         """Return the first and the last value of a column that ascends in a file; else None."""
         first = last = None
         for batch in self._batches(file, [name]):
-            values = batch.column(0)
+            values = batch.column(name)
             if values.null_count:
                 raise NullValueError(name)
             begin = values[0].as_py()
@@ -337,7 +342,8 @@ def _kind(leaf: Any) -> str | None:
 
 def _require_storage(file: Path, footer: pq.FileMetaData) -> None:
     """Refuse files that not both readers can read, or that mean something else to one (0A000)."""
-    if _OLD_CALENDAR in (footer.metadata or {}):
+    notes = footer.metadata or {}
+    if _OLD_CALENDAR in notes or notes.get(_SPARK, b"3").split(b".")[0] in _OLD_SPARKS:
         raise UnsupportedError(
             f'file "{file.name}" with dates of the Julian calendar is not supported in place',
             hint=HINT,

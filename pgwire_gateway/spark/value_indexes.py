@@ -136,7 +136,7 @@ class ValueIndexes:
 
     def _index(self, data: DataFile, table: JournalTable, sought: _Sought) -> _Index | None:
         """Return the index of a data file; None where it is too large, or cannot be made."""
-        path = data.beside / sought.directory / data.path.name
+        path = data.beside / sought.directory / data.name
         with self._lock:
             known = self._known.get(path)
             if known is not None:
@@ -188,7 +188,7 @@ def _made(data: DataFile, path: Path, table: JournalTable, sought: _Sought) -> _
 
 
 def _plain(data: DataFile, table: JournalTable, sought: _Sought) -> pa.Table:
-    with pq.ParquetFile(data.path) as opened:
+    with pq.ParquetFile(data.path, memory_map=data.borrowed is None) as opened:
         rows = of_storage_types(opened.read(sought.listed).select(sought.listed), data, table)
     for name in sought.names:
         rows = rows.filter(pc.is_valid(rows.column(name)))
@@ -204,7 +204,7 @@ def _computed(data: DataFile, table: JournalTable, sought: _Sought) -> pa.Table 
     names = [f"c{attnum}" for attnum in read]
     layout = pa.schema([storage_schema(table).field(name) for name in names])
     parts = []
-    with pq.ParquetFile(data.path) as opened:
+    with pq.ParquetFile(data.path, memory_map=data.borrowed is None) as opened:
         for batch in opened.iter_batches(_COMPUTED_AT_ONCE, columns=stored):
             part = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
             rows = part.cast(layout)

@@ -5,6 +5,7 @@ A segment is a directory of Parquet files, or of a list of files of others
 how large the rows are once decoded, which bounds the memory of their readers.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -43,6 +44,13 @@ class DataFile:
     """Version number of the rows of such a file, in microseconds."""
     ascending: bool = True
     """Whether its rows are sorted by key."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the segment's other files; those of others may have equal names."""
+        if self.borrowed is None:
+            return self.path.name
+        return f"{hashlib.sha256(bytes(self.path)).hexdigest()}{_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)

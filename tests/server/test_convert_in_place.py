@@ -172,6 +172,7 @@ def test_the_end_of_a_table_is_not_that_of_its_files(place, end):
     assert place.rows("SELECT count(*) FROM t") == [(5,)]
     if end != "ROLLBACK":
         place.execute("COMMIT")
+        place.keep_tiered("t")
     place.execute(end)
     place.execute("VACUUM")
     assert place.state() == before
@@ -350,6 +351,58 @@ def test_columns_that_come_and_go(place):
     place.execute("ALTER TABLE t DROP COLUMN label")
     place.execute("UPDATE t SET more = 4 WHERE id = 0")
     assert place.rows("SELECT * FROM t ORDER BY id") == [(0, 4), *((n, 3) for n in range(1, 5))]
+
+
+def test_names_that_begin_alike(place):
+    """To Arrow a dot in a name is that of a path."""
+    given = numbered(0, 4).rename_columns(["a.b", "a"])
+    place.write(given, write_statistics=False)
+    place.execute(f"CONVERT TO t FROM '{place.files}' KEY (\"a.b\") IN PLACE")
+    place.execute(f"CONVERT TO u FROM '{place.files}' KEY (a) IN PLACE")
+    for table in "tu":
+        assert place.rows(f'SELECT * FROM {table} WHERE "a.b" = 2') == [(2, "name 2")]
+        assert place.rows(f"SELECT a FROM {table} WHERE a = 'name 3'") == [("name 3",)]
+    assert len(place.rows("SELECT a FROM t")) == 4
+
+
+def test_loads_extend_the_base(place):
+    """Files of others and files of ours are read as one."""
+    place.write(numbered(0, 10))
+    place.execute(f"CONVERT TO t FROM '{place.files}' KEY (id) IN PLACE")
+    more = "SELECT n, 'name ' || n FROM generate_series(10, 20009) n"
+    place.execute(f"INSERT INTO t {more}")
+    for executor in ("auto", "spark"):
+        place.execute(f"SET gateway.executor = '{executor}'")
+        rows = sorted(place.rows("SELECT * FROM t"))
+        assert rows == [(n, f"name {n}") for n in range(20_010)]
+    place.execute("RESET gateway.executor")
+    assert place.refusal(f"INSERT INTO t {more}").sqlstate == "23505"
+    assert place.rows("SELECT gateway.check('t')") == [(0,)]
+    place.execute("VACUUM FULL t")
+    assert place.rows("SELECT count(*), sum(id) FROM t") == [(20_010, sum(range(20_010)))]
+
+
+def test_files_of_one_name_stay_apart(place):
+    """A directory may hold links to files in other directories that are allowed."""
+    for number in (1, 2):
+        (place.files / f"_{number}").mkdir()
+        pq.write_table(numbered(10 * number, 5), place.files / f"_{number}" / "part.parquet")
+        (place.files / f"{number}.parquet").symlink_to(place.files / f"_{number}" / "part.parquet")
+    place.execute(f"CONVERT TO t FROM '{place.files}' KEY (id) IN PLACE")
+    place.keep_tiered("t")
+    place.execute("ALTER TABLE t ADD UNIQUE (name)")
+    assert place.rows("SELECT sum(id) FROM t") == [(170,)]
+    for name in ("name 11", "name 21"):
+        assert place.refusal(f"INSERT INTO t VALUES (1, '{name}')").sqlstate == "23505"
+
+
+def test_files_of_old_writers_are_refused(place):
+    for key, value in (
+        (b"org.apache.spark.legacyDateTime", b""),
+        (b"org.apache.spark.version", b"2.4.8"),
+    ):
+        place.write(numbered(0, 1).replace_schema_metadata({key: value}))
+        assert place.refusal(f"CONVERT TO t FROM '{place.files}' IN PLACE").sqlstate == "0A000"
 
 
 def test_a_unique_constraint_leaves_no_traces_beside_the_files(place):
