@@ -1,9 +1,9 @@
 """CREATE TABLE … USING format, as Spark has it, for tables of ours.
 
-CREATE TABLE [IF NOT EXISTS] name [(element, …)] with these clauses in any order, each at most once:
-USING hudi | parquet | orc, LOCATION 'path', COMMENT 'text', OPTIONS (key = value, …),
-TBLPROPERTIES (…), WITH (…); then AS query. Where the format is none of these the statement is
-PostgreSQL's.
+CREATE [TEMPORARY | UNLOGGED] TABLE [IF NOT EXISTS] name [(element, …)] with these clauses in any
+order, each at most once: USING hudi | parquet | orc, LOCATION 'path', COMMENT 'text',
+OPTIONS (key = value, …), TBLPROPERTIES (…), WITH (…); then AS query. Where the format is none of
+these the statement is PostgreSQL's.
 """
 
 import itertools
@@ -33,6 +33,11 @@ _REFUSED: Final[Mapping[tuple[str, ...], str]] = {
 ADOPTED: Final = "parquet"
 """The format of files that LOCATION may name."""
 _TYPES: Final = frozenset({"cow", "mor"})
+_TEMPORARY: Final = frozenset({"temp", "temporary"})
+_SCOPES: Final = (
+    ("unlogged",),
+    *((*before, word) for word in sorted(_TEMPORARY) for before in ((), ("local",), ("global",))),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class SparkTable:
     has_columns: bool = True
     """Whether columns are told; else they are those of the query, or of the files."""
     if_not_exists: bool = False
+    is_temporary: bool = False
 
 
 def parse(text: str) -> SparkTable | None:
@@ -62,9 +68,12 @@ def parse(text: str) -> SparkTable | None:
             counterpart, 22023 for values of options, 42P16 for two primary keys.
     """
     tokens = Tokens(text)
-    if not tokens.accept("create", "table") or not _has_format(tokens):
+    if not tokens.accept("create"):
         return None
-    return _Reading(tokens).table()
+    scope = next((words for words in _SCOPES if tokens.accept(*words)), ())
+    if not tokens.accept("table") or not _has_format(tokens):
+        return None
+    return _Reading(tokens, scope).table()
 
 
 def _has_format(tokens: Tokens) -> bool:
@@ -83,6 +92,8 @@ class _Reading:
     """What has been read of a statement."""
 
     tokens: Tokens
+    scope: tuple[str, ...] = ()
+    """Words between CREATE and TABLE."""
     elements: list[Passage] = field(default_factory=list)
     column_comments: list[tuple[str, str]] = field(default_factory=list)
     """Columns and comments, both as they are written."""
@@ -116,7 +127,8 @@ class _Reading:
         if self.location is not None:
             self._require_adoptable(is_filled=bool(query))
         later = self._place_key(is_filled=bool(query))
-        head = f"CREATE TABLE {'IF NOT EXISTS ' if exists else ''}"
+        words = ["CREATE", *map(str.upper, self.scope), "TABLE"]
+        head = f"{' '.join(words)} {'IF NOT EXISTS ' if exists else ''}"
         space = Passage(" ", 0, is_copied=False)
         create = translation(
             [
@@ -136,12 +148,19 @@ class _Reading:
             self.location,
             bool(self.elements),
             exists,
+            self._is_temporary,
         )
+
+    @property
+    def _is_temporary(self) -> bool:
+        return bool(_TEMPORARY.intersection(self.scope))
 
     def _require_adoptable(self, *, is_filled: bool) -> None:
         """Refuse what files that exist cannot have (0A000)."""
         refused = None
-        if self.access_method != ADOPTED:
+        if self.scope:
+            refused = f"LOCATION of a table that is {self.scope[-1]}"
+        elif self.access_method != ADOPTED:
             refused = f"LOCATION of files in format {self.access_method}"
         elif is_filled:
             refused = "LOCATION of a table that is filled by a query"

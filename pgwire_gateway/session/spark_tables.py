@@ -36,7 +36,8 @@ def create(call: Invocation, run: Run) -> StatementResult:
     if "plain" in details and names.has_access_method(session.catalog, table.access_method):
         return run(details["plain"].text, lambda position: position)
     session.transaction.begin_implicit()
-    names.require_unshadowed(session.catalog, RelationName(*table.relation))
+    if not table.is_temporary:
+        names.require_unshadowed(session.catalog, RelationName(*table.relation))
     if table.location is not None:
         session.watch(call.running, session_state.statement_timeout_s(session.catalog))
         name = names.qualified(RelationName(*table.relation))
