@@ -27,6 +27,7 @@ _VIEWS: Final = {
     RelationName("gateway", "commits"): "pg_journal.commit_list",
     RelationName("gateway", "commit_files"): "pg_journal.commit_file_list",
     RelationName("gateway", "maintenance"): "pg_journal.maintenance",
+    RelationName("gateway", "progress"): "pg_journal.progress_list",
     RelationName("gateway", "rollbacks"): "pg_journal.rollback_list",
     RelationName("gateway", "savepoints"): "pg_journal.savepoint_list",
     RelationName("gateway", "tables"): "pg_journal.tables",

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
+
+BORROWED: Final = "-borrowed"
+"""End of the paths of segments that are made of files of others."""
 
 
 class SegmentKind(Enum):
@@ -166,6 +169,11 @@ class Segment:
     """Smallest key when the key is one integer column."""
     key_max: int | None = None
 
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether it is made of files of others."""
+        return self.path.endswith(BORROWED)
+
 
 @dataclass(frozen=True, slots=True)
 class Outside:
@@ -199,6 +207,11 @@ class TableSnapshot:
     def stored_rows(self) -> int:
         """How many row versions are in files, without the archive's."""
         return sum(s.rows for s in self.segments if s.kind is not SegmentKind.ARCHIVE)
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether the base has files of others."""
+        return any(segment.is_borrowed for segment in self.of_kind(SegmentKind.BASE))
 
     def of_kind(self, kind: SegmentKind) -> tuple[Segment, ...]:
         """Return the segments of one part of the journal."""

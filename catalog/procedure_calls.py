@@ -14,7 +14,7 @@ REGISTER_SCHEMA: Final = "register_schema"
 ARCHIVE: Final = "archive"
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
-    CONVERT: ("target", "source", "format", "key"),
+    CONVERT: ("target", "source", "format", "key", "in_place"),
     REGISTER: (
         "target",
         "location",
@@ -117,9 +117,11 @@ def _value(procedure: str, node: Mapping[str, Any]) -> str | Parameter | None:
     constant = node.get("A_Const", {})
     if "sval" in constant:
         return str(constant["sval"].get("sval", ""))
+    if "boolval" in constant:
+        return "true" if constant["boolval"].get("boolval") else "false"
     if constant.get("isnull"):
         return None
     raise GatewayError(
-        f"arguments of gateway.{procedure} other than strings and parameters are not supported",
+        f"arguments of gateway.{procedure} other than constants and parameters are not supported",
         sqlstate=FEATURE_NOT_SUPPORTED,
     )

@@ -263,13 +263,15 @@ def reindex(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def vacuum(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`is_vacuum` (else ANALYZE), `relations`, `options`."""
+    """`is_vacuum` (else ANALYZE), `is_full`, `relations`, `options`."""
     fields = statement.fields
     relations = [r["VacuumRelation"].get("relation") for r in fields.get("rels", ())]
+    options = _options(fields)
     return {
         "is_vacuum": fields.get("is_vacuumcmd", False),
+        "is_full": "full" in options and _is_on(options["full"]),
         "relations": tuple(_relation(r) for r in relations if r),
-        "options": _options(fields),
+        "options": options,
     }
 
 

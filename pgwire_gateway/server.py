@@ -251,6 +251,7 @@ class Gateway:
                 master=config.spark_master,
                 conf=config.spark_conf,
                 jars=config.jars,
+                lenders=tuple(config.allow_path),
                 java_home=find_java_home(data_dir / "spark"),
             )
         )

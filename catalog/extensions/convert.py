@@ -1,7 +1,7 @@
-"""CONVERT TO target FROM source [USING format] [KEY (column, …)].
+"""CONVERT TO target FROM source [USING format] [KEY (column, …)] [IN PLACE].
 
-Target and source are names of tables or paths, given as string constants. The two clauses come in
-any order, each at most once.
+Target and source are names of tables or paths, given as string constants. The clauses come in any
+order, each at most once.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,12 @@ from typing import Final
 
 from catalog.errors import GatewayError
 from catalog.extensions.grammar import RelationPair, Tokens, is_string
-from catalog.sqlstate import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALUE, SYNTAX_ERROR
+from catalog.sqlstate import (
+    FEATURE_NOT_SUPPORTED,
+    INVALID_PARAMETER_VALUE,
+    INVALID_TEXT_REPRESENTATION,
+    SYNTAX_ERROR,
+)
 
 FORMATS: Final = ("parquet", "orc", "csv", "json")
 """Formats of files that are read; those that are written are Parquet."""
@@ -41,6 +46,8 @@ class Convert:
     """Columns of the target's primary key; none for a hidden identity."""
     key_position: int | None = field(default=None, compare=False)
     """Where the key stands in the statement, in characters from 1."""
+    in_place: bool = False
+    """Whether the files become those of the table as they are."""
 
 
 def parse(text: str) -> Convert | None:
@@ -58,6 +65,7 @@ def parse(text: str) -> Convert | None:
     chosen: str | None = None
     key: tuple[str, ...] = ()
     place: int | None = None
+    in_place = False
     while tokens.current is not None:
         if chosen is None and tokens.accept("using"):
             at = tokens.place
@@ -65,9 +73,11 @@ def parse(text: str) -> Convert | None:
         elif not key and tokens.accept("key"):
             place = tokens.place
             key = tokens.names()
+        elif not in_place and tokens.accept("in", "place"):
+            in_place = True
         else:
             tokens.fail()
-    convert = Convert(target, source, chosen, key, place)
+    convert = Convert(target, source, chosen, key, place, in_place)
     require_meaning(convert)
     return convert
 
@@ -98,6 +108,25 @@ def parse_key(text: str) -> tuple[str, ...]:
     return key
 
 
+def parse_in_place(text: str) -> bool:
+    """Return a truth value that a parameter gives, as PostgreSQL writes one.
+
+    Raises:
+        GatewayError: 22P02 for anything else.
+    """
+    if text.strip().lower() in _TRUE:
+        return True
+    if text.strip().lower() in _FALSE:
+        return False
+    raise GatewayError(
+        f'invalid input syntax for type boolean: "{text}"', sqlstate=INVALID_TEXT_REPRESENTATION
+    )
+
+
+_TRUE: Final = frozenset({"t", "true", "y", "yes", "on", "1"})
+_FALSE: Final = frozenset({"f", "false", "n", "no", "off", "0"})
+
+
 def checked_format(name: str, position: int | None = None) -> str:
     """Return the name of a format in lower case.
 
@@ -118,8 +147,8 @@ def require_meaning(convert: Convert) -> None:
     """Refuse clauses that would mean nothing.
 
     Raises:
-        GatewayError: 42601 for a format of tables and a key of files, 0A000 for files in another
-            format than Parquet.
+        GatewayError: 42601 for a format of tables, a key of files and tables in place, 0A000 for
+            files in another format than Parquet.
     """
     to_files = isinstance(convert.target, Files)
     if to_files and convert.key:
@@ -129,6 +158,8 @@ def require_meaning(convert: Convert) -> None:
             position=convert.key_position,
         )
     from_files = isinstance(convert.source, Files)
+    if convert.in_place and (to_files or not from_files):
+        raise GatewayError("IN PLACE is for files that become a table", sqlstate=SYNTAX_ERROR)
     if convert.format is None or from_files:
         return
     if not to_files:

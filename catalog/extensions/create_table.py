@@ -1,8 +1,9 @@
 """CREATE TABLE … USING format, as Spark has it, for tables of ours.
 
-CREATE TABLE [IF NOT EXISTS] name [(element, …)] with these clauses in any order, each at most once:
-USING hudi | parquet | orc, COMMENT 'text', OPTIONS (key = value, …), TBLPROPERTIES (…), WITH (…);
-then AS query. Where the format is none of these the statement is PostgreSQL's.
+CREATE [TEMPORARY | UNLOGGED] TABLE [IF NOT EXISTS] name [(element, …)] with these clauses in any
+order, each at most once: USING hudi | parquet | orc, LOCATION 'path', COMMENT 'text',
+OPTIONS (key = value, …), TBLPROPERTIES (…), WITH (…); then AS query. Where the format is none of
+these the statement is PostgreSQL's.
 """
 
 import itertools
@@ -28,9 +29,15 @@ _REFUSED: Final[Mapping[tuple[str, ...], str]] = {
     ("partitioned", "by"): "All rows of a table are in one place; leave the clause out.",
     ("clustered", "by"): "Rows are sorted by the primary key; leave the clause out.",
     ("sorted", "by"): "Rows are sorted by the primary key; leave the clause out.",
-    ("location",): "The gateway chooses the place. CONVERT TO table FROM 'path' reads files.",
 }
+ADOPTED: Final = "parquet"
+"""The format of files that LOCATION may name."""
 _TYPES: Final = frozenset({"cow", "mor"})
+_TEMPORARY: Final = frozenset({"temp", "temporary"})
+_SCOPES: Final = (
+    ("unlogged",),
+    *((*before, word) for word in sorted(_TEMPORARY) for before in ((), ("local",), ("global",))),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,12 @@ class SparkTable:
     """COMMENT statements for the table and its columns."""
     later_key: tuple[str, ...] = ()
     """Columns of the primary key that the table gets when it has its rows."""
+    location: str | None = None
+    """Path of the files that are its rows."""
+    has_columns: bool = True
+    """Whether columns are told; else they are those of the query, or of the files."""
+    if_not_exists: bool = False
+    is_temporary: bool = False
 
 
 def parse(text: str) -> SparkTable | None:
@@ -55,9 +68,12 @@ def parse(text: str) -> SparkTable | None:
             counterpart, 22023 for values of options, 42P16 for two primary keys.
     """
     tokens = Tokens(text)
-    if not tokens.accept("create", "table") or not _has_format(tokens):
+    if not tokens.accept("create"):
         return None
-    return _Reading(tokens).table()
+    scope = next((words for words in _SCOPES if tokens.accept(*words)), ())
+    if not tokens.accept("table") or not _has_format(tokens):
+        return None
+    return _Reading(tokens, scope).table()
 
 
 def _has_format(tokens: Tokens) -> bool:
@@ -76,6 +92,8 @@ class _Reading:
     """What has been read of a statement."""
 
     tokens: Tokens
+    scope: tuple[str, ...] = ()
+    """Words between CREATE and TABLE."""
     elements: list[Passage] = field(default_factory=list)
     column_comments: list[tuple[str, str]] = field(default_factory=list)
     """Columns and comments, both as they are written."""
@@ -84,6 +102,8 @@ class _Reading:
     access_method: str = ""
     comment: str = ""
     storage: Passage | None = None
+    location: str | None = None
+    location_place: int | None = None
     option_key: tuple[str, ...] = ()
 
     def table(self) -> SparkTable:
@@ -102,10 +122,13 @@ class _Reading:
                 query = [Passage(" AS ", start, is_copied=False), tokens.remainder()]
             else:
                 self._read_clause()
-        if not query and not self.elements:
+        if not query and not self.elements and self.location is None:
             tokens.fail()
+        if self.location is not None:
+            self._require_adoptable(is_filled=bool(query))
         later = self._place_key(is_filled=bool(query))
-        head = f"CREATE TABLE {'IF NOT EXISTS ' if exists else ''}"
+        words = ["CREATE", *map(str.upper, self.scope), "TABLE"]
+        head = f"{' '.join(words)} {'IF NOT EXISTS ' if exists else ''}"
         space = Passage(" ", 0, is_copied=False)
         create = translation(
             [
@@ -116,7 +139,41 @@ class _Reading:
                 *query,
             ]
         )
-        return SparkTable(relation, self.access_method, create, self._comments(name.text), later)
+        return SparkTable(
+            relation,
+            self.access_method,
+            create,
+            self._comments(name.text),
+            later,
+            self.location,
+            bool(self.elements),
+            exists,
+            self._is_temporary,
+        )
+
+    @property
+    def _is_temporary(self) -> bool:
+        return bool(_TEMPORARY.intersection(self.scope))
+
+    def _require_adoptable(self, *, is_filled: bool) -> None:
+        """Refuse what files that exist cannot have (0A000)."""
+        refused = None
+        if self.scope:
+            refused = f"LOCATION of a table that is {self.scope[-1]}"
+        elif self.access_method != ADOPTED:
+            refused = f"LOCATION of files in format {self.access_method}"
+        elif is_filled:
+            refused = "LOCATION of a table that is filled by a query"
+        elif self.storage is not None and not self.elements:
+            refused = "WITH in CREATE TABLE ... LOCATION without columns"
+        if refused is not None:
+            raise GatewayError(
+                f"{refused} is not supported",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+                hint="The rows of the table are the Parquet files that are there; CONVERT TO table"
+                " FROM 'path' reads others.",
+                position=self.location_place,
+            )
 
     def _read_elements(self) -> None:
         opening = self.tokens.current
@@ -152,6 +209,10 @@ class _Reading:
             start = tokens.advance().start
             tokens.elements()
             self.storage = tokens.passage(start, tokens.taken_to)
+        elif tokens.sees("location"):
+            self.location_place = tokens.place
+            tokens.advance()
+            self.location = tokens.string()
         elif tokens.accept("comment"):
             self.comment = tokens.string_text()
         elif tokens.accept("options") or tokens.accept("tblproperties"):

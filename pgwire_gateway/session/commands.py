@@ -300,7 +300,9 @@ def vacuum(call: Invocation) -> StatementResult:
         maintenance.check_options(session, call.statement.text)
         result = StatementResult(None, NoRows(), lambda _: "VACUUM")
     if details["is_vacuum"]:
-        maintenance.vacuum(session, call.statement.relations, call.running)
+        maintenance.vacuum(
+            session, call.statement.relations, call.running, is_full=details["is_full"]
+        )
     return result
 
 

@@ -5,15 +5,16 @@ What becomes a table is written as the base of its journal: rows do not pass thr
 
 from collections.abc import Callable
 
-from catalog import procedure_calls, session_state
+from catalog import names, procedure_calls, session_state
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions import convert as grammar
-from catalog.extensions.convert import Convert, Files
-from catalog.statements import Statement, StatementKind
-from pgwire_gateway.session import exports, loads
+from catalog.extensions.convert import Convert, Files, Table
+from catalog.statements import RelationName, Statement, StatementKind
+from pgwire_gateway.session import adoptions, exports, loads
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.progress import ProgressReport
 
 
 def applies(statement: Statement) -> bool:
@@ -40,16 +41,38 @@ def convert(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
     session = call.session
     conversion = _conversion(call)
     session.watch(call.running, session_state.statement_timeout_s(session.catalog))
-    if isinstance(conversion.target, Files):
-        rows = exports.export(call, conversion.target, conversion.source, conversion.format)
-    else:
-        load = loads.Load(call, run, conversion.target, conversion.key, conversion.key_position)
-        if isinstance(conversion.source, Files):
-            rows = load.from_files(conversion.source, conversion.format)
-        else:
-            rows = load.from_table(conversion.source)
+    ends = (_shown(end) for end in (conversion.source, conversion.target))
+    with ProgressReport(call, "CONVERT", *ends) as progress:
+        rows = _converted(call, run, conversion, progress)
     tag = "CALL" if "procedure_call" in call.statement.details else f"CONVERT {rows}"
     return StatementResult(None, NoRows(), lambda _: tag)
+
+
+def _converted(
+    call: Invocation,
+    run: Callable[[str], StatementResult],
+    conversion: Convert,
+    progress: ProgressReport,
+) -> int:
+    """Write the target, and return the number of its rows."""
+    source, form = conversion.source, conversion.format
+    if isinstance(conversion.target, Files):
+        return exports.export(call, progress, conversion.target, source, form)
+    load = loads.Load(
+        call, run, progress, conversion.target, conversion.key, conversion.key_position
+    )
+    if not isinstance(source, Files):
+        return load.from_table(source)
+    if conversion.in_place:
+        return adoptions.adopt(load, source, form)
+    return load.from_files(source, form)
+
+
+def _shown(end: Table | Files) -> str:
+    """Return a source or a target as others are told of it."""
+    if isinstance(end, Files):
+        return end.path
+    return names.qualified(RelationName(*end.relation))
 
 
 def _conversion(call: Invocation) -> Convert:
@@ -69,6 +92,7 @@ def _conversion(call: Invocation) -> Convert:
             grammar.parse_end(given["source"]),
             grammar.checked_format(given["format"]) if "format" in given else None,
             grammar.parse_key(given["key"]) if "key" in given else (),
+            in_place=grammar.parse_in_place(given.get("in_place", "false")),
         )
         grammar.require_meaning(conversion)
     except GatewayError as error:

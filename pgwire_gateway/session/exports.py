@@ -20,6 +20,7 @@ from pgwire_gateway.session.allowed_paths import require_privilege
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.loads import query_plan
 from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.progress import ProgressReport
 from pgwire_gateway.session.source_files import allowed, file_source, reading
 from pgwire_gateway.session.transactions import IDLE
 from pgwire_gateway.spark.errors import storage_failures
@@ -30,11 +31,18 @@ from pgwire_gateway.wire_types.plain_columns import plain_batch, plain_schema
 ROWS_PER_FILE = 2_000_000
 
 
-def export(call: Invocation, target: Files, source: Table | Files, form: str | None) -> int:
+def export(
+    call: Invocation,
+    progress: ProgressReport,
+    target: Files,
+    source: Table | Files,
+    form: str | None,
+) -> int:
     """Write the files, and return the number of rows in them.
 
     Args:
         call: The statement.
+        progress: Is told how far it is.
         target: Where a directory of files is to be; nothing may be there.
         source: What is read.
         form: Format of the files that are read; None to go by their names.
@@ -53,14 +61,18 @@ def export(call: Invocation, target: Files, source: Table | Files, form: str | N
     require_privilege(session.catalog)
     place = allowed(session).new(target.path)
     if isinstance(source, Files):
-        load = FileLoad(session.services.engine, file_source(session, source, form), call.running)
+        found = file_source(session, source, form)
+        load = FileLoad(session.services.engine, found, call.running)
+        progress.begin("writing files")
         with _appearing(place) as directory, reading(source, form or "what its names say"):
             return load.export(directory)
     with _appearing(place) as directory:
-        return _export_table(call, source, directory)
+        return _export_table(call, progress, source, directory)
 
 
-def _export_table(call: Invocation, source: Table, directory: Path) -> int:
+def _export_table(
+    call: Invocation, progress: ProgressReport, source: Table, directory: Path
+) -> int:
     session = call.session
     session.transaction.begin_implicit()
     # Spark reads the journals of resident tables, too.
@@ -75,6 +87,7 @@ def _export_table(call: Invocation, source: Table, directory: Path) -> int:
     query, batches = reads.start(replace(call, plan=plan, values=(), formats=()))
     schema = plain_schema(query.columns)
     files = _NumberedFiles(directory)
+    progress.begin("writing files")
     with batches, storage_failures():
         try:
             sink = files.next(schema)
@@ -85,6 +98,7 @@ def _export_table(call: Invocation, source: Table, directory: Path) -> int:
                 sink.write_batch(plain_batch(batch, query.columns))
                 files.rows_in_file += batch.num_rows
                 files.rows += batch.num_rows
+                progress.add_written(batch.num_rows)
         finally:
             files.close()
     return files.rows

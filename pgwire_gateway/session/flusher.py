@@ -55,7 +55,9 @@ class Flusher:
             self._written.add(database)
             self._changed.notify()
 
-    def compact(self, database: str, relid: int, running: RunningStatement) -> bool:
+    def compact(
+        self, database: str, relid: int, running: RunningStatement, *, is_full: bool
+    ) -> bool:
         """Merge all of a resident or hot table's journal; what cannot be in files stays as it is.
 
         False, and nothing is done, for a table that is neither.
@@ -65,7 +67,7 @@ class Flusher:
         """
         session = self._catalog.admin(database)
         try:
-            return self._residency.compact(session, relid, running)
+            return self._residency.compact(session, relid, running, is_full=is_full)
         finally:
             session.close()
 

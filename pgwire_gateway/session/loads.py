@@ -1,6 +1,6 @@
 """A new table from files or from another table, written as the base of its journal."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +21,7 @@ from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.progress import ProgressReport
 from pgwire_gateway.session.source_files import file_source, reading
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.file_loads import FileLoad
@@ -38,18 +39,23 @@ class Load:
     call: Invocation
     run: Callable[[str], StatementResult]
     """Runs another statement as part of it."""
+    progress: ProgressReport
     target: Table
     key: tuple[str, ...]
     """Columns of the primary key; none for a hidden identity."""
     key_position: int | None = None
     """Where the key stands in the statement."""
+    deed: str = "CONVERT to"
+    """What the statement does, as errors call it."""
 
     @property
-    def _name(self) -> RelationName:
+    def name(self) -> RelationName:
+        """The table's name."""
         return RelationName(*self.target.relation)
 
     @property
-    def _session(self) -> ClientSession:
+    def session(self) -> ClientSession:
+        """Whose statement it is."""
         return self.call.session
 
     @property
@@ -68,29 +74,38 @@ class Load:
                 PostgreSQL's own errors for the table.
             UnsupportedError: 0A000 for columns without counterpart.
         """
-        self._session.transaction.begin_implicit()
-        found = file_source(self._session, source, form)
-        self._require_free()
-        load = FileLoad(self._session.services.engine, found, self.call.running)
+        self.session.transaction.begin_implicit()
+        found = file_source(self.session, source, form)
+        self.require_free()
+        load = FileLoad(self.session.services.engine, found, self.call.running)
+        self.progress.begin("looking at columns")
         with reading(source, found.format):
             load.open()
+            expected = load.expected_rows()
         given = {column.name: column.postgres_type for column in load.columns}
-        self._require_columns(given)
+        self.require_columns(given)
+        self.progress.begin("examining rows", rows_total=expected)
         with reading(source, found.format):
             contents = load.examine(self.key)
-        elements = [f"{names.quoted(name)} {kind}" for name, kind in given.items()]
-        elements += [self._key_sql] if self.key else []
-        self.run(f"CREATE TABLE {names.qualified(self._name)} ({', '.join(elements)})")
-        with self._new_table() as (table, version):
+        self.create(given)
+        with self.new_table() as (table, version):
             for column in contents.without:
-                raise _null_key(table, column)
+                raise null_key(table, column)
+            self.progress.begin("writing rows", rows_total=contents.rows)
             try:
                 self._write(load, contents, table, version)
             except BaseException:
                 load.abort()
                 raise
-            self._require_key(table)
+            self.require_key(table, contents.rows)
         return contents.rows
+
+    def create(self, columns: Mapping[str, str], *, if_not_exists: bool = False) -> StatementResult:
+        """Make the table, of columns and their types as SQL."""
+        elements = [f"{names.quoted(name)} {kind}" for name, kind in columns.items()]
+        elements += [self._key_sql] if self.key else []
+        head = f"CREATE TABLE {'IF NOT EXISTS ' if if_not_exists else ''}"
+        return self.run(f"{head}{names.qualified(self.name)} ({', '.join(elements)})")
 
     def from_table(self, source: Table) -> int:
         """Make the table of another one, and return the number of its rows.
@@ -98,24 +113,24 @@ class Load:
         Raises:
             GatewayError: PostgreSQL's own errors for both; 23502 and 23505 for the key.
         """
-        self._session.transaction.begin_implicit()
-        self._require_free()
+        self.session.transaction.begin_implicit()
+        self.require_free()
         query = f"TABLE {names.qualified(RelationName(*source.relation))}"
-        created = f"CREATE TABLE {names.qualified(self._name)} AS {query}"
-        keyed = f"ALTER TABLE {names.qualified(self._name)} ADD {self._key_sql}"
-        is_small = query_plan(self._session, query).route is not Route.READ
+        created = f"CREATE TABLE {names.qualified(self.name)} AS {query}"
+        keyed = f"ALTER TABLE {names.qualified(self.name)} ADD {self._key_sql}"
+        is_small = query_plan(self.session, query).route is not Route.READ
         result = self.run(created if is_small else f"{created} WITH NO DATA")
         if self.key:
             self.run(keyed)
         if is_small:
             return int(result.status().rpartition(" ")[2])
-        with self._new_table() as (table, version):
+        with self.new_table() as (table, version):
             rows = self._write_query(query, table, version)
-            self._require_key(table)
+            self.require_key(table, rows)
         return rows
 
     def _write(self, load: FileLoad, contents: Contents, table: JournalTable, version: int) -> None:
-        catalog = self._session.catalog
+        catalog = self.session.catalog
         block = 0
         if not table.key:
             block = residency.reserve_identities(catalog, table.relid, load.blocks)
@@ -130,43 +145,46 @@ class Load:
 
     def _write_query(self, query: str, table: JournalTable, version: int) -> int:
         """Write what a query on tiered tables yields, with the table's columns in their order."""
-        catalog, rows = self._session.catalog, 0
+        catalog, rows = self.session.catalog, 0
         first = 0
         if not table.key:
             first = residency.reserve_identities(catalog, table.relid, 1) << 32
         # What the query names has been locked by the definition of the table.
-        plan = query_plan(self._session, query)
+        plan = query_plan(self.session, query)
         compiled, batches = reads.start(replace(self.call, plan=plan, values=(), formats=()))
+
+        self.progress.begin("copying rows")
 
         def versions() -> Iterator[pa.RecordBatch]:
             nonlocal rows
             for batch in batches:
                 stored = _stored(batch, compiled.columns, table, first + rows)
                 rows += batch.num_rows
+                self.progress.add_read(batch.num_rows)
                 yield row_versions(stored, table, version)
 
         with batches:
-            JournalWriter(self._session, table.relid, self.call.running).publish(
+            JournalWriter(self.session, table.relid, self.call.running).publish(
                 versions(), version, table, SegmentKind.BASE
             )
         return rows
 
-    def _require_free(self) -> None:
+    def require_free(self) -> None:
         """Refuse the name of a relation that exists, before its rows are read (42P07)."""
-        names.require_unshadowed(self._session.catalog, self._name)
-        (found,) = names.relation_oids(self._session.catalog, [self._name])
+        names.require_unshadowed(self.session.catalog, self.name)
+        (found,) = names.relation_oids(self.session.catalog, [self.name])
         if found and self._is_first_in_path(found):
             raise GatewayError(
-                f'relation "{self._name.name}" already exists', sqlstate=codes.DUPLICATE_TABLE
+                f'relation "{self.name.name}" already exists', sqlstate=codes.DUPLICATE_TABLE
             )
 
     def _is_first_in_path(self, relid: int) -> bool:
         """Tell whether a relation is where the table would be made."""
-        return self._name.schema is not None or names.is_in_current_schema(
-            self._session.catalog, relid
+        return self.name.schema is not None or names.is_in_current_schema(
+            self.session.catalog, relid
         )
 
-    def _require_columns(self, given: dict[str, str]) -> None:
+    def require_columns(self, given: Mapping[str, str]) -> None:
         """Refuse key columns that the files do not have (42703)."""
         for name in self.key:
             if name not in given:
@@ -179,18 +197,18 @@ class Load:
                 )
 
     @contextmanager
-    def _new_table(self) -> Iterator[tuple[JournalTable, int]]:
+    def new_table(self) -> Iterator[tuple[JournalTable, int]]:
         """Lock the table that has been made, as a tiered one; remove its files when this fails.
 
         Yields it with the version number of its rows.
         """
-        session, catalog = self._session, self._session.catalog
-        relid = names.relation_oid(catalog, self._name)
+        session, catalog = self.session, self.session.catalog
+        relid = names.relation_oid(catalog, self.name)
         if catalog.relations([relid])[relid].kind is RelationKind.RESIDENT and not (
             residency.is_loadable(catalog, relid) and begin_load(session, relid, "CONVERT")
         ):
             raise UnsupportedError(
-                f'CONVERT to table "{self._name.name}", which has to stay resident,'
+                f'{self.deed} table "{self.name.name}", which has to stay resident,'
                 " is not supported",
                 hint="It has to where code of the database names it, and in transactions of other"
                 " isolation levels than READ COMMITTED.",
@@ -207,12 +225,14 @@ class Load:
             session.services.warehouse.remove(table.location)
             raise
 
-    def _require_key(self, table: JournalTable) -> None:
+    def require_key(self, table: JournalTable, rows: int) -> None:
         """Refuse rows that share a key, or have none (23505, 23502)."""
-        if self.key:
-            numbers = {column.name: column.attnum for column in table.columns}
-            writer = JournalWriter(self._session, table.relid, self.call.running)
-            writer.require_unique([numbers[name] for name in self.key])
+        numbers = {column.name: column.attnum for column in table.columns}
+        key = [numbers[name] for name in self.key] or list(table.key)
+        if key:
+            self.progress.begin("checking the key", rows_total=rows)
+            writer = JournalWriter(self.session, table.relid, self.call.running)
+            writer.require_unique(key)
 
 
 def query_plan(session: ClientSession, query: str) -> Plan:
@@ -241,7 +261,8 @@ def _stored(
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _null_key(table: JournalTable, column: str) -> GatewayError:
+def null_key(table: JournalTable, column: str) -> GatewayError:
+    """Return the error for a row without value in a column that has to have one."""
     return GatewayError(
         f'column "{column}" of relation "{table.name}" contains null values',
         sqlstate=codes.NOT_NULL_VIOLATION,

@@ -42,11 +42,21 @@ def check_options(session: ClientSession, text: str) -> None:
 
 
 def vacuum(
-    session: ClientSession, relations: Sequence[RelationName], running: RunningStatement
+    session: ClientSession,
+    relations: Sequence[RelationName],
+    running: RunningStatement,
+    *,
+    is_full: bool,
 ) -> None:
     """Compact the journals named, or all of the database the role may maintain.
 
     Each table is compacted in a transaction of its own, as PostgreSQL does.
+
+    Args:
+        session: Whose statement it is.
+        relations: The tables; none for all.
+        running: The statement.
+        is_full: Whether files of others are copied that are all there is of a table.
 
     Raises:
         GatewayError: PostgreSQL's errors for names and privileges.
@@ -69,12 +79,12 @@ def vacuum(
             continue
         warm = services.catalog.thawing(session.database).is_warm(relid)
         if relation.kind is RelationKind.RESIDENT or warm:
-            done = services.flusher.compact(session.database, relid, running)
+            done = services.flusher.compact(session.database, relid, running, is_full=is_full)
             if done or relation.kind is RelationKind.RESIDENT:
                 continue
         with _compacting(session, relid):
             session.transaction.begin_implicit()
-            compact(session, relid, running)
+            compact(session, relid, running, is_full=is_full)
             session.transaction.end_implicit()
     remove_files(session)
 
@@ -111,14 +121,17 @@ def remove_files(session: ClientSession) -> None:
         administrator.close()
 
 
-def compact(session: ClientSession, relid: int, running: RunningStatement) -> None:
+def compact(
+    session: ClientSession, relid: int, running: RunningStatement, *, is_full: bool = False
+) -> None:
     """Merge deltas and tail of a table into a new base and fill its archive.
 
     Writers of the table wait until the transaction ends; readers do not.
     """
     observation = _observe_locked(session, relid)
     snapshot = observation.result.snapshots[relid]
-    if not snapshot.of_kind(SegmentKind.DELTA) and not snapshot.tail_rows:
+    has_recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA)
+    if not has_recent and not (is_full and snapshot.is_borrowed):
         return
     compaction = session.services.compactor.compact(snapshot, observation.tails[relid], running)
     _replace(session, snapshot, compaction)

@@ -167,7 +167,9 @@ class Residency:
             session.commit()
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
 
-    def compact(self, session: CatalogSession, relid: int, running: RunningStatement) -> bool:
+    def compact(
+        self, session: CatalogSession, relid: int, running: RunningStatement, *, is_full: bool
+    ) -> bool:
         """Merge tail and segments of a resident or hot table into a base and an archive.
 
         False, and nothing is done, for one that is neither.
@@ -177,7 +179,7 @@ class Residency:
         """
         try:
             with Work(session, relid, upkeep_work.COMPACTION) as work:
-                return self._compacted(session, relid, running, work)
+                return self._compacted(session, relid, running, work, is_full=is_full)
         except GatewayError as error:
             if error.sqlstate in UNSTORABLE:
                 logger.info("table %d is not compacted: %s", relid, error.message)
@@ -186,13 +188,20 @@ class Residency:
             return True
 
     def _compacted(
-        self, session: CatalogSession, relid: int, running: RunningStatement, work: Work
+        self,
+        session: CatalogSession,
+        relid: int,
+        running: RunningStatement,
+        work: Work,
+        *,
+        is_full: bool,
     ) -> bool:
         work.begin("reading the tail")
         snapshot, rows = _read_whole(session, relid)
         if snapshot.seen is None:
             return False
-        if not rows.num_rows and not snapshot.of_kind(SegmentKind.DELTA):
+        has_recent = rows.num_rows or snapshot.of_kind(SegmentKind.DELTA)
+        if not has_recent and not (is_full and snapshot.is_borrowed):
             return True
         tail = self._settled(session, snapshot, rows)
         work.begin("merging", snapshot.stored_rows + tail.num_rows)

@@ -47,7 +47,7 @@ class Compactor:
     ) -> Compaction:
         """Merge base, deltas and tail into a new base, moving superseded versions to an archive.
 
-        Nothing is written when the base is all there is and it is sorted by the table's key.
+        Nothing is written when the base is all there is, ours, and sorted by the table's key.
 
         Raises:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
@@ -232,7 +232,10 @@ class Compactor:
             statement.end(group)
 
     def _is_sorted(self, table: JournalTable, base: Sequence[Segment]) -> bool:
-        return all(has_identity(self._warehouse, segment) != bool(table.key) for segment in base)
+        return all(
+            not segment.is_borrowed and has_identity(self._warehouse, segment) != bool(table.key)
+            for segment in base
+        )
 
     def _volume(
         self, snapshot: TableSnapshot, segments: Iterable[Segment], tail: pa.Table | None

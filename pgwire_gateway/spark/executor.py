@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import Batches, PartGroups, PartStream, begin, collect
 from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine, SparkSession
-from pgwire_gateway.spark.errors import SparkLostError, translate
+from pgwire_gateway.spark.errors import SparkLostError, storage_failures, translate
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
 from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
@@ -144,9 +145,17 @@ class Executor:
             for relation in used
             if (external := relation.snapshot.table.external) is not None
         ]
-        for place in places:
+        for place in (*places, *self._lenders(used)):
             plan = plan.replace(f"file:{place}/", "")
         return _BLANK_LINES.sub("\n\n", plan)
+
+    def _lenders(self, used: Iterable[Relation]) -> set[str]:
+        """Return the directories of others whose files are part of relations."""
+        segments = [segment for relation in used for segment in relation.segments()]
+        with storage_failures():
+            found = [self._relations.warehouse.borrowed(segment) for segment in segments]
+        files = [file for borrowed in found if borrowed is not None for file in borrowed.files]
+        return {str(Path(file.path).parent) for file in files}
 
     def _file_scan(
         self, query: SparkQuery, relations: tuple[Relation, ...], batch_rows: int

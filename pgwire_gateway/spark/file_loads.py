@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.engine import SparkEngine, SparkSession
+from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.file_sources import (
     Contents,
@@ -37,7 +38,7 @@ class FileLoad:
         self._engine = engine
         self._source = source
         self._statement = statement
-        self._warehouse = Warehouse(engine.settings.warehouse)
+        self._warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
         self._frame: Frame | None = None
         self._session: SparkSession | None = None
         self._staged: StagedSegment | None = None
@@ -60,6 +61,13 @@ class FileLoad:
             self._frame = open_files(session, self._source)
             self.columns = described(self._frame, self._source)
             self._statement.end(group)
+
+    def expected_rows(self) -> int | None:
+        """Return how many rows there are, where files tell without being read; else None."""
+        if self._source.format != "parquet":
+            return None
+        with storage_failures():
+            return sum(int(pq.read_metadata(file).num_rows) for file in self._source.files)
 
     def examine(self, key: Sequence[str]) -> Contents:
         """Read all rows once; see :func:`pgwire_gateway.spark.file_sources.examine`.

@@ -35,10 +35,10 @@ _WRITE_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Options of Spark's writers by format."""
 
-_WIDTHS: Final = {"boolean": 1, "byte": 2, "short": 2, "integer": 4, "float": 4, "date": 4}
-_DATES: Final = (-2_440_588, 2_145_042_905)
+WIDTHS: Final = {"boolean": 1, "byte": 2, "short": 2, "integer": 4, "float": 4, "date": 4}
+DATES: Final = (-2_440_588, 2_145_042_905)
 """First and last day of PostgreSQL's dates, counted from 1970."""
-_MOMENTS: Final = (-210_866_803_200_000_000, 2**63 - 2)
+MOMENTS: Final = (-210_866_803_200_000_000, 2**63 - 2)
 """Begin of PostgreSQL's timestamps, and Spark's last; the number after it stands for infinity."""
 _FIRST_GREGORIAN_DAY: Final = -141_427
 _TIMESTAMPS: Final = frozenset({"timestamp", "timestamp_ntz"})
@@ -197,11 +197,11 @@ def _conditions(kind: Any, item: str) -> Iterator[tuple[str, str, str]]:
         yield f"contains({item}, chr(0))", f"{encoding}: 0x00", code
         yield f"NOT is_valid_utf8({item})", encoding, code
     elif kind == "date":
-        condition = f"unix_date({item}) NOT BETWEEN {_DATES[0]} AND {_DATES[1]}"
+        condition = f"unix_date({item}) NOT BETWEEN {DATES[0]} AND {DATES[1]}"
         yield condition, "date out of range", codes.DATETIME_FIELD_OVERFLOW
     elif kind in _TIMESTAMPS:
         instant = f"CAST({item} AS TIMESTAMP)"
-        condition = f"unix_micros({instant}) NOT BETWEEN {_MOMENTS[0]}L AND {_MOMENTS[1]}L"
+        condition = f"unix_micros({instant}) NOT BETWEEN {MOMENTS[0]}L AND {MOMENTS[1]}L"
         yield condition, "timestamp out of range", codes.DATETIME_FIELD_OVERFLOW
 
 
@@ -214,4 +214,4 @@ def _size(column: SourceColumn) -> str:
 
 
 def _width(column: SourceColumn) -> int:
-    return _WIDTHS.get(column.kind, 8) if isinstance(column.kind, str) else 8
+    return WIDTHS.get(column.kind, 8) if isinstance(column.kind, str) else 8

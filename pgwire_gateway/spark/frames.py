@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from catalog.model import Segment, TableSnapshot
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
+from pgwire_gateway.spark.borrowed_files import Borrowed
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkSession
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.warehouse import Warehouse
@@ -48,9 +49,15 @@ class Frames:
     ) -> list[Frame]:
         """Return frames whose union is the rows of the segments, in the columns of relations."""
         groups: dict[tuple[int, ...], list[Segment]] = {}
+        frames: list[Frame] = []
         for segment in segments:
-            groups.setdefault(segment.attnums, []).append(segment)
-        return [self._read(layout, attnums, members, kind) for attnums, members in groups.items()]
+            borrowed = self._warehouse.borrowed(segment)
+            if borrowed is None:
+                groups.setdefault(segment.attnums, []).append(segment)
+            else:
+                frames.append(self._read_borrowed(layout, segment, borrowed, kind))
+        frames += [self._read(layout, given, members, kind) for given, members in groups.items()]
+        return frames
 
     def local(self, layout: Layout, rows: pa.Table, kind: SessionKind) -> Frame:
         """Return the frame of rows held in memory: a local relation, made without a job."""
@@ -104,6 +111,34 @@ class Frames:
         reader = session.java.read().schema(layout.file_ddl(attnums))
         frame = reader.parquet(self._strings(paths))
         frame = frame.selectExpr(self._strings(layout.from_files(attnums)))
+        with self._lock:
+            self._files[key] = frame
+            while len(self._files) > _MAX_FRAMES:
+                self._files.popitem(last=False)
+        return frame
+
+    def _read_borrowed(
+        self, layout: Layout, segment: Segment, borrowed: Borrowed, kind: SessionKind
+    ) -> Frame:
+        key = (layout, segment.path, kind)
+        with self._lock:
+            frame = self._files.get(key)
+            if frame is not None:
+                self._files.move_to_end(key)
+                return frame
+        session = self.reader(kind, self._split([segment]))
+        session.activate()
+        # Rows without key are numbered in each file for itself.
+        groups: dict[int | None, list[str]] = {}
+        for file in borrowed.files:
+            groups.setdefault(file.identity, []).append(f"file://{file.path}")
+        parts = []
+        for identity, paths in groups.items():
+            reader = session.java.read().schema(layout.borrowed_ddl(segment.attnums))
+            part = reader.parquet(self._strings(paths))
+            items = layout.from_borrowed(segment.attnums, borrowed.version, identity)
+            parts.append(part.selectExpr(self._strings(items)))
+        frame = self.union(parts)
         with self._lock:
             self._files[key] = frame
             while len(self._files) > _MAX_FRAMES:

@@ -63,6 +63,42 @@ class Layout:
         ]
         return [*columns, VERSION, SUBSEQUENT, *([] if self.keyed else [IDENTITY])]
 
+    def borrowed_ddl(self, attnums: Iterable[int]) -> str:
+        """Return the schema of files of others, which have nothing but these columns."""
+        present = set(attnums)
+        return ", ".join(
+            f"{_file_name(column)} {_kind(column)}"
+            for column in self.columns
+            if column.attnum in present
+        )
+
+    def from_borrowed(
+        self, attnums: Iterable[int], version: int, identity: int | None
+    ) -> list[str]:
+        """Return expressions that turn the columns of a file of others into those of relations.
+
+        Args:
+            attnums: Columns present in the file.
+            version: Version number of all rows, in microseconds.
+            identity: Identity of the first row; None where rows have none.
+        """
+        given = self.from_files(attnums)[: len(self.columns)]
+        columns = [
+            _unbounded(expression, _kind(column)) if column.attnum in present else expression
+            for present in [set(attnums)]
+            for expression, column in zip(given, self.columns, strict=True)
+        ]
+        columns += [
+            f"timestamp_micros({version}L) AS {VERSION}",
+            f"CAST(NULL AS TIMESTAMP) AS {SUBSEQUENT}",
+        ]
+        if self.keyed:
+            return columns
+        number = "CAST(NULL AS BIGINT)"
+        if identity is not None:
+            number = f"{identity}L + _metadata.row_index"
+        return [*columns, f"{number} AS {IDENTITY}"]
+
     def to_files(self) -> list[str]:
         """Return expressions that turn the columns of relations into those of files."""
         columns = [f"c{column.attnum} AS {_file_name(column)}" for column in self.columns]
@@ -80,6 +116,17 @@ def _file_name(column: Column) -> str:
 
 def _kind(column: Column) -> str:
     return storage_type(column.type_oid, column.typmod)
+
+
+def _unbounded(expression: str, kind: str) -> str:
+    """Keep Spark from looking at the statistics of floating-point columns of others' files.
+
+    These leave out NaN, which is the largest number to PostgreSQL and Spark: rows would be missing.
+    """
+    if kind not in {"FLOAT", "DOUBLE"}:
+        return expression
+    name, _, alias = expression.rpartition(" AS ")
+    return f"nanvl({name}, CAST('NaN' AS {kind})) AS {alias}"
 
 
 def _missing(column: Column) -> str:

@@ -1,14 +1,14 @@
 """Row versions of single keys, read from the files of segments without Spark.
 
 The rows of a file are sorted by key (:mod:`.sorting`): the smallest and largest key of each row
-group tell which ones can have a key, and of those only what is before its rows is decoded.
+group tell which ones can have a key, and of those only what is before its rows is decoded. Files of
+others need not be, and then all keys of such a row group are looked at.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -19,8 +19,9 @@ from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
+from pgwire_gateway.spark.small_files import told_names, with_told_columns
 from pgwire_gateway.spark.value_indexes import ValueIndexes
-from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.spark.warehouse import DataFile, Warehouse
 from pgwire_gateway.wire_types.tails import indices_of_keys, of_key
 from pgwire_gateway.wire_types.versions import storage_schema
 
@@ -35,7 +36,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    path: Path
+    data: DataFile
     footer: pq.FileMetaData
     names: frozenset[str]
     """Names of its columns."""
@@ -49,7 +50,7 @@ class Lookups:
         self.values = ValueIndexes(warehouse)
         self._warehouse = warehouse
         self._lock = threading.Lock()
-        self._files: OrderedDict[tuple[Path, str], _File] = OrderedDict()
+        self._files: OrderedDict[tuple[DataFile, str], _File] = OrderedDict()
 
     def versions(self, snapshot: TableSnapshot, keys: Sequence[Key]) -> pa.Table | None:
         """Return the row versions that segments have of some keys, the archive left out.
@@ -78,25 +79,25 @@ class Lookups:
         parts = [schema.empty_table()]
         with storage_failures():
             for segment, found in wanted.items():
-                for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
-                    file = self._file(path, table)
+                for data in self._warehouse.data_files(segment):
+                    file = self._file(data, table)
                     if file is None:
                         return None
                     parts += (part.cast(schema) for part in _versions(file, table, found))
         return pa.concat_tables(parts)
 
-    def _file(self, path: Path, table: JournalTable) -> _File | None:
+    def _file(self, data: DataFile, table: JournalTable) -> _File | None:
         """Return what is known of a file; None where it is not one of the table as it is now."""
         names = frozenset(Layout.of(table).file_names)
         key = _key_names(table)[0]
         with self._lock:
-            known = self._files.get((path, key))
+            known = self._files.get((data, key))
             if known is not None:
-                self._files.move_to_end((path, key))
-        file = known or _opened(path, key)
+                self._files.move_to_end((data, key))
+        file = known or _opened(data, key)
         if known is None:
             with self._lock:
-                self._files[path, key] = file
+                self._files[data, key] = file
                 while len(self._files) > _KEPT_FILES:
                     self._files.popitem(last=False)
         # With an identity it is sorted by what told rows apart before the table had a key.
@@ -114,15 +115,26 @@ def _key_names(table: JournalTable) -> list[str]:
     return [table.column(attnum).storage_name for attnum in table.key]
 
 
-def _opened(path: Path, key: str) -> _File:
-    footer = pq.read_metadata(path, memory_map=True)
-    names = frozenset(footer.schema.to_arrow_schema().names)
-    return _File(path, footer, names, tuple(row_groups(footer, key)))
+def _opened(data: DataFile, key: str) -> _File:
+    # A mapped file that others cut off would be the end of the process.
+    footer = pq.read_metadata(data.path, memory_map=data.borrowed is None)
+    names = frozenset(footer.schema.to_arrow_schema().names) | told_names(data)
+    groups = row_groups(footer, key)
+    if data.borrowed is not None and not _is_whole_number(footer, key):
+        # What others note of text may be cut off.
+        groups = (RowGroup(group.number, None, None) for group in groups)
+    return _File(data, footer, names, tuple(groups))
+
+
+def _is_whole_number(footer: pq.FileMetaData, name: str) -> bool:
+    kind = footer.schema.to_arrow_schema().field(name).type
+    return bool(pa.types.is_integer(kind))
 
 
 def _versions(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator[pa.Table]:
     layout, names = Layout.of(table), _key_names(table)
-    columns = list(layout.file_names)
+    told = told_names(file.data)
+    columns = [name for name in layout.file_names if name not in told]
     groups = [
         (group.number, found)
         for group in file.groups
@@ -130,15 +142,17 @@ def _versions(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator
     ]
     if not groups:
         return
-    with pq.ParquetFile(file.path, metadata=file.footer, memory_map=True) as opened:
+    is_own = file.data.borrowed is None
+    with pq.ParquetFile(file.data.path, metadata=file.footer, memory_map=is_own) as opened:
         for number, found in groups:
-            if len(found) == 1:
+            if len(found) == 1 and file.data.ascending:
                 places = _places(opened, number, names, found[0])
                 rows = None if places is None else _rows(opened, number, columns, *places)
             else:
                 rows = _rows_of(opened, number, names, columns, found)
             if rows is not None:
-                yield rows.rename_columns(list(layout.names))
+                rows = with_told_columns(rows, file.data, table)
+                yield rows.select(list(layout.file_names)).rename_columns(list(layout.names))
 
 
 def _rows_of(

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from catalog.model import Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
+from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.external_frames import frame_of, newest_of
 from pgwire_gateway.spark.frames import MAX_SPLIT, Frame, Frames
 from pgwire_gateway.spark.layouts import Layout
@@ -121,7 +122,7 @@ class Relations:
 
     def __init__(self, engine: SparkEngine) -> None:
         self.engine = engine
-        self.warehouse = Warehouse(engine.settings.warehouse)
+        self.warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
         self._lock = threading.Lock()
         self._registry: _Registry | None = None
 
@@ -139,6 +140,7 @@ class Relations:
         names: dict[str, str] = {}
         try:
             for relation in relations:
+                self._require_unchanged(relation)
                 key, part = _identity(relation, kind)
                 view = registry.acquire(key, part)
                 taken.append(view)
@@ -152,7 +154,13 @@ class Relations:
 
     def frame(self, relation: Relation, driver: Driver, kind: SessionKind) -> Frame:
         """Return the rows of a relation as a DataFrame that is not registered."""
+        self._require_unchanged(relation)
         return self._build(self._of(driver), relation, kind)
+
+    def _require_unchanged(self, relation: Relation) -> None:
+        """Refuse files of others that are not what they were; views outlive the last look."""
+        with storage_failures():
+            self.warehouse.require_unchanged(relation.segments())
 
     def row_bytes(self, relation: Relation, driver: Driver) -> int:
         """Return how large a row version is in memory on average."""

@@ -14,22 +14,22 @@ from pgwire_gateway.read_ahead import ReadAhead
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.wire_types.registry import arrow_type
 from rewrite.results import Scan, SourcePart
 
 
 class FileScan:
     """The batches of a scan, in the order of the files; a thread reads ahead of the consumer."""
 
-    def __init__(self, files: list[Path], columns: Mapping[str, str], batch_rows: int) -> None:
+    def __init__(
+        self, files: list[Path], columns: Mapping[str, str], schema: pa.Schema, batch_rows: int
+    ) -> None:
         """Take names of columns in the files by the names they are to have in the result."""
         self._files = files
         self._columns = columns
         self._batch_rows = batch_rows
         self._ahead: ReadAhead[pa.RecordBatch] | None = None
-        found = pq.read_schema(files[0])
-        self.schema = pa.schema(
-            [found.field(stored).with_name(name) for name, stored in columns.items()]
-        )
+        self.schema = schema
 
     @property
     def count(self) -> int:
@@ -56,8 +56,16 @@ class FileScan:
         for path in self._files:
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(self._batch_rows, columns=wanted, use_threads=False):
-                    values = [batch.column(stored) for stored in self._columns.values()]
+                    values = [
+                        _of_type(batch.column(stored), field.type)
+                        for stored, field in zip(self._columns.values(), self.schema, strict=True)
+                    ]
                     yield pa.record_batch(values, schema=self.schema)
+
+
+def _of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in a type; files of others note for some that they were dictionaries."""
+    return values if values.type == kind else values.cast(kind)
 
 
 def file_scan(
@@ -69,15 +77,18 @@ def file_scan(
     stored = {f"c{column.attnum}": column for column in relation.snapshot.table.columns}
     segments = relation.segments()
     columns = {}
+    kinds = {}
     for output, name in scan.columns.items():
         column = stored.get(name)
         if column is None or any(column.attnum not in segment.attnums for segment in segments):
             return None
         columns[output] = column.storage_name
+        kinds[output] = arrow_type(column.type_oid, column.typmod)
     with storage_failures():
-        files = [
-            file
-            for segment in segments
-            for file in warehouse.files(warehouse.absolute(segment.path))
-        ]
-        return FileScan(files, columns, batch_rows)
+        files = [file for segment in segments for file in warehouse.data_files(segment)]
+        if any(file.borrowed is not None for file in files):
+            schema = pa.schema(list(kinds.items()))
+        else:
+            found = pq.read_schema(files[0].path)
+            schema = pa.schema([found.field(name).with_name(o) for o, name in columns.items()])
+        return FileScan([file.path for file in files], columns, schema, batch_rows)

@@ -22,6 +22,8 @@ class SparkSettings:
     java_home: Path | None = None
     jars: tuple[Path, ...] = ()
     """Java archives besides Spark's own."""
+    lenders: tuple[Path, ...] = ()
+    """Directories whose files may be part of tables as they are."""
 
     @property
     def is_local(self) -> bool:

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment
-from pgwire_gateway.spark.layouts import IDENTITY, VERSION, Layout
+from pgwire_gateway.spark.layouts import IDENTITY, SUBSEQUENT, VERSION, Layout
 from pgwire_gateway.spark.sorting import PAGE_ROWS, Volume, group_rows
-from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.spark.warehouse import DataFile, StagedSegment, Warehouse
 from pgwire_gateway.wire_types.datetimes import countable
+from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
 
 MAX_BYTES: Final = 16 << 20
 """Largest volume that is written here; more would keep clients' threads from running too long.
@@ -66,8 +67,20 @@ def has_columns(warehouse: Warehouse, table: JournalTable, segment: Segment) -> 
         OSError: Storage failed.
     """
     wanted = set(Layout.of(table).file_names)
-    files = warehouse.files(warehouse.absolute(segment.path))
-    return all(wanted == set(pq.read_schema(file).names) for file in files)
+    return all(wanted == file_names(file) for file in warehouse.data_files(segment))
+
+
+def file_names(file: DataFile) -> set[str]:
+    """Return the names of a file's columns, with those that are told beside a file of others."""
+    names = set(pq.read_schema(file.path).names)
+    return names | told_names(file)
+
+
+def told_names(file: DataFile) -> set[str]:
+    """Return the names of columns that are not in a file of others, but told beside it."""
+    if file.borrowed is None:
+        return set()
+    return {VERSION, SUBSEQUENT} | ({IDENTITY} if file.borrowed.identity is not None else set())
 
 
 def read_rows(
@@ -90,9 +103,43 @@ def read_rows(
     layout = Layout.of(table)
     stored = dict(zip(layout.names, layout.file_names, strict=True))
     wanted = layout.names if names is None else names
-    files = warehouse.files(warehouse.absolute(segment.path))
-    parts = [pq.ParquetFile(file).read([stored[name] for name in wanted]) for file in files]
-    return pa.concat_tables([part.rename_columns(list(wanted)) for part in parts])
+    columns = [stored[name] for name in wanted]
+    parts = []
+    for file in warehouse.data_files(segment):
+        with pq.ParquetFile(file.path) as opened:
+            present = [name for name in columns if name not in told_names(file)]
+            rows = with_told_columns(opened.read(present), file, table)
+        parts.append(rows.select(columns).rename_columns(list(wanted)))
+    return pa.concat_tables(parts)
+
+
+def with_told_columns(rows: pa.Table, file: DataFile, table: JournalTable) -> pa.Table:
+    """Return rows of a file, by the names of columns in files, with what is told beside it.
+
+    Where rows have an identity, all of the file are given.
+    """
+    if file.borrowed is None:
+        return rows
+    rows = of_storage_types(rows, file, table)
+    version = pa.scalar(file.version, pa.int64()).cast(VERSION_TYPE)
+    rows = rows.append_column(VERSION, pa.repeat(version, rows.num_rows))
+    rows = rows.append_column(SUBSEQUENT, pa.nulls(rows.num_rows, VERSION_TYPE))
+    if file.borrowed.identity is not None:
+        first = file.borrowed.identity
+        numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
+        rows = rows.append_column(IDENTITY, numbers)
+    return rows
+
+
+def of_storage_types(rows: pa.Table, file: DataFile, table: JournalTable) -> pa.Table:
+    """Return rows, by the names of columns in files, in the types that values are stored in.
+
+    Those of a file of others may come as dictionaries or as long strings, as its writer noted.
+    """
+    if file.borrowed is None:
+        return rows
+    kinds = dict(zip(Layout.of(table).file_names, storage_schema(table).types, strict=True))
+    return rows.cast(pa.schema([(name, kinds[name]) for name in rows.column_names]))
 
 
 def _order(rows: pa.Table, names: list[str]) -> pa.Array:

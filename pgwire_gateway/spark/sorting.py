@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -84,7 +83,7 @@ def install(
             file.unlink()
     size = sum(file.stat().st_size for file in warehouse.files(staged.files))
     versions = [_microseconds(value) for value in _bounds(filled, VERSION)]
-    keys = _key_bounds(filled, table)
+    keys = key_bounds(filled, table)
     path = warehouse.install(staged, table, kind, volume.row_bytes * rows)
     staged.discard()
     return Segment(
@@ -108,8 +107,10 @@ def group_rows(volume: Volume) -> int:
 
 def has_identity(warehouse: Warehouse, segment: Segment) -> bool:
     """Tell whether the rows of a segment carry a hidden identity, by which they are sorted then."""
-    files = warehouse.files(Path(warehouse.path(segment)))
-    return bool(files) and IDENTITY in pq.read_schema(files[0]).names
+    files = warehouse.data_files(segment)
+    if files and files[0].borrowed is not None:
+        return files[0].borrowed.identity is not None
+    return bool(files) and IDENTITY in pq.read_schema(files[0].path).names
 
 
 def _options(table: JournalTable, volume: Volume) -> dict[str, str]:
@@ -159,7 +160,8 @@ def _bounds(footers: Sequence[Any], name: str) -> list[Any]:
     return values
 
 
-def _key_bounds(footers: Sequence[Any], table: JournalTable) -> list[int]:
+def key_bounds(footers: Sequence[Any], table: JournalTable) -> list[int]:
+    """Return bounds of the key in each row group of files; empty if unknown, or no integer."""
     if len(table.key) != 1:
         return []
     column = table.column(table.key[0])

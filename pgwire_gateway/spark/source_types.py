@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from catalog import pg_types
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from pgwire_gateway.errors import UnsupportedError
@@ -25,6 +26,20 @@ _TYPES: Final[Mapping[str, str]] = {
     "timestamp_ntz": "timestamp without time zone",
 }
 """By the names of Spark's JSON schemas."""
+
+_OIDS: Final[Mapping[str, int]] = {
+    "string": pg_types.TEXT,
+    "short": pg_types.INT2,
+    "integer": pg_types.INT4,
+    "long": pg_types.INT8,
+    "float": pg_types.FLOAT4,
+    "double": pg_types.FLOAT8,
+    "boolean": pg_types.BOOL,
+    "binary": pg_types.BYTEA,
+    "date": pg_types.DATE,
+    "timestamp": pg_types.TIMESTAMPTZ,
+    "timestamp_ntz": pg_types.TIMESTAMP,
+}
 
 _KINDS: Final = {
     "TINYINT": "byte",
@@ -69,6 +84,14 @@ class SourceColumn:
                 hint="Leave the column out, or write it as text.",
             )
         return found
+
+    @property
+    def type_oid_and_typmod(self) -> tuple[int, int]:
+        """Its type as the catalog has it; of a column that is no array."""
+        decimal = _DECIMAL.fullmatch(self.kind)
+        if decimal:
+            return pg_types.NUMERIC, (int(decimal[1]) << 16 | int(decimal[2])) + 4
+        return _OIDS[self.kind], -1
 
 
 def columns_of(schema: Mapping[str, Any]) -> tuple[SourceColumn, ...]:

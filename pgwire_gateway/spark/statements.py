@@ -19,6 +19,12 @@ class RunningStatement:
         self._job: tuple[Driver, str] | None = None
 
     @property
+    def job(self) -> tuple[Driver, str] | None:
+        """The driver and the group of the jobs that run for it now; None for none."""
+        with self._lock:
+            return self._job
+
+    @property
     def cancelled(self) -> bool:
         """Tell whether cancel() was called."""
         return self._message is not None

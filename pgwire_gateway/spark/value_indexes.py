@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from catalog.model import JournalTable, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
-from pgwire_gateway.spark.warehouse import Warehouse, synchronise
+from pgwire_gateway.spark.small_files import of_storage_types
+from pgwire_gateway.spark.warehouse import DataFile, Warehouse, synchronise
 from pgwire_gateway.wire_types.tails import indices_of_keys
 from pgwire_gateway.wire_types.versions import storage_schema
 
@@ -126,16 +127,16 @@ class ValueIndexes:
                     continue
                 if not {*sought.columns, *table.key} <= set(segment.attnums):
                     return None
-                for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
-                    index = self._index(path, table, sought)
+                for file in self._warehouse.data_files(segment):
+                    index = self._index(file, table, sought)
                     if index is None:
                         return None
                     found |= _keys(index, sought.names, sought.key, values)
         return found
 
-    def _index(self, data: Path, table: JournalTable, sought: _Sought) -> _Index | None:
+    def _index(self, data: DataFile, table: JournalTable, sought: _Sought) -> _Index | None:
         """Return the index of a data file; None where it is too large, or cannot be made."""
-        path = data.parent / sought.directory / data.name
+        path = data.beside / sought.directory / data.name
         with self._lock:
             known = self._known.get(path)
             if known is not None:
@@ -164,10 +165,12 @@ def _opened(path: Path, sought: _Sought) -> _Index | None:
     return _Index(path, footer, tuple(row_groups(footer, sought.names[0])))
 
 
-def _made(data: Path, path: Path, table: JournalTable, sought: _Sought) -> _Index | None:
-    if pq.read_metadata(data, memory_map=True).num_rows > MOST_ROWS:
+def _made(data: DataFile, path: Path, table: JournalTable, sought: _Sought) -> _Index | None:
+    if pq.read_metadata(data.path).num_rows > MOST_ROWS:
         return None
-    read = _plain(data, sought) if sought.computed is None else _computed(data, table, sought)
+    read = (
+        _plain(data, table, sought) if sought.computed is None else _computed(data, table, sought)
+    )
     if read is None:
         return None
     rows = read.sort_by([(sought.names[0], "ascending")])
@@ -184,14 +187,15 @@ def _made(data: Path, path: Path, table: JournalTable, sought: _Sought) -> _Inde
     return _opened(path, sought)
 
 
-def _plain(data: Path, sought: _Sought) -> pa.Table:
-    rows = pq.read_table(data, columns=sought.listed, memory_map=True).select(sought.listed)
+def _plain(data: DataFile, table: JournalTable, sought: _Sought) -> pa.Table:
+    with pq.ParquetFile(data.path, memory_map=data.borrowed is None) as opened:
+        rows = of_storage_types(opened.read(sought.listed).select(sought.listed), data, table)
     for name in sought.names:
         rows = rows.filter(pc.is_valid(rows.column(name)))
     return rows
 
 
-def _computed(data: Path, table: JournalTable, sought: _Sought) -> pa.Table | None:
+def _computed(data: DataFile, table: JournalTable, sought: _Sought) -> pa.Table | None:
     """Return the values of the rows of a file with their keys; None where one has none."""
     if sought.computed is None:
         raise TypeError(sought.directory)
@@ -200,7 +204,7 @@ def _computed(data: Path, table: JournalTable, sought: _Sought) -> pa.Table | No
     names = [f"c{attnum}" for attnum in read]
     layout = pa.schema([storage_schema(table).field(name) for name in names])
     parts = []
-    with pq.ParquetFile(data, memory_map=True) as opened:
+    with pq.ParquetFile(data.path, memory_map=data.borrowed is None) as opened:
         for batch in opened.iter_batches(_COMPUTED_AT_ONCE, columns=stored):
             part = pa.Table.from_batches([batch]).select(stored).rename_columns(names)
             rows = part.cast(layout)

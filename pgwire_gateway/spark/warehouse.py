@@ -1,21 +1,26 @@
 """The directory tree of data files: where segments are staged, moved into place and described.
 
-A segment is a directory of Parquet files. Beside them lies a small description of what the catalog
-does not know: how large the rows are once decoded, which bounds the memory of their readers.
+A segment is a directory of Parquet files, or of a list of files of others
+(:mod:`.borrowed_files`). Beside them lies a small description of what the catalog does not know:
+how large the rows are once decoded, which bounds the memory of their readers.
 """
 
+import hashlib
 import json
 import os
 import shutil
+import threading
 import time
 import uuid
-from collections.abc import Set
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from catalog.model import JournalTable, Segment, SegmentKind
+from catalog.model import BORROWED, JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.borrowed_files import LIST, Borrowed, BorrowedFile
 
 STAGING: Final = "_staging"
 """Readers ignore names with a leading underscore."""
@@ -23,6 +28,29 @@ _DESCRIPTION: Final = "_description.json"
 _SUFFIX: Final = ".parquet"
 _DECODED_RATIO: Final = 8
 """How much rows grow when they are decoded, where nothing is known about them."""
+_KEPT_LISTS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file with rows of a segment."""
+
+    path: Path
+    beside: Path
+    """Directory of the segment, where what is derived from the file may lie."""
+    borrowed: BorrowedFile | None = None
+    """Set for a file of others, which has the table's own columns alone."""
+    version: int = 0
+    """Version number of the rows of such a file, in microseconds."""
+    ascending: bool = True
+    """Whether its rows are sorted by key."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the segment's other files; those of others may have equal names."""
+        if self.borrowed is None:
+            return self.path.name
+        return f"{hashlib.sha256(bytes(self.path)).hexdigest()}{_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +78,13 @@ class StagedSegment:
 class Warehouse:
     """The data files of all journals, on a file system of this machine."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, lenders: Sequence[Path] = ()) -> None:
+        """Take the place of the tree, and the directories whose files segments may borrow."""
         self._root = Path(root.removeprefix("file://"))
+        self._lenders = lenders
         self._opened = time.time()
+        self._lock = threading.Lock()
+        self._lists: OrderedDict[str, Borrowed] = OrderedDict()
 
     def stage(self, table: JournalTable) -> StagedSegment:
         """Create a directory for a new segment of a table."""
@@ -61,18 +93,33 @@ class Warehouse:
         return staged
 
     def install(
-        self, staged: StagedSegment, table: JournalTable, kind: SegmentKind, value_bytes: int
+        self,
+        staged: StagedSegment,
+        table: JournalTable,
+        kind: SegmentKind,
+        value_bytes: int,
+        borrowed: Borrowed | None = None,
     ) -> str:
-        """Make a staged segment durable, move it into place and return its path."""
+        """Make a staged segment durable, move it into place and return its path.
+
+        Args:
+            staged: The segment.
+            table: Whose it is.
+            kind: The part of the journal it belongs to.
+            value_bytes: How large its rows are in memory.
+            borrowed: The files of others that it is made of, if it is.
+        """
         for leftover in staged.files.iterdir():
             if leftover.suffix != _SUFFIX or leftover.name.startswith("."):
                 leftover.unlink()
         description = staged.files / _DESCRIPTION
         description.write_text(json.dumps({"value_bytes": value_bytes}), encoding="utf-8")
+        if borrowed is not None:
+            (staged.files / LIST).write_text(borrowed.to_json(), encoding="utf-8")
         for file in staged.files.iterdir():
             synchronise(file)
         synchronise(staged.files)
-        name = f"{kind.value}-{uuid.uuid4().hex}"
+        name = f"{kind.value}-{uuid.uuid4().hex}{BORROWED if borrowed else ''}"
         location = self._root / table.location
         staged.files.rename(location / name)
         for directory in (location, *location.parents):
@@ -124,6 +171,54 @@ class Warehouse:
     def files(self, directory: Path) -> list[Path]:
         """Return the data files of a directory in the order of their names."""
         return sorted(file for file in directory.iterdir() if file.suffix == _SUFFIX)
+
+    def data_files(self, segment: Segment) -> list[DataFile]:
+        """Return the files with a segment's rows; those of others are what they were.
+
+        Raises:
+            GatewayError: 58P01, XX001 and 42501 for files of others that are missing, have changed
+                or may not be read any more.
+            OSError: Storage failed.
+        """
+        directory = self.absolute(segment.path)
+        borrowed = self.borrowed(segment)
+        if borrowed is None:
+            return [DataFile(file, directory) for file in self.files(directory)]
+        return [
+            DataFile(Path(file.path), directory, file, borrowed.version, borrowed.ascending)
+            for file in borrowed.files
+        ]
+
+    def borrowed(self, segment: Segment) -> Borrowed | None:
+        """Return which files of others a segment is made of; None for one with files of ours.
+
+        Raises:
+            GatewayError, OSError: As :meth:`data_files`.
+        """
+        if not segment.is_borrowed:
+            return None
+        with self._lock:
+            known = self._lists.get(segment.path)
+        if known is not None:
+            known.require_unchanged()
+            return known
+        text = (self.absolute(segment.path) / LIST).read_text(encoding="utf-8")
+        found = Borrowed.from_json(text)
+        found.require_allowed(self._lenders)
+        with self._lock:
+            self._lists[segment.path] = found
+            while len(self._lists) > _KEPT_LISTS:
+                self._lists.popitem(last=False)
+        return found
+
+    def require_unchanged(self, segments: Iterable[Segment]) -> None:
+        """Refuse segments with files of others that are not what they were.
+
+        Raises:
+            GatewayError, OSError: As :meth:`data_files`.
+        """
+        for segment in segments:
+            self.borrowed(segment)
 
     def value_bytes(self, segment: Segment) -> int:
         """Return how large the rows of a segment are in memory."""

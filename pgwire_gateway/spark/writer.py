@@ -38,7 +38,7 @@ class SegmentWriter:
         self._table = table
         self._kind = kind
         self._layout = Layout.of(table)
-        self._warehouse = Warehouse(engine.settings.warehouse)
+        self._warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
         self._held: list[pa.Table] = []
         self._staged: StagedSegment | None = None
         self._sink: pq.ParquetWriter | None = None

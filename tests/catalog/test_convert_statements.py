@@ -3,7 +3,15 @@
 import pytest
 
 from catalog.errors import GatewayError
-from catalog.extensions.convert import Convert, Files, Table, parse, parse_end, parse_key
+from catalog.extensions.convert import (
+    Convert,
+    Files,
+    Table,
+    parse,
+    parse_end,
+    parse_in_place,
+    parse_key,
+)
 from catalog.statements import StatementKind, split
 
 
@@ -24,6 +32,10 @@ from catalog.statements import StatementKind, split
         (
             "CONVERT TO t FROM '/in' USING orc KEY (É)",
             Convert(Table((None, "t")), Files("/in"), "orc", ("É",)),
+        ),
+        (
+            "CONVERT TO t FROM '/in' in place KEY (id)",
+            Convert(Table((None, "t")), Files("/in"), None, ("id",), in_place=True),
         ),
         ("CONVERT TO values FROM key", Convert(Table((None, "values")), Table((None, "key")))),
         ("SELECT 1", None),
@@ -47,6 +59,10 @@ def test_statement_is_its_parts(text, expected):
         ("CONVERT TO t FROM 'x' nothing", 'syntax error at or near "nothing"', 23),
         ("CONVERT TO '/x' FROM t KEY (a)", "KEY is for tables, and the target is a path", 28),
         ("CONVERT TO t FROM u USING orc", "USING is for paths, and there is none", None),
+        ("CONVERT TO t FROM '/x' IN", 'syntax error at or near "IN"', 24),
+        ("CONVERT TO t FROM '/x' IN PLACE IN PLACE", 'syntax error at or near "IN"', 33),
+        ("CONVERT TO t FROM u IN PLACE", "IN PLACE is for files that become a table", None),
+        ("CONVERT TO '/y' FROM '/x' IN PLACE", "IN PLACE is for files that become a table", None),
     ],
 )
 def test_syntax_errors_are_postgresqls(text, message, position):
@@ -129,3 +145,11 @@ def test_nothing_is_taken_from_postgresqls_grammar(text):
 def test_what_neither_grammar_knows_is_postgresqls_to_report(text):
     (statement,) = split(text)
     assert statement.kind is StatementKind.UNKNOWN
+
+
+def test_truth_values_are_read_as_postgresql_reads_them():
+    assert [parse_in_place(text) for text in (" TRUE ", "on", "1", "y")] == [True] * 4
+    assert [parse_in_place(text) for text in ("f", "Off", "0", "no")] == [False] * 4
+    with pytest.raises(GatewayError) as raised:
+        parse_in_place("maybe")
+    assert raised.value.sqlstate == "22P02"

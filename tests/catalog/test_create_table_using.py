@@ -32,6 +32,15 @@ KNOWN_TO_BOTH = (
             'CREATE TABLE IF NOT EXISTS "D".t USING orc WITH (fillfactor = 70) AS VALUES (1) -- e',
             'CREATE TABLE IF NOT EXISTS "D".t WITH (fillfactor = 70) AS VALUES (1) -- e',
         ),
+        (
+            "create temp table t (a long) using hudi",
+            "CREATE TEMP TABLE t (a bigint)",
+        ),
+        (
+            "CREATE LOCAL TEMPORARY TABLE IF NOT EXISTS t USING orc AS SELECT 1",
+            "CREATE LOCAL TEMPORARY TABLE IF NOT EXISTS t AS SELECT 1",
+        ),
+        ("CREATE UNLOGGED TABLE t (a long) USING orc", "CREATE UNLOGGED TABLE t (a bigint)"),
         (f"CREATE TABLE t ({SPARKS_TYPES}) USING parquet", f"CREATE TABLE t ({POSTGRESQLS})"),
         (f"CREATE TABLE t ({KNOWN_TO_BOTH}) USING hudi", f"CREATE TABLE t ({KNOWN_TO_BOTH})"),
         (
@@ -49,6 +58,23 @@ def test_statement_is_translated(text, expected):
     assert table is not None
     assert table.create.text == expected
     assert (table.comments, table.later_key) == ((), ())
+
+
+def test_a_location_may_tell_the_columns():
+    text = "CREATE TABLE IF NOT EXISTS t {}USING parquet LOCATION '/a''b' COMMENT 'x'"
+    table = parse(text.format(""))
+    assert table is not None
+    assert (table.location, table.has_columns, table.if_not_exists) == ("/a'b", False, True)
+    table = parse(text.format("(a long) "))
+    assert table is not None
+    assert (table.create.text, table.has_columns) == (
+        "CREATE TABLE IF NOT EXISTS t (a bigint)",
+        True,
+    )
+    for wrong in ("USING parquet", "USING parquet LOCATION x", "LOCATION '/a' USING parquet AS"):
+        with pytest.raises(GatewayError) as raised:
+            parse(f"CREATE TABLE t {wrong}")
+        assert raised.value.sqlstate == "42601"
 
 
 def test_comments_become_statements():
@@ -87,7 +113,13 @@ def test_positions_lead_back():
     [
         (
             "CREATE TABLE t (a int) USING hudi LOCATION '/x'",
-            "LOCATION in CREATE TABLE ... USING is not supported",
+            "LOCATION of files in format hudi is not supported",
+            "0A000",
+            "LOCATION",
+        ),
+        (
+            "CREATE TEMP TABLE t (a int) USING parquet LOCATION '/x'",
+            "LOCATION of a table that is temp is not supported",
             "0A000",
             "LOCATION",
         ),
@@ -183,7 +215,7 @@ def test_what_has_no_counterpart_is_refused(text, message, sqlstate, near):
         "CREATE TABLE t AS SELECT 1 FROM a JOIN hudi USING (hudi)",
         "CREATE TABLE hudi AS SELECT 1 AS parquet",
         "CREATE INDEX ON t USING hash (a)",
-        "CREATE TEMPORARY TABLE t (a int) USING parquet",
+        "CREATE TEMPORARY TABLE t (a int) USING heap",
     ],
 )
 def test_other_tables_are_postgresqls(text):

@@ -26,6 +26,8 @@ def test_arguments_have_the_names_of_parameters():
         "format": "csv",
         "key": "a, b",
     }
+    assert arguments("CALL gateway.convert('t', '/x', in_place => true)")["in_place"] == "true"
+    assert arguments("CALL gateway.convert('t', '/x', in_place => false)")["in_place"] == "false"
 
 
 def test_values_are_those_bound_without_null():
@@ -39,7 +41,7 @@ def test_values_are_those_bound_without_null():
     ("sql", "sqlstate"),
     [
         ("CALL gateway.convert('t')", "42883"),
-        ("CALL gateway.convert('a', 'b', 'c', 'd', 'e')", "42883"),
+        ("CALL gateway.convert('a', 'b', 'c', 'd', 'e', 'f')", "42883"),
         ("CALL gateway.convert('a', 'b', target => 'c')", "42883"),
         ("CALL gateway.convert('a', 'b', nothing => 'c')", "42883"),
         ("CALL gateway.convert('a' || 'b', 'c')", "0A000"),

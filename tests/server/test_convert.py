@@ -6,6 +6,7 @@ written.
 
 import datetime as dt
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -610,6 +611,41 @@ def test_read_only_transactions_make_no_table(place):
     pq.write_table(ROWS, place.files / "t.parquet")
     place.execute("SET default_transaction_read_only = on")
     assert place.refusal(f"CONVERT TO t FROM '{place.files}/t.parquet'").sqlstate == "25006"
+
+
+def test_others_see_how_far_it_is(place):
+    """While it lasts, also one that is cancelled then; and nothing is left."""
+    ids = pa.array(range(300_000), pa.int64())
+    for number in range(3):
+        pq.write_table(pa.table({"id": ids, "x": ids}), place.files / f"{number}.parquet")
+    query = "SELECT pid, command, source, target, phase, rows_total FROM gateway.progress"
+    seen: list[tuple] = []
+    failed: list[psycopg.Error] = []
+
+    def run():
+        try:
+            place.execute(f"CONVERT TO t FROM '{place.files}' KEY (id, x)")
+        except psycopg.Error as error:
+            failed.append(error)
+
+    statement = threading.Thread(target=run)
+    address = place.process.address.conninfo(place.files.name)
+    with psycopg.connect(address, autocommit=True) as other:
+        statement.start()
+        while statement.is_alive() and not seen:
+            seen = other.execute(query).fetchall()
+        place.connection.cancel()
+        statement.join()
+        assert other.execute(query).fetchall() == []
+    ((pid, *names, phase, rows),) = seen
+    assert pid == place.connection.info.backend_pid
+    assert names == ["CONVERT", str(place.files), '"t"']
+    assert phase in {"looking at columns", "examining rows", "writing rows", "checking the key"}
+    assert rows == (None if phase == "looking at columns" else 900_000)
+    # What is cancelled when it has all but ended fails for its key.
+    assert {error.sqlstate for error in failed} <= {"57014", "23505"}
+    assert failed
+    assert place.tables() == []
 
 
 def test_a_crash_leaves_no_table(tmp_path):

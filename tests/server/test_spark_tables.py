@@ -120,6 +120,17 @@ def test_what_has_no_counterpart_is_refused(connection):
     assert refusal(connection, "CREATE TABLE t (a int) USING avro").sqlstate == "42704"
 
 
+def test_temporary_tables_are_postgresqls(connection):
+    """They hide others of their name, and have no journal."""
+    connection.execute("CREATE TABLE t (a int)")
+    connection.execute("CREATE TEMP TABLE t (a long COMMENT 'x', b string) USING hudi")
+    connection.execute("INSERT INTO t VALUES (1, 'x')")
+    assert columns(connection, "t") == [("a", "bigint", False), ("b", "text", False)]
+    assert connection.execute("SELECT * FROM t").fetchall() == [(1, "x")]
+    connection.execute("DROP TABLE pg_temp.t")
+    assert connection.execute("SELECT * FROM t").fetchall() == []
+
+
 def test_it_is_part_of_its_transaction(connection):
     connection.execute("BEGIN")
     connection.execute("CREATE TABLE t (a string) USING hudi COMMENT 'x'")
