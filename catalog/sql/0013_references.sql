@@ -34,9 +34,8 @@ RETURN CASE
             FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
             JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
             JOIN pg_attribute r ON r.attrelid = x.confrelid AND r.attnum = u.referenced
-           WHERE r.atttypid <> a.atttypid OR NOT is_key_type(r.atttypid, r.atttypmod)
-              OR r.attcollation <> a.attcollation OR r.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
-                                    'uuid'::regtype) ORDER BY u.o LIMIT 1)
+           WHERE r.atttypid <> a.atttypid OR r.attcollation <> a.attcollation OR NOT is_hot_key_type(r.atttypid)
+           ORDER BY u.o LIMIT 1)
 END;
 
 -- Why the foreign key of a tiered table cannot be kept; NULL where it can.
@@ -282,7 +281,8 @@ BEGIN
         END $f$, body);
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.referenced_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
-        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off AS %L', relid, body);
+        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET datestyle = ISO SET timezone = %L AS %L',
+        relid, 'UTC', body);
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.referenced_%s() FROM PUBLIC', relid);
 END $$;
 

@@ -132,8 +132,8 @@ BEGIN
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.%1$s_%2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
         'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET enable_hashjoin = off '
-        'SET enable_mergejoin = off SET enable_seqscan = off AS %3$L',
-        CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body);
+        'SET enable_mergejoin = off SET enable_seqscan = off SET datestyle = ISO SET timezone = %4$L AS %3$L',
+        CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body, 'UTC');
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.%s_%s() FROM PUBLIC',
                    CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted);
 END $$;
@@ -196,7 +196,8 @@ BEGIN
       JOIN journals j ON j.relid = c.oid JOIN pg_class p ON p.oid = x.confrelid
      CROSS JOIN LATERAL (
             SELECT string_agg(a.attname, ', ' ORDER BY u.o) AS listed,
-                   string_agg(v.text, ', ' ORDER BY u.o) AS texts,
+                   format('concat_ws('', '', %s)', string_agg(format('%L::%s', v.text, plain_type(a.atttypid, -1)), ', '
+                                                              ORDER BY u.o)) AS texts,
                    string_agg(format('c.%I = %L::%s', a.attname, v.text, plain_type(a.atttypid, -1)), ' AND ') AS condition
               FROM journals q CROSS JOIN unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
               JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
@@ -208,6 +209,8 @@ BEGIN
     END IF;
     IF NOT here THEN RETURN; END IF;
     IF EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_nested) THEN PERFORM refuse_sought(); END IF;
+    -- As the client's settings have it.
+    EXECUTE 'SELECT ' || said.texts INTO said.texts;
     RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', said.relname, x.conname
         USING ERRCODE = '23503', SCHEMA = said.nspname, TABLE = said.relname, CONSTRAINT = x.conname,
               DETAIL = format('Key (%s)=(%s) is not present in table "%s".', said.listed, said.texts, said.parent);
@@ -244,8 +247,7 @@ BEGIN
     FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent,
                     string_agg(format('p.%I = v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
                     string_agg(format('(e->>%s)::%s AS c%s', u.o - 1, plain_type(a.atttypid, -1), u.o), ', ' ORDER BY u.o)
-                        AS listed,
-                    string_agg(format('h.c%s::text', u.o), ', ' ORDER BY u.o) AS texts
+                        AS listed
                FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
               CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
@@ -253,12 +255,12 @@ BEGIN
         IF coalesce(current_setting('pg_journal.hot_' || k.confrelid, true), '') = '' THEN PERFORM outdated(); END IF;
         -- What a transaction has written itself its code may have written after it had handled an error.
         FOR found IN EXECUTE format(
-            'WITH v AS MATERIALIZED (SELECT %s, i, is_nested FROM (SELECT s.id, u.e, u.i, s.is_nested FROM pg_journal.sought s '
+            'WITH v AS MATERIALIZED (SELECT %s, e, i, is_nested FROM (SELECT s.id, u.e, u.i, s.is_nested FROM pg_journal.sought s '
             'CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) WHERE s.fk = $1 ORDER BY s.id, u.i) s), '
             'h AS MATERIALIZED (SELECT v.*, (SELECT p.xmin FROM ONLY %s p WHERE %s FOR KEY SHARE) AS writer FROM v) '
-            'SELECT json_build_array(%s) AS held, h.writer FROM h '
+            'SELECT h.e AS held, h.writer FROM h '
             'WHERE h.writer IS NULL OR h.is_nested AND h.writer = pg_current_xact_id()::xid',
-            k.listed, k.parent, k.same, k.texts) USING k.fk
+            k.listed, k.parent, k.same) USING k.fk
         LOOP
             IF found.writer IS NOT NULL THEN PERFORM refuse_sought(); END IF;
             PERFORM require_gone(k.fk, found.held);
@@ -316,6 +318,8 @@ END $$;
 CREATE FUNCTION pg_journal.seek_values(secret text, fk oid, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET timezone = 'UTC'
 AS $$
 DECLARE
     k record;
@@ -349,6 +353,7 @@ AS $$
 DECLARE
     k record;
     absent json;
+    texts text;
 BEGIN
     PERFORM authorize(secret);
     SELECT x.conrelid, x.conname, x.confrelid::regclass AS parent, p.relname AS parent_name, c.relname, n.nspname,
@@ -356,18 +361,20 @@ BEGIN
               FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS same,
            (SELECT string_agg(a.attname, ', ' ORDER BY u.o) FROM unnest(x.conkey) WITH ORDINALITY u(attnum, o)
-              JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum) AS listed
+              JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum) AS listed,
+           (SELECT string_agg(format('($1->>%s)::%s', u.o - 1, plain_type(a.atttypid, -1)), ', ' ORDER BY u.o)
+              FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+              JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS values
       INTO k FROM pg_constraint x JOIN pg_class p ON p.oid = x.confrelid JOIN pg_class c ON c.oid = x.conrelid
       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE x.oid = find_sought.fk;
     EXECUTE format('SELECT e FROM pg_journal.sought s CROSS JOIN json_array_elements(s.held) e '
                    'WHERE s.fk = $1 AND NOT EXISTS (SELECT FROM ONLY %s p WHERE %s) LIMIT 1', k.parent, k.same)
        INTO absent USING find_sought.fk;
     IF absent IS NOT NULL THEN
+        EXECUTE format('SELECT concat_ws('', '', %s)', k.values) INTO texts USING absent;
         RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', k.relname, k.conname
             USING ERRCODE = '23503', SCHEMA = k.nspname, TABLE = k.relname, CONSTRAINT = k.conname,
-                  DETAIL = format('Key (%s)=(%s) is not present in table "%s".', k.listed,
-                                  (SELECT string_agg(t, ', ' ORDER BY o) FROM json_array_elements_text(absent)
-                                     WITH ORDINALITY v(t, o)), k.parent_name);
+                  DETAIL = format('Key (%s)=(%s) is not present in table "%s".', k.listed, texts, k.parent_name);
     END IF;
     RETURN convert_to('null', 'UTF8');
 END $$;

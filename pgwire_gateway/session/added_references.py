@@ -5,8 +5,8 @@ which rows reference are looked for, and then the key is noted to be valid.
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from catalog import bookkeeping, names
@@ -15,6 +15,7 @@ from catalog.statements import RelationName
 from pgwire_gateway.session import parents
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.wire_types.catalog_rows import key_texts
 from rewrite import keys
 
 AT_ONCE: Final = 10_000
@@ -65,12 +66,13 @@ def validate(call: Invocation) -> None:
     catalog.call(bookkeeping.END_ADDING, number)
 
 
-def _values(call: Invocation, relid: int, columns: Iterable[int]) -> Iterator[tuple[str, ...]]:
+def _values(call: Invocation, relid: int, columns: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """Return the values by which rows of a tiered table reference, as PostgreSQL's texts."""
     observer = Observer(call.session)
     observation = observer.observe([relid])
-    query = keys.compile_values(observation.result.snapshots[relid], tuple(columns))
+    snapshot = observation.result.snapshots[relid]
+    query = keys.compile_values(snapshot, tuple(columns))
+    types = [snapshot.table.column(attnum).type_oid for attnum in columns]
     with observer.run(query, observation, call.running) as batches:
-        rows = (zip(*(c.to_pylist() for c in batch.columns), strict=True) for batch in batches)
-        for row in chain.from_iterable(rows):
-            yield tuple(map(str, row))
+        for batch in batches:
+            yield from map(tuple, key_texts(batch, types))
