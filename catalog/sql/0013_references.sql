@@ -25,7 +25,6 @@ RETURN CASE
     WHEN x.condeferrable THEN 'is DEFERRABLE'
     WHEN NOT x.conenforced OR NOT (x.convalidated OR is_adding()) THEN 'is not validated'
     WHEN x.conperiod THEN 'has PERIOD'
-    WHEN x.confmatchtype = 'f' AND cardinality(x.conkey) > 1 THEN 'is MATCH FULL'
     WHEN is_in_tree(x.conrelid) OR is_in_tree(x.confrelid)
          OR EXISTS (SELECT FROM pg_class c WHERE c.oid = x.conrelid AND c.relkind <> 'r') THEN 'is of partitions or INHERITS'
     WHEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = x.conindid AND i.indisprimary)

@@ -56,6 +56,32 @@ AS $$
      WHERE g.oid = w.oid AND g.tgtype <> w.tgtype
 $$;
 
+-- The condition, by the alias `n`, that a row has NULL in some of the columns of a foreign key, which MATCH FULL refuses; NULL
+-- where the key allows that, or has one column.
+CREATE FUNCTION pg_journal.mixes_nulls(fk oid, alias text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT format('num_nulls(%s) BETWEEN 1 AND %s', string_agg(format('%I.%I', alias, a.attname), ', '), count(*) - 1)
+          FROM pg_constraint x CROSS JOIN unnest(x.conkey) u(attnum)
+          JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
+         WHERE x.oid = fk AND x.confmatchtype = 'f' HAVING count(*) > 1);
+
+-- Refuse a row that has NULL in some of these columns, as PostgreSQL does.
+CREATE FUNCTION pg_journal.refuse_mixed(fk oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    said record;
+BEGIN
+    SELECT x.conname, c.relname, n.nspname INTO said
+      FROM pg_constraint x JOIN pg_class c ON c.oid = x.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE x.oid = fk;
+    RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', said.relname, said.conname
+        USING ERRCODE = '23503', SCHEMA = said.nspname, TABLE = said.relname, CONSTRAINT = said.conname,
+              DETAIL = 'MATCH FULL does not allow mixing of null and nonnull key values.';
+END $$;
+
 -- Write a function of the triggers of a table that references tiered ones.
 CREATE FUNCTION pg_journal.make_seeking(wanted oid, updates boolean) RETURNS void
 LANGUAGE plpgsql
@@ -78,6 +104,16 @@ BEGIN
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
                JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
               WHERE x.oid = ANY (cold_parents(wanted)) GROUP BY x.oid, x.confrelid ORDER BY x.oid LOOP
+        -- A row that triggers of users have changed since is not looked at as it was.
+        IF mixes_nulls(k.fk, 'pgwire_n') IS NOT NULL THEN
+            body := body || format(
+                $f$
+                IF EXISTS (SELECT FROM pgwire_new pgwire_n WHERE %1$s)
+                   AND EXISTS (SELECT FROM ONLY %2$s pgwire_n WHERE %1$s) THEN
+                    PERFORM pg_journal.refuse_mixed(%3$s);
+                END IF;
+                $f$, mixes_nulls(k.fk, 'pgwire_n'), wanted::regclass, k.fk);
+        END IF;
         -- Each value once, in the order of the rows. Rows of the two transition tables come in pairs; a value that an UPDATE
         -- gives to another row is looked for, as others may have looked at the row that had it.
         body := body || format(
@@ -295,7 +331,7 @@ BEGIN
 END $$;
 
 -- The foreign keys of a table that are not validated: [OID, whether all rows are in PostgreSQL, the table's columns in the
--- order of the referenced key, whether the referenced table is tiered].
+-- order of the referenced key, whether the referenced table is tiered, whether none of several columns may be NULL alone].
 CREATE FUNCTION pg_journal.added_references(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -308,7 +344,7 @@ BEGIN
                        SELECT x.conkey[array_position(x.confkey, u.attnum)]
                          FROM unnest(CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END)
                               WITH ORDINALITY u(attnum, o) ORDER BY u.o),
-                   p.residency = 'tiered') ORDER BY x.oid)
+                   p.residency = 'tiered', mixes_nulls(x.oid, 'n') IS NOT NULL) ORDER BY x.oid)
           FROM pg_constraint x JOIN journals c ON c.relid = x.conrelid JOIN journals p ON p.relid = x.confrelid
          WHERE x.conrelid = wanted AND x.contype = 'f' AND NOT x.convalidated AND x.conenforced
            AND NOT x.condeferrable), '[]')::text, 'UTF8');
@@ -323,6 +359,7 @@ SET timezone = 'UTC'
 AS $$
 DECLARE
     k record;
+    mixed bigint;
 BEGIN
     PERFORM authorize(secret);
     IF held IS NOT NULL THEN
@@ -337,10 +374,26 @@ BEGIN
      CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
       JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
      WHERE x.oid = seek_values.fk GROUP BY x.conrelid;
+    IF mixes_nulls(fk, 'n') IS NOT NULL THEN
+        EXECUTE format('SELECT FROM ONLY %s n WHERE %s LIMIT 1', k.child, mixes_nulls(fk, 'n'));
+        GET DIAGNOSTICS mixed = ROW_COUNT;
+        IF mixed > 0 THEN PERFORM refuse_mixed(fk); END IF;
+    END IF;
     EXECUTE format(
         'INSERT INTO pg_journal.sought (fk, is_nested, held) SELECT $1, false, json_agg(json_build_array(%s)) '
         'FROM (SELECT *, row_number() OVER () / 10000 AS part FROM (SELECT DISTINCT %s FROM ONLY %s WHERE %s) v) v GROUP BY part',
         k.texts, k.names, k.child, k.present) USING seek_values.fk;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Tell that a tiered table has a row with NULL in some columns of a foreign key that is MATCH FULL.
+CREATE FUNCTION pg_journal.refuse_added(secret text, fk oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM refuse_mixed(fk);
     RETURN convert_to('null', 'UTF8');
 END $$;
 

@@ -50,11 +50,13 @@ def validate(call: Invocation) -> None:
     relid = names.relation_oid(catalog, table)
     told = json.loads(catalog.call(bookkeeping.ADDED_REFERENCES, str(relid).encode()))
     # It was added last.
-    fk, is_resident, columns, to_tiered = told[-1]
+    fk, is_resident, columns, to_tiered, is_full = told[-1]
     number = str(fk).encode()
     if is_resident:
         catalog.call(bookkeeping.SEEK_VALUES, number, None)
     else:
+        if is_full and _mixes_nulls(call, relid, columns):
+            catalog.call(bookkeeping.REFUSE_ADDED, number)
         rows = _values(call, relid, columns)
         while values := list(islice(rows, AT_ONCE)):
             catalog.call(bookkeeping.SEEK_VALUES, number, json.dumps(values).encode())
@@ -64,6 +66,15 @@ def validate(call: Invocation) -> None:
     else:
         catalog.call(bookkeeping.FIND_SOUGHT, number)
     catalog.call(bookkeeping.END_ADDING, number)
+
+
+def _mixes_nulls(call: Invocation, relid: int, columns: Sequence[int]) -> bool:
+    """Return whether a row of a tiered table has NULL in some of several columns."""
+    observer = Observer(call.session)
+    observation = observer.observe([relid])
+    query = keys.compile_mixed_nulls(observation.result.snapshots[relid], columns)
+    with observer.run(query, observation, call.running) as batches:
+        return any(batch.num_rows for batch in batches)
 
 
 def _values(call: Invocation, relid: int, columns: Sequence[int]) -> Iterator[tuple[str, ...]]:
