@@ -1,18 +1,47 @@
 """Values that columns of keys are compared with, where they are known before a statement runs."""
 
 from typing import Final
-from uuid import UUID
 
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
+from rewrite.dialect.literals import (
+    DATE_END,
+    DATE_MIN,
+    TIMESTAMP_END,
+    TIMESTAMP_MIN,
+    normalised,
+)
+from rewrite.query.row_bounds import EQUALITIES
 from rewrite.tree import Node
 
 COMPARED: Final = {
     **dict.fromkeys(oids.INTEGERS, int),
     **dict.fromkeys((oids.TEXT, oids.VARCHAR, oids.UUID), str),
+    **dict.fromkeys((oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ), int),
+    oids.BOOL: bool,
 }
-"""Types whose values are equal where their Python values are; those of uuid are text here."""
+"""Types of keys that may be hot: their values are equal where their Python values are.
+
+Those of uuid are text here, dates are days and timestamps microseconds since 1970. The catalog has
+the same list (``pg_journal.is_hot_key_type``).
+"""
+
+HELD: Final = {
+    oids.INT2: range(-(2**15), 2**15),
+    oids.INT4: range(-(2**31), 2**31),
+    oids.INT8: range(-(2**63), 2**63),
+    oids.DATE: range(DATE_MIN, DATE_END),
+    oids.TIMESTAMP: range(TIMESTAMP_MIN, TIMESTAMP_END),
+    oids.TIMESTAMPTZ: range(TIMESTAMP_MIN, TIMESTAMP_END),
+}
+"""Values that rows of journals can have, where constants can be others."""
+
+_OF_TWO_TYPES = frozenset({2347, 2360, 2373, 2386, 2536, 2542})
+"""Operators "=" (pg_operator) of dates and timestamps with those of another type."""
+
+SAME_TYPE: Final = EQUALITIES - _OF_TWO_TYPES
+"""Operators "=" that compare values as Python does, where they are of types in ``COMPARED``."""
 
 _EXTERNAL = 0
 WIDENING = frozenset({313, 481, 754})
@@ -45,7 +74,7 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     if node.tag == "FUNCEXPR":
         return _cast(node, parameters)
     if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL and node["paramtype"] in COMPARED:
-        return _plain(parameters[node.integer("paramid") - 1].value)
+        return normalised(parameters[node.integer("paramid") - 1].value)
     if node.tag != "CONST" or node["consttype"] not in COMPARED:
         raise UnknownValueError
     datum = node["constvalue"]
@@ -98,8 +127,10 @@ def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]
         return []
     if not isinstance(value, list):
         raise UnknownValueError
-    return [_plain(element) for element in value]
+    return [normalised(element) for element in value]
 
 
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, UUID) else value
+def is_held(value: object, type_oid: int) -> bool:
+    """Return whether rows can have a value in a column that it is compared with."""
+    held = HELD.get(type_oid)
+    return held is None or value in held

@@ -133,6 +133,18 @@ def compile_null_keys(snapshot: TableSnapshot, attnum: int) -> SparkQuery:
     return _finished(compilation, query.limit(1), snapshot, 1, ())
 
 
+def compile_mixed_nulls(snapshot: TableSnapshot, columns: Sequence[int]) -> SparkQuery:
+    """Return the query for one current row with NULL in some of several columns, not in all."""
+    compilation, rows = current_rows(snapshot)
+    missing = [is_null(rows.column(attnum).sql) for attnum in columns]
+    all_missing, any_missing = conjunction(missing), disjunction([one.copy() for one in missing])
+    if all_missing is None or any_missing is None:
+        raise ValueError(columns)
+    mixed = conjunction([any_missing, exp.Not(this=exp.paren(all_missing))])
+    query = select([named(literal(1), "o1")], rows.item(), mixed)
+    return _finished(compilation, query.limit(1), snapshot, 1, ())
+
+
 def _one_of(
     columns: Sequence[exp.Expression], values: Sequence[Sequence[ParameterValue]]
 ) -> exp.Expression | None:

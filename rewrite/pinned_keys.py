@@ -10,13 +10,15 @@ from contextlib import suppress
 
 from catalog.model import JournalTable
 from rewrite.context import ParameterValue
-from rewrite.key_constants import COMPARED, UnknownValueError, constant
+from rewrite.key_constants import COMPARED, UnknownValueError, constant, is_held
 from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of
 from rewrite.tree import Node, walk
 
 _RELATION = 0
-_EQUALITIES = frozenset({15, 94, 96, 98, 410, 416, 532, 533, 1862, 1868})
+_EQUALITIES = frozenset(
+    {15, 91, 94, 96, 98, 410, 416, 532, 533, 1093, 1320, 1862, 1868, 2060, 2972}
+)
 """Their operators "=" (pg_operator). Those of other types compare converted columns."""
 
 
@@ -51,6 +53,7 @@ def pinned_keys(
         values = [fixed.get((varno, attnum)) for attnum in table.key]
         if all(
             isinstance(value, COMPARED.get(table.column(attnum).type_oid, ()))
+            and is_held(value, table.column(attnum).type_oid)
             for attnum, value in zip(table.key, values, strict=True)
         ):
             found[table.relid] = tuple(values)

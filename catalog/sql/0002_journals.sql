@@ -57,6 +57,20 @@ RETURN CASE WHEN type_oid = 'numeric'::regtype
     'int4[]'::regtype, 'int8[]'::regtype, 'text[]'::regtype, 'varchar[]'::regtype, 'date[]'::regtype,
     'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype) END;
 
+-- True for those of them whose rows can be hot, as their keys are looked up beside Spark. Equal values have one text, of ISO
+-- dates and UTC. `tests/catalog/test_hot_keys.py` holds the list to that of the gateway's rewriter.
+CREATE FUNCTION pg_journal.is_hot_key_type(type_oid oid) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN type_oid IN (
+    'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'uuid'::regtype,
+    'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype, 'bool'::regtype);
+
+-- True for types of keys that segments tell bounds of, in transfer forms.
+CREATE FUNCTION pg_journal.has_key_bounds(type_oid oid) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'date'::regtype, 'timestamp'::regtype,
+                    'timestamptz'::regtype);
+
 -- The same for a unique index whose values are computed: they are compared as texts.
 CREATE FUNCTION pg_journal.computed_irregularity(i pg_index) RETURNS text
 LANGUAGE sql STABLE

@@ -251,14 +251,13 @@ BEGIN
     END IF;
     IF stored > '-infinity' THEN
         IF j.external IS NULL AND cardinality(j.key) = 1 AND EXISTS (
-               SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1]
-                  AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)) THEN
+               SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1] AND has_key_bounds(k.type_oid)) THEN
             -- A key no segment can have is still to be looked for when an older part of the tail has it.
             SELECT format(' AND (EXISTS (SELECT FROM pg_journal.segments s WHERE s.relid = %s '
                           'AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> ''archive'' '
-                          'AND (s.key_min IS NULL OR t.%I BETWEEN s.key_min AND s.key_max)) '
+                          'AND (s.key_min IS NULL OR %s BETWEEN s.key_min AND s.key_max)) '
                           'OR EXISTS (SELECT FROM %s v WHERE %s))',
-                          j.relid, k.name, j.tail_relid::regclass, same_key)
+                          j.relid, transfer_expression(format('t.%I', k.name), k.type_oid), j.tail_relid::regclass, same_key)
               INTO range_condition FROM columns k WHERE k.relid = j.relid AND k.attnum = j.key[1];
         END IF;
         EXECUTE (SELECT format(

@@ -181,8 +181,7 @@ CREATE FUNCTION pg_journal.has_hot_key(j pg_journal.journals) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND j.external IS NULL AND NOT EXISTS (
-    SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND k.type_oid NOT IN (
-        'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'uuid'::regtype));
+    SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND NOT is_hot_key_type(k.type_oid));
 
 -- Let rows of a tiered table become hot; the answer is whether they can. Those who come meanwhile wait behind it, so it
 -- waits no longer than this for writers of the whole table, behind whom they would wait as well.
@@ -406,10 +405,10 @@ BEGIN
     ELSIF cardinality(j.key) = 1 THEN
         SELECT format('EXISTS (SELECT FROM pg_journal.segments s WHERE s.relid = %s AND s.retired_at IS NULL '
                       'AND s.row_count > 0 AND s.kind <> ''archive'' '
-                      'AND (s.key_min IS NULL OR v.c%s BETWEEN s.key_min AND s.key_max))', wanted, k.attnum)
+                      'AND (s.key_min IS NULL OR %s BETWEEN s.key_min AND s.key_max))', wanted,
+                      transfer_expression('v.c' || k.attnum, k.type_oid))
           INTO ranges FROM columns k
-         WHERE k.relid = wanted AND k.attnum = j.key[1]
-           AND k.type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype);
+         WHERE k.relid = wanted AND k.attnum = j.key[1] AND has_key_bounds(k.type_oid);
         ranges := coalesce(ranges, 'true');
     END IF;
     EXECUTE format(
@@ -487,6 +486,8 @@ $$;
 CREATE FUNCTION pg_journal.answered_keys(wanted oid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET timezone = 'UTC'
 AS $$
 DECLARE
     parts record;
@@ -501,20 +502,31 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Columns of a table whose rows tell keys of others, as PostgreSQL's texts, by the alias `v`: of the table itself, and of
--- its tail. NULL where looking at it could run code of users, or tell less than a query of the table.
+-- A value in its transfer form; NULL for one that no row of a journal can have.
+CREATE FUNCTION pg_journal.source_value(reference text, type_oid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE
+    WHEN type_oid = 'date'::regtype
+        THEN format('CASE WHEN isfinite(%s) THEN %s END', reference, transfer_expression(reference, type_oid))
+    WHEN type_oid IN ('timestamp'::regtype, 'timestamptz'::regtype)
+        THEN format('CASE WHEN isfinite(%1$s) AND %1$s <= %2$L THEN %3$s END', reference, latest_moment(),
+                    transfer_expression(reference, type_oid))
+    ELSE transfer_expression(reference, type_oid) END;
+
+-- Columns of a table whose rows tell keys of others, in transfer forms, by the alias `v`: of the table itself, and of its
+-- tail. NULL where looking at it could run code of users, or tell less than a query of the table.
 CREATE FUNCTION pg_journal.source_columns(wanted oid, numbers oid[], in_tail boolean) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
     SELECT CASE WHEN count(a.attnum) = cardinality(numbers) THEN
-                string_agg(CASE WHEN in_tail THEN format('v.c%s::text', a.attnum) ELSE format('v.%I::text', coalesce(a.attname, '')) END,
-                           ', ' ORDER BY u.o) END
+                string_agg(source_value(CASE WHEN in_tail THEN 'v.c' || a.attnum ELSE format('v.%I', coalesce(a.attname, '')) END,
+                                        a.atttypid), ', ' ORDER BY u.o) END
       FROM unnest(numbers) WITH ORDINALITY u(n, o)
       LEFT JOIN pg_attribute a ON a.attrelid = wanted AND a.attnum = u.n::int AND NOT a.attisdropped
        AND to_jsonb(a) ->> 'attgenerated' <> 'v'
-       AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
-                          'uuid'::regtype)
+       AND is_hot_key_type(a.atttypid)
      WHERE EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND c.relkind = 'r'
                       AND (c.relpersistence = 't' OR EXISTS (SELECT FROM journals j WHERE j.relid = c.oid
                                                                 AND j.residency = 'resident')))

@@ -25,7 +25,6 @@ RETURN CASE
     WHEN x.condeferrable THEN 'is DEFERRABLE'
     WHEN NOT x.conenforced OR NOT (x.convalidated OR is_adding()) THEN 'is not validated'
     WHEN x.conperiod THEN 'has PERIOD'
-    WHEN x.confmatchtype = 'f' AND cardinality(x.conkey) > 1 THEN 'is MATCH FULL'
     WHEN is_in_tree(x.conrelid) OR is_in_tree(x.confrelid)
          OR EXISTS (SELECT FROM pg_class c WHERE c.oid = x.conrelid AND c.relkind <> 'r') THEN 'is of partitions or INHERITS'
     WHEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = x.conindid AND i.indisprimary)
@@ -34,9 +33,8 @@ RETURN CASE
             FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
             JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
             JOIN pg_attribute r ON r.attrelid = x.confrelid AND r.attnum = u.referenced
-           WHERE r.atttypid <> a.atttypid OR NOT is_key_type(r.atttypid, r.atttypmod)
-              OR r.attcollation <> a.attcollation OR r.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype,
-                                    'uuid'::regtype) ORDER BY u.o LIMIT 1)
+           WHERE r.atttypid <> a.atttypid OR r.attcollation <> a.attcollation OR NOT is_hot_key_type(r.atttypid)
+           ORDER BY u.o LIMIT 1)
 END;
 
 -- Why the foreign key of a tiered table cannot be kept; NULL where it can.
@@ -282,7 +280,8 @@ BEGIN
         END $f$, body);
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.referenced_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
-        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off AS %L', relid, body);
+        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET datestyle = ISO SET timezone = %L AS %L',
+        relid, 'UTC', body);
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.referenced_%s() FROM PUBLIC', relid);
 END $$;
 

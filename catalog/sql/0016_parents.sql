@@ -56,6 +56,32 @@ AS $$
      WHERE g.oid = w.oid AND g.tgtype <> w.tgtype
 $$;
 
+-- The condition, by the alias `n`, that a row has NULL in some of the columns of a foreign key, which MATCH FULL refuses; NULL
+-- where the key allows that, or has one column.
+CREATE FUNCTION pg_journal.mixes_nulls(fk oid, alias text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT format('num_nulls(%s) BETWEEN 1 AND %s', string_agg(format('%I.%I', alias, a.attname), ', '), count(*) - 1)
+          FROM pg_constraint x CROSS JOIN unnest(x.conkey) u(attnum)
+          JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
+         WHERE x.oid = fk AND x.confmatchtype = 'f' HAVING count(*) > 1);
+
+-- Refuse a row that has NULL in some of these columns, as PostgreSQL does.
+CREATE FUNCTION pg_journal.refuse_mixed(fk oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    said record;
+BEGIN
+    SELECT x.conname, c.relname, n.nspname INTO said
+      FROM pg_constraint x JOIN pg_class c ON c.oid = x.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE x.oid = fk;
+    RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', said.relname, said.conname
+        USING ERRCODE = '23503', SCHEMA = said.nspname, TABLE = said.relname, CONSTRAINT = said.conname,
+              DETAIL = 'MATCH FULL does not allow mixing of null and nonnull key values.';
+END $$;
+
 -- Write a function of the triggers of a table that references tiered ones.
 CREATE FUNCTION pg_journal.make_seeking(wanted oid, updates boolean) RETURNS void
 LANGUAGE plpgsql
@@ -78,6 +104,16 @@ BEGIN
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
                JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
               WHERE x.oid = ANY (cold_parents(wanted)) GROUP BY x.oid, x.confrelid ORDER BY x.oid LOOP
+        -- A row that triggers of users have changed since is not looked at as it was.
+        IF mixes_nulls(k.fk, 'pgwire_n') IS NOT NULL THEN
+            body := body || format(
+                $f$
+                IF EXISTS (SELECT FROM pgwire_new pgwire_n WHERE %1$s)
+                   AND EXISTS (SELECT FROM ONLY %2$s pgwire_n WHERE %1$s) THEN
+                    PERFORM pg_journal.refuse_mixed(%3$s);
+                END IF;
+                $f$, mixes_nulls(k.fk, 'pgwire_n'), wanted::regclass, k.fk);
+        END IF;
         -- Each value once, in the order of the rows. Rows of the two transition tables come in pairs; a value that an UPDATE
         -- gives to another row is looked for, as others may have looked at the row that had it.
         body := body || format(
@@ -132,8 +168,8 @@ BEGIN
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.%1$s_%2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
         'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET enable_hashjoin = off '
-        'SET enable_mergejoin = off SET enable_seqscan = off AS %3$L',
-        CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body);
+        'SET enable_mergejoin = off SET enable_seqscan = off SET datestyle = ISO SET timezone = %4$L AS %3$L',
+        CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body, 'UTC');
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.%s_%s() FROM PUBLIC',
                    CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted);
 END $$;
@@ -196,7 +232,8 @@ BEGIN
       JOIN journals j ON j.relid = c.oid JOIN pg_class p ON p.oid = x.confrelid
      CROSS JOIN LATERAL (
             SELECT string_agg(a.attname, ', ' ORDER BY u.o) AS listed,
-                   string_agg(v.text, ', ' ORDER BY u.o) AS texts,
+                   format('concat_ws('', '', %s)', string_agg(format('%L::%s', v.text, plain_type(a.atttypid, -1)), ', '
+                                                              ORDER BY u.o)) AS texts,
                    string_agg(format('c.%I = %L::%s', a.attname, v.text, plain_type(a.atttypid, -1)), ' AND ') AS condition
               FROM journals q CROSS JOIN unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
               JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
@@ -208,6 +245,8 @@ BEGIN
     END IF;
     IF NOT here THEN RETURN; END IF;
     IF EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_nested) THEN PERFORM refuse_sought(); END IF;
+    -- As the client's settings have it.
+    EXECUTE 'SELECT ' || said.texts INTO said.texts;
     RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', said.relname, x.conname
         USING ERRCODE = '23503', SCHEMA = said.nspname, TABLE = said.relname, CONSTRAINT = x.conname,
               DETAIL = format('Key (%s)=(%s) is not present in table "%s".', said.listed, said.texts, said.parent);
@@ -244,8 +283,7 @@ BEGIN
     FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent,
                     string_agg(format('p.%I = v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
                     string_agg(format('(e->>%s)::%s AS c%s', u.o - 1, plain_type(a.atttypid, -1), u.o), ', ' ORDER BY u.o)
-                        AS listed,
-                    string_agg(format('h.c%s::text', u.o), ', ' ORDER BY u.o) AS texts
+                        AS listed
                FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
               CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
@@ -253,12 +291,12 @@ BEGIN
         IF coalesce(current_setting('pg_journal.hot_' || k.confrelid, true), '') = '' THEN PERFORM outdated(); END IF;
         -- What a transaction has written itself its code may have written after it had handled an error.
         FOR found IN EXECUTE format(
-            'WITH v AS MATERIALIZED (SELECT %s, i, is_nested FROM (SELECT s.id, u.e, u.i, s.is_nested FROM pg_journal.sought s '
+            'WITH v AS MATERIALIZED (SELECT %s, e, i, is_nested FROM (SELECT s.id, u.e, u.i, s.is_nested FROM pg_journal.sought s '
             'CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) WHERE s.fk = $1 ORDER BY s.id, u.i) s), '
             'h AS MATERIALIZED (SELECT v.*, (SELECT p.xmin FROM ONLY %s p WHERE %s FOR KEY SHARE) AS writer FROM v) '
-            'SELECT json_build_array(%s) AS held, h.writer FROM h '
+            'SELECT h.e AS held, h.writer FROM h '
             'WHERE h.writer IS NULL OR h.is_nested AND h.writer = pg_current_xact_id()::xid',
-            k.listed, k.parent, k.same, k.texts) USING k.fk
+            k.listed, k.parent, k.same) USING k.fk
         LOOP
             IF found.writer IS NOT NULL THEN PERFORM refuse_sought(); END IF;
             PERFORM require_gone(k.fk, found.held);
@@ -293,7 +331,7 @@ BEGIN
 END $$;
 
 -- The foreign keys of a table that are not validated: [OID, whether all rows are in PostgreSQL, the table's columns in the
--- order of the referenced key, whether the referenced table is tiered].
+-- order of the referenced key, whether the referenced table is tiered, whether none of several columns may be NULL alone].
 CREATE FUNCTION pg_journal.added_references(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -306,7 +344,7 @@ BEGIN
                        SELECT x.conkey[array_position(x.confkey, u.attnum)]
                          FROM unnest(CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END)
                               WITH ORDINALITY u(attnum, o) ORDER BY u.o),
-                   p.residency = 'tiered') ORDER BY x.oid)
+                   p.residency = 'tiered', mixes_nulls(x.oid, 'n') IS NOT NULL) ORDER BY x.oid)
           FROM pg_constraint x JOIN journals c ON c.relid = x.conrelid JOIN journals p ON p.relid = x.confrelid
          WHERE x.conrelid = wanted AND x.contype = 'f' AND NOT x.convalidated AND x.conenforced
            AND NOT x.condeferrable), '[]')::text, 'UTF8');
@@ -316,9 +354,12 @@ END $$;
 CREATE FUNCTION pg_journal.seek_values(secret text, fk oid, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET timezone = 'UTC'
 AS $$
 DECLARE
     k record;
+    mixed bigint;
 BEGIN
     PERFORM authorize(secret);
     IF held IS NOT NULL THEN
@@ -333,10 +374,26 @@ BEGIN
      CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
       JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
      WHERE x.oid = seek_values.fk GROUP BY x.conrelid;
+    IF mixes_nulls(fk, 'n') IS NOT NULL THEN
+        EXECUTE format('SELECT FROM ONLY %s n WHERE %s LIMIT 1', k.child, mixes_nulls(fk, 'n'));
+        GET DIAGNOSTICS mixed = ROW_COUNT;
+        IF mixed > 0 THEN PERFORM refuse_mixed(fk); END IF;
+    END IF;
     EXECUTE format(
         'INSERT INTO pg_journal.sought (fk, is_nested, held) SELECT $1, false, json_agg(json_build_array(%s)) '
         'FROM (SELECT *, row_number() OVER () / 10000 AS part FROM (SELECT DISTINCT %s FROM ONLY %s WHERE %s) v) v GROUP BY part',
         k.texts, k.names, k.child, k.present) USING seek_values.fk;
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Tell that a tiered table has a row with NULL in some columns of a foreign key that is MATCH FULL.
+CREATE FUNCTION pg_journal.refuse_added(secret text, fk oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM refuse_mixed(fk);
     RETURN convert_to('null', 'UTF8');
 END $$;
 
@@ -349,6 +406,7 @@ AS $$
 DECLARE
     k record;
     absent json;
+    texts text;
 BEGIN
     PERFORM authorize(secret);
     SELECT x.conrelid, x.conname, x.confrelid::regclass AS parent, p.relname AS parent_name, c.relname, n.nspname,
@@ -356,18 +414,20 @@ BEGIN
               FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS same,
            (SELECT string_agg(a.attname, ', ' ORDER BY u.o) FROM unnest(x.conkey) WITH ORDINALITY u(attnum, o)
-              JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum) AS listed
+              JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum) AS listed,
+           (SELECT string_agg(format('($1->>%s)::%s', u.o - 1, plain_type(a.atttypid, -1)), ', ' ORDER BY u.o)
+              FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+              JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS values
       INTO k FROM pg_constraint x JOIN pg_class p ON p.oid = x.confrelid JOIN pg_class c ON c.oid = x.conrelid
       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE x.oid = find_sought.fk;
     EXECUTE format('SELECT e FROM pg_journal.sought s CROSS JOIN json_array_elements(s.held) e '
                    'WHERE s.fk = $1 AND NOT EXISTS (SELECT FROM ONLY %s p WHERE %s) LIMIT 1', k.parent, k.same)
        INTO absent USING find_sought.fk;
     IF absent IS NOT NULL THEN
+        EXECUTE format('SELECT concat_ws('', '', %s)', k.values) INTO texts USING absent;
         RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', k.relname, k.conname
             USING ERRCODE = '23503', SCHEMA = k.nspname, TABLE = k.relname, CONSTRAINT = k.conname,
-                  DETAIL = format('Key (%s)=(%s) is not present in table "%s".', k.listed,
-                                  (SELECT string_agg(t, ', ' ORDER BY o) FROM json_array_elements_text(absent)
-                                     WITH ORDINALITY v(t, o)), k.parent_name);
+                  DETAIL = format('Key (%s)=(%s) is not present in table "%s".', k.listed, texts, k.parent_name);
     END IF;
     RETURN convert_to('null', 'UTF8');
 END $$;

@@ -5,8 +5,8 @@ which rows reference are looked for, and then the key is noted to be valid.
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from catalog import bookkeeping, names
@@ -15,6 +15,7 @@ from catalog.statements import RelationName
 from pgwire_gateway.session import parents
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.wire_types.catalog_rows import key_texts
 from rewrite import keys
 
 AT_ONCE: Final = 10_000
@@ -49,11 +50,13 @@ def validate(call: Invocation) -> None:
     relid = names.relation_oid(catalog, table)
     told = json.loads(catalog.call(bookkeeping.ADDED_REFERENCES, str(relid).encode()))
     # It was added last.
-    fk, is_resident, columns, to_tiered = told[-1]
+    fk, is_resident, columns, to_tiered, is_full = told[-1]
     number = str(fk).encode()
     if is_resident:
         catalog.call(bookkeeping.SEEK_VALUES, number, None)
     else:
+        if is_full and _mixes_nulls(call, relid, columns):
+            catalog.call(bookkeeping.REFUSE_ADDED, number)
         rows = _values(call, relid, columns)
         while values := list(islice(rows, AT_ONCE)):
             catalog.call(bookkeeping.SEEK_VALUES, number, json.dumps(values).encode())
@@ -65,12 +68,22 @@ def validate(call: Invocation) -> None:
     catalog.call(bookkeeping.END_ADDING, number)
 
 
-def _values(call: Invocation, relid: int, columns: Iterable[int]) -> Iterator[tuple[str, ...]]:
+def _mixes_nulls(call: Invocation, relid: int, columns: Sequence[int]) -> bool:
+    """Return whether a row of a tiered table has NULL in some of several columns."""
+    observer = Observer(call.session)
+    observation = observer.observe([relid])
+    query = keys.compile_mixed_nulls(observation.result.snapshots[relid], columns)
+    with observer.run(query, observation, call.running) as batches:
+        return any(batch.num_rows for batch in batches)
+
+
+def _values(call: Invocation, relid: int, columns: Sequence[int]) -> Iterator[tuple[str, ...]]:
     """Return the values by which rows of a tiered table reference, as PostgreSQL's texts."""
     observer = Observer(call.session)
     observation = observer.observe([relid])
-    query = keys.compile_values(observation.result.snapshots[relid], tuple(columns))
+    snapshot = observation.result.snapshots[relid]
+    query = keys.compile_values(snapshot, tuple(columns))
+    types = [snapshot.table.column(attnum).type_oid for attnum in columns]
     with observer.run(query, observation, call.running) as batches:
-        rows = (zip(*(c.to_pylist() for c in batch.columns), strict=True) for batch in batches)
-        for row in chain.from_iterable(rows):
-            yield tuple(map(str, row))
+        for batch in batches:
+            yield from map(tuple, key_texts(batch, types))

@@ -18,8 +18,10 @@ from catalog.errors import GatewayError
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.sqlstate import INSUFFICIENT_PRIVILEGE
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.text_rows import key_of
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import tail_table
 from pgwire_gateway.wire_types.settling import captured, images, settle
 
@@ -65,11 +67,12 @@ def hot_differences(
     finally:
         session.rollback()
     snapshot = result.snapshots[relid]
-    table, answered = snapshot.table, set(keys)
+    table = snapshot.table
+    answered = {key_of(table, texts) for texts in keys}
     tail = settle(snapshot, captured(table, result.tails[relid].rows), lambda: None)
     journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
-    columns = [journal.column(f"c{attnum}").to_pylist() for attnum in table.key]
-    chosen = [tuple(map(str, key)) in answered for key in zip(*columns, strict=True)]
+    names = [f"c{attnum}" for attnum in table.key]
+    chosen = [key in answered for key in plain_keys.tuples(journal, names)]
     rows = tail_table(table, [[*row, 0, None, 0] for row in held])
     difference = Counter(images(table, rows))
     difference.subtract(images(table, journal.filter(pa.array(chosen, pa.bool_()))))

@@ -4,7 +4,7 @@ Commits of small statements lie in the tail or in few deltas, and what their row
 found by key. What compaction has reached is Spark's to find: the archive is not sorted by key.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from catalog.model import SegmentKind, TableSnapshot
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.spark.lookups import Key
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.tails import indices_of_keys, plain_identity, version_numbers
 from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
 from rewrite.key_constants import COMPARED
@@ -58,7 +59,7 @@ def find(
     written = _written(services, snapshot, tail, versions)
     if written is None or not written.num_rows:
         return None
-    keys = list(dict.fromkeys(_keys(written, identity)))
+    keys = list(dict.fromkeys(plain_keys.tuples(written, identity)))
     stored = services.lookups.versions(snapshot, keys) if len(keys) <= _MOST_KEYS else None
     if stored is None:
         return None
@@ -86,10 +87,6 @@ def _written(
     return rows.filter(pc.is_in(version_numbers(rows), pa.array(versions, pa.int64())))
 
 
-def _keys(rows: pa.Table, identity: Sequence[str]) -> Iterator[Key]:
-    return zip(*(rows.column(name).to_pylist() for name in identity), strict=True)
-
-
 def _former(rows: pa.Table, identity: Sequence[str], versions: frozenset[int]) -> pa.Table:
     """Return what rows were before these versions, given all versions of these rows.
 
@@ -98,7 +95,7 @@ def _former(rows: pa.Table, identity: Sequence[str], versions: frozenset[int]) -
     numbers = version_numbers(rows).to_pylist()
     living = pc.is_null(rows.column(SUBSEQUENT)).to_pylist()
     places: dict[Key, list[int]] = {}
-    for place, key in enumerate(_keys(rows, identity)):
+    for place, key in enumerate(plain_keys.tuples(rows, identity)):
         places.setdefault(key, []).append(place)
     chosen, gone, overtaken = [], [], []
     for found in places.values():

@@ -45,6 +45,7 @@ from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.session.text_rows import texts_of
 from pgwire_gateway.session.thawing import thaw
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
@@ -102,7 +103,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         sources = source_rows.read(call, needed.sources, needed.most)
         wanted = arbiters.added(needed.wanted(bound, sources.contents))
         _require_worth_searching(call, relid, wanted)
-        writing = replace(_writing(call, relid, wanted), draws=needed.draws)
+        writing = replace(_writing(call, needed, wanted), draws=needed.draws)
         searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
         announced = announce(call, writing, began=began, searched=searched)
         if announced is None:
@@ -314,17 +315,17 @@ def _expected(call: Invocation) -> Writing | None:
     heats = thawing.heats(relid) if wanted.conditions else None
     if not all(thawing.remembers(relid, heats or 0, known) for _, known in wanted.conditions):
         return None
-    return replace(_writing(call, relid, wanted), heats=heats)
+    return replace(_writing(call, needed, wanted), heats=heats)
 
 
 def _is_remembered(thawing: Thawing, relid: int, condition: object) -> bool:
     return thawing.remembers(relid, thawing.heats(relid) or 0, condition)
 
 
-def _writing(call: Invocation, relid: int, wanted: WantedRows) -> Writing:
+def _writing(call: Invocation, needed: NeededRows, wanted: WantedRows) -> Writing:
     """Return what a statement is going to do with hot rows."""
-    texts = tuple(tuple(map(str, key)) for key in wanted.keys)
-    return Writing(relid, texts, call.plan.locks is not None)
+    texts = tuple(texts_of(needed.table, key) for key in wanted.keys)
+    return Writing(needed.table.relid, texts, call.plan.locks is not None)
 
 
 def insert(call: Invocation) -> StatementResult:

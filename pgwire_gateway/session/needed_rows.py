@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pgwire_gateway.session.source_rows import SourceRows
 from pgwire_gateway.session.text_rows import key_row, text_rows
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.spark.lookups import Lookups
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import input_rows
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
@@ -172,7 +174,10 @@ def known_rows(call: Invocation) -> NeededRows | None:
 def _place(call: Invocation) -> object:
     plan = call.plan
     locked = plan.locks and plan.locks.relids
-    return plan.statement.text, call.parameter_oids, plan.basis, plan.target, locked
+    # Constants of the same text are others in other time zones, or tomorrow.
+    tree = plan.analysis and plan.analysis.tree
+    digest = sha256((tree or "").encode("utf-8", "surrogateescape")).digest()
+    return plan.statement.text, digest, call.parameter_oids, plan.basis, plan.target, locked
 
 
 def _found_out(call: Invocation) -> NeededRows:
@@ -345,7 +350,7 @@ def look_up(
 
 
 def _single_rows(table: JournalTable, rows: pa.Table, keys: Sequence[Key]) -> SingleRows:
-    there = set(zip(*(rows.column(f"c{n}").to_pylist() for n in table.key), strict=True))
+    there = set(plain_keys.tuples(rows, [f"c{attnum}" for attnum in table.key]))
     return SingleRows(
         tuple(text_rows(table, rows)),
         tuple(key_row(table, key) for key in keys if key not in there),

@@ -12,6 +12,7 @@ from catalog.model import Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotResult
 from pgwire_gateway.spark.lookups import Key, Lookups
 from pgwire_gateway.spark.relations import Relation
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.tails import (
     indices_of_keys,
     latest_per_key,
@@ -112,7 +113,7 @@ class Observation:
         found = tail.take(indices_of_keys(tail, names, keys)).combine_chunks()
         stored = max((segment.max_version for segment in snapshot.segments), default=0)
         newest = newer_than(found, stored)
-        done = set(zip(*(newest.column(name).to_pylist() for name in names), strict=True))
+        done = set(plain_keys.tuples(newest, names))
         rest = [key for key in keys if key not in done]
         versions = lookups.versions(snapshot, rest) if rest else None
         if rest and versions is None:

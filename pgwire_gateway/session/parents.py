@@ -28,6 +28,7 @@ from pgwire_gateway.session.needed_rows import look_up
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.text_rows import key_of, key_row, key_texts
+from pgwire_gateway.wire_types import plain_keys
 from rewrite import keys
 from rewrite.needs.keys import Key
 from rewrite.needs.results import Refusal
@@ -151,7 +152,7 @@ def _absent(
     if len(wanted) <= MOST_LOOKED_UP:
         with suppress(Refusal):
             rows = look_up(call.services.lookups, observation, table.relid, wanted)
-            return {key_texts(table, row) for row in rows.absent}
+            return {wanted[key_of(table, key_texts(table, row))] for row in rows.absent}
     for key in _keys_among(call, observation, table, wanted):
         wanted.pop(key, None)
     return set(wanted.values())
@@ -166,9 +167,9 @@ def _keys_among(
     with Observer(call.session).run(query, observation, call.running) as batches:
         for batch in batches:
             call.running.check()
-            first = batch.column(0)
-            among = batch.filter(pc.is_in(first.cast(firsts.type), value_set=firsts))
-            yield from zip(*(column.to_pylist() for column in among.columns), strict=True)
+            first = plain_keys.plain(batch.column(0))
+            among = batch.filter(pc.is_in(first, value_set=firsts))
+            yield from plain_keys.tuples(among, among.schema.names)
 
 
 def _number(number: int) -> bytes:

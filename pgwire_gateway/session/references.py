@@ -23,6 +23,7 @@ from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.text_rows import key_of, key_row, key_texts, text_rows
 from pgwire_gateway.session.value_search import rows_with
+from pgwire_gateway.wire_types import plain_keys
 from rewrite.key_constants import COMPARED
 
 ATTEMPTS: Final = 1_000
@@ -190,10 +191,7 @@ def _released(call: Invocation, referenced: Referenced) -> bool | None:
     types = [table.column(attnum).type_oid for attnum in referenced.columns]
     if any(type_oid not in COMPARED for type_oid in types):
         raise referenced.error
-    values = {
-        tuple(COMPARED[type_oid](text) for type_oid, text in zip(types, value, strict=True))
-        for value in referenced.values
-    }
+    values = {plain_keys.read(types, value) for value in referenced.values}
     rows = rows_with(observation, relid, referenced.columns, values, call.services.lookups)
     asked = announced.thaw_rows
     most = call.services.config.thaw_rows if asked is None else asked

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from catalog.model import JournalTable
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import input_columns
 from pgwire_gateway.wire_types.changed_rows import TextRow
-from rewrite.key_constants import COMPARED
 from rewrite.needs.keys import Key
 
 
@@ -24,12 +24,20 @@ def key_texts(table: JournalTable, row: TextRow) -> tuple[str, ...]:
 
 def key_of(table: JournalTable, texts: Sequence[str]) -> Key:
     """Return a key that is given as PostgreSQL's texts."""
-    types = [table.column(attnum).type_oid for attnum in table.key]
-    pairs = zip(types, texts, strict=True)
-    return tuple(COMPARED[type_oid](text) for type_oid, text in pairs)
+    return plain_keys.read(key_types(table), texts)
+
+
+def texts_of(table: JournalTable, key: Key) -> tuple[str, ...]:
+    """Return a key as PostgreSQL's texts."""
+    return plain_keys.written(key_types(table), key)
+
+
+def key_types(table: JournalTable) -> list[int]:
+    """Return the types of the columns of a table's key."""
+    return [table.column(attnum).type_oid for attnum in table.key]
 
 
 def key_row(table: JournalTable, key: Key) -> TextRow:
     """Return a row of which nothing but the key is told."""
-    texts = dict(zip(table.key, map(str, key), strict=True))
+    texts = dict(zip(table.key, texts_of(table, key), strict=True))
     return [*(texts.get(column.attnum) for column in table.columns), None]

@@ -18,6 +18,7 @@ from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import key_texts, key_values
 from rewrite import keys
 from rewrite.context import ParameterValue
@@ -135,9 +136,10 @@ class _Rows:
             wanted = {tuple(value) for value in values}
             rows = rows_with(self._observation, self.table.relid, key.columns, wanted, lookups)
             if rows is not None:
-                columns = [rows.column(f"c{attnum}").to_pylist() for attnum in key.columns]
-                counts = Counter(zip(*columns, strict=True))
-                return next((list(map(str, value)) for value, n in counts.items() if n > 1), None)
+                columns = [f"c{attnum}" for attnum in key.columns]
+                counts = Counter(plain_keys.tuples(rows, columns))
+                doubled = (value for value, n in counts.items() if n > 1)
+                return next((list(plain_keys.written(types, value)) for value in doubled), None)
         among = [tuple(map(ParameterValue, types, key_values(types, value))) for value in values]
         return self.shared(key, among)
 

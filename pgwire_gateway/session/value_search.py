@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.spark.lookups import Lookups
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.tails import indices_of_keys
 from pgwire_gateway.wire_types.versions import storage_schema
 from rewrite.key_constants import COMPARED
@@ -25,7 +26,7 @@ def rows_with(
         observation: What is seen.
         relid: The table.
         columns: Attribute numbers.
-        values: What the columns have together, integers and text, as Python's.
+        values: What the columns have together.
         lookups: Reads the files.
 
     Returns:
@@ -50,7 +51,7 @@ def rows_with(
     if tail is None:
         tail = storage_schema(table).empty_table()
     recent = tail.take(indices_of_keys(tail, names, values)).select(keys)
-    candidates = stored | set(zip(*(recent.column(name).to_pylist() for name in keys), strict=True))
+    candidates = stored.union(plain_keys.tuples(recent, keys))
     if not candidates:
         return storage_schema(table).empty_table()
     rows = observation.current_rows(relid, sorted(candidates, key=repr), lookups)

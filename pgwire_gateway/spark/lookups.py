@@ -22,6 +22,7 @@ from pgwire_gateway.spark.row_groups import RowGroup, row_groups
 from pgwire_gateway.spark.small_files import told_names, with_told_columns
 from pgwire_gateway.spark.value_indexes import ValueIndexes
 from pgwire_gateway.spark.warehouse import DataFile, Warehouse
+from pgwire_gateway.wire_types.plain_keys import plain
 from pgwire_gateway.wire_types.tails import indices_of_keys, of_key
 from pgwire_gateway.wire_types.versions import storage_schema
 
@@ -57,7 +58,7 @@ class Lookups:
 
         Args:
             snapshot: The table.
-            keys: Values of the columns of its key, integers and text, as Python's.
+            keys: Plain values of the columns of its key.
 
         Returns:
             Rows in storage layout; None where the segments are not to be read this way.
@@ -181,7 +182,10 @@ def _places(
         if len(found):
             first = first if count else start + found[0].as_py()
             count += len(found)
-        if batch.num_rows and batch.column(names[0])[-1].as_py() > key[0]:
+        if (
+            batch.num_rows
+            and plain(batch.column(names[0]).slice(batch.num_rows - 1))[0].as_py() > key[0]
+        ):
             break
         start += batch.num_rows
     return (first, count) if count else None

@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pgwire_gateway.spark.sorting import leaf
+from pgwire_gateway.wire_types.plain_keys import bounds
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group and the bounds of a column in it; None when unknown."""
+    """A row group and the bounds of a column in it, as plain values; None when unknown."""
 
     number: int
     smallest: Any
@@ -28,6 +29,5 @@ def row_groups(footer: pq.FileMetaData, name: str) -> Iterator[RowGroup]:
     if index is None:
         return
     for number in range(footer.num_row_groups):
-        statistics = footer.row_group(number).column(index).statistics
-        known = statistics is not None and statistics.has_min_max
-        yield RowGroup(number, statistics.min if known else None, statistics.max if known else None)
+        known = bounds(footer.row_group(number).column(index).statistics)
+        yield RowGroup(number, *(known or (None, None)))

@@ -10,7 +10,6 @@ on sorted keys the page index answers first, and a filter would be read on top o
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -20,14 +19,15 @@ from pgwire_gateway.spark.engine import Driver
 from pgwire_gateway.spark.frames import PART_BYTES, Frame
 from pgwire_gateway.spark.layouts import IDENTITY, VERSION, Layout
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.wire_types.plain_keys import bounds
 
 MAX_GROUP_ROWS: Final = 32_768
 PAGE_ROWS: Final = 4096
 ROWS_PER_FILE: Final = 2_000_000
 _MIN_GROUP_ROWS: Final = 256
-_INTEGERS: Final = frozenset({20, 21, 23})
+BOUNDED: Final = frozenset({20, 21, 23, 1082, 1114, 1184})
+"""Types of keys that segments tell bounds of: integers, dates and timestamps."""
 _PLAIN_NAME: Final = re.compile(r"\w+")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def install(
         if not footer.num_rows:
             file.unlink()
     size = sum(file.stat().st_size for file in warehouse.files(staged.files))
-    versions = [_microseconds(value) for value in _bounds(filled, VERSION)]
+    versions = _bounds(filled, VERSION)
     keys = key_bounds(filled, table)
     path = warehouse.install(staged, table, kind, volume.row_bytes * rows)
     staged.discard()
@@ -147,28 +147,22 @@ def leaf(footer: pq.FileMetaData, name: str) -> int | None:
 
 def _bounds(footers: Sequence[Any], name: str) -> list[Any]:
     """Return the smallest and largest values of a column in each row group; empty if unknown."""
-    values = []
+    values: list[Any] = []
     for footer in footers:
         index = leaf(footer, name)
         if index is None:
             return []
         for group in range(footer.num_row_groups):
-            statistics = footer.row_group(group).column(index).statistics
-            if statistics is None or not statistics.has_min_max:
+            known = bounds(footer.row_group(group).column(index).statistics)
+            if known is None:
                 return []
-            values += [statistics.min, statistics.max]
+            values += known
     return values
 
 
 def key_bounds(footers: Sequence[Any], table: JournalTable) -> list[int]:
-    """Return bounds of the key in each row group of files; empty if unknown, or no integer."""
+    """Return bounds of the key in each row group of files, as plain values; empty if unknown."""
     if len(table.key) != 1:
         return []
     column = table.column(table.key[0])
-    return _bounds(footers, column.storage_name) if column.type_oid in _INTEGERS else []
-
-
-def _microseconds(value: datetime) -> int:
-    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-    difference = moment - _EPOCH
-    return (difference.days * 86400 + difference.seconds) * 1_000_000 + difference.microseconds
+    return _bounds(footers, column.storage_name) if column.type_oid in BOUNDED else []

@@ -25,6 +25,7 @@ from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
 from pgwire_gateway.spark.small_files import of_storage_types
 from pgwire_gateway.spark.warehouse import DataFile, Warehouse, synchronise
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.tails import indices_of_keys
 from pgwire_gateway.wire_types.versions import storage_schema
 
@@ -108,8 +109,7 @@ class ValueIndexes:
         Args:
             snapshot: The table, which has a key.
             columns: Attribute numbers.
-            values: What the columns have together, integers and text, as Python's; or the computed
-                values.
+            values: What the columns have together, as plain values; or the computed values.
             computed: What the values are, if they are not those of the columns.
 
         Returns:
@@ -232,6 +232,5 @@ def _keys(
         for number, here in groups:
             rows = opened.read_row_group(number, use_threads=False)
             places = indices_of_keys(rows, names, here)
-            columns = [rows.column(name).take(places).to_pylist() for name in key]
-            found.update(zip(*columns, strict=True))
+            found.update(plain_keys.tuples(rows.take(places), key))
     return found

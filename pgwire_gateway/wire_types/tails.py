@@ -12,6 +12,7 @@ from catalog.model import JournalTable, TableSnapshot
 from catalog.results import TailRows
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.plain_keys import plain, tuples
 from pgwire_gateway.wire_types.settling import captured, settle
 
 _PLAIN_KEYS = frozenset(
@@ -127,19 +128,17 @@ def version_numbers(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> pa.Table:
-    """Return the rows of a tail with one key, given as values that compare as Python's do."""
+    """Return the rows of a tail with one key, given as plain values."""
     return tail.filter(of_key(tail, [f"c{attnum}" for attnum in attnums], key)).combine_chunks()
 
 
 def of_key(
     rows: pa.Table | pa.RecordBatch, names: Sequence[str], key: Sequence[object]
 ) -> pa.Array | pa.ChunkedArray:
-    """Tell of each row whether the named columns have the values of a key, as Python's compare."""
+    """Tell of each row whether the named columns have the plain values of a key."""
     chosen = None
     for name, value in zip(names, key, strict=True):
-        column = rows.column(name)
-        if isinstance(value, int):
-            column = column.cast(pa.int64())
+        column = plain(rows.column(name))
         equal = pc.equal(column, pa.scalar(value, column.type))
         chosen = equal if chosen is None else pc.and_(chosen, equal)
     return chosen
@@ -148,21 +147,18 @@ def of_key(
 def indices_of_keys(
     rows: pa.Table | pa.RecordBatch, names: Sequence[str], keys: Collection[Sequence[object]]
 ) -> pa.Array:
-    """Return the places of rows that have one of some keys, as Python's values compare."""
+    """Return the places of rows that have one of some keys, given as plain values."""
     chosen = None
     for place, name in enumerate(names):
         values = {key[place] for key in keys}
-        column = rows.column(name)
-        if all(isinstance(value, int) for value in values):
-            column = column.cast(pa.int64())
+        column = plain(rows.column(name))
         found = pc.is_in(column, pa.array(values, column.type))
         chosen = found if chosen is None else pc.and_(chosen, found)
     indices = pc.indices_nonzero(chosen)
     if len(names) == 1 or not len(indices):
         return indices
     wanted = set(map(tuple, keys))
-    columns = [rows.column(name).take(indices).to_pylist() for name in names]
-    exact = [key in wanted for key in zip(*columns, strict=True)]
+    exact = [key in wanted for key in tuples(rows.select(names).take(indices), names)]
     return indices.filter(pa.array(exact, pa.bool_()))
 
 

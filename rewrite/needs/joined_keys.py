@@ -11,6 +11,7 @@ thousand.
 from collections.abc import Iterable, Iterator
 
 from rewrite.command import Command, command
+from rewrite.key_constants import SAME_TYPE
 from rewrite.needs.columns import compared_column
 from rewrite.needs.constant_rows import known_rows
 from rewrite.needs.definitions import Definitions
@@ -18,7 +19,6 @@ from rewrite.needs.levels import Level
 from rewrite.needs.results import Fixed
 from rewrite.needs.sources import is_relabelled, places, traced, traced_output
 from rewrite.query.predicates import conjuncts
-from rewrite.query.row_bounds import EQUALITIES
 from rewrite.tree import Node
 
 _EXISTS, _ANY, _EXPR = 0, 2, 4
@@ -35,7 +35,7 @@ def together(
     pairs = dict(
         pair
         for condition in conditions
-        if condition.tag == "OPEXPR" and condition["opno"] in EQUALITIES
+        if condition.tag == "OPEXPR" and condition["opno"] in SAME_TYPE
         for pair in _pairs(condition, varno, 0)
     )
     if len(pairs) < 2:
@@ -87,7 +87,7 @@ def _of_exists(level: Level, varno: int, query: Node, definitions: Definitions) 
     pairs = dict(
         pair
         for condition in conjuncts(query.node("jointree").get("quals"))
-        if condition.tag == "OPEXPR" and condition["opno"] in EQUALITIES
+        if condition.tag == "OPEXPR" and condition["opno"] in SAME_TYPE
         for pair in _pairs(condition, varno, 1)
     )
     return _fixed(tuple(pairs), traced(inner, tuple(pairs.values()), definitions))
@@ -99,7 +99,7 @@ def _of_any(condition: Node, varno: int) -> tuple[Node, dict[int, int]] | None:
         return None
     outputs: dict[int, int] = {}
     for test in conjuncts(condition.get("testexpr")):
-        if test.tag != "OPEXPR" or test["opno"] not in EQUALITIES:
+        if test.tag != "OPEXPR" or test["opno"] not in SAME_TYPE:
             continue
         left, right = test.nodes("args")
         while is_relabelled(right):
@@ -111,7 +111,7 @@ def _of_any(condition: Node, varno: int) -> tuple[Node, dict[int, int]] | None:
 
 
 def _of_scalar(condition: Node, varno: int) -> tuple[Node, dict[int, int]] | None:
-    if condition.tag != "OPEXPR" or condition["opno"] not in EQUALITIES:
+    if condition.tag != "OPEXPR" or condition["opno"] not in SAME_TYPE:
         return None
     for column, other in _pairs(condition, varno, 0):
         if other.tag == "SUBLINK" and other["subLinkType"] == _EXPR:

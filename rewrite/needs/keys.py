@@ -7,26 +7,19 @@ from typing import Final
 
 from catalog.model import JournalTable
 from rewrite.context import ParameterValue
-from rewrite.dialect import oids
 from rewrite.errors import UnsupportedError
-from rewrite.key_constants import COMPARED, UnknownValueError, constant, elements
+from rewrite.key_constants import COMPARED, UnknownValueError, constant, elements, is_held
 from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
 from rewrite.needs.sources import DRAWN, Row, Source, places
 from rewrite.tree import Node
 
 Key = tuple[object, ...]
-"""Integers and text, in key order."""
+"""Values of types in ``COMPARED``, in key order."""
 
-Contents = Mapping[Source, Sequence[Sequence[str | None]]]
-"""What sources hold: PostgreSQL's texts of the columns asked for."""
+Contents = Mapping[Source, Sequence[Sequence[object]]]
+"""What sources hold: such values of the columns asked for."""
 
 NO_CONTENTS: Final[Contents] = MappingProxyType({})
-
-_RANGES: Final = {
-    oids.INT2: range(-(2**15), 2**15),
-    oids.INT4: range(-(2**31), 2**31),
-    oids.INT8: range(-(2**63), 2**63),
-}
 
 
 def keys(
@@ -102,7 +95,7 @@ def _named(
         raise Refusal("writing keys that are known only when the statement runs is not supported")
     types = [table.column(attnum).type_oid for attnum in table.key]
     if not types or not all(type_oid in COMPARED for type_oid in types):
-        raise Refusal("single rows of a table whose key is not integers or text are not supported")
+        raise Refusal("single rows of a table with a key of such a type are not supported")
     wanted: set[Key] = set()
     for occurrence in found.occurrences:
         for need in occurrence.needs:
@@ -114,8 +107,7 @@ def _named(
                 others.append(need)
     if len(wanted) > values.most:
         raise _too_many(values.most)
-    ranges = [_RANGES.get(type_oid) for type_oid in types]
-    return frozenset(key for key in wanted if all(map(_fits, key, ranges)))
+    return frozenset(wanted)
 
 
 def named(  # noqa: PLR0913 - what is known of the values, by name
@@ -143,11 +135,6 @@ def named(  # noqa: PLR0913 - what is known of the values, by name
         return None
 
 
-def _fits(value: object, values: range | None) -> bool:
-    """Return whether a column can hold a value it is compared with."""
-    return values is None or value in values
-
-
 def _too_many(most: int) -> Refusal:
     return Refusal(f"a statement on more than {most} single rows is not supported")
 
@@ -162,7 +149,11 @@ def _keys(need: Need, key: tuple[int, ...], values: "_Values") -> set[Key]:
                 raise _too_many(values.most)
     if any(set(row) != set(key) for row in rows):
         raise Refusal("rows that are not named by constants for their keys are not supported")
-    return {tuple(row[column] for column in key) for row in rows}
+    return {
+        tuple(row[column] for column in key)
+        for row in rows
+        if all(is_held(row[column], values.types[column]) for column in key)
+    }
 
 
 def _joined(
@@ -190,7 +181,7 @@ class _Values:
         contents: Contents,
         most: int,
     ) -> None:
-        self._types = types
+        self.types = types
         self._parameters = parameters
         self._contents = contents
         self.most = most
@@ -222,7 +213,7 @@ class _Values:
         for chosen in product(*held):
             rows = dict(chosen)
             yield tuple(
-                self._value(cell, self._types[column], drawn, rows)
+                self._value(cell, self.types[column], drawn, rows)
                 for column, cell in zip(columns, row, strict=True)
                 if cell is not None
             )
@@ -254,7 +245,6 @@ class _Values:
             raise UnknownValueError
         if value is None:
             return None
-        try:
-            return COMPARED[type_oid](value)
-        except ValueError:
-            raise UnknownValueError from None
+        if not isinstance(value, COMPARED.get(type_oid, ())):
+            raise UnknownValueError
+        return value

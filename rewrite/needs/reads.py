@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from rewrite.command import Command, command
+from rewrite.key_constants import SAME_TYPE
 from rewrite.needs.columns import compared_column
 from rewrite.needs.constant_rows import known_rows
 from rewrite.needs.definitions import Definitions, UniqueKey
@@ -13,7 +14,6 @@ from rewrite.needs.results import Fixed, Need, Occurrence
 from rewrite.needs.steady import is_constant, is_steady
 from rewrite.query.predicates import conjuncts
 from rewrite.query.range_table import RELATION
-from rewrite.query.row_bounds import EQUALITIES
 from rewrite.tree import Node, transform, walk
 
 _ANY_SUBLINK, _EXPR_SUBLINK = 2, 4
@@ -130,7 +130,7 @@ def _fixed(level: Level, varno: int, condition: Node, definitions: Definitions) 
 
     Columns of other relations count where these are constant, or can be looked at.
     """
-    if condition.tag == "OPEXPR" and condition["opno"] in EQUALITIES:
+    if condition.tag == "OPEXPR" and condition["opno"] in SAME_TYPE:
         left, right = condition.nodes("args")
         for one, other in ((left, right), (right, left)):
             column = compared_column(one, varno, condition)
@@ -138,7 +138,7 @@ def _fixed(level: Level, varno: int, condition: Node, definitions: Definitions) 
             values = tuple((value,) for (value,) in rows if value is not None)
             if column and len(values) == len(rows):
                 return Fixed((column,), values)
-    if condition.tag == "SCALARARRAYOPEXPR" and condition["opno"] in EQUALITIES:
+    if condition.tag == "SCALARARRAYOPEXPR" and condition["opno"] in SAME_TYPE:
         return _any_of(varno, condition, definitions)
     return _of_same_table(level, varno, condition, definitions) or of_subquery(
         level, varno, condition, definitions
@@ -197,9 +197,9 @@ def _compared_with_query(condition: Node) -> tuple[Node, Node, Node] | None:
     """Return what is compared with a subquery's values, the subquery, and the equality."""
     if condition.tag == "SUBLINK" and condition["subLinkType"] == _ANY_SUBLINK:
         test = condition.optional("testexpr")
-        if test is not None and test.tag == "OPEXPR" and test["opno"] in EQUALITIES:
+        if test is not None and test.tag == "OPEXPR" and test["opno"] in SAME_TYPE:
             return test.nodes("args")[0], condition.node("subselect"), test
-    if condition.tag == "OPEXPR" and condition["opno"] in EQUALITIES:
+    if condition.tag == "OPEXPR" and condition["opno"] in SAME_TYPE:
         left, right = condition.nodes("args")
         for one, other in ((left, right), (right, left)):
             if other.tag == "SUBLINK" and other["subLinkType"] == _EXPR_SUBLINK:

@@ -1,6 +1,6 @@
 """The rows that constraints look at: unique keys, and foreign keys with all that they set off."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from rewrite.command import Command, command, target_relation
@@ -132,14 +132,40 @@ def search_unique_keys(change: Change, definitions: Definitions, found: Searches
             found.written.add((change.relid, key.columns))
             if not change.arbitrates:
                 continue
-        rows = change.known(key.columns)
-        if rows is not None:
-            need = Need(fixed=(Fixed(key.columns, rows),))
-            found.occurrences.append(Occurrence(change.relid, (need,)))
+        needs = _new_values(change, key.columns, relation.generated)
+        if needs is not None:
+            found.occurrences.append(Occurrence(change.relid, needs))
         else:
             found.recorded.add(
                 Recorded(change.relid, key.columns, Image.NEW, change.relid, key.columns)
             )
+
+
+def _new_values(
+    change: Change, columns: tuple[int, ...], generated: Collection[int]
+) -> tuple[Need, ...] | None:
+    """Return the rows that have values some columns may get together; None if not known.
+
+    Of an UPDATE, columns that are not assigned keep the values that its conditions compare them
+    with.
+    """
+    rows = change.known(columns)
+    if rows is not None:
+        return (Need(fixed=(Fixed(columns, rows),)),)
+    given = tuple(column for column in columns if column in change.columns)
+    kept = tuple(column for column in columns if column not in given)
+    assigned = change.known(given) if given else None
+    if change.command is not Command.UPDATE or assigned is None:
+        return None
+    if not change.affected or not kept or not set(kept).isdisjoint(generated):
+        return None
+    found = []
+    for need in change.affected:
+        fixed = tuple(one for one in (f.among(kept) for f in need.known) if one.columns)
+        if {column for one in fixed for column in one.columns} != set(kept):
+            return None
+        found.append(Need(fixed=(Fixed(given, assigned), *fixed)))
+    return tuple(found)
 
 
 def _is_set(change: Change, columns: tuple[int, ...], definitions: Definitions) -> bool:

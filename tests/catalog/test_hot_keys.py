@@ -9,6 +9,8 @@ from catalog.errors import CatalogError, HotRowsError
 from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.results import SnapshotRequest
 from catalog.steps import Query
+from pgwire_gateway.spark.sorting import BOUNDED
+from rewrite.key_constants import COMPARED
 from tests.support.fix_catalog import Client
 
 pytestmark = pytest.mark.catalog
@@ -305,7 +307,7 @@ def test_a_connection_that_was_lost_is_replaced(administrator, warm, thawing):
 
 
 def test_keys_of_other_types_are_not_made_hot(client, thawing):
-    client.run("CREATE TABLE d (a date PRIMARY KEY)")
+    client.run("CREATE TABLE d (a numeric(8, 2) PRIMARY KEY)")
     client.run("CREATE TABLE n (a int)")
     assert not thawing.warm(client.relid("d"))
     assert not thawing.warm(client.relid("n"))
@@ -421,3 +423,12 @@ def test_upkeep_waits_for_nobody_who_may_wait_for_it(catalog, database, administ
     closer.run("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
     assert resident_upkeep.hot_tables(administrator.session) == []
     closer.session.close()
+
+
+def test_types_of_hot_keys_are_those_the_rewriter_compares(administrator):
+    found = administrator.run(
+        "SELECT oid::int8, pg_journal.is_hot_key_type(oid), pg_journal.has_key_bounds(oid)"
+        " FROM pg_type"
+    )
+    assert {int(oid) for oid, is_hot, _ in found if is_hot == "t"} == set(COMPARED)
+    assert {int(oid) for oid, _, is_bounded in found if is_bounded == "t"} == BOUNDED

@@ -485,6 +485,7 @@ def test_definitions_keep_what_references_tiered_tables(servers: Mapping[str, Ad
         owner.execute(f"CREATE SCHEMA {schema}")
         for statement in SETUP:
             owner.execute(statement.format(actions=""))
+        owner.execute("CREATE TABLE tree (LIKE t) PARTITION BY LIST (id)")
         make_tiered(owner, schema, "p")
         for refused in (
             "ALTER TABLE t ALTER CONSTRAINT t_p_fkey DEFERRABLE",
@@ -494,6 +495,9 @@ def test_definitions_keep_what_references_tiered_tables(servers: Mapping[str, Ad
             "CREATE TABLE u () INHERITS (t)",
             "ALTER TABLE t ADD COLUMN q integer DEFAULT 3 REFERENCES p",
             "ALTER TABLE t ALTER COLUMN p TYPE bigint",
+            "ALTER TABLE tree ATTACH PARTITION t DEFAULT",
+            "ALTER TABLE tree ADD FOREIGN KEY (p) REFERENCES p",
+            "CREATE TABLE u (p integer REFERENCES p) PARTITION BY LIST (p)",
         ):
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 owner.execute(refused)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timedelta, timezone
 
 import psycopg
 import pytest
@@ -18,6 +19,11 @@ SCHEMA = "single_rows_served"
 
 ROWS = 40
 
+TIMED = (
+    "INSERT INTO timed SELECT t + interval '1 us', t AT TIME ZONE 'UTC', n % 2 = 0, n"
+    " FROM generate_series(1, 9) n, make_timestamptz(2024, 1, 1, n, 0, 0, 'UTC') t"
+)
+
 SETUP = (
     f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
     f"CREATE SCHEMA {SCHEMA}",
@@ -30,6 +36,10 @@ SETUP = (
     "VACUUM t",
     "CREATE TABLE pair (a varchar(5), b smallint, doc jsonb, PRIMARY KEY (a, b))",
     "INSERT INTO pair SELECT 'k' || g, g, NULL FROM generate_series(1, 9) g",
+    "CREATE TABLE dated (n integer, at date, v integer, PRIMARY KEY (n, at))",
+    "INSERT INTO dated SELECT 1, date '2024-01-01' + g, g FROM generate_series(1, 9) g",
+    "CREATE TABLE timed (at timestamptz, lt timestamp, b bool, v int, PRIMARY KEY (at, lt, b))",
+    TIMED,
 )
 
 THAWED = "postgres, on thawed rows: single rows by key"
@@ -118,6 +128,51 @@ def test_parameters(served: Pair, *, binary: bool, prepare: bool) -> None:
         assert ran(of_pair, Jsonb(1), "k3", 4) == []
         found = cursor.execute("SELECT id, v FROM t WHERE id < 4 OR id > 40 ORDER BY id")
         assert found.fetchall() == [(1, 8), (2, -2), (3, -3), (1000, 7)]
+
+
+@pytest.mark.parametrize("style", ["ISO, MDY", "SQL, DMY", "German, DMY", "Postgres, MDY"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_parameters_that_are_dates_and_times(served: Pair, *, style: str, binary: bool) -> None:
+    with connected(served) as connection:
+        connection.execute(f"SET DateStyle = '{style}'")
+        connection.execute("SET TimeZone = 'Asia/Kolkata'")
+
+        def ran(statement: str, *values: object) -> list[tuple]:
+            found = connection.execute(statement, values, binary=binary).fetchall()
+            assert decision(connection) == THAWED
+            return found
+
+        day, others = date(2024, 1, 4), [date(2024, 1, 4), date(2024, 1, 5), date(1999, 1, 1)]
+        update = "UPDATE dated SET v = v + 100 WHERE n = %s AND at = %b RETURNING v"
+        assert ran(update, 1, day) == [(103,)]
+        assert ran(update.replace("%b", "%s"), 1, day) == [(203,)]
+        assert ran("DELETE FROM dated WHERE n = 1 AND at = ANY(%b) RETURNING v", others) == [
+            (203,),
+            (4,),
+        ]
+        moment = datetime(2024, 1, 1, 8, 30, 0, 1, timezone(timedelta(hours=5, minutes=30)))
+        local = datetime(2024, 1, 1, 3)  # noqa: DTZ001 - of a timestamp
+        update = "UPDATE timed SET v = -v WHERE at = %b AND lt = %b AND b = %b RETURNING v"
+        assert ran(update, moment, local, False) == [(-3,)]
+        assert ran(update.replace("%b", "%s"), moment, local, False) == [(3,)]
+        assert ran(update, moment, local, True) == []
+        with pytest.raises(errors.UniqueViolation):
+            connection.execute("INSERT INTO timed VALUES (%b, %b, %b, 0)", (moment, local, False))
+        with pytest.raises(errors.FeatureNotSupported, match="infinite dates"):
+            connection.execute("INSERT INTO dated VALUES (1, 'infinity', 0)")
+
+
+def test_constants_are_those_of_the_time_zone(served: Pair) -> None:
+    """The text is the same, and was understood before."""
+    with connected(served) as connection:
+        update = "UPDATE timed SET v = v WHERE at = '2024-01-01 08:00:00.000001' RETURNING v"
+        search = "UPDATE timed SET v = v WHERE at < '2024-01-01 08:00' RETURNING v"
+        for zone, value, smaller in (("UTC", 8, 7), ("Europe/Berlin", 7, 6), ("UTC", 8, 7)):
+            connection.execute(f"SET TimeZone = '{zone}'")
+            of_key = "AND lt = '2024-01-01'::timestamp + v * interval '1 hour'"
+            assert connection.execute(update).fetchall() == [(value,)]
+            assert connection.execute(update.replace("RETURNING", f"{of_key} RETURNING")).fetchall()
+            assert connection.execute(search).rowcount == smaller
 
 
 def test_disjoint_and_equal_rows_of_two_sessions(served: Pair) -> None:

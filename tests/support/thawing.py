@@ -287,7 +287,7 @@ class Thawing:
                 asked |= sources([Need(fixed=(fixed,))], [fixed.columns])
         return {
             source: [
-                tuple(None if row[n - 1] is None else str(row[n - 1]) for n in source.columns)
+                tuple(row[n - 1] for n in source.columns)
                 for row in hot[self._names[source.relid]].elements()
             ]
             for source in asked

@@ -27,6 +27,8 @@ create table two (a varchar(4), b smallint, v int, primary key (a, b));
 create table padded (c char(3) primary key, v int);
 create table exact (n numeric primary key, v int);
 create table other (k int primary key, v int);
+create table dated (k int, at date, v int, primary key (k, at));
+create table timed (at timestamptz, is_on boolean, v int, primary key (at, is_on));
 create table resident (k int primary key, v int, w text);
 create table pair (k int, v int, primary key (k, v));
 """
@@ -119,7 +121,7 @@ SOURCES = [
 ]
 """With two rows in ``resident``: (1, 10, x) and (2, 20, y)."""
 
-HELD = {1: ("1", "2"), 2: ("10", "20"), 3: ("x", "y")}
+HELD = {1: (1, 2), 2: (10, 20), 3: ("x", "y")}
 
 
 @pytest.mark.parametrize(("sql", "table", "expected"), SOURCES)
@@ -180,8 +182,8 @@ def test_values_that_a_column_would_cut_are_not_known(catalog: Catalog) -> None:
     known = replace(catalog.definitions, readable=frozenset({resident}))
     sql = "insert into two select w, k from resident on conflict do nothing"
     found = needs(catalog.analyst.queries(sql), known)
-    fits: Contents = {Source(resident, (1, 3)): [("1", "four")]}
-    is_cut: Contents = {Source(resident, (1, 3)): [("1", "longer")]}
+    fits: Contents = {Source(resident, (1, 3)): [(1, "four")]}
+    is_cut: Contents = {Source(resident, (1, 3)): [(1, "longer")]}
     assert keys(found, catalog.tables["two"], (), most=9, contents=fits) == {("four", 1)}
     with pytest.raises(Refusal, match="not plain constants"):
         keys(found, catalog.tables["two"], (), most=9, contents=is_cut)
@@ -282,8 +284,24 @@ NAMED = [
     ),
     ("insert into two values ('four', 1) on conflict do nothing", "two", {("four", 1)}),
     ("insert into two values ($2, $1) on conflict do nothing", "two", {("k7", 7)}),
+    ("update two set b = 2 where a = 'x' and b = 1", "two", {("x", 1), ("x", 2)}),
+    ("update two set b = 2 where (a, b) = ('x', 1)", "two", {("x", 1), ("x", 2)}),
+    ("update dated set v = 1 where k = 1 and at = '1970-01-02'", "dated", {(1, 1)}),
+    ("update dated set v = 1 where k = 1 and at = '0001-12-31 BC'", "dated", {(1, -719163)}),
+    (
+        "delete from dated where k = 1 and at = any ('{1970-01-01,1970-01-03,null}')",
+        "dated",
+        {(1, 0), (1, 2)},
+    ),
+    (
+        "delete from timed where at = '1970-01-01 00:00:01.5+00' and is_on = true",
+        "timed",
+        {(1_500_000, True)},
+    ),
     # No column holds these.
     ("update two set v = 1 where a = 'x' and b = 70000", "two", set()),
+    ("update dated set v = 1 where k = 1 and at = 'infinity'", "dated", set()),
+    ("delete from timed where at in ('-infinity', 'infinity') and is_on = true", "timed", set()),
 ]
 
 
@@ -295,6 +313,17 @@ def test_rows_are_named(
 
 
 NOT_NAMED = [
+    (
+        "update dated set v = 1 where k = 1 and at = timestamp '1970-01-02'",
+        "dated",
+        "not named by constants",
+    ),
+    (
+        "delete from timed where at = date '1970-01-02' and is_on = true",
+        "timed",
+        "not named by constants",
+    ),
+    ("delete from timed where at = '1970-01-02' and is_on", "timed", "not named by constants"),
     ("update t set v = 1", "t", "not named by constants"),
     ("update t set v = 1 where k > 5", "t", "not named by constants"),
     ("update t set v = 1 where k = 1 or k = 2", "t", "not named by constants"),
@@ -313,8 +342,8 @@ NOT_NAMED = [
     ("update two set v = 1 where a in ('1', '2', '3') and b in (1, 2, 3)", "two", "more than 4"),
     ("insert into two values ('x', 70000) on conflict do nothing", "two", "not plain constants"),
     ("insert into two values ('longer', 1) on conflict do nothing", "two", "not plain constants"),
-    ("update padded set v = 1 where c = 'x'", "padded", "not integers or text"),
-    ("update exact set v = 1 where n = 1", "exact", "not integers or text"),
+    ("update padded set v = 1 where c = 'x'", "padded", "a key of such a type"),
+    ("update exact set v = 1 where n = 1", "exact", "a key of such a type"),
 ]
 
 

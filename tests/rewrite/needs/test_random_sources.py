@@ -266,7 +266,7 @@ def _compared_anyhow(module: ModuleType, name: str) -> Patch:
 
     def asked(*given: object) -> object:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(joined_keys, "EQUALITIES", _Every())
+            inner.setattr(joined_keys, "SAME_TYPE", _Every())
             return original(*given)
 
     return lambda patch: patch.setattr(module, name, asked)
