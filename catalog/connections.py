@@ -38,7 +38,7 @@ from catalog.results import (
     SnapshotResult,
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
-from catalog.steps import Close, Execute, Query, Step
+from catalog.steps import Close, Execute, Prepare, Query, Step
 
 Call = tuple[Function, Sequence[bytes | None]]
 """A function of the bookkeeping and its arguments, without the secret."""
@@ -544,13 +544,13 @@ class CatalogSession:
         steps += expect
         places = []
         for function, values in before:
-            steps += self._calls.steps(function, *values)
+            _add(steps, self._calls.steps(function, *values))
             places.append(len(steps) - 1)
         place = len(steps)
         if step is not None:
             steps += [step, *expect[-1:]]
         for function, values in after:
-            steps += self._calls.steps(function, *values)
+            _add(steps, self._calls.steps(function, *values))
             places.append(len(steps) - 1)
         if commits:
             steps.append(Query("COMMIT"))
@@ -743,6 +743,12 @@ def _doubting() -> Iterator[None]:
             sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
             detail=error.detail,
         ) from error
+
+
+def _add(steps: list[Step], more: Sequence[Step]) -> None:
+    """Add steps, but for preparing what is prepared among those before."""
+    known = {step.name for step in steps if isinstance(step, Prepare)}
+    steps += [step for step in more if not (isinstance(step, Prepare) and step.name in known)]
 
 
 def _unlocked(steps: list[Step]) -> list[Step]:

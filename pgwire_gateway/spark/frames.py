@@ -11,6 +11,7 @@ from catalog.model import Segment, TableSnapshot
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.borrowed_files import Borrowed
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkSession
+from pgwire_gateway.spark.held_rows import HeldRows
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.warehouse import Warehouse
 
@@ -35,6 +36,7 @@ class Frames:
         self._files: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
         self._readers: dict[int, SparkSession] = {}
         self._value_bytes: OrderedDict[str, int] = OrderedDict()
+        self._held_rows = HeldRows(warehouse)
         self._small = driver.session(SessionKind.SMALL)
         self._json: dict[str, str] = {}
 
@@ -48,6 +50,9 @@ class Frames:
         self, layout: Layout, segments: Sequence[Segment], kind: SessionKind
     ) -> list[Frame]:
         """Return frames whose union is the rows of the segments, in the columns of relations."""
+        held = self._held(layout, segments, kind)
+        if held is not None:
+            return [held]
         groups: dict[tuple[int, ...], list[Segment]] = {}
         frames: list[Frame] = []
         for segment in segments:
@@ -58,6 +63,11 @@ class Frames:
                 frames.append(self._read_borrowed(layout, segment, borrowed, kind))
         frames += [self._read(layout, given, members, kind) for given, members in groups.items()]
         return frames
+
+    def _held(self, layout: Layout, segments: Sequence[Segment], kind: SessionKind) -> Frame | None:
+        """Return the frame of rows in many small files; None where they are not."""
+        rows = self._held_rows.rows(layout, segments, self._segment_bytes)
+        return None if rows is None else self.local(layout, rows, kind)
 
     def local(self, layout: Layout, rows: pa.Table, kind: SessionKind) -> Frame:
         """Return the frame of rows held in memory: a local relation, made without a job."""
