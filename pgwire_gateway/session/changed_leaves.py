@@ -65,7 +65,7 @@ def change(call: Invocation, leaves: WrittenLeaves) -> list[StatementResult]:
     observer, began = Observer(session), not session.transaction.open
     before = observer.observe(plan.tables.union(leaves.tiered), plan)
     found = _computed(call, leaves, before)
-    if found is None or sum(part.rows for part in found) > call.services.config.inline_rows:
+    if found is None:
         return _locked(call, leaves)
     changed = sorted(part.leaf for part in found if part.rows)
     if not changed:

@@ -357,6 +357,6 @@ def _require_same_definitions(plan: Plan | None, result: SnapshotResult) -> None
 
 def _check(plan: Plan | None) -> tuple[str | None, str | None]:
     """Return text or prepared name of the statement whose privileges are to be checked."""
-    if plan is None:
+    if plan is None or plan.checked:
         return None, None
     return (None, plan.prepared) if plan.prepared else (plan.statement.text, None)

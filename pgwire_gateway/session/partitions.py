@@ -65,6 +65,9 @@ def narrowed(call: Invocation, *, by_spark: bool = False) -> Invocation:
     if named_alone(call.query, plan.trees):
         raise UnsupportedError("ONLY of a partitioned table with tiered leaves is not supported")
     reached = _reached(call)
+    # In a transaction the locks that readers have are taken by who looks again.
+    checked = not call.session.transaction.open or plan.target is not None
+    call = replace(call, plan=(plan := replace(plan, checked=checked)))
     if plan.locks is not None and plan.locks.relids & reached.keys():
         return replace(call, plan=_locking(call, reached))
     if plan.route in _WRITING and plan.target in plan.trees:

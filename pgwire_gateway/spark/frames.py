@@ -21,6 +21,8 @@ MAX_PART_ROWS: Final = 262_144
 _MIN_SPLIT: Final = 64 << 10
 MAX_SPLIT: Final = 128 << 20
 _MAX_FRAMES: Final = 512
+MOST_LOCAL_ROWS: Final = 20_000
+_LOCAL_THRESHOLD: Final = "spark.sql.execution.arrow.localRelationThreshold"
 
 Frame = Any
 """A Dataset of the JVM."""
@@ -35,6 +37,7 @@ class Frames:
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
         self._readers: dict[int, SparkSession] = {}
+        self._scatterers: dict[SessionKind, SparkSession] = {}
         self._value_bytes: OrderedDict[str, int] = OrderedDict()
         self._held_rows = HeldRows(warehouse)
         self._small = driver.session(SessionKind.SMALL)
@@ -70,14 +73,18 @@ class Frames:
         return None if rows is None else self.local(layout, rows, kind)
 
     def local(self, layout: Layout, rows: pa.Table, kind: SessionKind) -> Frame:
-        """Return the frame of rows held in memory: a local relation, made without a job."""
-        session = self.reader(kind, MAX_SPLIT)
+        """Return the frame of rows held in memory: a local relation, made without a job.
+
+        Many rows are given to the tasks as they are: the optimizer would look at each of them.
+        """
+        many = rows.num_rows > MOST_LOCAL_ROWS
+        session = self._scattering(kind) if many else self.reader(kind, MAX_SPLIT)
         session.activate()
         schema = self._schema(layout)
         table = rows.select(list(layout.names)).cast(arrow_schema(schema)).combine_chunks()
         jvm = self._driver.jvm
         batches = jvm.java.util.ArrayList()
-        for batch in table.to_batches():
+        for batch in table.to_batches(MOST_LOCAL_ROWS):
             batches.add(batch.serialize().to_pybytes())
         iterator = jvm.scala.jdk.javaapi.CollectionConverters.asScala(batches.iterator())
         return jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toDataFrame(
@@ -90,6 +97,15 @@ class Frames:
         for other in others:
             first = first.union(other)
         return first
+
+    def _scattering(self, kind: SessionKind) -> SparkSession:
+        """Return the session that gives rows held in memory to tasks."""
+        with self._lock:
+            session = self._scatterers.get(kind)
+            if session is None:
+                session = self._driver.session(kind, **{_LOCAL_THRESHOLD: "0"})
+                self._scatterers[kind] = session
+        return session
 
     def reader(self, kind: SessionKind, split_bytes: int) -> SparkSession:
         """Return the session whose settings decide how files are divided among tasks."""

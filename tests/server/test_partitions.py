@@ -326,6 +326,12 @@ def test_rows_are_merged_into_several_partitions_by_key(client: psycopg.Connecti
     )
     with pytest.raises(errors.FeatureNotSupported, match="keys"):
         client.execute(merge)
+    # All keys are those of resident partitions.
+    client.execute(
+        "MERGE INTO p USING (VALUES (205, 205), (206, 6206)) s (k, id) ON p.k = s.k AND p.id = s.id"
+        " WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.id, 7)"
+    )
+    assert rows(client, "SELECT k, id FROM p WHERE k IN (205, 206)") == [(206, 206), (206, 6206)]
 
 
 def test_a_merge_moves_a_row_between_tiered_partitions(client: psycopg.Connection) -> None:
