@@ -92,7 +92,8 @@ def _alike(snapshots: list[TableSnapshot]) -> list[list[TableSnapshot]]:
     groups: dict[object, list[TableSnapshot]] = {}
     for snapshot in snapshots:
         table = snapshot.table
-        if table.external is None:
+        # Where files of others lie tells nothing of the leaf.
+        if table.external is None and not snapshot.is_borrowed:
             groups.setdefault((table.columns, table.key, table.checks), []).append(snapshot)
     return list(groups.values())
 

@@ -49,7 +49,7 @@ class HeldRows:
         if (
             len(segments) < _MANY
             or sum(segment.rows for segment in segments) > _MOST_ROWS
-            or any(segment.attnums != attnums for segment in segments)
+            or any(segment.attnums != attnums or segment.is_borrowed for segment in segments)
             or sum(map(value_bytes, segments)) > _MOST_BYTES
         ):
             return None
