@@ -544,13 +544,13 @@ class CatalogSession:
         steps += expect
         places = []
         for function, values in before:
-            steps += _first(self._calls.steps(function, *values), steps)
+            _add(steps, self._calls.steps(function, *values))
             places.append(len(steps) - 1)
         place = len(steps)
         if step is not None:
             steps += [step, *expect[-1:]]
         for function, values in after:
-            steps += _first(self._calls.steps(function, *values), steps)
+            _add(steps, self._calls.steps(function, *values))
             places.append(len(steps) - 1)
         if commits:
             steps.append(Query("COMMIT"))
@@ -745,9 +745,10 @@ def _doubting() -> Iterator[None]:
         ) from error
 
 
-def _first(steps: Sequence[Step], before: Sequence[Step]) -> list[Step]:
-    """Return steps of a trip without what is prepared earlier in it: functions called twice."""
-    return [step for step in steps if not isinstance(step, Prepare) or step not in before]
+def _add(steps: list[Step], more: Sequence[Step]) -> None:
+    """Add steps, but for preparing what is prepared among those before."""
+    known = {step.name for step in steps if isinstance(step, Prepare)}
+    steps += [step for step in more if not (isinstance(step, Prepare) and step.name in known)]
 
 
 def _unlocked(steps: list[Step]) -> list[Step]:

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 BORROWED: Final = "-borrowed"
 """End of the paths of segments that are made of files of others."""
+LEAF: Final = 2_000
+"""Number of a column that tables do not have: the OID of the leaf that a row is in, where leaves of
+a partitioned table are read as one table."""
 
 
 class SegmentKind(Enum):

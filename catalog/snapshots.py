@@ -115,7 +115,7 @@ class KnownState:
                     self._snapshots.put((relid, snapshot.state), snapshot)
             snapshots[relid] = snapshot
             tails[relid] = TailRows(
-                increment=entry["same"] or entry["increment"], rows=entry["rows"] or []
+                increment=entry["same"] or entry["increment"], rows=entry.get("rows") or []
             )
         return SnapshotResult(
             snapshots=snapshots,

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Final
 
+from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
 from rewrite.key_constants import COMPARED, UnknownValueError, constant
 from rewrite.query.range_table import VALUES
-from rewrite.tree import Node
+from rewrite.tree import Node, walk
 
 Routed = str | int | None
 """A value as text, the number of a parameter, or NULL."""
@@ -19,11 +21,19 @@ _MOST_DAYS: Final = 2_000_000
 """Days around 1970 that Python has dates for."""
 
 
-def routed_rows(query: Node, columns: Collection[int]) -> list[Mapping[int, Routed]] | None:
+def routed_rows(
+    query: Node, columns: Collection[int], bind: Callable[[], tuple[ParameterValue, ...]]
+) -> list[Mapping[int, Routed]] | None:
     """Return what each row of an INSERT has in some columns, by attribute number.
 
     None where not all of it is known before PostgreSQL computes the rows.
+
+    Args:
+        query: The INSERT.
+        columns: Attribute numbers.
+        bind: Tells the values of parameters, where they become of other types.
     """
+    bound = cache(bind)
     targets = {
         target.integer("resno"): target.node("expr")
         for target in query.nodes("targetList")
@@ -35,7 +45,7 @@ def routed_rows(query: Node, columns: Collection[int]) -> list[Mapping[int, Rout
     rows = lists[0].items("values_lists") if lists else [[]]
     try:
         return [
-            {number: _routed(targets.get(number), row) for number in columns}
+            {number: _routed(targets.get(number), row, bound) for number in columns}
             for row in rows
             if isinstance(row, list)
         ]
@@ -57,7 +67,9 @@ def _reads(query: Node) -> bool:
 _RESULT: Final = 8
 
 
-def _routed(node: Node | None, row: Sequence[object]) -> Routed:
+def _routed(
+    node: Node | None, row: Sequence[object], bound: Callable[[], tuple[ParameterValue, ...]]
+) -> Routed:
     if node is None:
         return None
     if node.tag == "VAR":
@@ -74,7 +86,8 @@ def _routed(node: Node | None, row: Sequence[object]) -> Routed:
         return _MOMENTS[node.integer("consttype")](decode(node.integer("consttype"), datum))
     if node.tag == "CONST" and node["consttype"] not in COMPARED:
         raise UnknownValueError
-    value = constant(node, ())
+    has_parameters = any(inner.tag == "PARAM" for inner, _ in walk(node))
+    value = constant(node, bound() if has_parameters else ())
     if value is None:
         return None
     text = str(value)

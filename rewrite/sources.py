@@ -9,7 +9,7 @@ import re
 
 from sqlglot import exp
 
-from catalog.model import Column, Segment, SegmentKind, TableSnapshot
+from catalog.model import LEAF, Column, Segment, SegmentKind, TableSnapshot
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, read_stored
@@ -81,6 +81,11 @@ class CurrentRows:
         self._added: set[str] = set()
         self._item = self._build(snapshot)
 
+    @property
+    def has_leaves(self) -> bool:
+        """Whether these are the rows of leaves of a partitioned table, read as one."""
+        return LEAF in self._columns
+
     def column(self, attno: int) -> Value:
         """Return a live column by attribute number."""
         definition = self.definition(attno)
@@ -102,9 +107,10 @@ class CurrentRows:
 
     def identity(self) -> list[exp.Expression]:
         """Return what tells rows apart: the key columns, or the hidden row identity."""
-        if not self.key:
-            return [self.row_identity().sql]
-        return [grouping_key(self.column(attno)) for attno in self.key]
+        if self.key:
+            return [grouping_key(self.column(attno)) for attno in self.key]
+        leaf = [self.column(LEAF).sql] if self.has_leaves else []
+        return [self.row_identity().sql, *leaf]
 
     def row_identity(self) -> Value:
         """Return the hidden row identity of a table without key."""
@@ -153,11 +159,15 @@ class CurrentRows:
         return select(nulls, where=exp.false())
 
     def _key_columns(self) -> list[str]:
-        return [f"c{attno}" for attno in self.key] or [ROW_IDENTITY]
+        return [f"c{attno}" for attno in self.key] or self._identity()
+
+    def _identity(self) -> list[str]:
+        """Return the columns that tell rows without key apart: by their identity, and leaf."""
+        return [ROW_IDENTITY, f"c{LEAF}"] if self.has_leaves else [ROW_IDENTITY]
 
     def _keys(self, alias: str) -> list[exp.Expression]:
         if not self.key:
-            return [column(ROW_IDENTITY, alias)]
+            return [column(name, alias) for name in self._identity()]
         found = []
         for attno in self.key:
             definition = self._columns[attno]

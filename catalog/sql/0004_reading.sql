@@ -78,6 +78,20 @@ BEGIN
         'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
 END $$;
 
+-- The state of tiered tables without hot rows, as a transaction sees it that may have written them: it is equal only for
+-- equal contents.
+CREATE VIEW pg_journal.cold_states AS
+SELECT x.*, concat_ws('_', x.epoch, x.changes, x.version_micros, x.writer) AS state
+  FROM (SELECT b.relid, b.epoch, b.tail_relid, b.definition, coalesce(s.changes, b.changes) AS changes,
+               pg_journal.micros(coalesce(s.version, b.version)) AS version_micros,
+               coalesce(s.tail_rows, b.tail_rows) AS tail_rows,
+               coalesce(s.xmin, b.xmin)::text::bigint AS writer
+          FROM pg_journal.journals b
+          LEFT JOIN LATERAL (
+              SELECT t.changes, t.version, t.tail_rows, t.xmin FROM pg_journal.states t
+               WHERE t.relid = b.relid AND t.changes > b.changes ORDER BY t.changes DESC LIMIT 1) s ON true
+         WHERE b.residency <> 'resident' AND NOT b.is_hot) x;
+
 CREATE FUNCTION pg_journal.table_snapshot(
     wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot,
     OUT result json)
@@ -86,7 +100,6 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j record;
-    state text;
     known text[] := string_to_array(known_state, '_');
     after bigint;
     rows json;
@@ -96,21 +109,11 @@ BEGIN
         result := resident_snapshot(wanted, known_definition, known_state, with_rows, known_seen);
         RETURN;
     END IF;
-    SELECT b.epoch, b.tail_relid, b.definition, coalesce(s.changes, b.changes) AS changes,
-           micros(coalesce(s.version, b.version)) AS version_micros,
-           coalesce(s.tail_rows, b.tail_rows) AS tail_rows,
-           coalesce(s.xmin, b.xmin)::text::bigint AS writer
-      INTO j
-      FROM journals b
-      LEFT JOIN LATERAL (
-          SELECT x.changes, x.version, x.tail_rows, x.xmin FROM states x
-           WHERE x.relid = b.relid AND x.changes > b.changes ORDER BY x.changes DESC LIMIT 1) s ON true
-     WHERE b.relid = wanted;
+    SELECT * INTO j FROM cold_states s WHERE s.relid = wanted;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
     END IF;
-    state := concat_ws('_', j.epoch, j.changes, j.version_micros, j.writer);
-    IF state IS DISTINCT FROM known_state THEN
+    IF j.state IS DISTINCT FROM known_state THEN
         -- What the caller holds is the beginning of this tail if its writer has committed, or is the writer
         -- of the present state, and nothing left the tail since.
         IF known[1]::bigint = j.epoch AND known[3]::bigint <= j.version_micros
@@ -130,8 +133,8 @@ BEGIN
         segment_list := visible_segments(wanted);
     END IF;
     result := json_build_object(
-        'relid', wanted::bigint, 'state', state, 'version', j.version_micros, 'tail_rows', j.tail_rows,
-        'same', state IS NOT DISTINCT FROM known_state, 'increment', after IS NOT NULL,
+        'relid', wanted::bigint, 'state', j.state, 'version', j.version_micros, 'tail_rows', j.tail_rows,
+        'same', j.state IS NOT DISTINCT FROM known_state, 'increment', after IS NOT NULL,
         'rows', rows, 'segments', segment_list, 'definition_version', j.definition,
         'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
 END $$;
@@ -150,8 +153,14 @@ DECLARE
     tables json;
 BEGIN
     PERFORM authorize(secret);
-    SELECT json_agg(table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true), r.seen)) INTO tables
-      FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text, rows boolean, seen pg_snapshot);
+    -- Of most tables of a large statement nothing has changed, which is told without a call for each.
+    SELECT json_agg(CASE WHEN s.relid IS NULL
+                         THEN table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true), r.seen)
+                         ELSE json_build_object('relid', r.relid::bigint, 'state', r.state, 'same', true,
+                                                'definition_version', r.definition, 'definition', NULL) END) INTO tables
+      FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text, rows boolean, seen pg_snapshot)
+      LEFT JOIN LATERAL (SELECT c.relid FROM cold_states c WHERE c.relid = r.relid AND c.definition = r.definition
+                            AND c.state = r.state OFFSET 0) s ON true;
     RETURN convert_to(json_build_object(
         'tables', tables, 'definitions', fingerprint(), 'temporary_schema', pg_my_temp_schema()::bigint,
         'transaction_timestamp', micros(transaction_timestamp()))::text, 'UTF8');

@@ -104,10 +104,11 @@ BEGIN
         j := locked(wanted);
         IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
         PERFORM set_config('pg_journal.writing_' || wanted, announcement(wanted), true);
-        IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, relids); END IF;
         versions := versions || jsonb_build_object(wanted::text, micros(
             greatest(clock_timestamp(), j.version + interval '1 microsecond')));
     END LOOP;
+    PERFORM announce_above(s.ancestors, relids)
+       FROM (SELECT DISTINCT x.ancestors FROM journals x WHERE x.relid = ANY (relids) AND x.ancestors <> '{}') s;
     RETURN convert_to(versions::text, 'UTF8');
 END $$;
 

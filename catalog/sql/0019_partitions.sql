@@ -92,8 +92,8 @@ DECLARE
     known text := 'pg_journal.leaves_' || above[1];
 BEGIN
     PERFORM set_config('pg_journal.writing_' || u.leaf, '', true), set_config('pg_journal.hot_' || u.leaf, '', true)
-       FROM unnest(string_to_array(nullif(current_setting(known, true), ''), ',')) u(leaf)
-      WHERE u.leaf <> ALL (leaves::text[]);
+       FROM (SELECT unnest(string_to_array(nullif(current_setting(known, true), ''), ',')) EXCEPT
+             SELECT unnest(leaves)::text) u(leaf);
     PERFORM set_config(known, array_to_string(leaves, ','), true);
     PERFORM set_config('pg_journal.writing_' || u.a, announcement(u.a), true) FROM unnest(above) u(a);
 END $$;

@@ -157,7 +157,7 @@ def _publish(
         computed.close()
         return compute(call, version, now)
     context = Observer(call.session).context(call.plan, now, binding.bind(call))
-    return _write(call, computed.change, context, iter(batches), version)
+    return write(call, computed.change, context, iter(batches), version)
 
 
 def compute(call: Invocation, version: int, observation: Observation) -> StatementResult:
@@ -170,16 +170,23 @@ def compute(call: Invocation, version: int, observation: Observation) -> Stateme
         observation, context = merge_sources.prepared(call, observation, context, ends)
         compiled = unlocked_changes.compiled(call, context)
         batches = ends.enter_context(observer.run(compiled.query, observation, call.running))
-        return _write(call, compiled, context, batches, version)
+        return write(call, compiled, context, batches, version)
 
 
-def _write(
+def nothing(call: Invocation, compiled: RowChange, context: RewriteContext) -> StatementResult:
+    """Return the result of a statement that has changed no row."""
+    table = context.snapshots[call.target].table
+    return _result(call, compiled, ChangedRows(table, compiled, ()))
+
+
+def write(
     call: Invocation,
     compiled: RowChange,
     context: RewriteContext,
     batches: Iterator[Any],
     version: int,
 ) -> StatementResult:
+    """Write the rows that a compiled statement has yielded to the table, which is locked."""
     writer = JournalWriter(call.session, call.target, call.running)
     table = context.snapshots[call.target].table
     changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.model import Segment, SegmentKind, TableSnapshot
+from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotResult
 from pgwire_gateway.spark.lookups import Key, Lookups
 from pgwire_gateway.spark.relations import Relation
@@ -32,6 +32,15 @@ _OWN_STATES = count(1)
 
 
 @dataclass(frozen=True, slots=True)
+class UnitedLeaves:
+    """Leaves of a partitioned table that are read as one table."""
+
+    relid: int
+    """Its number, below zero."""
+    leaves: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Snapshots with their tails."""
 
@@ -42,15 +51,22 @@ class Observation:
     """Segments not yet part of a table, each as a table of its own."""
     latest_only: frozenset[int] = frozenset()
     """Tables of whose tails only the newest version of each row is left."""
-    united: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """Leaves of partitioned tables, by OID of the table, that are read as one table. Its number is
-    that OID below zero."""
+    united: Mapping[int, tuple[UnitedLeaves, ...]] = field(default_factory=dict)
+    """Leaves that are read together, by OID of the partitioned table."""
     single_rows: frozenset[int] = frozenset()
     """Tables with the versions of one row, which are in the tail whatever holds them."""
 
     def relations(self, query: SparkQuery) -> list[Relation]:
         """Return what must be registered before a compiled query runs."""
         return [self._relation(source) for source in query.sources]
+
+    def like(self, table: JournalTable) -> JournalTable:
+        """Return a table, or one of those that are read as one."""
+        for some in self.united.values():
+            for one in some:
+                if one.relid == table.relid:
+                    return self.result.snapshots[one.leaves[0]].table
+        return table
 
     def segments_only(self, relid: int) -> "Observation":
         """Return the same moment without the tail of a table."""

@@ -12,13 +12,19 @@ from pgwire_gateway.session import external_files
 from pgwire_gateway.session.observation import Observation, own_states, without_tail
 from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.session.united_leaves import relids, unite
+from pgwire_gateway.session.united_leaves import relids, unite, united
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.executor import SparkPlan
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.tails import StaleTailError
-from rewrite.context import CheckConstraint, ParameterValue, RewriteContext, SessionConstants
+from rewrite.context import (
+    CheckConstraint,
+    Leaves,
+    ParameterValue,
+    RewriteContext,
+    SessionConstants,
+)
 from rewrite.pinned_keys import pinned_keys, plain_columns
 from rewrite.results import SparkQuery
 
@@ -72,7 +78,19 @@ class Observer:
         )
         _require_same_definitions(plan, result)
         observation = self.complete(requests, result)
-        return observation if plan is None else unite(observation, plan.partitioned)
+        return observation if plan is None else self.united(observation, plan.partitioned)
+
+    def united(self, observation: Observation, partitioned: Mapping[int, Leaves]) -> Observation:
+        """Return the same moment, where leaves of partitioned tables are read as one table."""
+        if not partitioned:
+            return observation
+        return unite(observation, partitioned, self._services.recent_rows.latest)
+
+    def united_for_write(
+        self, observation: Observation, tree: int, leaves: Iterable[int]
+    ) -> Observation:
+        """Return the same moment, where some leaves of a partitioned table are written as one."""
+        return united(observation, tree, leaves, self._services.recent_rows.latest)
 
     def observe_segments(self, relid: int) -> Observation:
         """Return what the segments of a table hold now, whatever its tail says of it."""
@@ -98,14 +116,14 @@ class Observer:
         return versions[plan.target], observation
 
     def observe_leaves(
-        self, plan: Plan, relids: Sequence[int], read: Iterable[int]
+        self, plan: Plan, relids: Sequence[int], read: Iterable[int], *, checked: bool = False
     ) -> tuple[dict[int, int], Observation]:
         """Lock leaves of a partitioned table as `observe_for_write` locks a table.
 
-        What is seen then is that of all the tables `read`.
+        What is seen then is that of all the tables `read`. Privileges may have been `checked`.
         """
-        command = plan.statement.kind.name
-        return self._locked(replace(plan, tables=frozenset(read)), relids, command, writes=True)
+        command, reading = plan.statement.kind.name, replace(plan, tables=frozenset(read))
+        return self._locked(reading, relids, command, writes=True, checked=checked)
 
     def observe_locked(self, plan: Plan) -> Observation:
         """Keep others from writing the tables a query locks rows of; return what is seen then.
@@ -120,7 +138,7 @@ class Observer:
             raise TypeError(plan.route)
         return self._locked(plan, sorted(plan.locks.relids), f"SELECT {plan.locks.strength}")[1]
 
-    def _locked(
+    def _locked(  # noqa: PLR0913 - what is locked, read and checked
         self,
         plan: Plan,
         relids: Sequence[int],
@@ -128,9 +146,10 @@ class Observer:
         *,
         writes: bool = False,
         cools: bool = True,
+        checked: bool = False,
     ) -> tuple[dict[int, int], Observation]:
         requests = self.requests(plan.tables)
-        check, check_prepared = _check(plan)
+        check, check_prepared = _check(None if checked else plan)
         self._session.transaction.expect_implicit()
         if writes:
             self._session.transaction.written.update(relids)
@@ -210,16 +229,14 @@ class Observer:
         generated: Mapping[int, Mapping[int, str]] = {}
         if plan.route in {Route.CHANGE, Route.MERGE} and plan.target is not None:
             table = observation.result.snapshots[plan.target].table
-            rules = self._rules(table)
+            rules = self._rules(observation.like(table))
             checks, generated = {table.relid: rules.checks}, {table.relid: rules.generated}
         return RewriteContext(
             snapshots=observation.result.snapshots,
             constants=self._constants(plan, observation.result.transaction_timestamp),
             journals=plan.journals,
             partitioned={
-                relid: replace(
-                    leaves, relids=relids(leaves, observation.united.get(relid, frozenset()), relid)
-                )
+                relid: replace(leaves, relids=relids(leaves, observation.united.get(relid, ())))
                 for relid, leaves in plan.partitioned.items()
             },
             parameters=parameters,
@@ -248,7 +265,8 @@ class Observer:
         plain = not forced and any(plain_columns(plan.query, tables[relid]) for relid in keys)
         observation = observation.of_keys(keys, self._services.lookups if plain else None)
         latest = {}
-        for relid in tables.keys() - keys.keys():
+        done = {one for some in observation.united.values() for u in some for one in u.leaves}
+        for relid in tables.keys() - keys.keys() - done - observation.latest_only:
             snapshot = observation.result.snapshots[relid]
             if snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA):
                 recent = self._services.recent_rows.latest(snapshot, observation.tails.get(relid))
@@ -339,6 +357,6 @@ def _require_same_definitions(plan: Plan | None, result: SnapshotResult) -> None
 
 def _check(plan: Plan | None) -> tuple[str | None, str | None]:
     """Return text or prepared name of the statement whose privileges are to be checked."""
-    if plan is None:
+    if plan is None or plan.checked:
         return None, None
     return (None, plan.prepared) if plan.prepared else (plan.statement.text, None)

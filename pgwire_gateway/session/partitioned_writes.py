@@ -14,12 +14,13 @@ from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
-    changes,
+    changed_leaves,
     hot_rows,
     inserts,
     moved_rows,
     partitions,
     router,
+    thawed_leaves,
 )
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
@@ -105,13 +106,8 @@ def change(call: Invocation) -> StatementResult:
     _require_changeable(call, leaves)
     if partitions.moves(query, call.plan.trees[leaves.tree]):
         return _move(call, leaves)
-    observer, began = Observer(call.session), not call.session.transaction.open
-    parts = [partitions.of_leaf(call, leaf) for leaf in leaves.tiered]
-    reads = call.plan.tables.union(leaves.tiered)
-    versions, observation = observer.observe_leaves(call.plan, leaves.tiered, reads)
-    done = []
-    for part, leaf in zip(parts, leaves.tiered, strict=True):
-        done.append(changes.compute(part, versions[leaf], observation))
+    began = not call.session.transaction.open
+    done = changed_leaves.change(call, leaves)
     if leaves.resident:
         done.append(_native(call, began=began))
     return _together(done, command(query).name)
@@ -229,4 +225,6 @@ _ROUTES = {
     Route.INSERT: insert,
     Route.INSERT_QUERY: insert_query,
     Route.CHANGE: change,
+    Route.MERGE: thawed_leaves.run,
+    Route.THAW: thawed_leaves.run,
 }

@@ -6,21 +6,28 @@ one leaf of a table is planned as one on that leaf; PostgreSQL runs it by the na
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from catalog import names
 from catalog.results import Leaf, PartitionTree, RelationKind
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import forced
+from pgwire_gateway.session import binding, forced
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route, WrittenLeaves
-from rewrite.command import Command, assigned_columns, command, source_relations
+from rewrite.command import (
+    Command,
+    assigned_columns,
+    command,
+    merge_actions,
+    source_relations,
+)
 from rewrite.context import Leaves
 from rewrite.partitions import as_leaf, named_alone
-from rewrite.routed_rows import routed_rows
+from rewrite.routed_rows import Routed, routed_rows
 from rewrite.tree import Node, walk
 
 MOST_ROWS: Final = 100
@@ -58,6 +65,9 @@ def narrowed(call: Invocation, *, by_spark: bool = False) -> Invocation:
     if named_alone(call.query, plan.trees):
         raise UnsupportedError("ONLY of a partitioned table with tiered leaves is not supported")
     reached = _reached(call)
+    # In a transaction the locks that readers have are taken by who looks again.
+    checked = not call.session.transaction.open or plan.target is not None
+    call = replace(call, plan=(plan := replace(plan, checked=checked)))
     if plan.locks is not None and plan.locks.relids & reached.keys():
         return replace(call, plan=_locking(call, reached))
     if plan.route in _WRITING and plan.target in plan.trees:
@@ -114,13 +124,22 @@ def _nodes(item: Any) -> Iterator[dict[str, Any]]:
 def _routed(call: Invocation, relid: int) -> tuple[Leaf, ...]:
     """Return the leaves that the rows of an INSERT go to; all where that is not known before."""
     tree, catalog = call.plan.trees[relid], call.session.catalog
-    rows = routed_rows(call.query, tree.routed_by) if tree.routed_by else None
+    bound = partial(binding.bind, call)
+    rows = routed_rows(call.query, tree.routed_by, bound) if tree.routed_by else None
     if not rows or len(rows) > MOST_ROWS or not names.may_select(catalog, relid):
         return tree.leaves
-    wanted = {
-        " AND ".join(_condition(tree.columns[number], value) for number, value in row.items())
-        for row in rows
-    }
+    named = [{tree.columns[n]: value for n, value in row.items()} for row in rows]
+    return routed(call, relid, tree, named)
+
+
+def routed(
+    call: Invocation, relid: int, tree: PartitionTree, rows: Sequence[Mapping[str, Routed]]
+) -> tuple[Leaf, ...]:
+    """Return the leaves that rows are in which have some values in their columns, by name."""
+    if not rows:
+        return ()
+    catalog = call.session.catalog
+    wanted = {" AND ".join(_condition(*pair) for pair in row.items()) for row in rows}
     table = names.relation_name(catalog, relid)
     text = f"SELECT FROM {table} WHERE ({') OR ('.join(sorted(wanted))})"
     answer = catalog.explain(
@@ -129,7 +148,7 @@ def _routed(call: Invocation, relid: int) -> tuple[Leaf, ...]:
     return _among(tree, _named(answer))
 
 
-def _condition(column: str, value: str | int | None) -> str:
+def _condition(column: str, value: Routed) -> str:
     if value is None:
         return f"{names.quoted(column)} IS NULL"
     if isinstance(value, int):
@@ -238,16 +257,11 @@ def _writing(call: Invocation, reached: Reached) -> Plan:
     others = {other: leaves for other, leaves in reached.items() if other != relid}
     inserts = plan.route in _INSERTING
     alone = len(tiered) == 1 and plan.route is not Route.INSERT_QUERY and not is_move
+    alone = alone and not (len(tree.leaves) > 1 and _merges_elsewhere(call, tree))
     if alone and (inserts or len(tiered) == len(written) or not written):
         return _on_leaf(_reading(plan, others), relid, tree, tiered[0])
     if alone and plan.route is Route.THAW and command(call.query) is Command.INSERT:
         return _on_leaf(_reading(plan, others), relid, tree, tiered[0])
-    if plan.route not in {Route.CHANGE, Route.INSERT, Route.INSERT_QUERY}:
-        raise UnsupportedError(
-            f"this {call.statement.kind.name} of several partitions, tiered ones among them, is not"
-            " supported",
-            hint="Name a condition on the columns that the table is partitioned by, for one alone.",
-        )
     leaves = WrittenLeaves(
         relid,
         tuple(leaf.relid for leaf in tiered),
@@ -256,7 +270,9 @@ def _writing(call: Invocation, reached: Reached) -> Plan:
         if is_move
         else (),
     )
-    sources = reached if relid in source_relations(call.query) else others
+    # Of those by key, rows that are read of the table itself are rows that are written.
+    by_key = plan.route in {Route.MERGE, Route.THAW}
+    sources = reached if relid in source_relations(call.query) and not by_key else others
     narrow = _reading(plan, sources)
     return replace(narrow, trees={relid: tree}, leaves=leaves, reason="several partitions")
 
@@ -266,6 +282,18 @@ def moves(query: Node, tree: PartitionTree) -> bool:
     if command(query) is not Command.UPDATE:
         return False
     return tree.routed_by is None or not set(tree.routed_by).isdisjoint(assigned_columns(query))
+
+
+def _merges_elsewhere(call: Invocation, tree: PartitionTree) -> bool:
+    """Return whether a MERGE may bring rows to other leaves than it finds them in."""
+    if call.plan.route is not Route.MERGE:
+        return False
+    bound = set(tree.columns if tree.routed_by is None else tree.routed_by)
+    return any(
+        action.command is Command.INSERT
+        or (action.command is Command.UPDATE and not bound.isdisjoint(action.assigned))
+        for action in merge_actions(call.query)
+    )
 
 
 def _written(call: Invocation, reached: Reached) -> tuple[Leaf, ...]:
@@ -286,30 +314,38 @@ def _written(call: Invocation, reached: Reached) -> tuple[Leaf, ...]:
     return reached[relid]
 
 
-def _on_leaf(plan: Plan, relid: int, tree: PartitionTree, leaf: Leaf) -> Plan:
-    """Return the plan of the same statement on one leaf."""
+def _on_leaf(
+    plan: Plan, relid: int, tree: PartitionTree, leaf: Leaf, number: int | None = None
+) -> Plan:
+    """Return the plan of the same statement on one leaf, or on those like it with this number."""
     if plan.query is None:
         raise TypeError(plan.route)
     numbers = tree.numbers(leaf.relid)
     bound = None if tree.routed_by is None else frozenset(numbers[n] for n in tree.routed_by)
+    target = leaf.relid if number is None else number
     return replace(
         plan,
-        query=as_leaf(plan.query, relid, leaf.relid, numbers),
+        query=as_leaf(plan.query, relid, target, numbers),
         tables=plan.tables | {leaf.relid},
-        target=leaf.relid,
+        target=target,
         bound_columns=bound,
     )
 
 
 def of_leaf(call: Invocation, leaf: int) -> Invocation:
     """Return a statement that writes several leaves as one on one of them."""
+    return of_leaves(call, leaf, leaf)
+
+
+def of_leaves(call: Invocation, leaf: int, number: int) -> Invocation:
+    """Return the same as one on leaves like this one, which are read as a table of that number."""
     plan = call.plan
     if plan.leaves is None:
         raise TypeError(plan.route)
     relid = plan.leaves.tree
     tree = plan.trees[relid]
     (found,) = (one for one in tree.leaves if one.relid == leaf)
-    on_leaf = _on_leaf(plan, relid, tree, found)
+    on_leaf = _on_leaf(plan, relid, tree, found, number)
     return replace(call, plan=replace(on_leaf, trees={}, leaves=None))
 
 

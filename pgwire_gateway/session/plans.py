@@ -136,6 +136,8 @@ class Plan:
     """Whether it may take away what others reference, and one of the tables is tiered."""
     seeks: bool = False
     """Whether rows that it writes may reference rows of tiered tables."""
+    checked: bool = False
+    """Whether PostgreSQL has planned it for these values, and so has looked at privileges."""
     reason: str = "no journaled table"
     """Why this route, for people."""
     explained: "Plan | None" = None

@@ -11,6 +11,7 @@ from catalog.model import Segment, TableSnapshot
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.borrowed_files import Borrowed
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkSession
+from pgwire_gateway.spark.held_rows import HeldRows
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.warehouse import Warehouse
 
@@ -20,6 +21,8 @@ MAX_PART_ROWS: Final = 262_144
 _MIN_SPLIT: Final = 64 << 10
 MAX_SPLIT: Final = 128 << 20
 _MAX_FRAMES: Final = 512
+MOST_LOCAL_ROWS: Final = 20_000
+_LOCAL_THRESHOLD: Final = "spark.sql.execution.arrow.localRelationThreshold"
 
 Frame = Any
 """A Dataset of the JVM."""
@@ -34,7 +37,9 @@ class Frames:
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
         self._readers: dict[int, SparkSession] = {}
+        self._scatterers: dict[SessionKind, SparkSession] = {}
         self._value_bytes: OrderedDict[str, int] = OrderedDict()
+        self._held_rows = HeldRows(warehouse)
         self._small = driver.session(SessionKind.SMALL)
         self._json: dict[str, str] = {}
 
@@ -48,6 +53,9 @@ class Frames:
         self, layout: Layout, segments: Sequence[Segment], kind: SessionKind
     ) -> list[Frame]:
         """Return frames whose union is the rows of the segments, in the columns of relations."""
+        held = self._held(layout, segments, kind)
+        if held is not None:
+            return [held]
         groups: dict[tuple[int, ...], list[Segment]] = {}
         frames: list[Frame] = []
         for segment in segments:
@@ -59,15 +67,24 @@ class Frames:
         frames += [self._read(layout, given, members, kind) for given, members in groups.items()]
         return frames
 
+    def _held(self, layout: Layout, segments: Sequence[Segment], kind: SessionKind) -> Frame | None:
+        """Return the frame of rows in many small files; None where they are not."""
+        rows = self._held_rows.rows(layout, segments, self._segment_bytes)
+        return None if rows is None else self.local(layout, rows, kind)
+
     def local(self, layout: Layout, rows: pa.Table, kind: SessionKind) -> Frame:
-        """Return the frame of rows held in memory: a local relation, made without a job."""
-        session = self.reader(kind, MAX_SPLIT)
+        """Return the frame of rows held in memory: a local relation, made without a job.
+
+        Many rows are given to the tasks as they are: the optimizer would look at each of them.
+        """
+        many = rows.num_rows > MOST_LOCAL_ROWS
+        session = self._scattering(kind) if many else self.reader(kind, MAX_SPLIT)
         session.activate()
         schema = self._schema(layout)
         table = rows.select(list(layout.names)).cast(arrow_schema(schema)).combine_chunks()
         jvm = self._driver.jvm
         batches = jvm.java.util.ArrayList()
-        for batch in table.to_batches():
+        for batch in table.to_batches(MOST_LOCAL_ROWS):
             batches.add(batch.serialize().to_pybytes())
         iterator = jvm.scala.jdk.javaapi.CollectionConverters.asScala(batches.iterator())
         return jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toDataFrame(
@@ -80,6 +97,15 @@ class Frames:
         for other in others:
             first = first.union(other)
         return first
+
+    def _scattering(self, kind: SessionKind) -> SparkSession:
+        """Return the session that gives rows held in memory to tasks."""
+        with self._lock:
+            session = self._scatterers.get(kind)
+            if session is None:
+                session = self._driver.session(kind, **{_LOCAL_THRESHOLD: "0"})
+                self._scatterers[kind] = session
+        return session
 
     def reader(self, kind: SessionKind, split_bytes: int) -> SparkSession:
         """Return the session whose settings decide how files are divided among tasks."""

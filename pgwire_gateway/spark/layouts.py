@@ -4,13 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from catalog.model import Column, JournalTable
+from catalog.model import LEAF, Column, JournalTable
 from pgwire_gateway.spark.literals import storage_literal
 from rewrite.dialect.type_mapping import storage_type
 
 VERSION: Final = "version_number"
 SUBSEQUENT: Final = "subsequent_version_number"
 IDENTITY: Final = "row_identity"
+
+_LEAF: Final = r"CAST(regexp_extract(_metadata.file_path, '/([0-9]+)/[^/]+/[^/]+$', 1) AS BIGINT)"
+"""The table that a file is of: the directory above that of its segment bears its OID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +133,7 @@ def _unbounded(expression: str, kind: str) -> str:
 
 
 def _missing(column: Column) -> str:
+    """Return what stands for a column that files do not have."""
+    if column.attnum == LEAF:
+        return _LEAF
     return storage_literal(column.missing_value, column.type_oid, column.typmod)

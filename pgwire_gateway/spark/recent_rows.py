@@ -32,10 +32,8 @@ class _Held:
     stored: pa.Table
     """The newest version of each row that these have."""
 
-    @property
-    def nbytes(self) -> int:
-        """What it takes in memory."""
-        return int(self.latest.nbytes + self.stored.nbytes)
+    nbytes: int
+    """What it takes in memory."""
 
 
 class RecentRows:
@@ -46,6 +44,7 @@ class RecentRows:
         self._read = read
         self._lock = threading.Lock()
         self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._bytes = 0
 
     def latest(self, snapshot: TableSnapshot, tail: pa.Table | None) -> pa.Table | None:
         """Return the newest version of each row that deltas and tail have, tombstones included.
@@ -80,11 +79,13 @@ class RecentRows:
         schema = storage_schema(table)
         inlined = schema.empty_table() if tail is None else tail.cast(schema)
         rows = pa.concat_tables([stored, inlined]).combine_chunks()
-        held = _Held(snapshot.state, latest_per_key(rows, names), origin, stored)
+        latest = latest_per_key(rows, names)
+        nbytes = int(latest.nbytes + stored.nbytes)
+        held = _Held(snapshot.state, latest, origin, stored, nbytes)
         with self._lock:
+            before = self._held.pop(table.location, None)
             self._held[table.location] = held
-            self._held.move_to_end(table.location)
-            size = sum(one.nbytes for one in self._held.values())
-            while size > MOST_BYTES and len(self._held) > 1:
-                size -= self._held.popitem(last=False)[1].nbytes
+            self._bytes += held.nbytes - (0 if before is None else before.nbytes)
+            while self._bytes > MOST_BYTES and len(self._held) > 1:
+                self._bytes -= self._held.popitem(last=False)[1].nbytes
         return held.latest

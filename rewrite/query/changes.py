@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 from typing_extensions import override
 
-from catalog.model import Column
+from catalog.model import LEAF, Column
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, to_stored
 from rewrite.query import sublinks
@@ -90,7 +90,7 @@ def compile_change(compilation: Compilation, query: Node, *, with_old: bool = Fa
     alias = compilation.name("m")
     distinct = len(source.relations) > 1
     if distinct:
-        place = row_number(_identity(scope, relation.key), [])
+        place = row_number(_identity(scope, relation), [])
         rows.append("expressions", named(place, f"{alias}_place"))
         bound = _smaller(bound, relation.bound)
     first = exp.EQ(this=column(f"{alias}_place", alias), expression=literal(1))
@@ -149,12 +149,13 @@ def _refuse(query: Node) -> None:
         raise UnsupportedError("set-returning functions in an UPDATE are not supported")
 
 
-def _identity(scope: QueryScope, key: tuple[int, ...]) -> list[exp.Expression]:
+def _identity(scope: QueryScope, relation: CurrentRows) -> list[exp.Expression]:
     """Return what tells the rows of the target apart."""
     varno = scope.query.integer("resultRelation")
-    if not key:
-        return [scope.local(_IDENTITY, 1).sql]
-    return [grouping_key(scope.local(varno, attno)) for attno in key]
+    if not relation.key:
+        leaf = [scope.local(varno, LEAF).sql] if relation.has_leaves else []
+        return [scope.local(_IDENTITY, 1).sql, *leaf]
+    return [grouping_key(scope.local(varno, attno)) for attno in relation.key]
 
 
 def _match(
