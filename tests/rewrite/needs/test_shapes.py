@@ -255,7 +255,7 @@ WRITES = [
     ("update doubled set v = 4 where k = 1", ["doubled: (k = 1) [k: 1]", "new doubled(g) in doubled(g)"]),
     ("update t set k = 7 where k = 5", ["t: (k = 5) [k: 5]", "t: [k: 7]"]),
     ("update t set k = k + 1 where k = 5", ["new t(k) in t(k)", "t: (k = 5) [k: 5]"]),
-    ("update two set a = 1 where b = 2", ["new two(a, b) in two(a, b)", "old two(a, b) in pair(a, b)", "two: (b = 2) [b: 2]"]),
+    ("update two set a = 1 where b = 2", ["old two(a, b) in pair(a, b)", "two: (b = 2) [b: 2]", "two: [a: 1] [b: 2]"]),
     (
         "insert into t (k, v) values (1, 2), (3, 4) on conflict (k) do update set v = excluded.v where t.v < 5",
         ["t: [k: 1; 3]", "t: none"],
