@@ -17,8 +17,9 @@ Routed = str | int | None
 
 _EXTERNAL: Final = 0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MOST_DAYS: Final = 2_000_000
-"""Days around 1970 that Python has dates for."""
+_DAYS: Final = range(-719_162, 2_932_896)
+"""Days since 1970 that Python has dates for."""
+_DAY: Final = 86_400_000_000
 
 
 def routed_rows(
@@ -86,6 +87,13 @@ def _routed(
         return _MOMENTS[node.integer("consttype")](decode(node.integer("consttype"), datum))
     if node.tag == "CONST" and node["consttype"] not in COMPARED:
         raise UnknownValueError
+    return _plain(node, bound)
+
+
+def _plain(node: Node, bound: Callable[[], tuple[ParameterValue, ...]]) -> str | None:
+    if {node.get("resulttype"), node.get("funcresulttype")} & _MOMENTS.keys():
+        # As values of keys these are numbers.
+        raise UnknownValueError
     has_parameters = any(inner.tag == "PARAM" for inner, _ in walk(node))
     value = constant(node, bound() if has_parameters else ())
     if value is None:
@@ -97,13 +105,13 @@ def _routed(
 
 
 def _date(value: object) -> str:
-    if not isinstance(value, int) or abs(value) > _MOST_DAYS:
+    if not isinstance(value, int) or value not in _DAYS:
         raise UnknownValueError
     return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
 
 
 def _timestamp(value: object) -> str:
-    if not isinstance(value, int) or abs(value) > _MOST_DAYS * 86_400_000_000:
+    if not isinstance(value, int) or value // _DAY not in _DAYS:
         raise UnknownValueError
     return (_EPOCH + timedelta(microseconds=value)).isoformat().removesuffix("+00:00")
 

@@ -33,6 +33,7 @@ from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route, WrittenLeaves
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.source_rows import SourceRows
+from pgwire_gateway.wire_types import plain_keys
 from rewrite.needs.keys import Key
 from rewrite.needs.results import Refusal
 
@@ -105,8 +106,8 @@ def _wanted(call: Invocation) -> _Wanted:
         raise Refusal("ON CONFLICT where a unique index on expressions or of some rows decides")
     sources = source_rows.read(call, needed.sources, needed.most)
     keys = needed.keys(binding.bind(sample), sources.contents)
-    key_names = _key_names(needed.table)
-    return _Wanted(_holding(call, tree, key_names, keys), key_names, keys, sources)
+    table = needed.table
+    return _Wanted(_holding(call, tree, table, keys), _key_names(table), keys, sources)
 
 
 def _changed(call: Invocation, wanted: _Wanted, *, began: bool) -> StatementResult:
@@ -157,10 +158,12 @@ def _capturing(relid: int, version: int, places: bytes, rows: SingleRows) -> Cal
 
 
 def _holding(
-    call: Invocation, tree: PartitionTree, key_names: Sequence[str], keys: Sequence[Key]
+    call: Invocation, tree: PartitionTree, table: JournalTable, keys: Sequence[Key]
 ) -> tuple[Leaf, ...]:
     """Return the leaves that rows with some keys are in, or would be."""
-    rows = [dict(zip(key_names, map(str, key), strict=True)) for key in keys]
+    names_of_key = _key_names(table)
+    types = [table.column(attnum).type_oid for attnum in table.key]
+    rows = [dict(zip(names_of_key, plain_keys.written(types, key), strict=True)) for key in keys]
     # Settings tell how backslashes are read.
     odd = any("\\" in value for row in rows for value in row.values())
     may_select = names.may_select(call.session.catalog, _leaves(call).tree)
