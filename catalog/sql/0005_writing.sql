@@ -683,7 +683,9 @@ BEGIN
     j := locked(wanted);
     IF j.external IS NOT NULL THEN
         RAISE EXCEPTION 'TRUNCATE of the external journal "%" is not supported', j.table_name
-            USING ERRCODE = '0A000', HINT = 'DELETE without WHERE appends tombstones of all rows.';
+            USING ERRCODE = '0A000',
+                  HINT = CASE j.external->>'version' WHEN '' THEN 'Remove the rows where they are.'
+                                                     ELSE 'DELETE without WHERE appends tombstones of all rows.' END;
     END IF;
     IF moment(version_micros) < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';

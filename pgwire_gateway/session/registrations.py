@@ -23,10 +23,12 @@ from pgwire_gateway.session.journal_writes import begin_load
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.source_files import allowed, file_source, reading
+from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.external_frames import JDBC, TABLE
 from pgwire_gateway.spark.file_loads import FileLoad
 from pgwire_gateway.spark.relation_loads import CatalogTable, RelationLoad
 from pgwire_gateway.spark.source_types import SourceColumn, spark_kind
+from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import storage_type
 
 VERSION = "version_number"
@@ -34,6 +36,9 @@ SUBSEQUENT = "subsequent_version_number"
 
 UNTYPED = frozenset({"csv", "json"})
 """Formats whose files do not tell the types of columns."""
+
+_TOLD_AS_TEXT = frozenset({oids.TEXT, oids.VARCHAR, oids.NUMERIC})
+"""Types that are text in files, and mean the same however others write them."""
 
 _NAMED = frozenset({"version_column", "subsequent_column"})
 
@@ -298,6 +303,7 @@ def create(
             hint="It has to where code of the database names it.",
         )
     table = Observer(session).observe([relid]).result.snapshots[relid].table
+    _require_one_form(session, table)
     if found:
         _require_same(wanted, table, own, typed)
     schema = json.dumps(_schema(table, external, found))
@@ -329,6 +335,21 @@ def _schema(
         {"name": name, "type": kinds[name], "nullable": True, "metadata": {}} for name in order
     ]
     return {"type": "struct", "fields": fields}
+
+
+def _require_one_form(session: ClientSession, table: JournalTable) -> None:
+    """Refuse columns whose values we keep as PostgreSQL's own text (0A000).
+
+    They are compared as text, and others may write a value in another form, or one that is none.
+    """
+    for column in table.columns:
+        of = oids.ELEMENTS.get(column.type_oid, column.type_oid)
+        if storage_type(of, column.typmod) == "STRING" and of not in _TOLD_AS_TEXT:
+            kind = names.type_name(session.catalog, column.type_oid, column.typmod)
+            raise UnsupportedError(
+                f'column "{column.name}" of type {kind} is not supported in tables of others',
+                hint="Say text, and cast it where it is read.",
+            )
 
 
 def _require_same(

@@ -588,6 +588,22 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_nothing_in_part(tmp_pat
     assert acknowledged
 
 
+@pytest.mark.parametrize("key", ["", ", key => 'id'"])
+def test_types_that_others_write_in_other_forms_are_refused(process, key):
+    # What they wrote would be compared as text: 'a' is not 'a  ', nor is 'A0' then 'a0'.
+    procedure = "register_journal" if key else "register_table"
+    for place in opened(process, "BIGINT"):
+        place.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+        for kind in ("character(3)", "uuid", "jsonb", "bit(3)", '"char"', "uuid[]", "mood"):
+            refused = place.refusal(
+                f"CALL gateway.{procedure}('hr.typed', '{place.directory}'{key}, format => 'csv',"
+                f" columns => 'id int, value {kind}')"
+            )
+            assert refused.sqlstate == "0A000"
+            assert f'column "value" of type {kind} is not supported' in str(refused)
+            assert place.rows("SELECT to_regclass('hr.typed')") == [(None,)]
+
+
 def test_a_table_that_is_no_journal(process):
     for place in opened(process, "BIGINT"):
         names = pa.array(["a", "b", None], pa.string())
@@ -619,6 +635,11 @@ def test_a_table_that_is_no_journal(process):
             "ALTER TABLE hr.things ADD UNIQUE (n)",
         ):
             assert place.refusal(statement).sqlstate == "0A000", statement
+        emptied = place.refusal("TRUNCATE hr.things")
+        assert (emptied.sqlstate, emptied.diag.message_hint) == (
+            "0A000",
+            "Remove the rows where they are.",
+        )
         keyed = "columns => 'name text, n bigint PRIMARY KEY'"
         registered = f"CALL gateway.register_table('hr.keyed', '{place.directory}', {keyed})"
         assert place.refusal(registered).sqlstate == "0A000"
