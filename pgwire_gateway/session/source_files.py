@@ -8,6 +8,7 @@ from typing import Final
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.convert import FORMATS, Files
+from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import text_files
 from pgwire_gateway.session.allowed_paths import AllowedPaths, require_privilege
 from pgwire_gateway.session.state import ClientSession
@@ -30,11 +31,15 @@ def file_source(session: ClientSession, source: Files, chosen: str | None) -> Fi
 
     Raises:
         GatewayError: 42501, 58P01, and 22023 where the format cannot be told by the names.
+        UnsupportedError: Names that Hadoop takes for URIs (0A000).
     """
     require_privilege(session.catalog)
     files = allowed(session).existing(source.path)
     if not files:
         raise GatewayError(f'no files in "{source.path}"', sqlstate=codes.UNDEFINED_FILE)
+    for file in files:
+        if ":" in file.name:
+            raise UnsupportedError(f'a colon in the name of file "{file.name}" is not supported')
     form = chosen or _format(source.path, files)
     with storage_failures():
         text_files.require_text(form, files, source.path)

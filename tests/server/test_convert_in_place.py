@@ -310,6 +310,10 @@ def test_other_files_are_refused(place):
     split = numbered(0, 1).append_column("x", pa.array([1.5]))
     place.write(split, "split.parquet", use_byte_stream_split=["x"], use_dictionary=False)
     assert place.refusal(f"{convert}/split.parquet' IN PLACE").sqlstate == "0A000"
+    # Spark takes what is before the colon for the scheme of a URI.
+    place.write(numbered(0, 1), "a:b.parquet")
+    for in_place in ("", " IN PLACE"):
+        assert place.refusal(f"{convert}/a:b.parquet'{in_place}").sqlstate == "0A000"
     assert place.refusal("CONVERT TO t FROM u IN PLACE").sqlstate == "42601"
     assert place.refusal(f"CONVERT TO '{place.files}/x' FROM u IN PLACE").sqlstate == "42601"
 
