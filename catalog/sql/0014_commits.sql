@@ -262,7 +262,8 @@ BEGIN
         IF (found.committed_at > moment) = kept THEN taken := taken || found.versions; END IF;
         CONTINUE WHEN found.committed_at > moment;
         IF EXISTS (SELECT FROM redefinitions r
-                    WHERE r.relid = wanted AND (found.writer <= r.writer OR found.committed_at <= r.redefined_at)) THEN
+                    WHERE r.relid = wanted AND (found.writer < r.writer OR found.writer = r.writer AND NOT kept
+                                                OR found.committed_at <= r.redefined_at)) THEN
             RAISE EXCEPTION 'rolling back commits from before columns or keys of table "%" were changed is not supported',
                             (SELECT relname FROM pg_class WHERE oid = wanted) USING ERRCODE = '0A000';
         END IF;
@@ -275,24 +276,31 @@ BEGIN
     RETURN CASE WHEN named IS NOT NULL THEN ARRAY (SELECT DISTINCT v.version FROM unnest(taken) v(version) ORDER BY 1) END;
 END $$;
 
--- The same of all tables the role may read, or of the one that is named.
+-- The same of all tables that the commit has changed, or of the one that is named. 42501 for one that the role may not read:
+-- half a commit is not taken back.
 CREATE FUNCTION pg_journal.versions_to_roll_back(secret text, commit text, wanted oid, kept boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     moment timestamptz := commit_moment(commit);
+    answer json[] := '{}';
+    found record;
 BEGIN
     PERFORM authorize(secret);
-    RETURN convert_to(coalesce((
-        SELECT json_agg(json_build_object('relid', j.relid::bigint, 'versions',
-                                          (SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(x.versions) v(version)))
-                        ORDER BY j.relid)
-          FROM journals j CROSS JOIN LATERAL (
-            SELECT versions_of(j.relid, moment, kept) AS versions
-             WHERE (wanted IS NULL OR j.relid = wanted OR j.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
-               AND has_table_privilege(acting_role(), j.relid, 'SELECT') OFFSET 0) x
-         WHERE j.tail_relid <> 0 AND x.versions IS NOT NULL), '[]')::text, 'UTF8');
+    FOR found IN SELECT j.relid, j.table_name, versions_of(j.relid, moment, kept) AS versions FROM journals j
+                  WHERE j.tail_relid <> 0 AND (wanted IS NULL OR j.relid = wanted
+                                               OR j.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
+                  ORDER BY j.relid LOOP
+        CONTINUE WHEN found.versions IS NULL;
+        IF NOT has_table_privilege(acting_role(), found.relid, 'SELECT') THEN
+            RAISE EXCEPTION 'permission denied for table %', found.table_name
+                USING ERRCODE = '42501', HINT = 'The commit has changed it as well. Name the table that is to be changed back.';
+        END IF;
+        answer := answer || json_build_object('relid', found.relid::bigint, 'versions', (
+            SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(found.versions) v(version)));
+    END LOOP;
+    RETURN convert_to(array_to_json(answer)::text, 'UTF8');
 END $$;
 
 CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, changed bigint) RETURNS bytea

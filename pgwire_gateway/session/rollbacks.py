@@ -222,7 +222,7 @@ class _Rollback:
         self._require_alone(table)
         if not table.key or _RESERVED & {column.name for column in table.columns}:
             raise UnsupportedError(
-                f'rolling back commits of table "{table.name}", which has no primary key,'
+                f'rolling back commits of table "{table.name}", whose journal has no primary key,'
                 " is not supported"
                 if not table.key
                 else f'rolling back commits of table "{table.name}", which has columns of the'

@@ -197,3 +197,45 @@ def test_lists_of_a_partitioned_table_are_those_of_its_partitions(
     compared = client.execute("commits compare (table = 't1', path = 't2')").fetchall()
     assert compared == [(latest(client), SCHEMA, "t2")]
     assert client.execute("CALL commits_compare(table => 't', path => 't2')").fetchall() == []
+
+
+def test_no_commit_is_taken_back_in_part(
+    server: GatewayProcess, client: psycopg.Connection
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", "resident")
+    client.execute("CREATE TABLE u (id integer PRIMARY KEY)")
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    client.execute("CREATE ROLE changer LOGIN")
+    client.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO changer")
+    client.execute("GRANT ALL ON t TO changer")
+    with client.transaction():
+        client.execute("UPDATE t SET v = 2")
+        client.execute("INSERT INTO u VALUES (1)")
+    name = latest(client)
+    try:
+        conninfo = server.address.conninfo("postgres", user="changer")
+        options = f"-c search_path={SCHEMA}"
+        with psycopg.connect(conninfo, autocommit=True, options=options) as changer:
+            with pytest.raises(errors.InsufficientPrivilege, match="permission denied for table u"):
+                changer.execute("SELECT gateway.rollback_commit(%s)", [name])
+            assert rows(client) == [(1, 2)]
+            changer.execute("SELECT gateway.rollback_commit(%s, 't')", [name])
+        assert rows(client) == [(1, 1)]
+        assert client.execute("SELECT * FROM u").fetchall() == [(1,)]
+    finally:
+        client.execute("REVOKE ALL ON t FROM changer")
+        client.execute(f"REVOKE USAGE ON SCHEMA {SCHEMA} FROM changer")
+        client.execute("DROP ROLE changer")
+
+
+def test_the_commit_that_made_a_table_is_gone_back_to(client: psycopg.Connection) -> None:
+    with client.transaction():
+        client.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+        client.execute("INSERT INTO t VALUES (1, 1)")
+    name = latest(client)
+    client.execute("UPDATE t SET v = 2")
+    client.execute("INSERT INTO t VALUES (2, 2)")
+    client.execute("SELECT gateway.rollback_to_savepoint('t', %s)", [name])
+    assert rows(client) == [(1, 1)]
+    with pytest.raises(errors.FeatureNotSupported, match="from before columns or keys"):
+        client.execute("SELECT gateway.rollback_commit(%s)", [name])
