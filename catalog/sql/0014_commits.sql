@@ -276,8 +276,8 @@ BEGIN
     RETURN CASE WHEN named IS NOT NULL THEN ARRAY (SELECT DISTINCT v.version FROM unnest(taken) v(version) ORDER BY 1) END;
 END $$;
 
--- The same of all tables that the commit has changed, or of the one that is named. 42501 for one that the role may not read:
--- half a commit is not taken back.
+-- The same of all tables that the commit has changed, or of the one that is named. Of commits of tables that the role may not
+-- read it learns nothing; but half a commit is not taken back (42501).
 CREATE FUNCTION pg_journal.versions_to_roll_back(secret text, commit text, wanted oid, kept boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -285,6 +285,7 @@ AS $$
 DECLARE
     moment timestamptz := commit_moment(commit);
     answer json[] := '{}';
+    denied name;
     found record;
 BEGIN
     PERFORM authorize(secret);
@@ -294,12 +295,16 @@ BEGIN
                   ORDER BY j.relid LOOP
         CONTINUE WHEN found.versions IS NULL;
         IF NOT has_table_privilege(acting_role(), found.relid, 'SELECT') THEN
-            RAISE EXCEPTION 'permission denied for table %', found.table_name
-                USING ERRCODE = '42501', HINT = 'The commit has changed it as well. Name the table that is to be changed back.';
+            denied := found.table_name;
+            CONTINUE;
         END IF;
         answer := answer || json_build_object('relid', found.relid::bigint, 'versions', (
             SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(found.versions) v(version)));
     END LOOP;
+    IF denied IS NOT NULL AND cardinality(answer) > 0 THEN
+        RAISE EXCEPTION 'permission denied for table %', denied
+            USING ERRCODE = '42501', HINT = 'The commit has changed it as well. Name the table that is to be changed back.';
+    END IF;
     RETURN convert_to(array_to_json(answer)::text, 'UTF8');
 END $$;
 
