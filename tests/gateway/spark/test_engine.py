@@ -87,17 +87,22 @@ except KeyboardInterrupt:
 def test_the_jvm_survives_ctrl_c_and_dies_with_the_gateway(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-        start_new_session=True,
-    )
+    said = tmp_path / "said"
+    with said.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _HOLDER, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            text=True,
+            start_new_session=True,
+        )
     try:
-        jvm = psutil.Process(int(process.stdout.readline()))
+        started = process.stdout.readline().strip()
+        assert started, said.read_text()
+        jvm = psutil.Process(int(started))
         os.killpg(process.pid, signal.SIGINT)
-        assert process.stdout.readline().strip() == "1"
+        assert process.stdout.readline().strip() == "1", said.read_text()
     finally:
         process.kill()
         process.wait()
