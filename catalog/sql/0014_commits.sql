@@ -286,20 +286,25 @@ DECLARE
     moment timestamptz := commit_moment(commit);
     answer json[] := '{}';
     denied name;
-    found record;
+    j record;
+    numbers timestamptz[];
 BEGIN
     PERFORM authorize(secret);
-    FOR found IN SELECT j.relid, j.table_name, versions_of(j.relid, moment, kept) AS versions FROM journals j
-                  WHERE j.tail_relid <> 0 AND (wanted IS NULL OR j.relid = wanted
-                                               OR j.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
-                  ORDER BY j.relid LOOP
-        CONTINUE WHEN found.versions IS NULL;
-        IF NOT has_table_privilege(acting_role(), found.relid, 'SELECT') THEN
-            denied := found.table_name;
+    FOR j IN SELECT s.relid, s.table_name FROM journals s
+              WHERE s.tail_relid <> 0 AND (wanted IS NULL OR s.relid = wanted
+                                           OR s.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
+              ORDER BY s.relid LOOP
+        IF NOT has_table_privilege(acting_role(), j.relid, 'SELECT') THEN
+            -- Of such a table nothing else is told.
+            IF denied IS NULL AND EXISTS (SELECT FROM commits_of(j.relid, moment, moment, 1)) THEN
+                denied := j.table_name;
+            END IF;
             CONTINUE;
         END IF;
-        answer := answer || json_build_object('relid', found.relid::bigint, 'versions', (
-            SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(found.versions) v(version)));
+        numbers := versions_of(j.relid, moment, kept);
+        CONTINUE WHEN numbers IS NULL;
+        answer := answer || json_build_object('relid', j.relid::bigint, 'versions', (
+            SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(numbers) v(version)));
     END LOOP;
     IF denied IS NOT NULL AND cardinality(answer) > 0 THEN
         RAISE EXCEPTION 'permission denied for table %', denied

@@ -9,7 +9,7 @@ from catalog.extensions.grammar import Tokens
 from catalog.statements import RelationName, Statement
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.responses import NoticeResponse
-from pgwire_gateway.session import external_writes
+from pgwire_gateway.session import external_writes, procedure_arguments
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
@@ -33,10 +33,8 @@ def archive(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
     """
     del run
     session, catalog = call.session, call.session.catalog
-    bound = [None if v is None else bytes(v).decode(catalog.codec) for v in call.values]
-    given = procedure_calls.read(*call.statement.details["procedure_call"]).values(bound)
-    if "target" not in given:
-        raise GatewayError('"target" must not be NULL', sqlstate=codes.NULL_VALUE_NOT_ALLOWED)
+    given = procedure_arguments.read(call)
+    procedure_arguments.require(given, "target")
     tokens = Tokens(given["target"])
     name = RelationName(*tokens.relation())
     tokens.expect_end()

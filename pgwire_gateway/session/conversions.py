@@ -6,12 +6,11 @@ What becomes a table is written as the base of its journal: rows do not pass thr
 from collections.abc import Callable
 
 from catalog import names, procedure_calls, session_state
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions import convert as grammar
 from catalog.extensions.convert import Convert, Files, Table
 from catalog.statements import RelationName, Statement, StatementKind
-from pgwire_gateway.session import adoptions, exports, loads
+from pgwire_gateway.session import adoptions, exports, loads, procedure_arguments
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.progress import ProgressReport
@@ -80,12 +79,8 @@ def _conversion(call: Invocation) -> Convert:
     if "procedure_call" not in details:
         found: Convert = details["convert"]
         return found
-    codec = call.session.catalog.codec
-    bound = [None if value is None else bytes(value).decode(codec) for value in call.values]
-    given = procedure_calls.read(*details["procedure_call"]).values(bound)
-    for name in ("target", "source"):
-        if name not in given:
-            raise GatewayError(f'"{name}" must not be NULL', sqlstate=codes.NULL_VALUE_NOT_ALLOWED)
+    given = procedure_arguments.read(call)
+    procedure_arguments.require(given, "target", "source")
     try:
         conversion = Convert(
             grammar.parse_end(given["target"]),

@@ -29,6 +29,7 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.transactions import IN_TRANSACTION
 from pgwire_gateway.spark.spools import Spool
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
+from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite import pipeline
 from rewrite.command import target_relation
 from rewrite.context import ParameterValue
@@ -223,12 +224,23 @@ def copy(
     Raises:
         GatewayError: PostgreSQL's own errors for rows it refuses.
     """
-    encoder = CopyEncoder(
-        reads.wire_columns(query.columns, [0] * len(columns)),
-        columns,
-        CopyOptions(),
-        reads.ISO_SETTINGS,
-    )
+    encoded = reads.wire_columns(query.columns, [0] * len(columns))
+    return copy_columns(session, encoded, batches, table, columns)
+
+
+def copy_columns(
+    session: ClientSession,
+    encoded: Sequence[ResultColumn],
+    batches: Iterable[Any],
+    table: str,
+    columns: Sequence[str],
+) -> int:
+    """Copy columns of batches into columns of a catalog table, given as SQL; count the rows.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors for rows it refuses.
+    """
+    encoder = CopyEncoder(encoded, columns, CopyOptions(), reads.ISO_SETTINGS)
     lines = (data for batch in batches for data in encoder.lines(batch))
     tag = names.load(session.catalog, table, columns, lines)
     return int(tag.rpartition(" ")[2])

@@ -5,28 +5,22 @@ So the target is read no further than it can match, whatever the source computes
 
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import count
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.model import TableSnapshot
+from catalog.model import SegmentKind
+from pgwire_gateway.session import held_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.spark.small_files import MAX_BYTES
-from pgwire_gateway.spark.writer import SegmentWriter
 from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
 from rewrite import pipeline
 from rewrite.command import Command, command
 from rewrite.context import GivenSource, RewriteContext
 from rewrite.results import MergeSource
-
-HELD_ROWS: Final = 2000
-"""A source of more rows is written to a file: Spark plans slowly with many in memory."""
-
-_STATES = count(1)
 
 
 def prepared(
@@ -49,7 +43,7 @@ def prepared(
     rows = None if source is None else _rows(call, source, observation)
     if source is None or rows is None:
         return observation, context
-    snapshot = _kept(call, source, rows, ends)
+    snapshot = held_rows.hold(call, source.table, rows, SegmentKind.DELTA, ends)
     bounds = {
         place: found
         for place in source.ranged
@@ -73,20 +67,6 @@ def _rows(call: Invocation, source: MergeSource, observation: Observation) -> pa
                 return None
             taken.append(_stored(batch, schema))
     return pa.Table.from_batches(taken, schema).combine_chunks()
-
-
-def _kept(call: Invocation, source: MergeSource, rows: pa.Table, ends: ExitStack) -> TableSnapshot:
-    """Return the table of which these are all rows, in memory or in a file."""
-    state = f"merged_{next(_STATES)}"
-    if rows.num_rows <= HELD_ROWS:
-        return TableSnapshot(source.table, state, 0, (), rows.num_rows)
-    # What is published nowhere is removed by VACUUM, should this process not live to do so.
-    writer = SegmentWriter(call.services.engine, source.table)
-    ends.callback(writer.abort)
-    for batch in rows.to_batches():
-        writer.write(batch)
-    segment = writer.finish(call.running)
-    return TableSnapshot(source.table, state, 0, (segment,) if segment else (), 0)
 
 
 def _stored(batch: Any, schema: pa.Schema) -> pa.RecordBatch:

@@ -8,11 +8,11 @@ from catalog.errors import GatewayError
 from catalog.extensions.grammar import Tokens
 from catalog.statements import RelationName, Statement
 from pgwire_gateway.messages.responses import NoticeResponse
-from pgwire_gateway.session import local_queries
+from pgwire_gateway.session import local_queries, procedure_arguments
 from pgwire_gateway.session.allowed_paths import require_privilege
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
-from pgwire_gateway.session.registrations import Registration, register_one, required
+from pgwire_gateway.session.registrations import Registration, register_one
 from pgwire_gateway.session.source_files import allowed
 from pgwire_gateway.spark.relation_loads import relations_of
 
@@ -35,9 +35,8 @@ def register(call: Invocation, run: Callable[[str], StatementResult]) -> Stateme
             missing schema, HV000 for what the other database refuses.
     """
     catalog = call.session.catalog
-    bound = [None if v is None else bytes(v).decode(catalog.codec) for v in call.values]
-    given = procedure_calls.read(*call.statement.details["procedure_call"]).values(bound)
-    required(given, "target", "location", "connection")
+    given = procedure_arguments.read(call)
+    procedure_arguments.require(given, "target", "location", "connection")
     try:
         target, theirs = _name(given["target"]), _name(given["location"])
         without = _names(given.get("without", ""))

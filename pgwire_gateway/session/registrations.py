@@ -17,6 +17,7 @@ from catalog.model import ExternalJournal, JournalTable
 from catalog.results import RelationKind
 from catalog.statements import RelationName, Statement
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import procedure_arguments
 from pgwire_gateway.session.allowed_paths import require_privilege
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import begin_load
@@ -85,12 +86,9 @@ def register(call: Invocation, run: Callable[[str], StatementResult]) -> Stateme
             23502 for keys that are NULL, PostgreSQL's own errors for the table.
         UnsupportedError: 0A000 for columns without counterpart.
     """
-    codec = call.session.catalog.codec
-    bound = [None if value is None else bytes(value).decode(codec) for value in call.values]
-    called = procedure_calls.read(*call.statement.details["procedure_call"])
-    given = called.values(bound)
+    given = procedure_arguments.read(call)
     try:
-        if called.procedure == procedure_calls.REGISTER:
+        if procedure_calls.calls(call.statement.details, procedure_calls.REGISTER):
             registration = _registration(given)
         else:
             registration = _registration_of_table(given)
@@ -119,13 +117,6 @@ def register_one(
         _register_relation(call, run, registration, registration.connection)
 
 
-def required(given: Mapping[str, str], *names_required: str) -> None:
-    """Refuse arguments that are NULL, or empty (22004)."""
-    for name in names_required:
-        if not given.get(name):
-            raise GatewayError(f'"{name}" must not be NULL', sqlstate=codes.NULL_VALUE_NOT_ALLOWED)
-
-
 def _target(given: Mapping[str, str]) -> RelationName:
     tokens = Tokens(given["target"])
     target = RelationName(*tokens.relation())
@@ -134,7 +125,7 @@ def _target(given: Mapping[str, str]) -> RelationName:
 
 
 def _registration_of_table(given: Mapping[str, str]) -> Registration:
-    required(given, "target", "location")
+    procedure_arguments.require(given, "target", "location")
     return Registration(
         _target(given),
         given["location"],
@@ -148,7 +139,8 @@ def _registration_of_table(given: Mapping[str, str]) -> Registration:
 
 
 def _registration(given: Mapping[str, str]) -> Registration:
-    required(given, "target", "location", "key", *_NAMED & given.keys())
+    needed = ("target", "location", "key", *sorted(_NAMED & given.keys()))
+    procedure_arguments.require(given, *needed)
     target = _target(given)
     version_type = given.get("version_type")
     if version_type is not None and version_type.upper() not in _VERSION_KINDS.values():

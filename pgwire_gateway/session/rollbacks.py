@@ -20,11 +20,10 @@ from catalog.commits import CommittedVersions
 from catalog.errors import GatewayError
 from catalog.model import Column, JournalTable
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import former_rows, local_queries, reads
+from pgwire_gateway.session import former_rows, inserts, local_queries
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
-from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from pgwire_gateway.wire_types.type_oids import BOOL
 
@@ -259,10 +258,9 @@ class _Rollback:
             c.name: ResultColumn(c.type_oid, c.typmod, 0, f"c{c.attnum}")
             for c in former.table.columns
         } | {former.free(mark): ResultColumn(BOOL, -1, 0, mark) for mark in marks}
-        columns = list(stored.values())
-        encoder = CopyEncoder(columns, list(stored), CopyOptions(), reads.ISO_SETTINGS)
-        lines = (data for batch in known.to_batches() for data in encoder.lines(batch))
-        names.load(self._catalog, former.rows, stored, lines)
+        encoded, columns = list(stored.values()), list(stored)
+        batches = known.to_batches()
+        inserts.copy_columns(self._call.session, encoded, batches, former.rows, columns)
 
     def _lock(self, relid: int) -> None:
         """Keep others from writing a table from before its rows are looked for."""

@@ -7,18 +7,17 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import count
 from typing import Final
 
 import pyarrow as pa
 
 from catalog import bookkeeping
-from catalog.model import Column, JournalTable, SegmentKind, TableSnapshot
+from catalog.model import Column, JournalTable, SegmentKind
 from catalog.results import Relation
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session import held_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
-from pgwire_gateway.spark.writer import SegmentWriter
 from pgwire_gateway.wire_types.catalog_rows import tail_table
 from rewrite.command import selected_attributes, source_relations
 from rewrite.context import RewriteContext
@@ -26,11 +25,7 @@ from rewrite.context import RewriteContext
 MOST_ROWS: Final = 200_000
 """Temporary tables of more rows are not brought to Spark."""
 
-HELD_ROWS: Final = 2000
-"""More rows are written to a file: Spark plans slowly with many in memory."""
-
 _SCHEMA: Final = "pg_temp_"
-_STATES = count(1)
 
 
 def brought(
@@ -51,7 +46,7 @@ def brought(
     for relation in _temporary(call, context):
         relid = relation.relid
         table, rows = _rows(call, relation, target)
-        snapshot = _kept(call, table, rows, ends)
+        snapshot = held_rows.hold(call, table, rows, SegmentKind.BASE, ends)
         snapshots = observation.result.snapshots | {relid: snapshot}
         observation = replace(
             observation,
@@ -103,20 +98,6 @@ def _rows(
     )
     numbered = ([*row, 1, None, number] for number, row in enumerate(told["rows"]))
     return table, tail_table(table, list(numbered))
-
-
-def _kept(call: Invocation, table: JournalTable, rows: pa.Table, ends: ExitStack) -> TableSnapshot:
-    """Return the table of which these are all rows, in memory or in a file."""
-    state = f"temporary_{next(_STATES)}"
-    if rows.num_rows <= HELD_ROWS:
-        return TableSnapshot(table, state, 0, (), rows.num_rows)
-    # What is published nowhere is removed by VACUUM, should this process not live to do so.
-    writer = SegmentWriter(call.services.engine, table, SegmentKind.BASE)
-    ends.callback(writer.abort)
-    for batch in rows.to_batches():
-        writer.write(batch)
-    segment = writer.finish(call.running)
-    return TableSnapshot(table, state, 0, (segment,) if segment else (), 0)
 
 
 def _number(value: int) -> bytes:

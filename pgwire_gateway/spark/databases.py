@@ -124,12 +124,25 @@ def relations(session: SparkSession, connection: Connection, schema: str) -> tup
     found = []
     with _connected(session, connection, "relations") as opened_connection:
         kinds = session.driver.strings(["TABLE", "PARTITIONED TABLE", "VIEW", "MATERIALIZED VIEW"])
-        listed = opened_connection.getMetaData().getTables(None, None, "%", kinds)
+        known = opened_connection.getMetaData()
+        listed = known.getTables(
+            None, _pattern(schema, str(known.getSearchStringEscape())), "%", kinds
+        )
         while listed.next():
-            # A name with wildcards would be a pattern.
             if listed.getString("TABLE_SCHEM") == schema:
                 found.append(str(listed.getString("TABLE_NAME")))
     return tuple(sorted(found))
+
+
+def _pattern(name: str, escape: str) -> str:
+    """Return a name as a pattern that it alone matches, where the driver has an escape.
+
+    >>> _pattern("a_b", "!")
+    'a!_b'
+    """
+    for wild in (escape, "_", "%"):
+        name = name.replace(wild, escape + wild) if wild else name
+    return name
 
 
 @contextmanager

@@ -633,6 +633,7 @@ def test_a_table_that_is_no_journal(process):
             "DELETE FROM hr.things",
             "TABLE hr.things_journal",
             "ALTER TABLE hr.things ADD UNIQUE (n)",
+            "CREATE UNIQUE INDEX ON hr.things (n)",
         ):
             assert place.refusal(statement).sqlstate == "0A000", statement
         emptied = place.refusal("TRUNCATE hr.things")

@@ -1,0 +1,43 @@
+"""Rows that one statement reads as a table of its own, in memory or, if there are many, a file."""
+
+from contextlib import ExitStack
+from itertools import count
+from typing import Final
+
+import pyarrow as pa
+
+from catalog.model import JournalTable, SegmentKind, TableSnapshot
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.spark.writer import SegmentWriter
+
+MOST_IN_MEMORY: Final = 2000
+"""More rows are written to a file: Spark plans slowly with many in memory."""
+
+_STATES = count(1)
+
+
+def hold(
+    call: Invocation, table: JournalTable, rows: pa.Table, kind: SegmentKind, ends: ExitStack
+) -> TableSnapshot:
+    """Return the table of which these are all rows.
+
+    Args:
+        call: The statement.
+        table: The table, which nobody else reads.
+        rows: Its rows, in storage layout. In memory they are its tail.
+        kind: What a file of them is.
+        ends: What is left when the statement needs them no more.
+
+    Raises:
+        GatewayError: 53100 or 58030 when storage fails.
+    """
+    state = f"held_{next(_STATES)}"
+    if rows.num_rows <= MOST_IN_MEMORY:
+        return TableSnapshot(table, state, 0, (), rows.num_rows)
+    # What is published nowhere is removed by VACUUM, should this process not live to do so.
+    writer = SegmentWriter(call.services.engine, table, kind)
+    ends.callback(writer.abort)
+    for batch in rows.to_batches():
+        writer.write(batch)
+    segment = writer.finish(call.running)
+    return TableSnapshot(table, state, 0, (segment,) if segment else (), 0)
