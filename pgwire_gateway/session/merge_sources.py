@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.model import SegmentKind
-from pgwire_gateway.session import held_rows
+from pgwire_gateway.session import brought_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
@@ -43,7 +43,7 @@ def prepared(
     rows = None if source is None else _rows(call, source, observation)
     if source is None or rows is None:
         return observation, context
-    snapshot = held_rows.hold(call, source.table, rows, SegmentKind.DELTA, ends)
+    snapshot = brought_rows.as_table(call, source.table, rows, SegmentKind.DELTA, ends)
     bounds = {
         place: found
         for place in source.ranged

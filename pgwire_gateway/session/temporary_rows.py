@@ -15,7 +15,7 @@ from catalog import bookkeeping
 from catalog.model import Column, JournalTable, SegmentKind
 from catalog.results import Relation
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import held_rows
+from pgwire_gateway.session import brought_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.wire_types.catalog_rows import tail_table
@@ -46,7 +46,7 @@ def brought(
     for relation in _temporary(call, context):
         relid = relation.relid
         table, rows = _rows(call, relation, target)
-        snapshot = held_rows.hold(call, table, rows, SegmentKind.BASE, ends)
+        snapshot = brought_rows.as_table(call, table, rows, SegmentKind.BASE, ends)
         snapshots = observation.result.snapshots | {relid: snapshot}
         observation = replace(
             observation,

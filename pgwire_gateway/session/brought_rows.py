@@ -16,7 +16,7 @@ MOST_IN_MEMORY: Final = 2000
 _STATES = count(1)
 
 
-def hold(
+def as_table(
     call: Invocation, table: JournalTable, rows: pa.Table, kind: SegmentKind, ends: ExitStack
 ) -> TableSnapshot:
     """Return the table of which these are all rows.
@@ -31,7 +31,7 @@ def hold(
     Raises:
         GatewayError: 53100 or 58030 when storage fails.
     """
-    state = f"held_{next(_STATES)}"
+    state = f"brought_{next(_STATES)}"
     if rows.num_rows <= MOST_IN_MEMORY:
         return TableSnapshot(table, state, 0, (), rows.num_rows)
     # What is published nowhere is removed by VACUUM, should this process not live to do so.
