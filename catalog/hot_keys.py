@@ -174,6 +174,17 @@ def searching(relid: int, mark: int | None) -> Call:
     return bookkeeping.UNSEARCHED, (_number(relid), None if mark is None else _number(mark))
 
 
+def written_since(relid: int, reading: Reading) -> Call:
+    """Return the call that tells whether others have written a table since it was read."""
+    values = (_number(relid), reading.seen.encode(), _number(reading.epoch))
+    return bookkeeping.WRITTEN_SINCE, values
+
+
+def is_written(answer: bytes) -> bool:
+    """Return what the answer of that call tells."""
+    return bool(json.loads(answer))
+
+
 @dataclass(frozen=True, slots=True)
 class Unsearched:
     """What has to be looked for in the journal when rows have been written to hot ones."""
@@ -204,6 +215,7 @@ class Thawing:
         self._found: dict[int, tuple[int, set[object]]] = {}
         self._failures: dict[int, float] = {}
         self._vain: dict[tuple[int, object], float] = {}
+        self._asked_for: set[tuple[int, int, object]] = set()
         self._lock = threading.Lock()
         self._warming = threading.Lock()
         self._searches: dict[int, threading.Lock] = {}
@@ -273,6 +285,17 @@ class Thawing:
                 self._found[relid] = known = (heats, set())
             if known[0] == heats:
                 known[1].add(condition)
+
+    def is_first(self, relid: int, heats: int, condition: object) -> bool:
+        """Return whether nobody has asked for rows of a condition before, and note that one has."""
+        asked = (relid, heats, condition)
+        with self._lock:
+            if asked in self._asked_for:
+                return False
+            if len(self._asked_for) >= MOST_CONDITIONS:
+                self._asked_for.clear()
+            self._asked_for.add(asked)
+        return True
 
     def is_vain(self, relid: int, condition: object) -> bool:
         """Return whether a condition had too many rows lately."""

@@ -587,6 +587,23 @@ BEGIN
     RETURN convert_to(coalesce(found, 'null')::text, 'UTF8');
 END $$;
 
+-- Whether others have written a table since a snapshot, or row versions have left its tail.
+CREATE FUNCTION pg_journal.written_since(secret text, wanted oid, seen text, epoch bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    written boolean;
+BEGIN
+    PERFORM authorize(secret);
+    EXECUTE format(
+        'SELECT EXISTS (SELECT FROM pg_journal.tail_%1$s v WHERE NOT pg_visible_in_snapshot(v.writer, $1) '
+        'AND v.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()) '
+        'FROM pg_journal.journals j WHERE j.relid = %1$s AND j.epoch = $2', wanted)
+       INTO written USING seen::pg_snapshot, epoch;
+    RETURN convert_to(coalesce(written, true)::text, 'UTF8');
+END $$;
+
 -- The rows of a temporary table, one more than `most` at most, in some columns, in transfer forms; the columns; or the reason
 -- why Spark cannot be given them. No code of users is run.
 CREATE FUNCTION pg_journal.temporary_rows(secret text, wanted oid, numbers oid[], most bigint) RETURNS bytea

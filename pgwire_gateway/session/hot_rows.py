@@ -12,7 +12,7 @@ from typing import Final
 from catalog import bookkeeping, hot_keys, sqlstate
 from catalog.connections import Call
 from catalog.errors import CatalogError, GatewayError, HotRowsError, OutdatedPlanError
-from catalog.hot_keys import Announcement, Thawed, Thawing, Writing
+from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
 from pgwire_gateway.session import binding, insert_sizes, router, source_rows
@@ -108,9 +108,9 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         announced = announce(call, writing, began=began, searched=searched)
         if announced is None:
             continue
-        thawed = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
+        thawed, few = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
-            result = _proved(call, needed, sources, bound, arbiters, began=began)
+            result = _proved(call, needed, sources, bound, arbiters, few=few, began=began)
             if result is not None:
                 if needed.draws:
                     _require_new(call, relid, announced)
@@ -166,7 +166,8 @@ def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -
     thawing = thawing_of(call)
     if wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
         raise NotHotError(for_now=True)
-    if any(thawing.is_vain(relid, known) for _, known in wanted.conditions):
+    whole = (known for condition, known in wanted.conditions if condition.need.enough is None)
+    if any(thawing.is_vain(relid, known) for known in whole):
         raise Refusal(_TOO_MANY)
 
 
@@ -177,12 +178,13 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
     bound: tuple[ParameterValue, ...],
     arbiters: Arbiters,
     *,
+    few: Reading | None,
     began: bool,
 ) -> StatementResult | None:
     """Run a statement; None where it may see other keys than these, and nothing is done."""
     relid = needed.table.relid
     after = _afterwards(relid, needed)
-    if not sources.marks and not needed.needs.arbitrates:
+    if not sources.marks and not needed.needs.arbitrates and few is None:
         result, answers = _run(call, after, began=began)
         return _kept(call, needed, result, answers)
     # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
@@ -190,17 +192,29 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
     asked, hot = (needed.wanted(bound, s.contents) for s in (latest, sources))
     if not frozenset(asked.keys) <= frozenset(hot.keys) or asked.values != hot.values:
         return None
+    written = [] if few is None else [hot_keys.written_since(relid, few)]
+    proofs = [*written, *latest.calls()]
     with source_rows.undone(call, began=began) as attempt:
-        result, answers = _run(call, [*after, *latest.calls()], began=began)
-        if latest.prove(answers[len(after) :]) and not arbiters.learn(answers[: len(after)]):
+        result, answers = _run(call, [*after, *proofs], began=began)
+        told, proved = answers[: len(after)], answers[len(after) :]
+        is_alone = not any(map(hot_keys.is_written, proved[: len(written)]))
+        if is_alone and latest.prove(proved[len(written) :]) and not arbiters.learn(told):
             attempt.keep()
-            return _kept(call, needed, result, answers[: len(after)])
+            return _kept(call, needed, result, told)
     error = attempt.error
     if error is not None and arbiters.may_have_caused(error):
         raise arbiters.unknown(error)
-    if error is not None and (error.sqlstate[:2] in _NOT_OF_ROWS or is_proved(call, latest)):
+    if error is not None and error.sqlstate[:2] in _NOT_OF_ROWS:
+        raise error
+    if error is not None and not _is_written(call, written) and is_proved(call, latest):
         raise error
     return None
+
+
+def _is_written(call: Invocation, written: Sequence[Call]) -> bool:
+    """Return whether others have written a table that few rows of were enough for a statement."""
+    catalog = call.session.catalog
+    return any(hot_keys.is_written(catalog.call(name, *values)) for name, values in written)
 
 
 def _kept(

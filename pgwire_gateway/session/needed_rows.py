@@ -96,7 +96,7 @@ class NeededRows:
             by_value = self._by_value(need, bound, contents)
             if by_value is not None:
                 held.append(by_value)
-            elif need.conditions:
+            elif need.conditions or need.enough is not None:
                 searched.append(need)
             else:
                 raise Refusal("values that are not plain constants are not supported")
@@ -215,7 +215,7 @@ def _found_out(call: Invocation) -> NeededRows:
         condition(need, volatility)
         for occurrence in found.occurrences
         for need in occurrence.needs
-        if need.conditions
+        if need.conditions or need.enough is not None
     )
     template = _template(call, table) if conditions else None
     # Spark may know a way for an UPDATE.
@@ -248,6 +248,7 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
     bound: tuple[ParameterValue, ...],
     *,
     most: int,
+    few: bool,
 ) -> list[TextRow]:
     """Have Spark find the current rows that a condition asks for.
 
@@ -258,6 +259,7 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
         observation: The table as it is.
         bound: Values of the statement's parameters.
         most: How many rows may become hot.
+        few: Whether only so many are wanted as are enough.
 
     Raises:
         Refusal: They are more than may be hot for a statement.
@@ -267,7 +269,7 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
     if needed.template is None:
         raise TypeError(call.plan.route)
     context = observer.context(call.plan, observation, bound)
-    query = compile_query(search(needed.template, wanted.need), context)
+    query = compile_query(search(needed.template, wanted.need, few=few), context)
     columns = [
         ResultColumn(column.type_oid, column.typmod, 0, column.column, column.scale)
         for column in query.columns
@@ -312,6 +314,7 @@ class Finder(Protocol):
         bound: tuple[ParameterValue, ...],
         *,
         most: int,
+        few: bool,
     ) -> list[TextRow]:
         """Return the rows."""
 

@@ -1,11 +1,11 @@
 """Making the rows hot that an announced statement needs: they are found, and put into the table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
-from catalog.hot_keys import Announcement, Reading, Thawed, Writing
+from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.model import JournalTable
 from pgwire_gateway.session.announcements import announce, thawing_of, undo
 from pgwire_gateway.session.invocation import Invocation
@@ -38,8 +38,12 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
     *,
     finder: Finder,
     began: bool,
-) -> Thawed:
+) -> tuple[Thawed, Reading | None]:
     """Make hot what is not.
+
+    Returns:
+        What became of it; and, where few of the rows that satisfy a condition were made hot, when
+        they were enough: they are until others write the table.
 
     Raises:
         Refusal: The rows are too many, or do not satisfy a constraint.
@@ -52,7 +56,7 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
         return [one for one in wanted.conditions if not remembered(one[1])]
 
     if announced.is_complete and not asked() and not wanted.values:
-        return Thawed.DONE
+        return Thawed.DONE, None
     searching = thawing.searching(relid, call.running.check) if asked() else nullcontext()
     try:
         with searching:
@@ -74,7 +78,7 @@ def _made_hot(  # noqa: PLR0913 - as above
     *,
     finder: Finder,
     began: bool,
-) -> Thawed:
+) -> tuple[Thawed, Reading | None]:
     """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
     relid, thawing = needed.table.relid, thawing_of(call)
     observation = Observer(call.session).observe([relid], call.plan)
@@ -85,13 +89,15 @@ def _made_hot(  # noqa: PLR0913 - as above
     )
     rows = look_up(call.services.lookups, observation, relid, cold)
     found: list[TextRow] = []
+    whole: list[tuple[Condition, object]] = []
+    most = _most_found(call, announced)
+    search = partial(finder, call, needed, observation=observation, bound=bound, most=most)
     for condition, known in wanted.conditions:
-        try:
-            most = _most_found(call, announced)
-            found += finder(call, needed, condition, observation, bound, most=most)
-        except Refusal:
-            thawing.note_vain(relid, known)
-            raise
+        rows_found = None
+        if not _is_for_few(thawing, relid, announced.heats, (condition, known)):
+            rows_found = _all_found(search, thawing, relid, (condition, known))
+            whole += [(condition, known)] if rows_found is not None else []
+        found += search(wanted=condition, few=True) if rows_found is None else rows_found
     for attnums, values in wanted.values:
         found += holders(call, observation, table, attnums, values)
     if found and not began:
@@ -99,14 +105,47 @@ def _made_hot(  # noqa: PLR0913 - as above
     present = [*rows.present, *found]
     absent = [*rows.absent, *(key_row(table, key) for key in held)]
     reading = Reading.of(announced.heats, observation.result.snapshots[relid])
-    lasting = any(condition.is_lasting for condition, _ in wanted.conditions)
+    lasting = any(condition.is_lasting for condition, _ in whole)
     thawed = thawing.thaw(relid, reading, present, absent, lasting=lasting)
     if thawed is Thawed.UNFIT:
         raise Refusal("a row that is stored does not satisfy a constraint now")
-    for condition, known in wanted.conditions:
+    for condition, known in whole:
         if condition.is_lasting and thawed is Thawed.DONE:
             thawing.remember(relid, announced.heats, known)
-    return thawed
+    return thawed, reading if len(whole) < len(wanted.conditions) else None
+
+
+def _is_for_few(thawing: Thawing, relid: int, heats: int, asked: tuple[Condition, object]) -> bool:
+    """Return whether as many rows of a condition are to be found as are enough, and no more.
+
+    Who asks a second time may ask again and again: with all rows hot nothing has to be searched.
+    """
+    condition, known = asked
+    if condition.need.enough is None:
+        return False
+    return thawing.is_vain(relid, known) or thawing.is_first(relid, heats, known)
+
+
+def _all_found(
+    search: Callable[..., list[TextRow]],
+    thawing: Thawing,
+    relid: int,
+    asked: tuple[Condition, object],
+) -> list[TextRow] | None:
+    """Find all rows of a condition; None where they are too many, and fewer are enough.
+
+    Raises:
+        Refusal: They are too many.
+        UnsupportedError: Spark cannot find them.
+    """
+    condition, known = asked
+    try:
+        return search(wanted=condition, few=False)
+    except Refusal:
+        thawing.note_vain(relid, known)
+        if condition.need.enough is None:
+            raise
+    return None
 
 
 def _most_found(call: Invocation, announced: Announcement) -> int:

@@ -130,6 +130,7 @@ class UnlockedChange:
         bound: tuple[ParameterValue, ...],
         *,
         most: int,
+        few: bool,
     ) -> list[TextRow]:
         """Find the rows a condition asks for as `needed_rows.find` does, and what becomes of them.
 
@@ -148,7 +149,7 @@ class UnlockedChange:
             except UnsupportedError:
                 # PostgreSQL may be able to do what Spark is not, if Spark finds the rows.
                 self.close()
-        return needed_rows.find(call, needed, wanted, observation, bound, most=most)
+        return needed_rows.find(call, needed, wanted, observation, bound, most=most, few=few)
 
     def finish(self) -> None:
         """Compute all of it.

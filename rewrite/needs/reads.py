@@ -1,6 +1,7 @@
 """The rows of a tiered table that a query can see, for each place where it stands."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rewrite.command import Command, command
 from rewrite.key_constants import SAME_TYPE
@@ -9,6 +10,7 @@ from rewrite.needs.constant_rows import known_rows
 from rewrite.needs.definitions import Definitions, UniqueKey
 from rewrite.needs.joined_keys import of_subquery, together
 from rewrite.needs.levels import Level, is_plain
+from rewrite.needs.limits import enough
 from rewrite.needs.places import places
 from rewrite.needs.results import Fixed, Need, Occurrence
 from rewrite.needs.steady import is_constant, is_steady
@@ -27,14 +29,17 @@ def occurrences(level: Level, definitions: Definitions) -> Iterator[Occurrence]:
     """Yield the tiered tables of a query's FROM clause, and what is needed of each.
 
     The queries inside of it are levels of their own, also those of set operations. DISTINCT,
-    aggregates, windows and LIMIT come after WHERE. Row locks need what reading needs. Of what an
-    INSERT writes to nothing is seen but what its constraints look at.
+    aggregates and windows come after WHERE, and so does LIMIT, unless it is all there is. Row locks
+    need what reading needs. Of what an INSERT writes to nothing is seen but what its constraints
+    look at.
     """
     query = level.query
     for varno, conditions in counting(level, definitions).items():
         relid = tiered_table(level, varno, definitions)
         if relid:
-            yield Occurrence(relid, (need(level, varno, conditions, definitions),))
+            found = need(level, varno, conditions, definitions)
+            limit = enough(level, found.conditions, conditions, definitions)
+            yield Occurrence(relid, (replace(found, enough=limit),))
     if command(query) in {Command.INSERT, Command.MERGE}:
         varno = query.integer("resultRelation")
         relid = tiered_table(level, varno, definitions)

@@ -46,11 +46,13 @@ class Need:
     """Conditions on the table alone, whose Vars have the number `varno`."""
     varno: int = 0
     fixed: tuple[Fixed, ...] = ()
+    enough: Node | None = None
+    """How many of these rows do, whichever they are (see `rewrite.needs.limits`); None for all."""
 
     @property
     def all_rows(self) -> bool:
         """Whether nothing limits the rows; the caller looks at how many the table has."""
-        return not self.conditions and not self.fixed
+        return not self.conditions and not self.fixed and self.enough is None
 
     def fixes(self, columns: tuple[int, ...]) -> bool:
         """Return whether each of some columns is compared with known values on its own."""

@@ -45,21 +45,26 @@ def condition(need: Need, volatility: Callable[[int], str]) -> Condition:
     return Condition(need, digest, tuple(sorted(parameters)), lasting and plain)
 
 
-def search(template: Node, need: Need) -> Node:
+def search(template: Node, need: Need, *, few: bool = False) -> Node:
     """Return the query for the rows of a need.
 
     Args:
         template: ``SELECT * FROM ONLY`` the table.
-        need: A need with conditions.
+        need: A need with conditions, or of which few rows are enough.
+        few: Whether only so many are wanted as are enough.
     """
     found: list[Item] = [_as_first(quals, need.varno) for quals in need.conditions]
-    quals = found[0] if len(found) == 1 else Node("BOOLEXPR", {"boolop": _AND, "args": found})
-    return template.replace(jointree=template.node("jointree").replace(quals=quals))
+    every: Item = Node("BOOLEXPR", {"boolop": _AND, "args": found}) if found else None
+    quals = found[0] if len(found) == 1 else every
+    query = template.replace(jointree=template.node("jointree").replace(quals=quals))
+    return query.replace(limitCount=need.enough) if few else query
 
 
 def is_whole(query: Node, need: Need) -> bool:
     """Return whether the rows of a need are those that an UPDATE or DELETE changes, all of them."""
     jointree = query.node("jointree")
+    if need.enough is not None:
+        return False
     if len(jointree.items("fromlist")) != 1 or query.items("cteList"):
         return False
     return list(map(repr, conjuncts(jointree["quals"]))) == list(map(repr, need.conditions))

@@ -25,6 +25,7 @@ class Statements(SourceStatements):
             self._select: 12,
             self._with: 10,
             self._derived: 3,
+            self._limited: 6,
             self._sourced: 70,
         }
         wanted = {
@@ -65,6 +66,36 @@ class Statements(SourceStatements):
         )
         outer = Item(self._alias(), "kx")
         return f"select * from ({query}) {outer.alias} (k, x) where {self._condition(outer)}"
+
+    def _limited(self) -> str:
+        """Return an UPDATE that tells how many rows, or which of them, a LIMIT leaves."""
+        chance = self._chance
+        row, alias, table = self._alias(), self._alias(), self._table()
+        changed, item = chance.choice(sorted(COLUMNS)), Item(alias, COLUMNS[table], is_table=True)
+        outer = Item(row, COLUMNS[changed], is_table=True)
+        conditions = [self._condition(item)] if self._flip(0.85) else []
+        if self._flip(0.3):
+            conditions.append(f"{self._column(item)} = {self._column(outer)}")
+        tail = f" from {table} {alias}"
+        tail += f" where {' and '.join(conditions)}" if conditions else ""
+        most = f" limit {chance.randrange(4)}"
+        query = chance.choice(
+            [
+                f"select {item.alias}.k{tail}{most}",
+                f"select {item.alias}.k{tail}{most}",
+                f"select {item.alias}.k{tail}{most} offset 1",
+                f"select distinct {self._column(item)}{tail}{most}",
+                f"select {self._column(item)}{tail} order by 1{most}",
+            ]
+        )
+        known = f"{row}.k = {self._constant('k')}"
+        if "order" in query:
+            told = f"(select sum(n)::int from ({query}) s (n))"
+        else:
+            told = f"(select count(*)::int from ({query}) s)"
+        if self._flip(0.2):
+            return f"delete from {changed} {row} where {known} and exists ({query})"
+        return f"update {changed} {row} set x = {told} where {known}"
 
     def _with(self) -> str:
         """Return a statement with common table expressions, some of which write."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from rewrite.command import Command, command
-from rewrite.needs import levels, places, reads, search, statement, writes
+from rewrite.needs import levels, limits, places, reads, search, statement, writes
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level
 from rewrite.needs.results import Image, Need, Needs, Occurrence
@@ -214,6 +214,22 @@ def _pushed_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reads, "is_plain", lambda query: not query.get("setOperations"))
 
 
+def _limited_with(field: str) -> Patch:
+    """Let a LIMIT count for less than all rows whatever a field of its query says."""
+    original = limits.enough
+
+    def enough(level: Level, own: Conditions, every: Conditions, known: Definitions) -> Node | None:
+        without = replace(level, query=level.query.replace(**{field: None}))
+        return original(without, own, every, known)
+
+    return lambda patch: patch.setattr(reads, "enough", enough)
+
+
+def _limited_whatever_is_told(patch: pytest.MonkeyPatch) -> None:
+    original = reads.enough
+    patch.setattr(reads, "enough", lambda level, own, _, known: original(level, own, own, known))
+
+
 def _without_occurrences(kind: str) -> Patch:
     """Leave out what a search of the constraints finds."""
     original = getattr(writes, kind)
@@ -263,6 +279,9 @@ def _nothing_set_off(patch: pytest.MonkeyPatch) -> None:
 
 _JOINS = ("select",)
 _WRITES = ("update", "delete")
+_LIMITS = ("limited",)
+
+Conditions = Sequence[Node]
 
 CONTROLS: dict[str, tuple[Patch, Collection[str]]] = {
     "sublinks": (_without("SUBLINK"), ()),
@@ -283,6 +302,10 @@ CONTROLS: dict[str, tuple[Patch, Collection[str]]] = {
     "MERGE: ON limits the source": (_changed_rule(_source_limited), ("merge",)),
     "HAVING": (_having_counts, _JOINS),
     "conditions on a subquery's output": (_pushed_down, ("derived",)),
+    "LIMIT: of rows in an order": (_limited_with("sortClause"), _LIMITS),
+    "LIMIT: of rows that others precede": (_limited_with("limitOffset"), _LIMITS),
+    "LIMIT: of values that are told apart": (_limited_with("distinctClause"), _LIMITS),
+    "LIMIT: other conditions": (_limited_whatever_is_told, _LIMITS),
     "volatile functions": (_volatile_counts, ()),
     "needs of each occurrence": (_first_occurrence_only, ()),
     "unique values that are known": (_without_occurrences("search_unique_keys"), ()),

@@ -101,7 +101,8 @@ class Catalog:
             for condition in need.conditions
         ]
         parts += [self._fixed(relid, fixed) for fixed in need.fixed]
-        return " ".join(parts) or "all"
+        few = [] if need.enough is None else [f"{self._text.expression(need.enough, str)} of"]
+        return " ".join([*few, *parts]) or "all"
 
     def _fixed(self, relid: int, fixed: Fixed) -> str:
         names = ", ".join(self.columns[relid, attnum] for attnum in fixed.columns)
@@ -188,7 +189,7 @@ READS = [
     ("select * from (select * from t) q where q.k = 1", ["t: (k = 1) [k: 1]"]),
     ("select * from (select k + 1 as n from t) q where n = 5", ["t: ((k + 1) = 5)"]),
     ("select * from (select random() as n from t) q where n = 5", ["t: all"]),
-    ("select * from (select * from t limit 3) q where q.k = 1", ["t: all"]),
+    ("select * from (select * from t limit 3) q where q.k = 1", ["t: int8(3) of"]),
     ("select * from (select * from t for update) q where q.k = 1", ["t: all"]),
     ("select * from (select * from (select * from t) p where v = 2) q where q.k = 1", ["t: (v = 2) (k = 1) [v: 2] [k: 1]"]),
     ("select * from resident r left join (select * from t where v = 2) q on q.k = 1", ["t: (v = 2) (k = 1) [v: 2] [k: 1]"]),
@@ -196,6 +197,20 @@ READS = [
     ("select * from (select t.k, s.v from t left join s on t.k = s.k) q where q.k = 1 and q.v is null", ["s: all", "t: (k = 1) [k: 1]"]),
     ("select k from t where k < 3 union select k from s where k > 9", ["s: (k > 9)", "t: (k < 3)"]),
     ("select v, count(*) from t where k < 9 group by v having v > 3", ["t: (k < 9)"]),
+    # LIMIT tells how many rows are enough, where nothing else tells which.
+    ("select from t where v > 3 limit $1", ["t: $1 of (v > 3)"]),
+    ("select from t where v > 3 limit all", ["t: (v > 3)"]),
+    ("select from t where v > 3 limit 2 for share", ["t: (v > 3)"]),
+    ("select from t where v > 3 limit 2 offset 1", ["t: (v > 3)"]),
+    ("select from t where v > 3 order by k limit 2", ["t: (v > 3)"]),
+    ("select from t where v > 3 order by k fetch first row with ties", ["t: (v > 3)"]),
+    ("select distinct v from t where v > 3 limit 2", ["t: (v > 3)"]),
+    ("select count(*) from t where v > 3 limit 2", ["t: (v > 3)"]),
+    ("select generate_series(1, v) from t where v > 3 limit 2", ["t: (v > 3)"]),
+    ("select from t, s where t.v > 3 and s.v > 3 limit 2", ["s: (v > 3)", "t: (v > 3)"]),
+    ("select from t where v > 3 and random() < 1 limit 2", ["t: (v > 3)"]),
+    ("select (select v from s where s.v > 3 and s.k = t.v limit 1) from t where k = 5", ["s: (v > 3)", "t: (k = 5) [k: 5]"]),
+    ("select v from t where v > 3 union all select v from s where v > 3 limit 2", ["s: (v > 3)", "t: (v > 3)"]),
     ("select row_number() over (order by v) from t where k < 9 order by v limit 2", ["t: (k < 9)"]),
     ("select k from positive where k = 4", ["t: (v > 0) (k = 4) [k: 4]"]),
     ("select n from totals where v = 4", ["t: (k < 100)"]),
@@ -235,11 +250,11 @@ WRITES = [
     ("delete from t where k in (select k from t where v = 1 union select 7)", ["t: (v = 1) [v: 1]", "t: all"]),
     (
         "delete from parent where k = (select k from parent where v > 3 limit 1)",
-        ["old child(k) in grandchild(c)", "old parent(k) in child(p)", "parent: (v > 3)", "parent: [k: ]"],
+        ["old child(k) in grandchild(c)", "old parent(k) in child(p)", "parent: [k: ]", "parent: int8(1) of (v > 3)"],
     ),
     (
         "delete from parent where k = 5 and k = (select k from parent where v > 3 limit 1)",
-        ["child: [p: 5]", "old child(k) in grandchild(c)", "parent: (k = 5) [k: 5] [k: ]", "parent: (v > 3)"],
+        ["child: [p: 5]", "old child(k) in grandchild(c)", "parent: (k = 5) [k: 5] [k: ]", "parent: int8(1) of (v > 3)"],
     ),
     # Unique keys: values known before are searched, others when they have been written.
     ("insert into t (k, v) values (1, 2)", ["t: [k: 1]", "t: none"]),
