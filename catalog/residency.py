@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from typing import Final
 
 from catalog import bookkeeping
@@ -42,9 +43,20 @@ def is_loadable(session: CatalogSession, relid: int) -> bool:
     return bool(json.loads(session.call(bookkeeping.IS_LOADABLE, _oid(relid))))
 
 
-def begin_load(session: CatalogSession, relid: int) -> bool:
-    """Make such a table tiered for the load of this transaction; False where it cannot be."""
-    return bool(json.loads(session.call(bookkeeping.BEGIN_LOAD, _oid(relid))))
+class Loading(Enum):
+    """What became of a table that was to be loaded as a tiered one."""
+
+    BEGUN = "begun"
+    """It is tiered in this transaction."""
+    RESIDENT = "resident"
+    """It has to stay resident."""
+    BUSY = "busy"
+    """Others are using it, or code is running that may come to it."""
+
+
+def begin_load(session: CatalogSession, relid: int) -> Loading:
+    """Make such a table tiered for the load of this transaction, where that can be."""
+    return Loading(session.call(bookkeeping.BEGIN_LOAD, _oid(relid)).decode())
 
 
 def reserve_identities(session: CatalogSession, relid: int, blocks: int) -> int:

@@ -110,8 +110,8 @@ BEGIN
     RETURN NOT filled;
 END $$;
 
--- Make an empty resident table tiered before a large load, in the transaction that loads it. The answer is false
--- where it has to stay resident, or others are using it.
+-- Make an empty resident table tiered before a large load, in the transaction that loads it. The answer: begun;
+-- resident, where it has to stay so; busy, when others are using it, or code is running that may come to it.
 CREATE FUNCTION pg_journal.begin_load(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -124,12 +124,12 @@ BEGIN
     PERFORM authorize(secret);
     SELECT format('%I.%I', j.schema_name, j.table_name) INTO name
       FROM journals j WHERE j.relid = wanted AND j.residency = 'resident';
-    IF name IS NULL THEN RETURN convert_to('false', 'UTF8'); END IF;
+    IF name IS NULL THEN RETURN convert_to('resident', 'UTF8'); END IF;
     BEGIN
         PERFORM lock_above(wanted, 'NOWAIT');
         EXECUTE format('LOCK TABLE ONLY %s IN EXCLUSIVE MODE NOWAIT', name);
         IF NOT is_vacant(wanted) OR obstacle(wanted) IS NOT NULL OR pin(wanted) IS NOT NULL THEN
-            RETURN convert_to('false', 'UTF8');
+            RETURN convert_to('resident', 'UTF8');
         END IF;
         -- What it references is to tell who takes that away, and what references it to look for what it holds.
         FOR other IN SELECT x.confrelid::regclass FROM pg_constraint x WHERE x.conrelid = wanted AND x.contype = 'f'
@@ -138,9 +138,9 @@ BEGIN
         END LOOP;
         PERFORM make_tiered(wanted);
     EXCEPTION WHEN lock_not_available THEN
-        RETURN convert_to('false', 'UTF8');
+        RETURN convert_to('busy', 'UTF8');
     END;
-    RETURN convert_to('true', 'UTF8');
+    RETURN convert_to('begun', 'UTF8');
 END $$;
 
 -- True for an empty resident table that a large load could make tiered. An older snapshot might not show the rows

@@ -1,5 +1,6 @@
 """How row versions get into a journal: few into the tail, many into a segment, keys checked."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
@@ -9,9 +10,11 @@ from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.hot_keys import Unsearched
 from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
+from catalog.residency import Loading
 from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import merge_conflicts, text_rows, unique_keys
+from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import look_up
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
@@ -25,21 +28,53 @@ from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange, SparkQuery
 
+LONGEST_S: Final = 10.0
+"""How long code of others is waited for that keeps a new table from being tiered."""
+
+PAUSE_S: Final = 0.05
+"""How long between two looks whether it still runs."""
+
 ASKED_AT_ONCE: Final = 10_000
 """Spark is asked for at most this many keys by one query."""
 
 
 def begin_load(session: ClientSession, relid: int, command: str) -> bool:
-    """Make an empty resident table tiered for a large load; False where it has to stay resident.
+    """Make an empty resident table tiered for a large load; False where it stays resident.
 
     What is copied into it from now on is settled by its JournalWriter.
     """
-    if not residency.begin_load(session.catalog, relid):
-        return False
-    session.transaction.expect_implicit()
-    session.catalog.begin_write([relid], command=command)
-    session.transaction.written.add(relid)
-    return True
+    return _begun(session, relid, command) is Loading.BEGUN
+
+
+def begin_new(call: Invocation, relid: int, command: str) -> bool:
+    """Make a table tiered that this transaction has made; False where it has to stay resident.
+
+    Waits for code of others that may come to any table.
+
+    Raises:
+        GatewayError: 55P03 when that runs for long, 57014 when cancelled.
+    """
+    deadline = time.monotonic() + LONGEST_S
+    while (begun := _begun(call.session, relid, command)) is Loading.BUSY:
+        call.running.check()
+        if time.monotonic() > deadline:
+            raise GatewayError(
+                "could not make a new table tiered: a function or a DO block has been running for"
+                " long",
+                sqlstate=codes.LOCK_NOT_AVAILABLE,
+                hint="Run the statement again when it has ended.",
+            )
+        time.sleep(PAUSE_S)
+    return begun is Loading.BEGUN
+
+
+def _begun(session: ClientSession, relid: int, command: str) -> Loading:
+    begun = residency.begin_load(session.catalog, relid)
+    if begun is Loading.BEGUN:
+        session.transaction.expect_implicit()
+        session.catalog.begin_write([relid], command=command)
+        session.transaction.written.add(relid)
+    return begun
 
 
 class JournalWriter:

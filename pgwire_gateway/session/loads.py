@@ -17,7 +17,7 @@ from catalog.statements import RelationName, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import reads, router
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
+from pgwire_gateway.session.journal_writes import JournalWriter, begin_new
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
@@ -205,7 +205,7 @@ class Load:
         session, catalog = self.session, self.session.catalog
         relid = names.relation_oid(catalog, self.name)
         if catalog.relations([relid])[relid].kind is RelationKind.RESIDENT and not (
-            residency.is_loadable(catalog, relid) and begin_load(session, relid, "CONVERT")
+            residency.is_loadable(catalog, relid) and begin_new(self.call, relid, "CONVERT")
         ):
             raise UnsupportedError(
                 f'{self.deed} table "{self.name.name}", which has to stay resident,'

@@ -20,7 +20,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import procedure_arguments
 from pgwire_gateway.session.allowed_paths import require_privilege
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.journal_writes import begin_load
+from pgwire_gateway.session.journal_writes import begin_new
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.source_files import allowed, file_source, reading
@@ -288,7 +288,7 @@ def create(
     run(f"CREATE TABLE {name} ({listed}{f', PRIMARY KEY ({keyed})' if keyed else ''})")
     relid = names.relation_oid(catalog, wanted.target)
     resident = catalog.relations([relid])[relid].kind is RelationKind.RESIDENT
-    if resident and not begin_load(session, relid, "CALL"):
+    if resident and not begin_new(call, relid, "CALL"):
         raise UnsupportedError(
             f'an external journal for table "{wanted.target.name}", which has to stay resident,'
             " is not supported",
