@@ -381,8 +381,9 @@ def test_a_search_of_something_else_is_found(
 
 
 def test_rows_that_just_happen_to_be_hot_are_not_enough(thawing: Thawing) -> None:
-    found = (thawing.compare(sql, Needs(())) for sql in campaign(thawing, 400))
-    assert sum(one.verdict is Verdict.MISMATCH for one in found) > 120
+    """A schema's part of such statements is a quarter at least; a campaign has 200 of each."""
+    found = (thawing.compare(sql, Needs(())) for sql in campaign(thawing, 600))
+    assert sum(one.verdict is Verdict.MISMATCH for one in found) > 150
 
 
 @pytest.mark.slow
