@@ -1,41 +1,15 @@
 """Values that columns of keys are compared with, where they are known before a statement runs."""
 
+from decimal import Decimal
 from typing import Final
 
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
-from rewrite.dialect.literals import (
-    DATE_END,
-    DATE_MIN,
-    TIMESTAMP_END,
-    TIMESTAMP_MIN,
-    normalised,
-)
+from rewrite.dialect.literals import normalised
+from rewrite.key_types import COMPARED, rounded
 from rewrite.query.row_bounds import EQUALITIES
 from rewrite.tree import Node
-
-COMPARED: Final = {
-    **dict.fromkeys(oids.INTEGERS, int),
-    **dict.fromkeys((oids.TEXT, oids.VARCHAR, oids.UUID), str),
-    **dict.fromkeys((oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ), int),
-    oids.BOOL: bool,
-}
-"""Types of keys that may be hot: their values are equal where their Python values are.
-
-Those of uuid are text here, dates are days and timestamps microseconds since 1970. The catalog has
-the same list (``pg_journal.is_hot_key_type``).
-"""
-
-HELD: Final = {
-    oids.INT2: range(-(2**15), 2**15),
-    oids.INT4: range(-(2**31), 2**31),
-    oids.INT8: range(-(2**63), 2**63),
-    oids.DATE: range(DATE_MIN, DATE_END),
-    oids.TIMESTAMP: range(TIMESTAMP_MIN, TIMESTAMP_END),
-    oids.TIMESTAMPTZ: range(TIMESTAMP_MIN, TIMESTAMP_END),
-}
-"""Values that rows of journals can have, where constants can be others."""
 
 _OF_TWO_TYPES = frozenset({2347, 2360, 2373, 2386, 2536, 2542})
 """Operators "=" (pg_operator) of dates and timestamps with those of another type."""
@@ -44,16 +18,25 @@ SAME_TYPE: Final = EQUALITIES - _OF_TWO_TYPES
 """Operators "=" that compare values as Python does, where they are of types in ``COMPARED``."""
 
 _EXTERNAL = 0
-WIDENING = frozenset({313, 481, 754})
-"""Casts (pg_cast) from smallint to integer, integer to bigint, smallint to bigint."""
+RELABELLED: Final = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.OID})
+"""Types that values of others are taken as, without a function, and stay what they are: of
+character(n) blanks at the end do not count, and oid has negative integers as large numbers."""
+WIDENING = frozenset({313, 481, 754, 1740, 1781, 1782})
+"""Casts (pg_cast) from smallint to integer, integer to bigint, smallint to bigint, and from each to
+numeric."""
 NARROWING: Final = {
     314: range(-(2**15), 2**15),
     480: range(-(2**31), 2**31),
     714: range(-(2**15), 2**15),
+    1287: range(2**32),
 }
-"""The casts the other way, each with the values that it leaves as they are."""
-LIMITING = 669
-"""The function that cuts a varchar to its length (pg_cast)."""
+"""The casts the other way, and from bigint to oid, each with the values that it leaves as they
+are."""
+PADDING = 668
+LIMITING = frozenset({PADDING, 669})
+"""The functions that cut a character(n) and a varchar to its length (pg_cast)."""
+ROUNDING = 1703
+"""The function that rounds a numeric to its scale (pg_cast)."""
 VARHDRSZ = 4
 _ARRAY_CASTS = frozenset({"RELABELTYPE", "ARRAYCOERCEEXPR"})
 
@@ -69,7 +52,7 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
         UnknownValueError: It is something else.
     """
     # Where the type is another one, so is the operator, and its idea of what is equal.
-    if node.tag == "RELABELTYPE" and node["resulttype"] in COMPARED:
+    if node.tag == "RELABELTYPE" and node["resulttype"] in RELABELLED:
         return constant(node.node("arg"), parameters)
     if node.tag == "FUNCEXPR":
         return _cast(node, parameters)
@@ -83,8 +66,10 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
 
 def _cast(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     function = node.integer("funcid")
-    if function == LIMITING:
+    if function in LIMITING:
         return _limited(node, parameters)
+    if function == ROUNDING:
+        return _rounded(node, parameters)
     if function not in WIDENING and function not in NARROWING:
         raise UnknownValueError
     value = constant(node.nodes("args")[0], parameters)
@@ -94,11 +79,35 @@ def _cast(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
 
 
 def _limited(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
-    text, modifier, _ = node.nodes("args")
-    value, limit = constant(text, parameters), constant(modifier, parameters)
-    if isinstance(value, str) and isinstance(limit, int) and len(value) > limit - VARHDRSZ:
+    value, modifier, is_explicit = (constant(part, parameters) for part in node.nodes("args"))
+    if not isinstance(value, str) or not isinstance(modifier, int):
+        return value
+    most = modifier - VARHDRSZ
+    return limited(value[:most] if is_explicit else value, most, padded=node["funcid"] == PADDING)
+
+
+def limited(value: str, most: int, *, padded: bool) -> str:
+    """Return a text that is no longer than this, without the blanks at its end if it is `padded`.
+
+    Raises:
+        UnknownValueError: It would be cut.
+    """
+    text = value.rstrip(" ") if padded else value
+    if len(text) > most:
         raise UnknownValueError
-    return value
+    return text
+
+
+def _rounded(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
+    number, modifier = (constant(argument, parameters) for argument in node.nodes("args"))
+    if number is None:
+        return None
+    if not isinstance(number, Decimal | int) or not isinstance(modifier, int):
+        raise UnknownValueError
+    found = rounded(Decimal(number), modifier)
+    if found is None:
+        raise UnknownValueError
+    return found
 
 
 def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]:
@@ -107,10 +116,7 @@ def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]
     Raises:
         UnknownValueError: It is something else, or an array of other types.
     """
-    if node.tag in _ARRAY_CASTS and oids.ELEMENTS.get(node.integer("resulttype")) in COMPARED:
-        inner = node.optional("elemexpr")
-        if inner is not None and inner.tag != "RELABELTYPE":
-            raise UnknownValueError
+    if node.tag in _ARRAY_CASTS and _keeps_elements(node):
         return elements(node.node("arg"), parameters)
     if node.tag == "ARRAYEXPR" and not node.get("multidims"):
         return [constant(element, parameters) for element in node.nodes("elements")]
@@ -130,7 +136,10 @@ def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]
     return [normalised(element) for element in value]
 
 
-def is_held(value: object, type_oid: int) -> bool:
-    """Return whether rows can have a value in a column that it is compared with."""
-    held = HELD.get(type_oid)
-    return held is None or value in held
+def _keeps_elements(node: Node) -> bool:
+    """Return whether a cast of an array leaves its elements what they are."""
+    inner = node.optional("elemexpr")
+    if inner is not None and inner.tag == "FUNCEXPR":
+        return inner["funcid"] in WIDENING and inner.nodes("args")[0].tag == "CASETESTEXPR"
+    known = oids.ELEMENTS.get(node.integer("resulttype")) in RELABELLED
+    return known and (inner is None or inner.tag == "RELABELTYPE")

@@ -10,16 +10,20 @@ from contextlib import suppress
 
 from catalog.model import JournalTable
 from rewrite.context import ParameterValue
-from rewrite.key_constants import COMPARED, UnknownValueError, constant, is_held
+from rewrite.key_constants import UnknownValueError, constant
+from rewrite.key_types import has_one_form, one_form
 from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of
 from rewrite.tree import Node, walk
 
 _RELATION = 0
 _EQUALITIES = frozenset(
-    {15, 91, 94, 96, 98, 410, 416, 532, 533, 1093, 1320, 1862, 1868, 2060, 2972}
+    {
+        *(15, 91, 94, 96, 98, 410, 416, 532, 533, 607, 1054, 1093, 1108, 1320, 1752, 1862, 1868),
+        *(1955, 2060, 2972),
+    }
 )
-"""Their operators "=" (pg_operator). Those of other types compare converted columns."""
+"""Operators "=" (pg_operator) of types of keys. Those of other types compare converted columns."""
 
 
 def pinned_keys(
@@ -50,13 +54,14 @@ def pinned_keys(
         table = tables.get(entry.integer("relid")) if entry["rtekind"] == _RELATION else None
         if table is None or not table.key or named[table.relid] != 1:
             continue
-        values = [fixed.get((varno, attnum)) for attnum in table.key]
-        if all(
-            isinstance(value, COMPARED.get(table.column(attnum).type_oid, ()))
-            and is_held(value, table.column(attnum).type_oid)
-            for attnum, value in zip(table.key, values, strict=True)
-        ):
-            found[table.relid] = tuple(values)
+        columns = [table.column(attnum) for attnum in table.key]
+        values = tuple(
+            one_form(fixed.get((varno, column.attnum)), column.type_oid, column.typmod)
+            for column in columns
+            if has_one_form(column.type_oid, column.typmod)
+        )
+        if len(values) == len(columns) and None not in values:
+            found[table.relid] = values
     return found
 
 

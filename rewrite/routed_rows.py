@@ -8,7 +8,8 @@ from typing import Final
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
-from rewrite.key_constants import COMPARED, UnknownValueError, constant
+from rewrite.key_constants import UnknownValueError, constant
+from rewrite.key_types import COMPARED
 from rewrite.query.range_table import VALUES
 from rewrite.tree import Node, walk
 
@@ -67,6 +68,9 @@ def _reads(query: Node) -> bool:
 
 _RESULT: Final = 8
 
+_WRITTEN: Final = COMPARED.keys() - {oids.BYTEA, oids.TIME}
+"""Types of constants whose texts are those of their Python values."""
+
 
 def _routed(
     node: Node | None, row: Sequence[object], bound: Callable[[], tuple[ParameterValue, ...]]
@@ -85,7 +89,7 @@ def _routed(
         if not isinstance(datum, bytes):
             return None
         return _MOMENTS[node.integer("consttype")](decode(node.integer("consttype"), datum))
-    if node.tag == "CONST" and node["consttype"] not in COMPARED:
+    if node.tag == "CONST" and node["consttype"] not in _WRITTEN:
         raise UnknownValueError
     return _plain(node, bound)
 

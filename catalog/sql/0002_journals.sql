@@ -57,13 +57,22 @@ RETURN CASE WHEN type_oid = 'numeric'::regtype
     'int4[]'::regtype, 'int8[]'::regtype, 'text[]'::regtype, 'varchar[]'::regtype, 'date[]'::regtype,
     'time[]'::regtype, 'timestamp[]'::regtype, 'timestamptz[]'::regtype, 'uuid[]'::regtype, 'oid[]'::regtype) END;
 
--- True for those of them whose rows can be hot, as their keys are looked up beside Spark. Equal values have one text, of ISO
--- dates and UTC. `tests/catalog/test_hot_keys.py` holds the list to that of the gateway's rewriter.
-CREATE FUNCTION pg_journal.is_hot_key_type(type_oid oid) RETURNS boolean
+-- True for types whose values tell keys of rows that can be hot. `tests/catalog/test_hot_keys.py` holds the list to that of
+-- the gateway's rewriter.
+CREATE FUNCTION pg_journal.is_compared_type(type_oid oid) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN type_oid IN (
     'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'uuid'::regtype,
-    'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype, 'bool'::regtype);
+    'date'::regtype, 'time'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype, 'bool'::regtype, 'numeric'::regtype,
+    'bpchar'::regtype, 'bytea'::regtype, 'oid'::regtype);
+
+-- True for types of keys whose rows can be hot, as they are looked up beside Spark. Equal values have one text, of ISO dates,
+-- UTC and hexadecimal bytea: numbers have one scale, character types without varying length one length.
+CREATE FUNCTION pg_journal.is_hot_key_type(type_oid oid, typmod int4) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN CASE type_oid WHEN 'numeric'::regtype THEN is_key_type(type_oid, typmod)
+                     WHEN 'bpchar'::regtype THEN typmod >= 4
+                     ELSE is_compared_type(type_oid) END;
 
 -- True for types of keys that segments tell bounds of, in transfer forms.
 CREATE FUNCTION pg_journal.has_key_bounds(type_oid oid) RETURNS boolean

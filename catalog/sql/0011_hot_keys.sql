@@ -181,7 +181,7 @@ CREATE FUNCTION pg_journal.has_hot_key(j pg_journal.journals) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND j.external IS NULL AND NOT EXISTS (
-    SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND NOT is_hot_key_type(k.type_oid));
+    SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND NOT is_hot_key_type(k.type_oid, k.typmod));
 
 -- Let rows of a tiered table become hot; the answer is whether they can. Those who come meanwhile wait behind it, so it
 -- waits no longer than this for writers of the whole table, behind whom they would wait as well.
@@ -488,6 +488,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
 SET timezone = 'UTC'
+SET bytea_output = 'hex'
 AS $$
 DECLARE
     parts record;
@@ -526,7 +527,7 @@ RETURN (
       FROM unnest(numbers) WITH ORDINALITY u(n, o)
       LEFT JOIN pg_attribute a ON a.attrelid = wanted AND a.attnum = u.n::int AND NOT a.attisdropped
        AND to_jsonb(a) ->> 'attgenerated' <> 'v'
-       AND is_hot_key_type(a.atttypid)
+       AND is_compared_type(a.atttypid)
      WHERE EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND c.relkind = 'r'
                       AND (c.relpersistence = 't' OR EXISTS (SELECT FROM journals j WHERE j.relid = c.oid
                                                                 AND j.residency = 'resident')))

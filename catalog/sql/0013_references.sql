@@ -33,7 +33,9 @@ RETURN CASE
             FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
             JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
             JOIN pg_attribute r ON r.attrelid = x.confrelid AND r.attnum = u.referenced
-           WHERE r.atttypid <> a.atttypid OR r.attcollation <> a.attcollation OR NOT is_hot_key_type(r.atttypid)
+           WHERE r.atttypid <> a.atttypid OR r.attcollation <> a.attcollation
+              OR NOT is_hot_key_type(r.atttypid, r.atttypmod)
+              OR r.atttypmod <> a.atttypmod AND r.atttypid IN ('numeric'::regtype, 'bpchar'::regtype)
            ORDER BY u.o LIMIT 1)
 END;
 
@@ -280,7 +282,8 @@ BEGIN
         END $f$, body);
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.referenced_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
-        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET datestyle = ISO SET timezone = %L AS %L',
+        'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET datestyle = ISO SET timezone = %L '
+        'SET bytea_output = hex AS %L',
         relid, 'UTC', body);
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.referenced_%s() FROM PUBLIC', relid);
 END $$;

@@ -168,7 +168,8 @@ BEGIN
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.%1$s_%2$s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
         'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET enable_hashjoin = off '
-        'SET enable_mergejoin = off SET enable_seqscan = off SET datestyle = ISO SET timezone = %4$L AS %3$L',
+        'SET enable_mergejoin = off SET enable_seqscan = off SET datestyle = ISO SET timezone = %4$L '
+        'SET bytea_output = hex AS %3$L',
         CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body, 'UTC');
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.%s_%s() FROM PUBLIC',
                    CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted);
@@ -232,7 +233,7 @@ BEGIN
       JOIN journals j ON j.relid = c.oid JOIN pg_class p ON p.oid = x.confrelid
      CROSS JOIN LATERAL (
             SELECT string_agg(a.attname, ', ' ORDER BY u.o) AS listed,
-                   format('concat_ws('', '', %s)', string_agg(format('%L::%s', v.text, plain_type(a.atttypid, -1)), ', '
+                   format('concat_ws('', '', %s)', string_agg(format('%L::%s', v.text, plain_type(a.atttypid, a.atttypmod)), ', '
                                                               ORDER BY u.o)) AS texts,
                    string_agg(format('c.%I = %L::%s', a.attname, v.text, plain_type(a.atttypid, -1)), ' AND ') AS condition
               FROM journals q CROSS JOIN unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
@@ -356,6 +357,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
 SET timezone = 'UTC'
+SET bytea_output = 'hex'
 AS $$
 DECLARE
     k record;

@@ -19,6 +19,7 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.text_rows import text_rows
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.value_indexes import Computed
+from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import (
     input_columns,
     input_rows,
@@ -29,7 +30,6 @@ from pgwire_gateway.wire_types.changed_rows import TextRow
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite import computed_keys
 from rewrite.errors import UnsupportedError
-from rewrite.key_constants import COMPARED
 from rewrite.needs.keys import Key
 
 
@@ -48,7 +48,7 @@ def rows_with(
         GatewayError: 58P01 or 58030 for files that cannot be read.
     """
     types = [table.column(attnum).type_oid for attnum in table.key]
-    if not types or not all(type_oid in COMPARED for type_oid in types):
+    if not types or not plain_keys.has_one_form(table, table.key):
         return None
     relid, computed = table.relid, _computed(key)
     lookups = session.services.lookups

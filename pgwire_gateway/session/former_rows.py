@@ -17,7 +17,6 @@ from pgwire_gateway.spark.lookups import Key
 from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.tails import indices_of_keys, plain_identity, version_numbers
 from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
-from rewrite.key_constants import COMPARED
 
 GONE: Final = "gone"
 """Whether a row was not there; nothing but its key counts then."""
@@ -49,9 +48,8 @@ def find(
     """
     snapshot = observation.result.snapshots[relid]
     table = snapshot.table
-    compared = all(table.column(attnum).type_oid in COMPARED for attnum in table.key)
     identity = plain_identity(table)
-    if not compared or identity is None or snapshot.outside is not None:
+    if identity is None or snapshot.outside is not None:
         return None
     tail = observation.tails.get(relid)
     if tail is None:

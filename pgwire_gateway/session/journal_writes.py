@@ -137,7 +137,7 @@ class JournalWriter:
         """Refuse inserted keys that the journal held before (23505).
 
         Args:
-            inserted: The keys, integers and text. The rows are in the tail.
+            inserted: The keys, in transfer forms. The rows are in the tail.
             version: The oldest of their versions.
         """
         if inserted:
@@ -148,7 +148,9 @@ class JournalWriter:
     ) -> None:
         before = now.older_than(self._relid, version)
         try:
-            found = look_up(self._services.lookups, before, self._relid, inserted)
+            types = _key_types(before.result.snapshots[self._relid].table)
+            wanted = [key_values(types, key) for key in inserted]
+            found = look_up(self._services.lookups, before, self._relid, wanted)
         except Refusal:
             # The files are Spark's.
             for start in range(0, len(inserted), ASKED_AT_ONCE):

@@ -109,6 +109,8 @@ def _is_made_hot(call: Invocation, sought: Sought) -> bool:
             snapshot = observation.result.snapshots[relid]
             table = snapshot.table
             cold = [key_of(table, one) for one in sorted(announced.cold)]
+            if any(None in key for key in cold):
+                return False
             rows = look_up(call.services.lookups, observation, relid, cold)
             taken = [key_row(table, key_of(table, one)) for one in sorted(announced.held)]
             thawed = announcements.thawing_of(call).thaw(
@@ -148,14 +150,16 @@ def _absent(
     call: Invocation, observation: Observation, table: JournalTable, texts: Collection[Texts]
 ) -> Collection[Texts]:
     """Return those keys of which the table has no row."""
-    wanted = {key_of(table, one): one for one in texts}
+    read = {one: key_of(table, one) for one in texts}
+    never = {one for one, key in read.items() if None in key}
+    wanted = {key: one for one, key in read.items() if one not in never}
     if len(wanted) <= MOST_LOOKED_UP:
         with suppress(Refusal):
             rows = look_up(call.services.lookups, observation, table.relid, wanted)
-            return {wanted[key_of(table, key_texts(table, row))] for row in rows.absent}
+            return never | {wanted[key_of(table, key_texts(table, row))] for row in rows.absent}
     for key in _keys_among(call, observation, table, wanted):
         wanted.pop(key, None)
-    return set(wanted.values())
+    return never.union(wanted.values())
 
 
 def _keys_among(
@@ -163,12 +167,12 @@ def _keys_among(
 ) -> Iterator[Key]:
     """Read all keys of a table; return at least those that are wanted."""
     query = keys.compile_keys(observation.result.snapshots[table.relid])
-    firsts = pa.array([key[0] for key in wanted])
+    firsts = [key[0] for key in wanted]
     with Observer(call.session).run(query, observation, call.running) as batches:
         for batch in batches:
             call.running.check()
             first = plain_keys.plain(batch.column(0))
-            among = batch.filter(pc.is_in(first, value_set=firsts))
+            among = batch.filter(pc.is_in(first, value_set=pa.array(firsts, first.type)))
             yield from plain_keys.tuples(among, among.schema.names)
 
 

@@ -24,7 +24,6 @@ from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.text_rows import key_of, key_row, key_texts, text_rows
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.wire_types import plain_keys
-from rewrite.key_constants import COMPARED
 
 ATTEMPTS: Final = 1_000
 """How often a statement is run; of rows that are given other keys one is found each time."""
@@ -188,10 +187,11 @@ def _released(call: Invocation, referenced: Referenced) -> bool | None:
     observation = Observer(call.session).observe([relid])
     snapshot = observation.result.snapshots[relid]
     table = snapshot.table
-    types = [table.column(attnum).type_oid for attnum in referenced.columns]
-    if any(type_oid not in COMPARED for type_oid in types):
+    if not plain_keys.has_one_form(table, referenced.columns):
         raise referenced.error
-    values = {plain_keys.read(types, value) for value in referenced.values}
+    columns = [table.column(attnum) for attnum in referenced.columns]
+    read = (plain_keys.read(columns, value) for value in referenced.values)
+    values = {value for value in read if None not in value}
     rows = rows_with(observation, relid, referenced.columns, values, call.services.lookups)
     asked = announced.thaw_rows
     most = call.services.config.thaw_rows if asked is None else asked

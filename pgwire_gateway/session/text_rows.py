@@ -23,8 +23,8 @@ def key_texts(table: JournalTable, row: TextRow) -> tuple[str, ...]:
 
 
 def key_of(table: JournalTable, texts: Sequence[str]) -> Key:
-    """Return a key that is given as PostgreSQL's texts."""
-    return plain_keys.read(key_types(table), texts)
+    """Return a key that is given as PostgreSQL's texts, with None for what no row has."""
+    return plain_keys.read([table.column(attnum) for attnum in table.key], texts)
 
 
 def texts_of(table: JournalTable, key: Key) -> tuple[str, ...]:

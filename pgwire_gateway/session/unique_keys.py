@@ -22,7 +22,6 @@ from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import key_texts, key_values
 from rewrite import keys
 from rewrite.context import ParameterValue
-from rewrite.key_constants import COMPARED
 
 
 def require_new(
@@ -131,16 +130,17 @@ class _Rows:
             several = [value for value, n in Counter(value for _, value in held).items() if n > 1]
             return computed_keys.parts(several[0]) if several else None
         types = self._types(key)
-        if all(type_oid in COMPARED for type_oid in types):
+        asked = [key_values(types, value) for value in values]
+        if plain_keys.has_one_form(self.table, key.columns):
             lookups = self._session.services.lookups
-            wanted = {tuple(value) for value in values}
+            wanted = set(asked)
             rows = rows_with(self._observation, self.table.relid, key.columns, wanted, lookups)
             if rows is not None:
                 columns = [f"c{attnum}" for attnum in key.columns]
                 counts = Counter(plain_keys.tuples(rows, columns))
                 doubled = (value for value, n in counts.items() if n > 1)
                 return next((list(plain_keys.written(types, value)) for value in doubled), None)
-        among = [tuple(map(ParameterValue, types, key_values(types, value))) for value in values]
+        among = [tuple(map(ParameterValue, types, value)) for value in asked]
         return self.shared(key, among)
 
     def shared(

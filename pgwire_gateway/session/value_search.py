@@ -9,7 +9,6 @@ from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.tails import indices_of_keys
 from pgwire_gateway.wire_types.versions import storage_schema
-from rewrite.key_constants import COMPARED
 from rewrite.needs.keys import Key
 
 
@@ -39,9 +38,7 @@ def rows_with(
     table = snapshot.table
     if snapshot.outside is not None:
         return None
-    if not table.key or any(
-        table.column(attnum).type_oid not in COMPARED for attnum in (*table.key, *columns)
-    ):
+    if not table.key or not plain_keys.has_one_form(table, (*table.key, *columns)):
         return None
     # Whoever has had the value at some time may have it now.
     stored = lookups.values.keys(snapshot, columns, values)

@@ -1,21 +1,26 @@
 """Values of keys as plain Python values: dates and times are numbers, as in transfer forms.
 
-Equal values are equal as Python's, whatever column, text or session they come from.
+Equal values are equal as Python's, whatever column, text or session they come from
+(`rewrite.key_types`): numbers have the scale of their column, characters its length.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.model import Column, JournalTable
 from pgwire_gateway.wire_types import input_text, type_oids
 from pgwire_gateway.wire_types.datetime_text import (
     DateStyle,
     OutputStyle,
     date_text,
+    time_text,
     timestamp_text,
 )
+from rewrite import key_types
 
 Plain = tuple[Any, ...]
 
@@ -57,15 +62,22 @@ def bounds(statistics: pq.Statistics | None) -> tuple[Any, Any] | None:
     return statistics.min, statistics.max
 
 
-def read(types: Sequence[int], texts: Iterable[str]) -> Plain:
-    """Return values that are given as PostgreSQL's texts.
+def has_one_form(table: JournalTable, attnums: Iterable[int]) -> bool:
+    """Return whether columns of a table have values that are equal where plain ones are."""
+    columns = (table.column(attnum) for attnum in attnums)
+    return all(key_types.has_one_form(column.type_oid, column.typmod) for column in columns)
 
-    >>> read([1082, 25], ["0001-12-31 BC", "x"])
-    (-719163, 'x')
-    """
+
+def read(columns: Sequence[Column], texts: Iterable[str]) -> Plain:
+    """Return values of columns that are given as PostgreSQL's texts; None for what no row has."""
     return tuple(
-        input_text.parser(type_oid)(text) for type_oid, text in zip(types, texts, strict=True)
+        key_types.one_form(_reader(column.type_oid)(text), column.type_oid, column.typmod)
+        for column, text in zip(columns, texts, strict=True)
     )
+
+
+def _reader(type_oid: int) -> Callable[[str], Any]:
+    return Decimal if type_oid == type_oids.NUMERIC else input_text.parser(type_oid)
 
 
 def written(types: Sequence[int], values: Iterable[Any]) -> tuple[str, ...]:
@@ -81,7 +93,10 @@ def written(types: Sequence[int], values: Iterable[Any]) -> tuple[str, ...]:
 
 _WRITERS: Final[dict[int, Callable[[Any], str]]] = {
     type_oids.BOOL: lambda value: "t" if value else "f",
+    type_oids.BYTEA: lambda value: f"\\x{value.hex()}",
     type_oids.DATE: lambda days: date_text(days, _ISO),
+    type_oids.NUMERIC: lambda number: f"{number:f}",
+    type_oids.TIME: time_text,
     type_oids.TIMESTAMP: lambda micros: timestamp_text(micros, _ISO),
     type_oids.TIMESTAMPTZ: lambda micros: timestamp_text(micros, _ISO, 0),
 }

@@ -10,26 +10,9 @@ import pyarrow.compute as pc
 
 from catalog.model import JournalTable, TableSnapshot
 from catalog.results import TailRows
-from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.catalog_rows import tail_table
-from pgwire_gateway.wire_types.plain_keys import plain, tuples
+from pgwire_gateway.wire_types.plain_keys import has_one_form, plain, tuples
 from pgwire_gateway.wire_types.settling import captured, settle
-
-_PLAIN_KEYS = frozenset(
-    {
-        type_oids.BOOL,
-        type_oids.INT2,
-        type_oids.INT4,
-        type_oids.INT8,
-        type_oids.TEXT,
-        type_oids.VARCHAR,
-        type_oids.UUID,
-        type_oids.DATE,
-        type_oids.TIMESTAMP,
-        type_oids.TIMESTAMPTZ,
-    }
-)
-"""Types of keys that are equal where their stored forms are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +147,7 @@ def indices_of_keys(
 
 def plain_identity(table: JournalTable) -> list[str] | None:
     """Return the columns that tell rows apart; None where equal ones may be stored differently."""
-    if any(table.column(attnum).type_oid not in _PLAIN_KEYS for attnum in table.key):
+    if not has_one_form(table, table.key):
         return None
     return [f"c{attnum}" for attnum in table.key] or ["row_identity"]
 

@@ -1,23 +1,26 @@
 """The keys of the rows that have to be hot, where constants and parameters name them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice, product, zip_longest
 from types import MappingProxyType
 from typing import Final
 
 from catalog.model import JournalTable
 from rewrite.context import ParameterValue
+from rewrite.dialect import oids
 from rewrite.errors import UnsupportedError
-from rewrite.key_constants import COMPARED, UnknownValueError, constant, elements, is_held
+from rewrite.key_constants import UnknownValueError, constant, elements, limited
+from rewrite.key_types import COMPARED, ValueType, has_one_form, one_form, rounded
 from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
 from rewrite.needs.sources import DRAWN, Row, Source, places
 from rewrite.tree import Node
 
 Key = tuple[object, ...]
-"""Values of types in ``COMPARED``, in key order."""
+"""Values in their one form, in key order."""
 
 Contents = Mapping[Source, Sequence[Sequence[object]]]
-"""What sources hold: such values of the columns asked for."""
+"""What sources hold: values of the columns asked for, in transfer forms."""
 
 NO_CONTENTS: Final[Contents] = MappingProxyType({})
 
@@ -67,9 +70,9 @@ def named_and_others(  # noqa: PLR0913 - what is known of the values, by name
     return _named(found, table, values, others), tuple(others)
 
 
-def types_of(table: JournalTable) -> Mapping[int, int]:
+def types_of(table: JournalTable) -> Mapping[int, ValueType]:
     """Return the types of the columns of a table, by attribute number."""
-    return {column.attnum: column.type_oid for column in table.columns}
+    return {column.attnum: (column.type_oid, column.typmod) for column in table.columns}
 
 
 def draws(found: Needs, table: JournalTable) -> bool:
@@ -93,8 +96,7 @@ def _named(
         raise Refusal("reading other tiered tables in a statement on single rows is not supported")
     if found.recorded and not values.are_drawn:
         raise Refusal("writing keys that are known only when the statement runs is not supported")
-    types = [table.column(attnum).type_oid for attnum in table.key]
-    if not types or not all(type_oid in COMPARED for type_oid in types):
+    if not table.key or not all(has_one_form(*values.types[attnum]) for attnum in table.key):
         raise Refusal("single rows of a table with a key of such a type are not supported")
     wanted: set[Key] = set()
     for occurrence in found.occurrences:
@@ -113,7 +115,7 @@ def _named(
 def named(  # noqa: PLR0913 - what is known of the values, by name
     need: Need,
     columns: tuple[int, ...],
-    types: Mapping[int, int],
+    types: Mapping[int, ValueType],
     parameters: tuple[ParameterValue, ...],
     *,
     most: int,
@@ -149,11 +151,7 @@ def _keys(need: Need, key: tuple[int, ...], values: "_Values") -> set[Key]:
                 raise _too_many(values.most)
     if any(set(row) != set(key) for row in rows):
         raise Refusal("rows that are not named by constants for their keys are not supported")
-    return {
-        tuple(row[column] for column in key)
-        for row in rows
-        if all(is_held(row[column], values.types[column]) for column in key)
-    }
+    return {tuple(row[column] for column in key) for row in rows}
 
 
 def _joined(
@@ -176,7 +174,7 @@ class _Values:
 
     def __init__(
         self,
-        types: Mapping[int, int],
+        types: Mapping[int, ValueType],
         parameters: tuple[ParameterValue, ...],
         contents: Contents,
         most: int,
@@ -189,20 +187,30 @@ class _Values:
         """Whether the statement may write keys that are searched afterwards."""
 
     def of(self, fixed: Fixed) -> Iterator[Key]:
-        """Yield the rows of values.
+        """Yield the rows of values in their forms, None for one that no row of the table has.
 
         Raises:
             Refusal: They are not known as Python's.
         """
         try:
-            if fixed.arrays:
-                for (one,) in fixed.rows:
-                    yield from ((value,) for value in elements(one, self._parameters))
-                return
-            for row in fixed.rows:
-                yield from self._of_row(fixed.columns, row)
+            for row in self._rows(fixed):
+                yield tuple(map(self._formed, fixed.columns, row))
         except (UnknownValueError, UnsupportedError):
             raise Refusal("keys that are not plain constants are not supported") from None
+
+    def _formed(self, column: int, value: object) -> object:
+        type_oid, typmod = self.types[column]
+        if not has_one_form(type_oid, typmod):
+            raise UnknownValueError
+        return one_form(value, type_oid, typmod)
+
+    def _rows(self, fixed: Fixed) -> Iterator[Key]:
+        if fixed.arrays:
+            for (one,) in fixed.rows:
+                yield from ((value,) for value in elements(one, self._parameters))
+            return
+        for row in fixed.rows:
+            yield from self._of_row(fixed.columns, row)
 
     def _of_row(self, columns: tuple[int, ...], row: Row) -> Iterator[Key]:
         drawn = places(row)
@@ -213,7 +221,7 @@ class _Values:
         for chosen in product(*held):
             rows = dict(chosen)
             yield tuple(
-                self._value(cell, self.types[column], drawn, rows)
+                self._value(cell, self.types[column][0], drawn, rows)
                 for column, cell in zip(columns, row, strict=True)
                 if cell is not None
             )
@@ -240,11 +248,33 @@ class _Values:
             return constant(cell, self._parameters)
         place = str(cell["place"])
         value = rows[place][drawn[place].columns.index(cell.integer("attno"))]
-        most = cell.get("most")
-        if isinstance(most, int) and isinstance(value, str) and len(value) > most:
-            raise UnknownValueError
         if value is None:
             return None
+        if isinstance(value, str) and type_oid in _TRANSFERRED:
+            value = _TRANSFERRED[type_oid](value)
         if not isinstance(value, COMPARED.get(type_oid, ())):
+            # Integers are taken as numeric without a change.
+            if type_oid != oids.NUMERIC or not isinstance(value, int):
+                raise UnknownValueError
+            value = Decimal(value)
+        return _limited(cell, value, type_oid)
+
+
+def _limited(cell: Node, value: object, type_oid: int) -> object:
+    """Return what the casts of a value leave of it."""
+    most, modifier = cell.get("most"), cell.get("rounds")
+    if isinstance(most, int) and isinstance(value, str):
+        return limited(value, most, padded=type_oid == oids.BPCHAR)
+    if isinstance(modifier, int) and isinstance(value, Decimal):
+        found = rounded(value, modifier)
+        if found is None:
             raise UnknownValueError
-        return value
+        return found
+    return value
+
+
+_TRANSFERRED: Final[dict[int, Callable[[str], object]]] = {
+    oids.NUMERIC: Decimal,
+    oids.BYTEA: bytes.fromhex,
+}
+"""Readers of transfer forms that are not values yet."""

@@ -17,9 +17,10 @@ from typing import Final
 
 from rewrite.command import Command, command
 from rewrite.key_constants import (
-    COMPARED,
     LIMITING,
     NARROWING,
+    RELABELLED,
+    ROUNDING,
     VARHDRSZ,
     WIDENING,
     UnknownValueError,
@@ -34,7 +35,8 @@ from rewrite.tree import Item, Node
 
 DRAWN: Final = "DRAWN"
 """Tag of a value that one row of a source has: `relid` (0 for arrays), `attno` or `array`, `place`,
-equal for values of one row, and `most` characters, where a cast limits them."""
+equal for values of one row, `most` characters, where a cast limits them, and the modifier that a
+cast `rounds` to."""
 
 Row = tuple[Node | None, ...]
 """The value of each column, None where it is not known."""
@@ -105,8 +107,8 @@ def traced(
         return ((None,) * len(expressions),)
     return tuple(
         tuple(
-            _cell(node, most, dict(chosen), definitions, f"{place}:{n}")
-            for n, (node, most) in enumerate(plain)
+            _cell(node, limits, dict(chosen), definitions, f"{place}:{n}")
+            for n, (node, limits) in enumerate(plain)
         )
         for chosen in product(*found)
     )
@@ -122,34 +124,35 @@ def traced_output(
 
 
 def is_relabelled(node: Node) -> bool:
-    """Return whether an expression is another, of a type that holds the same values for equal.
-
-    Those of character(n) are equal where they differ in blanks.
-    """
-    return node.tag == "RELABELTYPE" and node["resulttype"] in COMPARED
+    """Return whether an expression is another, whose values have the same form in a column."""
+    return node.tag == "RELABELTYPE" and node["resulttype"] in RELABELLED
 
 
 def _is_column(node: Node) -> bool:
     return node.tag == "VAR" and not node["varlevelsup"] and node.integer("varattno") > 0
 
 
-def _plain(node: Node) -> tuple[Node, int | None]:
-    """Return an expression without casts that leave its values what they are, and its length."""
-    most: int | None = None
+def _plain(node: Node) -> tuple[Node, dict[str, int]]:
+    """Return an expression without casts that leave its values what they are, and their limits."""
+    limits: dict[str, int] = {}
     while True:
+        called = node["funcid"] if node.tag == "FUNCEXPR" else None
         if is_relabelled(node):
             node = node.node("arg")
-        elif node.tag == "FUNCEXPR" and node["funcid"] in WIDENING | NARROWING.keys():
+        elif called in WIDENING | NARROWING.keys():
             node = node.nodes("args")[0]
-        elif node.tag == "FUNCEXPR" and node["funcid"] == LIMITING:
-            text, modifier, _ = node.nodes("args")
+        elif called in LIMITING or (called == ROUNDING and not limits):
+            value, modifier, *_ = node.nodes("args")
             limit = _number(modifier)
             if limit is None:
-                return node, most
-            most = limit - VARHDRSZ if most is None else min(most, limit - VARHDRSZ)
-            node = text
+                return node, limits
+            if called == ROUNDING:
+                limits["rounds"] = limit
+            else:
+                limits["most"] = min(limit - VARHDRSZ, limits.get("most", limit))
+            node = value
         else:
-            return node, most
+            return node, limits
 
 
 def _number(node: Node) -> int | None:
@@ -162,7 +165,7 @@ def _number(node: Node) -> int | None:
 
 def _cell(
     node: Node,
-    most: int | None,
+    limits: dict[str, int],
     chosen: dict[int, dict[int, Node | None]],
     definitions: Definitions,
     place: str,
@@ -173,12 +176,14 @@ def _cell(
         found = _element(node, definitions, place, 1)
     else:
         found = node if is_constant(node, definitions.volatility) else None
-    if found is None or most is None:
+    if found is None or not limits:
         return found
-    if found.tag != DRAWN:
+    if found.tag != DRAWN or "rounds" in found.fields:
         return None
     before = found.get("most")
-    return found.replace(most=most if not isinstance(before, int) else min(before, most))
+    if isinstance(before, int) and "most" in limits:
+        return found.replace(most=min(before, limits["most"]))
+    return found.replace(**limits)
 
 
 def _element(node: Node, definitions: Definitions, place: str, attno: int) -> Node | None:

@@ -10,7 +10,7 @@ from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.results import SnapshotRequest
 from catalog.steps import Query
 from pgwire_gateway.spark.sorting import BOUNDED
-from rewrite.key_constants import COMPARED
+from rewrite.key_types import COMPARED, has_one_form
 from tests.support.fix_catalog import Client
 
 pytestmark = pytest.mark.catalog
@@ -307,9 +307,11 @@ def test_a_connection_that_was_lost_is_replaced(administrator, warm, thawing):
 
 
 def test_keys_of_other_types_are_not_made_hot(client, thawing):
-    client.run("CREATE TABLE d (a numeric(8, 2) PRIMARY KEY)")
+    client.run("CREATE TABLE d (a float8 PRIMARY KEY)")
+    client.run("CREATE TABLE b (a bpchar PRIMARY KEY)")
     client.run("CREATE TABLE n (a int)")
     assert not thawing.warm(client.relid("d"))
+    assert not thawing.warm(client.relid("b"))
     assert not thawing.warm(client.relid("n"))
 
 
@@ -427,8 +429,25 @@ def test_upkeep_waits_for_nobody_who_may_wait_for_it(catalog, database, administ
 
 def test_types_of_hot_keys_are_those_the_rewriter_compares(administrator):
     found = administrator.run(
-        "SELECT oid::int8, pg_journal.is_hot_key_type(oid), pg_journal.has_key_bounds(oid)"
+        "SELECT oid::int8, pg_journal.is_compared_type(oid), pg_journal.has_key_bounds(oid)"
         " FROM pg_type"
     )
-    assert {int(oid) for oid, is_hot, _ in found if is_hot == "t"} == set(COMPARED)
+    assert {int(oid) for oid, is_compared, _ in found if is_compared == "t"} == set(COMPARED)
     assert {int(oid) for oid, _, is_bounded in found if is_bounded == "t"} == BOUNDED
+
+
+def test_columns_of_hot_keys_are_those_with_one_form(administrator):
+    modifiers = [-1, *(length + 4 for length in (0, 1, 5, 38))]
+    modifiers += [
+        ((precision << 16) | (scale & 2047)) + 4
+        for precision in (1, 10, 38, 39, 1000)
+        for scale in (0, 2, 10, 38, 39, -1)
+    ]
+    listed = ", ".join(map(str, modifiers))
+    found = administrator.run(
+        "SELECT t.oid::int8, m, pg_journal.is_hot_key_type(t.oid, m)"
+        f" FROM pg_type t CROSS JOIN unnest(ARRAY[{listed}]) m WHERE t.typlen <> 0"
+        " AND (m = -1 OR t.typmodin <> 0)"
+    )
+    told = {(int(oid), int(typmod)): is_hot == "t" for oid, typmod, is_hot in found}
+    assert told == {value_type: has_one_form(*value_type) for value_type in told}

@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta, timezone
+from datetime import time as time_of_day
+from decimal import Decimal
 
 import psycopg
 import pytest
@@ -24,6 +26,16 @@ TIMED = (
     " FROM generate_series(1, 9) n, make_timestamptz(2024, 1, 1, n, 0, 0, 'UTC') t"
 )
 
+KINDS = (
+    "CREATE TABLE kinds (n numeric(12, 2), c char(4), b bytea, o oid, at time, v integer,"
+    " PRIMARY KEY (n, c, b, o, at))"
+)
+
+KINDS_ROWS = (
+    "INSERT INTO kinds SELECT g * 0.25, 'c' || g, decode(lpad(to_hex(g), 4, '0'), 'hex'), g,"
+    " time '00:00' + g * interval '1 hour 1 us', g FROM generate_series(1, 9) g"
+)
+
 SETUP = (
     f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
     f"CREATE SCHEMA {SCHEMA}",
@@ -40,6 +52,10 @@ SETUP = (
     "INSERT INTO dated SELECT 1, date '2024-01-01' + g, g FROM generate_series(1, 9) g",
     "CREATE TABLE timed (at timestamptz, lt timestamp, b bool, v int, PRIMARY KEY (at, lt, b))",
     TIMED,
+    KINDS,
+    KINDS_ROWS,
+    "CREATE TABLE amounts (n numeric(10, 0) PRIMARY KEY, v integer)",
+    "INSERT INTO amounts SELECT g, g FROM generate_series(1, 40) g",
 )
 
 THAWED = "postgres, on thawed rows: single rows by key"
@@ -160,6 +176,57 @@ def test_parameters_that_are_dates_and_times(served: Pair, *, style: str, binary
             connection.execute("INSERT INTO timed VALUES (%b, %b, %b, 0)", (moment, local, False))
         with pytest.raises(errors.FeatureNotSupported, match="infinite dates"):
             connection.execute("INSERT INTO dated VALUES (1, 'infinity', 0)")
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("prepare", [False, True])
+def test_parameters_that_are_numbers_and_characters(
+    served: Pair, *, binary: bool, prepare: bool
+) -> None:
+    def ran(statement: str, *values: object) -> list[tuple]:
+        cursor.execute(statement, values, prepare=prepare)
+        assert decision(connection) == THAWED
+        return cursor.fetchall()
+
+    given = "%b" if binary else "%t"
+    with connected(served) as connection, connection.cursor(binary=binary) as cursor:
+        at = time_of_day(3, 0, 0, 3)
+        update = "UPDATE kinds SET v = v + 10 WHERE n = %s AND c = %s::char(4) AND b = %s"
+        update = f"{update} AND o = %s AND at = %s RETURNING v".replace("%s", given)
+        assert ran(update, Decimal("0.75"), "c3", b"\0\3", 3, at) == [(13,)]
+        assert ran(update, Decimal("0.7500"), "c3    ", b"\0\3", 3, at) == [(23,)]
+        assert ran(update, Decimal("0.751"), "c3", b"\0\3", 3, at) == []
+        assert ran(update, Decimal("NaN"), "c3", b"\0\3", 3, at) == []
+        assert ran(update, Decimal("0.75"), "c3long", b"\0\3", 3, at) == []
+        assert ran(update, Decimal(75) / 100, "c3", b"\0\3", 2**32 - 1, at) == []
+        assert ran(update, Decimal("0.75"), "c3", b"\0\3\0", 3, at) == []
+        insert = "INSERT INTO kinds VALUES (%s, %s, %s, %s, %s, 0)".replace("%s", given)
+        upsert = f"{insert} ON CONFLICT (n, c, b, o, at) DO UPDATE SET v = -1 RETURNING *"
+        row = (Decimal("0.75"), "c3  ", b"\0\3", 3, at, -1)
+        assert ran(upsert, Decimal("0.754"), "c3", b"\0\3", 3, at) == [row]
+        with pytest.raises(errors.UniqueViolation):
+            cursor.execute(insert, (Decimal("0.5"), "c2", b"\0\2", 2, time_of_day(2, 0, 0, 2)))
+        listed = f"UPDATE amounts SET v = -v WHERE n = ANY ({given}) RETURNING n, v"
+        assert sorted(ran(listed, [Decimal(1), Decimal("2.0"), Decimal("2.5"), None])) == [
+            (1, -1),
+            (2, -2),
+        ]
+        assert ran(listed, [7, 70]) == [(7, -7)]
+        of_one = f"UPDATE amounts SET v = v * 2 WHERE n = {given} RETURNING v"
+        for number in (3, Decimal(3), 3 + 0 * 2**40, "3", "3.0"):
+            ran(of_one.replace("%b", "%s"), number)
+        assert cursor.execute("SELECT v FROM amounts WHERE n = 3").fetchall() == [(96,)]
+        skipped = f"SELECT v FROM amounts WHERE n = {given} FOR UPDATE SKIP LOCKED"
+        assert ran(skipped, Decimal(4)) == [(4,)]
+        merge = (
+            "MERGE INTO amounts t USING (VALUES (%s::bigint)) s (n) ON t.n = s.n"
+            " WHEN MATCHED THEN UPDATE SET v = 0"
+            " WHEN NOT MATCHED THEN INSERT VALUES (s.n, 0) RETURNING merge_action()"
+        )
+        assert [ran(merge, 5), ran(merge, 500)] == [[("UPDATE",)], [("INSERT",)]]
+        assert connection.execute("SELECT gateway.check('kinds')").fetchall() == [(0,)]
+        assert connection.execute("SELECT gateway.check('amounts')").fetchall() == [(0,)]
+        assert cursor.execute(f"SELECT count(*) FROM amounts WHERE n = {given}", (3.0,)).fetchall()
 
 
 def test_constants_are_those_of_the_time_zone(served: Pair) -> None:

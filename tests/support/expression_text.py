@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
+from rewrite.dialect.constants import decode
 from rewrite.needs.results import Fixed, Need
 from rewrite.tree import Node
 
@@ -85,9 +86,12 @@ class ExpressionText:
             case "ARRAYEXPR":
                 elements = [self.expression(part, column) for part in node.nodes("elements")]
                 return f"ARRAY[{', '.join(elements)}]"
+            case "ARRAYCOERCEEXPR":
+                array = self.expression(node.node("arg"), column)
+                return f"({array})::{self._type(node.integer('resulttype'))}"
             case "FUNCEXPR":
                 name = self._name("proname", "pg_proc", node.integer("funcid"))
-                return f"{name}({', '.join(parts)})"
+                return f'"{name}"({", ".join(parts)})'
             case "SQLVALUEFUNCTION" if node["op"] == _CURRENT_DATE:
                 return "CURRENT_DATE"
         raise NotImplementedError(node.tag)
@@ -102,6 +106,8 @@ class ExpressionText:
             number = int.from_bytes(value[:length], "little", signed=True)
             text = str(number) if number >= 0 else f"({number})"
             return text if kind == 23 else f"{text}::{self._type(kind)}"
+        if kind == 1700:
+            return f"'{decode(kind, value):f}'::numeric"
         if kind == 16:
             return "true" if value[0] else "false"
         if kind in {25, 1043}:

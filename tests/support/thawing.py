@@ -11,6 +11,7 @@ takes them for sources of keys.
 """
 
 import random
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from enum import Enum
 import psycopg
 from psycopg.pq import ExecStatus
 
+from rewrite.key_types import ValueType
 from rewrite.needs import search
 from rewrite.needs.keys import Contents, Key, named
 from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
@@ -30,8 +32,6 @@ from tests.support.expression_text import ExpressionText
 from tests.support.random_forms import Form
 from tests.support.random_statements import Statements
 from tests.support.table_definitions import Analyst, definitions
-
-INT4 = 23
 
 Row = tuple[int | None, ...]
 Rows = Mapping[str, Sequence[Row]]
@@ -157,13 +157,15 @@ class Thawing:
         }
         self.definitions = replace(found, relations=relations, readable=frozenset(known))
         columns = self.connection.execute(
-            "select attrelid::int8, attnum::int4, attname from pg_attribute where attnum > 0"
-            " and attrelid = any (%s) order by attnum",
+            "select attrelid::int8, attnum::int4, attname, atttypid::int8, atttypmod"
+            " from pg_attribute where attnum > 0 and attrelid = any (%s) order by attnum",
             [list(self.definitions.relations)],
         ).fetchall()
         self._columns: dict[int, dict[int, str]] = {}
-        for relid, attnum, name in columns:
+        self._types: dict[int, dict[int, ValueType]] = {}
+        for relid, attnum, name, type_oid, typmod in columns:
             self._columns.setdefault(relid, {})[attnum] = name
+            self._types.setdefault(relid, {})[attnum] = type_oid, typmod
         self._templates: dict[int, Node] = {}
         self._names: dict[int, str] = dict(
             self.connection.execute(
@@ -267,7 +269,7 @@ class Thawing:
     def _asked(self, relid: int, need: Need) -> Counter[Row]:
         """Return the rows of a need, searched as the gateway does."""
         for key in self._keys(relid):
-            known = self._named(need, key)
+            known = self._named(relid, need, key)
             if known is not None:
                 return self._found(relid, self._among(relid, key, known))
         if need.enough is not None:
@@ -305,9 +307,9 @@ class Thawing:
             for source in asked
         }
 
-    def _named(self, need: Need, columns: tuple[int, ...]) -> frozenset[Key] | None:
+    def _named(self, relid: int, need: Need, columns: tuple[int, ...]) -> frozenset[Key] | None:
         """Return the values that some columns have in all rows of a need; None if not known."""
-        types, contents = dict.fromkeys(columns, INT4), self._contents_of_sources
+        types, contents = self._types[relid], self._contents_of_sources
         found = named(need, columns, types, (), most=1_000, contents=contents)
         if found is not None:
             self._told = self._told or bool(sources([need], [columns]))
@@ -322,7 +324,7 @@ class Thawing:
         if not any(places(row) for row in fixed.rows):
             names = self._columns[relid]
             return self._text.fixed(fixed, lambda attnum: f"t.{names[attnum]}")
-        known = self._named(Need(fixed=(fixed,)), fixed.columns)
+        known = self._named(relid, Need(fixed=(fixed,)), fixed.columns)
         return "true" if known is None else self._among(relid, fixed.columns, known)
 
     def _condition(self, relid: int, need: Need) -> str:
@@ -455,7 +457,11 @@ FILLINGS_OF_SCHEMA = 5
 
 
 def campaign(
-    thawing: Thawing, number: int, kinds: Collection[str] = (), favoured: Collection[Form] = ()
+    thawing: Thawing,
+    number: int,
+    kinds: Collection[str] = (),
+    favoured: Collection[Form] = (),
+    number_type: str = "int",
 ) -> Iterator[str]:
     """Yield so many random statements, each for the schema and the rows that are there then.
 
@@ -464,15 +470,20 @@ def campaign(
         number: How many.
         kinds: What they begin with; others are left out.
         favoured: Forms that are drawn far more often than usual, in half of the statements.
+        number_type: The type of the columns.
     """
     chance = thawing.random_source
     done = 0
     while done < number:
         others = [*random_schemas.OTHERS, *random_schemas.triggers(chance)]
-        thawing.define(random_schemas.schema(chance), others, random_schemas.SOURCES)
+        tables = random_schemas.schema(chance)
+        for name, body in tables.items():
+            tables[name] = body.replace(" int", f" {number_type}")
+        thawing.define(tables, others, random_schemas.SOURCES)
         statements = Statements(chance, kinds, favoured)
         for _ in range(FILLINGS_OF_SCHEMA):
             thawing.fill(random_schemas.rows(chance))
             for _ in range(min(STATEMENTS_OF_FILLING, number - done)):
                 done += 1
-                yield statements.statement()
+                cast = "::" + number_type.partition("(")[0]
+                yield re.sub(r"::int\b", cast, statements.statement())

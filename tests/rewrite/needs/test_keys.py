@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from typing import NamedTuple
 
 import psycopg
@@ -26,6 +27,9 @@ create table t (k bigint primary key, v int, w text);
 create table two (a varchar(4), b smallint, v int, primary key (a, b));
 create table padded (c char(3) primary key, v int);
 create table exact (n numeric primary key, v int);
+create table blank (c bpchar primary key, v int);
+create table amounts (n numeric(6, 2), v int, c char(3), primary key (n));
+create table kinds (b bytea, o oid, at time, v int, primary key (b, o, at));
 create table other (k int primary key, v int);
 create table dated (k int, at date, v int, primary key (k, at));
 create table timed (at timestamptz, is_on boolean, v int, primary key (at, is_on));
@@ -298,7 +302,57 @@ NAMED = [
         "timed",
         {(1_500_000, True)},
     ),
+    ("update padded set v = 1 where c = 'x'", "padded", {("x  ",)}),
+    ("update padded set v = 1 where c = 'x      '", "padded", {("x  ",)}),
+    ("update padded set v = 1 where c = 'x '::varchar", "padded", {("x  ",)}),
+    ("update padded set v = 1 where c = 'xyza'::char(2)", "padded", {("xy ",)}),
+    ("update padded set v = 1 where c = $2::char(1)", "padded", {("k  ",)}),
+    (
+        "update padded set v = 1 where c in ('x', e'\t', '')",
+        "padded",
+        {("x  ",), ("\t  ",), ("   ",)},
+    ),
+    (
+        "update padded set v = 1 where c = any ('{x,y  }'::varchar[])",
+        "padded",
+        {("x  ",), ("y  ",)},
+    ),
+    ("insert into padded values ('x    ') on conflict do nothing", "padded", {("x  ",)}),
+    ("update amounts set v = 1 where n = 1", "amounts", {(Decimal("1.00"),)}),
+    ("update amounts set v = 1 where n = 1.5000", "amounts", {(Decimal("1.50"),)}),
+    ("update amounts set v = 1 where n = $1", "amounts", {(Decimal("7.00"),)}),
+    (
+        "update amounts set v = 1 where n in (-0.0, 2::smallint, 3e1)",
+        "amounts",
+        {(Decimal(0),), (Decimal(2),), (Decimal(30),)},
+    ),
+    ("update amounts set v = 1 where n = any ($3)", "amounts", {(Decimal(1),), (Decimal(2),)}),
+    ("update amounts set v = 1 where n = any ('{1.1,NaN,null}')", "amounts", {(Decimal("1.1"),)}),
+    (
+        "update amounts set n = 2.345 where n = 2.34::numeric(4, 1)",
+        "amounts",
+        {(Decimal("2.3"),), (Decimal("2.35"),)},
+    ),
+    (
+        "insert into amounts values (-1.005) on conflict do nothing",
+        "amounts",
+        {(Decimal("-1.01"),)},
+    ),
+    (
+        "delete from amounts using (values (1), (2)) x (k) where n = k",
+        "amounts",
+        {(Decimal(1),), (Decimal(2),)},
+    ),
+    (
+        "delete from kinds where b = '\\x00ff' and o = 4294967295 and at = '24:00'",
+        "kinds",
+        {(b"\0\xff", 2**32 - 1, 86_400_000_000)},
+    ),
+    ("delete from kinds where b = '' and o = -1 and at = '00:00'", "kinds", {(b"", 2**32 - 1, 0)}),
     # No column holds these.
+    ("update padded set v = 1 where c = 'wxyz'", "padded", set()),
+    ("update amounts set v = 1 where n = 1.505", "amounts", set()),
+    ("update amounts set v = 1 where n in (10000, 'NaN', 'Infinity', 1e30)", "amounts", set()),
     ("update two set v = 1 where a = 'x' and b = 70000", "two", set()),
     ("update dated set v = 1 where k = 1 and at = 'infinity'", "dated", set()),
     ("delete from timed where at in ('-infinity', 'infinity') and is_on = true", "timed", set()),
@@ -338,11 +392,26 @@ NOT_NAMED = [
         "other tiered tables",
     ),
     ("update two set v = 1 where a = 'x'", "two", "not named by constants"),
-    ("update two set v = 1 where a::bpchar = 'x'::bpchar and b = 1", "two", "not plain constants"),
+    (
+        "update two set v = 1 where a::bpchar = 'x'::bpchar and b = 1",
+        "two",
+        "not named by constants",
+    ),
     ("update two set v = 1 where a in ('1', '2', '3') and b in (1, 2, 3)", "two", "more than 4"),
     ("insert into two values ('x', 70000) on conflict do nothing", "two", "not plain constants"),
     ("insert into two values ('longer', 1) on conflict do nothing", "two", "not plain constants"),
-    ("update padded set v = 1 where c = 'x'", "padded", "a key of such a type"),
+    ("update padded set v = 1 where c = any ('{x}'::text[])", "padded", "not named by constants"),
+    ("update padded set v = 1 where c = 'x'::text", "padded", "not named by constants"),
+    ("update amounts set v = 1 where n = 1::float8", "amounts", "not named by constants"),
+    ("update amounts set v = 1 where n = 1 + 1.5", "amounts", "not plain constants"),
+    ("insert into amounts values (10000) on conflict do nothing", "amounts", "not plain constants"),
+    ("insert into padded values ('wxyz') on conflict do nothing", "padded", "not plain constants"),
+    (
+        "update kinds set v = 1 where b = '' and o::int = -1 and at = '00:00'",
+        "kinds",
+        "not named by constants",
+    ),
+    ("update blank set v = 1 where c = 'x'", "blank", "a key of such a type"),
     ("update exact set v = 1 where n = 1", "exact", "a key of such a type"),
 ]
 

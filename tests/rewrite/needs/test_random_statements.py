@@ -56,6 +56,19 @@ def test_statements_do_on_hot_rows_what_they_do_on_all(thawing: Thawing, number:
     assert verdicts[Verdict.REFUSED] < number / 50
 
 
+def test_statements_do_so_on_keys_of_numeric(thawing: Thawing) -> None:
+    """Constants are integers, and columns of the source ``e``; what is assigned is rounded."""
+    verdicts: Counter[Verdict] = Counter()
+    for sql in campaign(thawing, 300, number_type="numeric(5, 0)"):
+        if "recursive" in sql:  # both sides would have to be of one type
+            continue
+        found = thawing.check(sql)
+        assert found.verdict is not Verdict.MISMATCH, described(found)
+        verdicts[found.verdict] += 1
+    assert verdicts[Verdict.SAME] > 150
+    assert verdicts[Verdict.REFUSED] < 6
+
+
 # -- controls --------------------------------------------------------------------------------------
 
 
