@@ -48,7 +48,9 @@ def rows_with(
     if tail is None:
         tail = storage_schema(table).empty_table()
     recent = tail.take(indices_of_keys(tail, names, values)).select(keys)
-    candidates = stored.union(plain_keys.tuples(recent, keys))
+    found = stored.union(plain_keys.tuples(recent, keys))
+    # What ended when the key's type changed has none.
+    candidates = {key for key in found if None not in key}
     if not candidates:
         return storage_schema(table).empty_table()
     rows = observation.current_rows(relid, sorted(candidates, key=repr), lookups)

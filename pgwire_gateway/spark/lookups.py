@@ -182,10 +182,9 @@ def _places(
         if len(found):
             first = first if count else start + found[0].as_py()
             count += len(found)
-        if (
-            batch.num_rows
-            and plain(batch.column(names[0]).slice(batch.num_rows - 1))[0].as_py() > key[0]
-        ):
+        last = plain(batch.column(names[0]).slice(max(batch.num_rows - 1, 0)))
+        # What ended when the key's type changed has none.
+        if len(last) and last[0].is_valid and last[0].as_py() > key[0]:
             break
         start += batch.num_rows
     return (first, count) if count else None

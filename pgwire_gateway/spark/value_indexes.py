@@ -80,6 +80,10 @@ class _Sought:
         """The columns of the index."""
         return list(dict.fromkeys([*self.names, *self.key]))
 
+    def stored(self, table: JournalTable) -> set[str]:
+        """Return the names that the columns have in files that were written with them."""
+        return {table.column(attnum).storage_name for attnum in (*self.columns, *table.key)}
+
 
 @dataclass(frozen=True, slots=True)
 class _Index:
@@ -166,7 +170,8 @@ def _opened(path: Path, sought: _Sought) -> _Index | None:
 
 
 def _made(data: DataFile, path: Path, table: JournalTable, sought: _Sought) -> _Index | None:
-    if pq.read_metadata(data.path).num_rows > MOST_ROWS:
+    footer = pq.read_metadata(data.path)
+    if footer.num_rows > MOST_ROWS or not sought.stored(table) <= _names(footer):
         return None
     read = (
         _plain(data, table, sought) if sought.computed is None else _computed(data, table, sought)
@@ -185,6 +190,10 @@ def _made(data: DataFile, path: Path, table: JournalTable, sought: _Sought) -> _
             staged.unlink()
         return None
     return _opened(path, sought)
+
+
+def _names(footer: pq.FileMetaData) -> set[str]:
+    return set(footer.schema.to_arrow_schema().names)
 
 
 def _plain(data: DataFile, table: JournalTable, sought: _Sought) -> pa.Table:
@@ -232,5 +241,7 @@ def _keys(
         for number, here in groups:
             rows = opened.read_row_group(number, use_threads=False)
             places = indices_of_keys(rows, names, here)
-            found.update(plain_keys.tuples(rows.take(places), key))
+            # What ended when the key's type changed has none.
+            keys = plain_keys.tuples(rows.take(places), key)
+            found.update(found_key for found_key in keys if None not in found_key)
     return found
