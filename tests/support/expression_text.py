@@ -16,6 +16,8 @@ _TESTS = {
 _BOOLEAN_TESTS = ("TRUE", "NOT TRUE", "FALSE", "NOT FALSE", "UNKNOWN", "NOT UNKNOWN")
 _INTEGERS = {20, 21, 23, 26, 2205}
 _CURRENT_DATE = 0
+_KEYWORDS = {"numeric": '"numeric"'}
+"""Functions whose names are those of types, too."""
 
 
 @dataclass
@@ -91,7 +93,7 @@ class ExpressionText:
                 return f"({array})::{self._type(node.integer('resulttype'))}"
             case "FUNCEXPR":
                 name = self._name("proname", "pg_proc", node.integer("funcid"))
-                return f'"{name}"({", ".join(parts)})'
+                return f"{_KEYWORDS.get(name, name)}({', '.join(parts)})"
             case "SQLVALUEFUNCTION" if node["op"] == _CURRENT_DATE:
                 return "CURRENT_DATE"
         raise NotImplementedError(node.tag)
