@@ -260,6 +260,7 @@ DECLARE
     c record;
     keyed int2[] := row_key(relid);
     anew boolean;
+    told_otherwise boolean;
     missing text;
 BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_resident.relid;
@@ -277,6 +278,7 @@ BEGIN
         EXECUTE format('ALTER TABLE ONLY %s SET LOGGED', j.relid::regclass);
     END IF;
     anew := j.rewritten OR keyed <> j.key;
+    told_otherwise := keyed <> j.key;
     PERFORM drop_columns(relid);
     -- Two columns may have changed names: out of the way with all of them first.
     FOR c IN SELECT k.attnum, k.name FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
@@ -308,6 +310,7 @@ BEGIN
                 UPDATE columns k SET storage_name = storage_name(j.relid, k.storage_name), missing_value = NULL
                  WHERE k.relid = j.relid AND k.attnum = c.attnum;
                 anew := true;
+                told_otherwise := told_otherwise OR c.attnum = ANY (keyed);
             END IF;
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING NULL',
                            j.journal_relid::regclass, c.attname, tail_type(c.atttypid, c.atttypmod));
@@ -325,8 +328,8 @@ BEGIN
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', j.journal_relid::regclass, c.attname,
                        tail_type(c.atttypid, c.atttypmod));
     END LOOP;
-    IF keyed <> j.key THEN
-        -- What segments hold is told apart otherwise: it is history from now on.
+    IF told_otherwise THEN
+        -- What segments hold is told apart otherwise, or by values of another type: it is history from now on.
         UPDATE segments s SET kind = 'archive'
          WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind <> 'archive';
         IF (j.key = '{}') <> (keyed = '{}') THEN

@@ -535,6 +535,28 @@ def test_vacuum_of_a_resident_table_keeps_its_rows_and_its_journal(client: Clien
     assert client.is_lawful("t")
 
 
+@pytest.mark.parametrize("change", ["id TYPE bigint", "id TYPE numeric(12,2)", "v TYPE bigint"])
+def test_rows_in_files_are_history_when_the_type_of_their_key_changes(
+    client: Client, change: str
+) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run("INSERT INTO t SELECT g, 1 FROM generate_series(1, 50) g")
+    client.run("VACUUM t")
+    client.run("UPDATE t SET v = 2 WHERE id <= 10")
+    client.run(f"ALTER TABLE t ALTER {change}")
+    assert client.is_lawful("t")
+    client.run("VACUUM t")
+    client.run("DELETE FROM t WHERE id > 40")
+    assert client.is_lawful("t")
+    client.run("ALTER TABLE t SET (gateway.residency = never)")
+    assert client.becomes("t", "tiered")
+    found = "SELECT count(*), sum(v), min(id)::int, max(id)::int FROM t"
+    assert client.run(found) == [(40, 50, 1, 40)]
+    client.run("UPDATE t SET v = 3 WHERE id = 5")
+    client.run("VACUUM t")
+    assert client.run(found) == [(40, 51, 1, 40)]
+
+
 def test_check_of_a_tiered_table_has_nothing_to_compare(client: Client) -> None:
     make(client, tiered=True)
     assert client.run("SELECT gateway.check('t')") == [(0,)]
