@@ -62,6 +62,9 @@ class CatalogUnavailableError(GatewayError):
     sqlstate = codes.CANNOT_CONNECT_NOW
 
 
+DEFERRED: Final = "GW005"
+"""SQLSTATE by which the bookkeeping tells that COMMIT has something left to be looked at."""
+
 DATA_TYPE_NAME: Final = "d"
 """Field of an error that names a data type."""
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from psycopg.pq.abc import PGconn
 
 from catalog import contexts, sockets, sqlstate
-from catalog.errors import DATA_TYPE_NAME, CatalogUnavailableError
+from catalog.errors import DATA_TYPE_NAME, DEFERRED, CatalogUnavailableError
 from catalog.sockets import Buffer
 
 HELD_BYTES: Final = 1 << 20
@@ -99,6 +99,8 @@ class Reply:
     """ParameterStatus messages."""
     sent: bool = False
     """Whether messages went to the client before the end was known."""
+    defers: bool = False
+    """Whether something is left to be looked at when the transaction ends."""
 
     @property
     def code(self) -> str:
@@ -107,7 +109,7 @@ class Reply:
 
 
 def error_code(error: bytes) -> str:
-    """Return the SQLSTATE of an ErrorResponse."""
+    """Return the SQLSTATE of an ErrorResponse or a NoticeResponse."""
     return next((text.decode() for code, text in _fields(error) if code == ord("C")), "")
 
 
@@ -312,6 +314,8 @@ class _Walk:
                 reply.settings.append(found)
             case "A" if self._ended >= self._last or reply.error is not None:
                 reply.notifications.append(found)
+            case "N" if error_code(found) == DEFERRED:
+                reply.defers = True
             case "N":
                 reply.data.append(_without_own(found))
             case "A" | "t":

@@ -41,6 +41,7 @@ class StatementKind(Enum):
     CLOSE = auto()
     SET = auto()
     """SET and RESET."""
+    SET_CONSTRAINTS = auto()
     SHOW = auto()
     PREPARE = auto()
     EXECUTE = auto()
@@ -81,7 +82,7 @@ _KINDS: Final = {
     "FetchStmt": StatementKind.FETCH,
     "ClosePortalStmt": StatementKind.CLOSE,
     "VariableSetStmt": StatementKind.SET,
-    "ConstraintsSetStmt": StatementKind.SET,
+    "ConstraintsSetStmt": StatementKind.SET_CONSTRAINTS,
     "VariableShowStmt": StatementKind.SHOW,
     "PrepareStmt": StatementKind.PREPARE,
     "ExecuteStmt": StatementKind.EXECUTE,

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import IO
 
@@ -33,6 +34,7 @@ from pgwire_gateway.connection import ClientHandler
 from pgwire_gateway.errors import FatalError
 from pgwire_gateway.messages.base import ProtocolVersion
 from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
+from pgwire_gateway.session import deferred_keys
 from pgwire_gateway.session.flusher import Flusher
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
@@ -91,6 +93,7 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
         version = startup.negotiate(connection, message)
         catalog, database = startup.open_catalog_session(self.services.catalog, message)
         session = ClientSession(connection, self.services, catalog, database)
+        session.transaction.look_at_deferred = partial(deferred_keys.settle, session)
         try:
             self._greet(session, connection, version)
         except BaseException:

@@ -380,19 +380,35 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
               WHERE x.confrelid = cold_references.relid AND x.contype = 'f' AND j.residency = 'tiered' ORDER BY 1);
 
--- Foreign keys by which a table references tiered ones.
+-- Foreign keys by which a table references tiered ones; of a tiered table those, too, that are deferrable: its rows are not
+-- where PostgreSQL looks for them when the transaction ends.
 CREATE FUNCTION pg_journal.cold_parents(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
-              WHERE x.conrelid = cold_parents.relid AND x.contype = 'f' AND p.residency = 'tiered' ORDER BY 1);
+               JOIN journals c ON c.relid = x.conrelid
+              WHERE x.conrelid = cold_parents.relid AND x.contype = 'f'
+                AND (p.residency = 'tiered' OR x.condeferrable AND c.residency = 'tiered') ORDER BY 1);
+
+-- Foreign keys of which the triggers of the referenced table have to tell what is taken away.
+CREATE FUNCTION pg_journal.told_references(relid oid) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT u FROM unnest(cold_references(told_references.relid)) u
+             UNION
+             -- What is put back need not be where PostgreSQL looks for it when the transaction ends.
+             SELECT x.oid FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+              WHERE x.confrelid = told_references.relid AND x.contype = 'f' AND p.residency = 'tiered'
+                AND x.condeferrable AND 'a' IN (x.confdeltype, x.confupdtype) ORDER BY 1);
 
 -- What triggers of a table depend on.
 CREATE FUNCTION pg_journal.watch_signature(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT md5(concat_ws('|', j.residency, j.is_hot, is_in_tree(j.relid), quote_ident(j.schema_name),
-                             quote_ident(j.table_name), j.key, cold_references(j.relid),
+                             quote_ident(j.table_name), j.key, cold_references(j.relid), told_references(j.relid),
+                             (SELECT string_agg(concat_ws(' ', x.oid, x.condeferrable, x.condeferred), ',' ORDER BY x.oid)
+                                FROM pg_constraint x WHERE x.oid = ANY (cold_parents(j.relid) || told_references(j.relid))),
                              (SELECT string_agg(concat_ws(' ', x.oid, x.confrelid::regclass, a.attname, a.atttypid), ','
                                                 ORDER BY x.oid, a.attnum)
                                 FROM pg_constraint x

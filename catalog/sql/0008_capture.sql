@@ -328,7 +328,8 @@ BEGIN
     IF j.residency = 'resident' OR j.is_hot THEN
         PERFORM make_capture(j.relid, by_row);
     END IF;
-    IF cold_references(j.relid) <> '{}' THEN
+    PERFORM settle_pending(j.relid);
+    IF told_references(j.relid) <> '{}' THEN
         PERFORM make_referenced(j.relid);
         -- By their names they come after PostgreSQL's own.
         FOREACH t IN ARRAY ARRAY[

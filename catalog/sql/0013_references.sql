@@ -22,7 +22,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
     WHEN EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid AND p.external IS NOT NULL)
         THEN 'finds its rows in an external journal'
-    WHEN x.condeferrable THEN 'is DEFERRABLE'
+    WHEN x.condeferrable AND x.confmatchtype = 'f' AND cardinality(x.conkey) > 1 THEN 'is DEFERRABLE and MATCH FULL'
     WHEN NOT x.conenforced OR NOT (x.convalidated OR is_adding()) THEN 'is not validated'
     WHEN x.conperiod THEN 'has PERIOD'
     WHEN is_in_tree(x.conrelid) OR is_in_tree(x.confrelid)
@@ -44,7 +44,8 @@ CREATE FUNCTION pg_journal.reference_irregularity(x pg_constraint) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
-    WHEN x.condeferrable THEN 'a DEFERRABLE FOREIGN KEY'
+    WHEN x.condeferrable AND x.confmatchtype = 'f' AND cardinality(x.conkey) > 1
+        THEN 'a DEFERRABLE FOREIGN KEY that is MATCH FULL'
     WHEN NOT x.conenforced OR NOT (x.convalidated OR is_adding()) THEN 'a FOREIGN KEY that is not validated'
     WHEN x.conperiod THEN 'a FOREIGN KEY with PERIOD'
     WHEN NOT EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid) OR is_in_tree(x.confrelid)
@@ -105,6 +106,16 @@ BEGIN
                         WHERE x.oid = k.fk AND j.residency = 'tiered') THEN
             EXECUTE format('DROP TABLE pg_journal.%I', k.relname);
         END IF;
+    END LOOP;
+    FOR k IN SELECT c.relname
+               FROM pg_class c WHERE c.relnamespace = 'pg_journal'::regnamespace AND c.relname ~ '^pending_[0-9]+$'
+                AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.oid = substring(c.relname, '[0-9]+$')::oid)
+    LOOP
+        BEGIN
+            EXECUTE format('DROP TABLE pg_journal.%I', k.relname);
+        EXCEPTION WHEN object_in_use THEN
+            RAISE EXCEPTION 'cannot drop a foreign key because it has pending trigger events' USING ERRCODE = '55006';
+        END;
     END LOOP;
     FOR k IN SELECT x.oid AS fk,
                     string_agg(format('c%s %s', u.o, plain_type(a.atttypid, a.atttypmod)), ', ' ORDER BY u.o) AS columns,
@@ -219,6 +230,10 @@ DECLARE
 BEGIN
     FOR k IN SELECT x.oid AS fk, x.conrelid, x.confrelid::regclass AS parent, (x.confupdtype = 'a')::text AS keeps_taken,
                     (x.confdeltype = 'a')::text AS keeps_deleted,
+                    -- Actions are taken at once, and RESTRICT refuses at once.
+                    x.condeferrable AND x.confupdtype = 'a' AS defers_taken,
+                    x.condeferrable AND x.confdeltype = 'a' AS defers_deleted,
+                    x.oid = ANY (cold_references(make_referenced.relid)) AS is_cold,
                     string_agg(format('pgwire_r.c%s = pgwire_o.%I', u.o, a.attname), ' AND ' ORDER BY u.o) AS same,
                     string_agg(format('pgwire_r.c%s = old.%I', u.o, a.attname), ' AND ' ORDER BY u.o) AS same_row,
                     string_agg(format('pgwire_p.%I = old.%1$I', a.attname), ' AND ' ORDER BY u.o) AS taken_row,
@@ -233,10 +248,34 @@ BEGIN
                FROM pg_constraint x CROSS JOIN unnest(x.confkey, x.conkey) WITH ORDINALITY u(attnum, own, o)
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
                JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = u.own
-              WHERE x.oid = ANY (cold_references(make_referenced.relid)) GROUP BY x.oid LOOP
+              WHERE x.oid = ANY (told_references(make_referenced.relid)) GROUP BY x.oid LOOP
+        body := body || format(
+            $f$pgwire_waits := false;
+            IF tg_op = 'DELETE' THEN
+                IF %1$s THEN
+                    IF pg_journal.is_deferred(%3$s, false) THEN
+                        INSERT INTO pg_journal.taken (fk, held)
+                        SELECT %3$s, json_agg(json_build_array(%4$s))
+                          FROM (SELECT *, row_number() OVER () / 10000 AS pgwire_part FROM pgwire_old) pgwire_o
+                         GROUP BY pgwire_part;
+                        pgwire_waits := true;
+                    END IF;
+                END IF;
+            ELSIF %2$s THEN
+                IF pg_journal.is_deferred(%3$s, false) THEN
+                    INSERT INTO pg_journal.taken (fk, held) VALUES (%3$s, json_build_array(json_build_array(%5$s)));
+                    pgwire_waits := true;
+                END IF;
+            END IF;
+            $f$,
+            CASE WHEN k.defers_deleted THEN 'EXISTS (SELECT FROM pgwire_old)' ELSE 'false' END,
+            CASE WHEN k.defers_taken THEN k.moved ELSE 'false' END, k.fk, k.old_texts, k.row_texts);
+        CONTINUE WHEN NOT k.is_cold;
         -- An older snapshot may not show all values: then who has written the referencing table since makes this fail.
         body := body || format(
-            $f$IF tg_op = 'DELETE' THEN
+            $f$IF pgwire_waits THEN
+                NULL;
+            ELSIF tg_op = 'DELETE' THEN
                 IF pgwire_older AND EXISTS (SELECT FROM pgwire_old) THEN
                     PERFORM FROM pg_journal.journals j WHERE j.relid = %1$s FOR SHARE;
                 END IF;
@@ -276,6 +315,7 @@ BEGIN
         $f$DECLARE
             pgwire_found json;
             pgwire_older boolean := current_setting('transaction_isolation') <> 'read committed';
+            pgwire_waits boolean;
         BEGIN
             PERFORM set_config('pg_journal.acting', pg_journal.acting_mark(), true);
             %s RETURN NULL;
@@ -289,7 +329,7 @@ BEGIN
 END $$;
 
 -- Forget values of a foreign key that an error of this transaction has told: all rows that reference by them are hot, and
--- stay so until the transaction ends, which has passed the gate of their table; or there are none.
+-- stay so until the transaction ends, which has passed the gate of their table; or there are none, and others cannot add any.
 CREATE FUNCTION pg_journal.release_references(secret text, told text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -306,7 +346,8 @@ BEGIN
     fk := released->>'fk';
     relid := (SELECT x.conrelid FROM pg_constraint x WHERE x.oid = fk);
     IF relid IS NULL THEN PERFORM outdated(); END IF;
-    IF current_setting('pg_journal.hot_' || relid, true) IS DISTINCT FROM hot_announcement(relid, 'keys') THEN
+    IF current_setting('pg_journal.hot_' || relid, true) IS DISTINCT FROM hot_announcement(relid, 'keys')
+       AND current_setting('pg_journal.writing_' || relid, true) IS DISTINCT FROM announcement(relid) THEN
         PERFORM outdated();
     END IF;
     SELECT string_agg(format('r.c%s = (u.e->>%s)::%s', o, o - 1, plain_type(a.atttypid, a.atttypmod)), ' AND ')

@@ -8,9 +8,30 @@ CREATE TABLE pg_journal.sought (
     fk oid NOT NULL,
     -- Whether code of users made the statement that wrote the rows: it could have gone on after an error.
     is_nested boolean NOT NULL,
+    -- Whether the constraint was deferred then.
+    is_deferred boolean NOT NULL DEFAULT false,
+    -- Whether the values are to be looked for: of a deferred one when the transaction ends, or SET CONSTRAINTS says so.
+    is_due boolean NOT NULL DEFAULT true,
     -- [[value of each column of the key, as PostgreSQL's text]], at most 10,000
     held json NOT NULL
 );
+
+-- What this transaction has taken away of what deferred foreign keys reference, to be looked at when it ends.
+CREATE TABLE pg_journal.taken (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fk oid NOT NULL,
+    -- Whether rows that reference it have been looked for.
+    is_settled boolean NOT NULL DEFAULT false,
+    -- [[value of each referenced column, as PostgreSQL's text]], at most 10,000
+    held json NOT NULL
+);
+
+-- The referenced columns in the order in which values of a foreign key are noted: that of the key by which rows of a tiered
+-- table are looked up.
+CREATE FUNCTION pg_journal.sought_columns(x pg_constraint) RETURNS int2[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END FROM journals p WHERE p.relid = x.confrelid);
 
 -- Tables whose foreign keys reference a table, itself left out, in the order in which they are locked.
 CREATE FUNCTION pg_journal.referencing_tables(wanted oid) RETURNS TABLE (relid oid)
@@ -91,7 +112,7 @@ DECLARE
     body text := '';
     k record;
 BEGIN
-    FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent,
+    FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent, x.condeferrable, p.residency = 'tiered' AS tiered,
                     string_agg(format('pgwire_n.%I AS c%s', b.attname, u.o), ', ' ORDER BY u.o) AS new_values,
                     string_agg(format('pgwire_n.c%s IS NOT NULL', u.o), ' AND ' ORDER BY u.o) AS present,
                     string_agg(format('pgwire_n.%I IS NOT NULL', b.attname), ' AND ' ORDER BY u.o) AS plain_present,
@@ -99,11 +120,10 @@ BEGIN
                     string_agg(format('pgwire_p.%I = pgwire_v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
                     string_agg(format('pgwire_m.c%s::text', u.o), ', ' ORDER BY u.o) AS texts
                FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
-              -- In the order of the key, by which rows are looked up.
-              CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
+              CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
                JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
-              WHERE x.oid = ANY (cold_parents(wanted)) GROUP BY x.oid, x.confrelid ORDER BY x.oid LOOP
+              WHERE x.oid = ANY (cold_parents(wanted)) GROUP BY x.oid, x.confrelid, p.residency ORDER BY x.oid LOOP
         -- A row that triggers of users have changed since is not looked at as it was.
         IF mixes_nulls(k.fk, 'pgwire_n') IS NOT NULL THEN
             body := body || format(
@@ -119,10 +139,15 @@ BEGIN
         body := body || format(
             $f$
             IF EXISTS (SELECT %2$s FROM (%3$s) pgwire_n) THEN
-                LOCK TABLE ONLY pg_journal.tail_%1$s IN ROW SHARE MODE;
                 SET CONSTRAINTS pg_journal.confirmed DEFERRED;
+                pgwire_waits := %7$s;
+                %8$s
                 -- A table without hot rows is left alone: it is to be locked by who makes it have some.
-                IF (SELECT j.is_hot FROM pg_journal.journals j WHERE j.relid = %1$s) THEN
+                IF pgwire_waits THEN
+                    WITH pgwire_h AS (
+                        SELECT %2$s, min(pgwire_i) AS pgwire_i, NULL AS pgwire_held FROM (%3$s) pgwire_n GROUP BY %2$s)
+                    %6$s
+                ELSIF (SELECT j.is_hot OR j.residency = 'resident' FROM pg_journal.journals j WHERE j.relid = %1$s) THEN
                     WITH pgwire_v AS MATERIALIZED (
                         SELECT %2$s, min(pgwire_i) AS pgwire_i FROM (%3$s) pgwire_n GROUP BY %2$s ORDER BY min(pgwire_i)),
                     pgwire_h AS MATERIALIZED (
@@ -134,7 +159,7 @@ BEGIN
                         SELECT %2$s, min(pgwire_i) AS pgwire_i, NULL AS pgwire_held FROM (%3$s) pgwire_n GROUP BY %2$s)
                     %6$s
                 END IF;
-                pgwire_missing := pgwire_missing OR FOUND;
+                pgwire_missing := pgwire_missing OR FOUND AND NOT pgwire_waits AND %9$s;
             END IF;
             $f$, k.confrelid, k.names, CASE WHEN updates THEN format(
                 'SELECT * FROM (SELECT %1$s, row_number() OVER () AS pgwire_i FROM pgwire_new pgwire_n '
@@ -143,17 +168,22 @@ BEGIN
             ELSE format('SELECT %s, row_number() OVER () AS pgwire_i FROM pgwire_new pgwire_n WHERE %s',
                         k.new_values, k.plain_present) END,
             k.parent, k.same, format(
-                'INSERT INTO pg_journal.sought (fk, is_nested, held) '
-                'SELECT %s, pgwire_nested, json_agg(json_build_array(%s) ORDER BY pgwire_i) '
+                'INSERT INTO pg_journal.sought (fk, is_nested, is_deferred, is_due, held) '
+                'SELECT %s, pgwire_nested AND NOT pgwire_waits, pgwire_waits, NOT pgwire_waits, '
+                'json_agg(json_build_array(%s) ORDER BY pgwire_i) '
                 'FROM (SELECT *, row_number() OVER (ORDER BY pgwire_i) / 10000 AS pgwire_part '
                 'FROM pgwire_h WHERE pgwire_held IS NULL) pgwire_m GROUP BY pgwire_part ORDER BY pgwire_part;',
-                k.fk, k.texts));
+                k.fk, k.texts),
+            CASE WHEN k.condeferrable THEN format('pg_journal.is_deferred(%s, %s)', k.fk, (NOT k.tiered)::text) ELSE 'false' END,
+            CASE WHEN k.tiered THEN format('IF NOT pgwire_waits THEN LOCK TABLE ONLY pg_journal.tail_%s IN ROW SHARE MODE; END IF;',
+                                           k.confrelid) END, k.tiered::text);
     END LOOP;
     body := format(
         $f$DECLARE
             pgwire_missing boolean := false;
             pgwire_context text;
             pgwire_nested boolean;
+            pgwire_waits boolean;
         BEGIN
             -- A line for each function that is running.
             GET DIAGNOSTICS pgwire_context = PG_CONTEXT;
@@ -190,20 +220,41 @@ BEGIN
               HINT = 'Write them in a transaction that is READ COMMITTED, outside of functions.';
 END $$;
 
+-- Refuse what deferred foreign keys have left to be looked at, and nobody has. Its data type is {"unsettled"}, the OID of the
+-- foreign key.
+CREATE FUNCTION pg_journal.refuse_unsettled(fk oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    said record;
+BEGIN
+    SELECT x.conname, c.relname INTO said FROM pg_constraint x JOIN pg_class c ON c.oid = x.conrelid
+     WHERE x.oid = refuse_unsettled.fk;
+    RAISE EXCEPTION 'checking the deferred foreign key "%" of table "%" is not supported here', said.conname, said.relname
+        USING ERRCODE = '0A000', CONSTRAINT = said.conname,
+              HINT = 'Write the rows in a transaction block, and end it by COMMIT, or check them by SET CONSTRAINTS, outside of '
+                     'functions.',
+              DATATYPE = sealed(json_build_object('unsettled', fk::bigint)::text);
+END $$;
+
 CREATE FUNCTION pg_journal.require_confirmed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    IF EXISTS (SELECT FROM sought s WHERE s.id = new.id) THEN PERFORM refuse_sought(); END IF;
+    IF EXISTS (SELECT FROM sought s WHERE s.id = new.id) THEN
+        IF new.is_deferred THEN PERFORM refuse_unsettled(new.fk); END IF;
+        PERFORM refuse_sought();
+    END IF;
     RETURN NULL;
 END $$;
 CREATE CONSTRAINT TRIGGER confirmed AFTER INSERT ON pg_journal.sought DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION pg_journal.require_confirmed();
 UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.require_confirmed()'::regprocedure;
 
--- What this transaction has to look for: [[foreign key, referenced table, [[text of each column of its key]]]]; rows of
--- others are never committed.
+-- What this transaction has to look for now: [[foreign key, referenced table, whether that is tiered, referencing table, its
+-- columns, [[text of each]]]]; rows of others are never committed.
 CREATE FUNCTION pg_journal.sought_values(secret text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -211,41 +262,37 @@ AS $$
 BEGIN
     PERFORM authorize(secret);
     RETURN convert_to(coalesce((
-        SELECT json_agg(json_build_array(s.fk::bigint, x.confrelid::bigint, s.held) ORDER BY s.id)
-          FROM sought s JOIN pg_constraint x ON x.oid = s.fk), '[]')::text, 'UTF8');
+        SELECT json_agg(json_build_array(
+                   s.fk::bigint, x.confrelid::bigint, p.residency = 'tiered', x.conrelid::bigint, ARRAY(
+                       SELECT x.conkey[array_position(x.confkey, u.attnum)]
+                         FROM unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o) ORDER BY u.o), s.held) ORDER BY s.id)
+          FROM sought s JOIN pg_constraint x ON x.oid = s.fk JOIN journals p ON p.relid = x.confrelid
+         WHERE s.is_due), '[]')::text, 'UTF8');
 END $$;
 
--- Refuse a row that references what there is not, as PostgreSQL does, unless it has gone since: rows of resident tables that
--- the statement itself took away, or changed, before it ended. The values are those of the key's columns in order.
-CREATE FUNCTION pg_journal.require_gone(fk oid, held json) RETURNS void
+-- Tell of a row that references what there is not, as PostgreSQL does (23503). The values are those of the key's columns in
+-- order.
+CREATE FUNCTION pg_journal.refuse_row(fk oid, held json) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     x pg_constraint;
     said record;
-    here boolean := true;
 BEGIN
+    IF EXISTS (SELECT FROM sought s WHERE s.fk = refuse_row.fk AND s.is_nested) THEN PERFORM refuse_sought(); END IF;
     SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
-    SELECT n.nspname, c.relname, p.relname AS parent, j.residency, k.listed, k.texts, k.condition
+    SELECT n.nspname, c.relname, p.relname AS parent, k.listed, k.texts
       INTO said
-      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-      JOIN journals j ON j.relid = c.oid JOIN pg_class p ON p.oid = x.confrelid
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_class p ON p.oid = x.confrelid
      CROSS JOIN LATERAL (
             SELECT string_agg(a.attname, ', ' ORDER BY u.o) AS listed,
                    format('concat_ws('', '', %s)', string_agg(format('%L::%s', v.text, plain_type(a.atttypid, a.atttypmod)), ', '
-                                                              ORDER BY u.o)) AS texts,
-                   string_agg(format('c.%I = %L::%s', a.attname, v.text, plain_type(a.atttypid, -1)), ' AND ') AS condition
-              FROM journals q CROSS JOIN unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
+                                                              ORDER BY u.o)) AS texts
+              FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
               JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
-             CROSS JOIN LATERAL (SELECT held->>(array_position(q.key, u.referenced) - 1) AS text) v
-             WHERE q.relid = x.confrelid) k
+             CROSS JOIN LATERAL (SELECT held->>(array_position(sought_columns(x), u.referenced) - 1) AS text) v) k
      WHERE c.oid = x.conrelid;
-    IF said.residency = 'resident' THEN
-        EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s c WHERE %s)', x.conrelid::regclass, said.condition) INTO here;
-    END IF;
-    IF NOT here THEN RETURN; END IF;
-    IF EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_nested) THEN PERFORM refuse_sought(); END IF;
     -- As the client's settings have it.
     EXECUTE 'SELECT ' || said.texts INTO said.texts;
     RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', said.relname, x.conname
@@ -253,21 +300,65 @@ BEGIN
               DETAIL = format('Key (%s)=(%s) is not present in table "%s".', said.listed, said.texts, said.parent);
 END $$;
 
+-- Refuse rows that reference by values that there are not (23503), unless they have gone since: the statement itself took them
+-- away, or changed them, before it ended; or the transaction did, where the constraint was deferred. The answer are the values
+-- by which the caller has to look for such rows, in a journal.
+CREATE FUNCTION pg_journal.require_gone(fk oid, absent json) RETURNS json
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET enable_hashjoin = on
+SET enable_seqscan = on
+AS $$
+DECLARE
+    k record;
+    held json := absent->0;
+BEGIN
+    IF held IS NULL THEN RETURN '[]'; END IF;
+    SELECT x.conrelid::regclass AS child, j.residency,
+           string_agg(format('c.%I = (u.e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ') AS same
+      INTO k
+      FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
+     CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
+      JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[array_position(x.confkey, u.attnum)]
+     WHERE x.oid = require_gone.fk GROUP BY x.oid, j.residency;
+    IF k.residency = 'resident' THEN
+        EXECUTE format('SELECT u.e FROM json_array_elements($1) WITH ORDINALITY u(e, i) '
+                       'WHERE EXISTS (SELECT FROM ONLY %s c WHERE %s) ORDER BY u.i LIMIT 1', k.child, k.same)
+           INTO held USING absent;
+    ELSIF EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_deferred) THEN
+        RETURN absent;
+    END IF;
+    IF held IS NOT NULL THEN PERFORM refuse_row(fk, held); END IF;
+    RETURN '[]';
+END $$;
+
+-- Tell that a row of a tiered table references what there is not (23503).
+CREATE FUNCTION pg_journal.refuse_absent(secret text, fk oid, held json) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM refuse_row(fk, held);
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
 -- Forget what was looked for by a foreign key whose referenced table is held, and lacks but these values: 23503 where rows
--- reference them.
+-- reference them. The answer are those of which the caller has to look for such rows.
 CREATE FUNCTION pg_journal.release_sought(secret text, fk oid, absent json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
-    PERFORM require_gone(fk, e) FROM json_array_elements(absent) e;
-    DELETE FROM sought s WHERE s.fk = release_sought.fk;
-    RETURN convert_to('null', 'UTF8');
+    absent := require_gone(fk, absent);
+    DELETE FROM sought s WHERE s.fk = release_sought.fk AND s.is_due;
+    RETURN convert_to(absent::text, 'UTF8');
 END $$;
 
--- Confirm what has been looked for, whose rows are hot as far as there are any: these are locked. 23503 where there are none.
--- The transaction has passed the gate of the referenced tables.
+-- Confirm what has been looked for, whose rows are hot as far as there are any: these are locked. 23503 where there are none,
+-- but for those of which the caller has to look for rows that reference them: [[foreign key, values]]. The transaction has
+-- passed the gate of the referenced tables that are tiered.
 CREATE FUNCTION pg_journal.confirm_references(secret text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -279,32 +370,40 @@ AS $$
 DECLARE
     k record;
     found record;
+    absent json[];
+    unknown jsonb := '[]';
 BEGIN
     PERFORM authorize(secret);
-    FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent,
+    FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent, p.residency,
                     string_agg(format('p.%I = v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
                     string_agg(format('(e->>%s)::%s AS c%s', u.o - 1, plain_type(a.atttypid, -1), u.o), ', ' ORDER BY u.o)
                         AS listed
                FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
-              CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
+              CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
-              WHERE x.oid IN (SELECT s.fk FROM sought s) GROUP BY x.oid, x.confrelid LOOP
-        IF coalesce(current_setting('pg_journal.hot_' || k.confrelid, true), '') = '' THEN PERFORM outdated(); END IF;
+              WHERE x.oid IN (SELECT s.fk FROM sought s WHERE s.is_due) GROUP BY x.oid, x.confrelid, p.residency LOOP
+        IF k.residency = 'tiered' AND coalesce(current_setting('pg_journal.hot_' || k.confrelid, true), '') = '' THEN
+            PERFORM outdated();
+        END IF;
+        absent := '{}';
         -- What a transaction has written itself its code may have written after it had handled an error.
         FOR found IN EXECUTE format(
             'WITH v AS MATERIALIZED (SELECT %s, e, i, is_nested FROM (SELECT s.id, u.e, u.i, s.is_nested FROM pg_journal.sought s '
-            'CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) WHERE s.fk = $1 ORDER BY s.id, u.i) s), '
+            'CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) WHERE s.fk = $1 AND s.is_due '
+            'ORDER BY s.id, u.i) s), '
             'h AS MATERIALIZED (SELECT v.*, (SELECT p.xmin FROM ONLY %s p WHERE %s FOR KEY SHARE) AS writer FROM v) '
             'SELECT h.e AS held, h.writer FROM h '
             'WHERE h.writer IS NULL OR h.is_nested AND h.writer = pg_current_xact_id()::xid',
             k.listed, k.parent, k.same) USING k.fk
         LOOP
             IF found.writer IS NOT NULL THEN PERFORM refuse_sought(); END IF;
-            PERFORM require_gone(k.fk, found.held);
+            absent := absent || found.held;
         END LOOP;
-        DELETE FROM sought s WHERE s.fk = k.fk;
+        unknown := unknown || coalesce((SELECT jsonb_agg(jsonb_build_array(k.fk::bigint, e))
+                                          FROM json_array_elements(require_gone(k.fk, array_to_json(absent))) e), '[]');
+        DELETE FROM sought s WHERE s.fk = k.fk AND s.is_due;
     END LOOP;
-    RETURN convert_to('null', 'UTF8');
+    RETURN convert_to(unknown::text, 'UTF8');
 END $$;
 
 -- Let nobody take rows of a tiered table away until the transaction ends.
@@ -347,8 +446,7 @@ BEGIN
                               WITH ORDINALITY u(attnum, o) ORDER BY u.o),
                    p.residency = 'tiered', mixes_nulls(x.oid, 'n') IS NOT NULL) ORDER BY x.oid)
           FROM pg_constraint x JOIN journals c ON c.relid = x.conrelid JOIN journals p ON p.relid = x.confrelid
-         WHERE x.conrelid = wanted AND x.contype = 'f' AND NOT x.convalidated AND x.conenforced
-           AND NOT x.condeferrable), '[]')::text, 'UTF8');
+         WHERE x.conrelid = wanted AND x.contype = 'f' AND NOT x.convalidated AND x.conenforced), '[]')::text, 'UTF8');
 END $$;
 
 -- Have values looked for by which rows reference: those given, of a table that is tiered, or all that a resident one has.
@@ -499,4 +597,255 @@ BEGIN
     IF is_referenced(wanted) OR cold_parents(wanted) <> '{}' THEN
         PERFORM set_config('session_replication_role', CASE WHEN silent THEN 'replica' ELSE 'origin' END, true);
     END IF;
+END $$;
+
+-- What says that nothing but `is_deferred` asks; nobody else can make it.
+CREATE FUNCTION pg_journal.deferral_mark(fk oid, what text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT encode(sha256(convert_to(concat_ws(':', 'deferral', what, secret_key, pg_current_xact_id(), fk), 'UTF8')), 'hex')
+          FROM instance);
+
+-- Whether a deferrable foreign key is deferred now; it is to be looked at, then, when the transaction ends, which whoever runs
+-- the statement is told (GW005). A table of its own tells, whose trigger belongs to the constraint: SET CONSTRAINTS is for
+-- both, by whatever road it comes. Rows cannot be made hot for transactions with a snapshot of their own, whose statements are
+-- refused at once, but where they `need_none`.
+CREATE FUNCTION pg_journal.is_deferred(fk oid, need_none boolean) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    mark text;
+    place tid;
+    answer boolean;
+BEGIN
+    IF NOT need_none AND current_setting('transaction_isolation') <> 'read committed' THEN RETURN false; END IF;
+    mark := deferral_mark(fk, 'asked');
+    PERFORM set_config('pg_journal.asked', mark, true);
+    EXECUTE format('INSERT INTO pg_journal.pending_%s DEFAULT VALUES RETURNING ctid', fk) INTO place;
+    answer := current_setting('pg_journal.asked') = mark;
+    PERFORM set_config('pg_journal.asked', '', true);
+    EXECUTE format('DELETE FROM pg_journal.pending_%s WHERE ctid = $1', fk) USING place;
+    IF answer THEN
+        PERFORM set_config('pg_journal.settled_' || fk, '', true);
+        RAISE INFO 'deferred' USING ERRCODE = 'GW005';
+    END IF;
+    RETURN answer;
+END $$;
+
+-- Values of a foreign key that this transaction has taken away and not put back, and by which cold rows may reference, at most
+-- 1,000; NULL for none.
+CREATE FUNCTION pg_journal.listed_taken(fk oid) RETURNS json
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET constraint_exclusion = off
+SET datestyle = 'ISO'
+SET timezone = 'UTC'
+AS $$
+DECLARE
+    k record;
+    answer json;
+BEGIN
+    IF to_regclass('pg_journal.references_' || fk) IS NULL THEN RETURN NULL; END IF;
+    SELECT x.confrelid::regclass AS parent,
+           string_agg(format('r.c%s = (e->>%s)::%s', u.o, u.o - 1, plain_type(a.atttypid, a.atttypmod)), ' AND ') AS same,
+           string_agg(format('p.%I = r.c%s', a.attname, u.o), ' AND ') AS there,
+           string_agg(format('r.c%s::text', u.o), ', ' ORDER BY u.o) AS texts
+      INTO k
+      FROM pg_constraint x CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+      JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+     WHERE x.oid = listed_taken.fk GROUP BY x.confrelid;
+    EXECUTE format(
+        'SELECT json_agg(json_build_array(%s)) FROM (SELECT r.* FROM pg_journal.references_%s r WHERE EXISTS ('
+        'SELECT FROM pg_journal.taken t CROSS JOIN json_array_elements(t.held) e WHERE t.fk = $1 AND %s) '
+        'AND NOT EXISTS (SELECT FROM ONLY %s p WHERE %s) LIMIT 1000) r', k.texts, fk, k.same, k.parent, k.there)
+       INTO answer USING fk;
+    RETURN answer;
+END $$;
+
+-- What belongs to deferrable foreign keys fires when PostgreSQL looks at these: 0A000 where something was left to be looked at
+-- by whoever runs the statements. PostgreSQL's triggers have looked at hot rows before: their events are older.
+CREATE FUNCTION pg_journal.require_settled() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    wanted oid := substring(tg_table_name, '[0-9]+$')::oid;
+    settled text := deferral_mark(wanted, 'settled');
+BEGIN
+    IF current_setting('pg_journal.asked', true) = deferral_mark(wanted, 'asked') THEN
+        PERFORM set_config('pg_journal.asked', '', true);
+        RETURN NULL;
+    END IF;
+    -- There is an event for each statement.
+    IF current_setting('pg_journal.settled_' || wanted, true) = settled
+       OR NOT EXISTS (SELECT FROM pg_constraint x WHERE x.oid = wanted) THEN
+        RETURN NULL;
+    END IF;
+    IF EXISTS (SELECT FROM sought s WHERE s.fk = wanted) THEN PERFORM refuse_unsettled(wanted); END IF;
+    IF listed_taken(wanted) IS NOT NULL THEN
+        IF EXISTS (SELECT FROM taken t WHERE t.fk = wanted AND NOT t.is_settled) THEN
+            PERFORM refuse_unsettled(wanted);
+        END IF;
+        RAISE EXCEPTION 'could not serialize access due to concurrent update' USING ERRCODE = '40001';
+    END IF;
+    DELETE FROM taken t WHERE t.fk = wanted;
+    PERFORM set_config('pg_journal.settled_' || wanted, settled, true);
+    RETURN NULL;
+END $$;
+
+-- Have each deferrable foreign key that is ours to look at the table that tells whether it is deferred, and others none. The
+-- caller sees to it that no transaction has written tables of theirs.
+CREATE FUNCTION pg_journal.settle_pending(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET client_min_messages = warning
+SET allow_system_table_mods = on
+SET event_triggers = off
+AS $$
+DECLARE
+    k record;
+BEGIN
+    FOR k IN SELECT x.oid AS fk, x.condeferrable, x.condeferred, to_regclass('pg_journal.pending_' || x.oid) AS pending,
+                    EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = to_regclass('pg_journal.pending_' || x.oid)
+                               AND g.tginitdeferred = x.condeferred) AS is_right
+               FROM pg_constraint x WHERE x.oid = ANY (cold_parents(wanted) || told_references(wanted)) LOOP
+        IF k.pending IS NOT NULL AND NOT (k.condeferrable AND k.is_right) THEN
+            EXECUTE format('DROP TABLE %s', k.pending);
+            k.pending := NULL;
+        END IF;
+        CONTINUE WHEN k.pending IS NOT NULL OR NOT k.condeferrable;
+        EXECUTE format('CREATE TABLE pg_journal.pending_%s ()', k.fk);
+        EXECUTE format('CREATE CONSTRAINT TRIGGER pgwire_pending AFTER INSERT ON pg_journal.pending_%s DEFERRABLE INITIALLY %s '
+                       'FOR EACH ROW EXECUTE FUNCTION pg_journal.require_settled()', k.fk,
+                       CASE WHEN k.condeferred THEN 'DEFERRED' ELSE 'IMMEDIATE' END);
+        UPDATE pg_trigger g SET tgisinternal = true, tgconstraint = k.fk
+         WHERE g.tgrelid = to_regclass('pg_journal.pending_' || k.fk);
+    END LOOP;
+END $$;
+
+-- Lock the rows that are referenced by what has to be looked for, as far as they are there, and hot; what is left stays to be
+-- looked for.
+CREATE FUNCTION pg_journal.lock_sought() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET constraint_exclusion = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_seqscan = off
+AS $$
+DECLARE
+    k record;
+BEGIN
+    FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent, p.residency,
+                    string_agg(format('p.%I = (u.e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ') AS same
+               FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
+              CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
+               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
+              WHERE x.oid IN (SELECT s.fk FROM sought s WHERE s.is_due AND s.is_deferred)
+              GROUP BY x.oid, p.residency ORDER BY x.oid LOOP
+        IF k.residency = 'tiered' THEN
+            EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN ROW SHARE MODE', k.confrelid);
+            CONTINUE WHEN NOT (SELECT j.is_hot FROM journals j WHERE j.relid = k.confrelid);
+        END IF;
+        EXECUTE format(
+            'WITH s AS (DELETE FROM pg_journal.sought s WHERE s.fk = $1 AND s.is_due AND s.is_deferred RETURNING s.id, s.held), '
+            'u AS MATERIALIZED (SELECT e, row_number() OVER (ORDER BY s.id, i) AS i '
+            'FROM s CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) ORDER BY s.id, i), '
+            'h AS MATERIALIZED (SELECT u.*, (SELECT true FROM ONLY %s p WHERE %s FOR KEY SHARE) AS is_held FROM u) '
+            'INSERT INTO pg_journal.sought (fk, is_nested, is_deferred, held) SELECT $1, false, true, json_agg(h.e ORDER BY h.i) '
+            'FROM h WHERE h.is_held IS NULL GROUP BY h.i / 10000', k.parent, k.same) USING k.fk;
+    END LOOP;
+END $$;
+
+-- Have what deferred foreign keys have left be looked at now, of one, or of all (NULL). The answer is what has been taken away:
+-- [[foreign key, referenced table, [[text of each column of its key]] of a tiered one]]; and whether there is something to be
+-- looked for.
+CREATE FUNCTION pg_journal.end_deferring(secret text, fk oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    UPDATE sought s SET is_due = true WHERE NOT s.is_due AND s.fk = coalesce(end_deferring.fk, s.fk);
+    PERFORM lock_sought();
+    RETURN convert_to(json_build_object('seeks', EXISTS (SELECT FROM sought s WHERE s.is_due), 'taken', coalesce((
+        SELECT json_agg(json_build_array(t.fk::bigint, x.confrelid::bigint, CASE WHEN p.residency = 'tiered' THEN (
+                   SELECT json_agg((SELECT json_agg(e->>(array_position(x.confkey, u.attnum) - 1) ORDER BY u.o)
+                                      FROM unnest(p.key) WITH ORDINALITY u(attnum, o)))
+                     FROM json_array_elements(t.held) e) ELSE '[]' END) ORDER BY t.id)
+          FROM taken t JOIN pg_constraint x ON x.oid = t.fk JOIN journals p ON p.relid = x.confrelid
+         WHERE NOT t.is_settled AND t.fk = coalesce(end_deferring.fk, t.fk)), '[]'))::text, 'UTF8');
+END $$;
+
+-- What was taken away and cold rows may reference, as an error of `refuse_referenced` tells it; empty for nothing: then it is
+-- settled.
+CREATE FUNCTION pg_journal.taken_references(secret text, fk oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    x pg_constraint;
+    listed json := listed_taken(fk);
+BEGIN
+    PERFORM authorize(secret);
+    IF listed IS NULL THEN
+        UPDATE taken t SET is_settled = true WHERE t.fk = taken_references.fk;
+        RETURN '';
+    END IF;
+    SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
+    RETURN convert_to(sealed(json_build_object('fk', fk::bigint, 'relid', x.conrelid::bigint, 'columns', x.conkey,
+                                               'values', listed, 'action', 'a')::text), 'UTF8');
+END $$;
+
+-- Tell, as PostgreSQL does, of a value that was taken away and that hot rows reference, where these are some of many: 23503.
+CREATE FUNCTION pg_journal.refuse_taken(secret text, told text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET constraint_exclusion = off
+AS $$
+DECLARE
+    k record;
+    held json;
+    texts text;
+BEGIN
+    PERFORM authorize(secret);
+    IF told <> sealed(substr(told, 66)) THEN PERFORM outdated(); END IF;
+    SELECT x.conname, c.relname, x.conrelid::regclass AS child, p.relname AS parent, n.nspname,
+           (SELECT string_agg(a.attname, ', ' ORDER BY u.o) FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+              JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS listed,
+           string_agg(format('t.%I = (e->>%s)::%s', b.attname, u.o - 1, plain_type(b.atttypid, -1)), ' AND ') AS same,
+           format('concat_ws('', '', %s)', string_agg(format('($1->>%s)::%s', u.o - 1, plain_type(b.atttypid, -1)), ', '
+                                                      ORDER BY u.o)) AS spelled
+      INTO k
+      FROM pg_constraint x JOIN pg_class c ON c.oid = x.conrelid JOIN pg_class p ON p.oid = x.confrelid
+      JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN unnest(x.conkey) WITH ORDINALITY u(attnum, o)
+      JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = u.attnum
+     WHERE x.oid = (substr(told, 66)::json->>'fk')::oid
+     GROUP BY x.oid, c.relname, p.relname, n.nspname;
+    EXECUTE format('SELECT e FROM json_array_elements($1) e WHERE EXISTS (SELECT FROM ONLY %s t WHERE %s) LIMIT 1',
+                   k.child, k.same) INTO held USING substr(told, 66)::json->'values';
+    IF held IS NULL THEN RETURN convert_to('null', 'UTF8'); END IF;
+    EXECUTE 'SELECT ' || k.spelled INTO texts USING held;
+    RAISE EXCEPTION 'update or delete on table "%" violates foreign key constraint "%" on table "%"', k.parent, k.conname, k.relname
+        USING ERRCODE = '23503', SCHEMA = k.nspname, TABLE = k.relname, CONSTRAINT = k.conname,
+              DETAIL = format('Key (%s)=(%s) is still referenced from table "%s".', k.listed, texts, k.relname);
+END $$;
+
+-- Whether events of deferred foreign keys of a table, or to it, may be waiting in this transaction: ALTER TABLE tells.
+CREATE FUNCTION pg_journal.has_pending(wanted oid) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET event_triggers = off
+AS $$
+DECLARE
+    table_name regclass;
+BEGIN
+    FOR table_name IN SELECT DISTINCT u::regclass FROM pg_constraint x CROSS JOIN unnest(ARRAY[x.conrelid, x.confrelid]) u
+                       WHERE wanted IN (x.conrelid, x.confrelid) AND x.contype = 'f' AND x.condeferrable LOOP
+        EXECUTE format('ALTER TABLE ONLY %s RESET (autovacuum_pgwire_pending)', table_name);
+    END LOOP;
+    RETURN false;
+EXCEPTION WHEN object_in_use THEN
+    RETURN true;
 END $$;

@@ -5,17 +5,16 @@ which rows reference are looked for, and then the key is noted to be valid.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
 from catalog import bookkeeping, names
 from catalog.results import RelationKind
 from catalog.statements import RelationName
-from pgwire_gateway.session import parents
+from pgwire_gateway.session import parents, referencing_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
-from pgwire_gateway.wire_types.catalog_rows import key_texts
 from rewrite import keys
 
 AT_ONCE: Final = 10_000
@@ -57,7 +56,7 @@ def validate(call: Invocation) -> None:
     else:
         if is_full and _mixes_nulls(call, relid, columns):
             catalog.call(bookkeeping.REFUSE_ADDED, number)
-        rows = _values(call, relid, columns)
+        rows = referencing_rows.values(call, relid, columns)
         while values := list(islice(rows, AT_ONCE)):
             catalog.call(bookkeeping.SEEK_VALUES, number, json.dumps(values).encode())
         catalog.call(bookkeeping.NOTE_SOUGHT, number)
@@ -75,15 +74,3 @@ def _mixes_nulls(call: Invocation, relid: int, columns: Sequence[int]) -> bool:
     query = keys.compile_mixed_nulls(observation.result.snapshots[relid], columns)
     with observer.run(query, observation, call.running) as batches:
         return any(batch.num_rows for batch in batches)
-
-
-def _values(call: Invocation, relid: int, columns: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """Return the values by which rows of a tiered table reference, as PostgreSQL's texts."""
-    observer = Observer(call.session)
-    observation = observer.observe([relid])
-    snapshot = observation.result.snapshots[relid]
-    query = keys.compile_values(snapshot, tuple(columns))
-    types = [snapshot.table.column(attnum).type_oid for attnum in columns]
-    with observer.run(query, observation, call.running) as batches:
-        for batch in batches:
-            yield from map(tuple, key_texts(batch, types))

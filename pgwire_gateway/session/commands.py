@@ -19,6 +19,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     added_references,
     copy_mode,
+    deferred_keys,
     hidden_queries,
     local_queries,
     maintenance,
@@ -73,6 +74,8 @@ def transaction(call: Invocation) -> StatementResult:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
     if session.transaction.implicit and details["action"] in {"commit", "rollback"}:
         _warn_of_no_transaction(session, details)
+    if details["action"] in {"commit", "prepare"}:
+        session.transaction.prepare_commit()
     result = local_queries.pass_on(session, call.statement.text)
     note_transaction(session, details)
     return result
@@ -88,6 +91,7 @@ def note_transaction(session: ClientSession, details: Mapping[str, Any]) -> None
         case "rollback_to":
             session.drop_portals(session.transaction.savepoints.roll_back(details["name"]))
         case "commit" | "rollback" if details["chain"]:
+            session.transaction.defers = False
             session.transaction.savepoints.clear()
             session.drop_portals()
     session.transaction.settle()
@@ -357,6 +361,7 @@ COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {
     StatementKind.TRUNCATE: truncate,
     StatementKind.VACUUM: vacuum,
     StatementKind.COPY: copy_mode.copy,
+    StatementKind.SET_CONSTRAINTS: deferred_keys.set_constraints,
     StatementKind.DEALLOCATE: deallocate,
     StatementKind.DISCARD: deallocate,
     StatementKind.PREPARE: prepare,

@@ -8,7 +8,7 @@ locks them and others go on; for many the referenced table is locked.
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -21,7 +21,7 @@ from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.hot_keys import Reading, Thawed, Writing
 from catalog.model import JournalTable
-from pgwire_gateway.session import announcements
+from pgwire_gateway.session import announcements, referencing_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import look_up
@@ -36,6 +36,9 @@ from rewrite.needs.results import Refusal
 Texts = tuple[str, ...]
 """A key as PostgreSQL's texts."""
 
+Referencing = tuple[int, tuple[int, ...]]
+"""A table that references, and its columns in the order of the key."""
+
 MOST_LOOKED_UP: Final = 10_000
 """Of more keys all that the table has are read."""
 
@@ -48,6 +51,8 @@ class Sought:
     """The referenced table."""
     held: tuple[tuple[int, Texts], ...]
     """Foreign keys (OIDs of pg_constraint), and what is looked for by them: keys of the table."""
+    is_tiered: bool = True
+    """Whether the table is; of a resident one PostgreSQL finds all rows."""
 
     @property
     def texts(self) -> tuple[Texts, ...]:
@@ -64,9 +69,16 @@ def confirm(call: Invocation) -> None:
     """
     catalog = call.session.catalog
     try:
-        hot = [one for one in _sought(call) if _is_made_hot(call, one) or _is_held(call, one)]
+        sought, referencing = _sought(call)
+        absent, hot = [], False
+        for one in sought:
+            if not one.is_tiered or make_hot(call, one.relid, one.texts):
+                hot = True
+            else:
+                absent += _held(call, one)
         if hot:
-            catalog.call(bookkeeping.CONFIRM_REFERENCES)
+            absent += _told(catalog.call(bookkeeping.CONFIRM_REFERENCES))
+        _require_gone(call, referencing, absent)
     except OutdatedPlanError as error:
         raise GatewayError(
             "could not serialize access due to concurrent changes of definitions",
@@ -80,20 +92,45 @@ def confirm_held(call: Invocation) -> None:
     Raises:
         GatewayError: As of `confirm`.
     """
-    for one in _sought(call):
-        _is_held(call, one)
+    sought, referencing = _sought(call)
+    for one in sought:
+        _require_gone(call, referencing, _held(call, one))
 
 
-def _sought(call: Invocation) -> list[Sought]:
+def _sought(call: Invocation) -> tuple[list[Sought], dict[int, Referencing]]:
+    """Return what is to be looked for, by referenced tables, and who references."""
     found: dict[int, list[tuple[int, Texts]]] = defaultdict(list)
-    for fk, relid, held in json.loads(call.session.catalog.call(bookkeeping.SOUGHT_VALUES)):
+    tiered: dict[int, bool] = {}
+    referencing: dict[int, Referencing] = {}
+    told = json.loads(call.session.catalog.call(bookkeeping.SOUGHT_VALUES))
+    for fk, relid, is_tiered, child, columns, held in told:
         found[relid] += [(fk, tuple(texts)) for texts in held]
-    return [Sought(relid, tuple(held)) for relid, held in sorted(found.items())]
+        tiered[relid], referencing[fk] = is_tiered, (child, tuple(columns))
+    ordered = sorted(found.items())
+    return [Sought(relid, tuple(held), tiered[relid]) for relid, held in ordered], referencing
 
 
-def _is_made_hot(call: Invocation, sought: Sought) -> bool:
-    """Make rows hot that are few, and can be; False where not."""
-    relid, texts = sought.relid, sought.texts
+def _told(answer: bytes) -> list[tuple[int, Texts]]:
+    return [(fk, tuple(texts)) for fk, texts in json.loads(answer)]
+
+
+def _require_gone(
+    call: Invocation,
+    referencing: Mapping[int, Referencing],
+    absent: Collection[tuple[int, Texts]],
+) -> None:
+    """Refuse values that there are not, and by which rows of tiered tables reference (23503)."""
+    for fk in dict(absent):
+        wanted = {texts for one, texts in absent if one == fk}
+        found = referencing_rows.first_with(call, *referencing[fk], wanted)
+        if found is not None:
+            held = json.dumps(found).encode()
+            call.session.catalog.call(bookkeeping.REFUSE_ABSENT, _number(fk), held)
+
+
+def make_hot(call: Invocation, relid: int, texts: Collection[Texts]) -> bool:
+    """Make rows of a table hot that are few, and can be, by their keys; False where not."""
+    texts = tuple(dict.fromkeys(texts))
     if len(texts) > call.services.config.thaw_rows:
         return False
     with suppress(NotHotError, Refusal):
@@ -127,10 +164,11 @@ def _is_made_hot(call: Invocation, sought: Sought) -> bool:
     return False
 
 
-def _is_held(call: Invocation, sought: Sought) -> bool:
-    """Keep others from writing the table, and look for all values; the answer is always False.
+def _held(call: Invocation, sought: Sought) -> list[tuple[int, Texts]]:
+    """Keep others from writing the table, and look for all values: nothing is left to be confirmed.
 
-    Nothing is left to be confirmed then.
+    Returns:
+        What is not there and may be referenced by rows of a tiered table.
 
     Raises:
         GatewayError: 23503 where one is not there.
@@ -140,10 +178,20 @@ def _is_held(call: Invocation, sought: Sought) -> bool:
     observation = Observer(call.session).observe([relid])
     table = observation.result.snapshots[relid].table
     absent = _absent(call, observation, table, sought.texts)
+    unknown: list[tuple[int, Texts]] = []
     for fk in dict(sought.held):
         missing = [texts for one, texts in sought.held if one == fk and texts in absent]
-        catalog.call(bookkeeping.RELEASE_SOUGHT, _number(fk), json.dumps(missing).encode())
-    return False
+        held = json.dumps(missing).encode()
+        answer = catalog.call(bookkeeping.RELEASE_SOUGHT, _number(fk), held)
+        unknown += [(fk, tuple(texts)) for texts in json.loads(answer)]
+    return unknown
+
+
+def is_any_there(call: Invocation, relid: int, texts: Collection[Texts]) -> bool:
+    """Return whether a table has a row of one of some keys."""
+    observation = Observer(call.session).observe([relid])
+    table = observation.result.snapshots[relid].table
+    return len(_absent(call, observation, table, texts)) < len(set(texts))
 
 
 def _absent(

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+
 from catalog import bookkeeping, contexts
 from catalog import sqlstate as codes
 from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
@@ -19,6 +21,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import announcements, answerable, hot_rows, local_queries, router
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.text_rows import key_of, key_row, key_texts, text_rows
@@ -61,6 +64,11 @@ class Referenced:
         told = error.fields.get(DATA_TYPE_NAME, "")
         if error.sqlstate != codes.FEATURE_NOT_SUPPORTED or not contexts.is_sealed(told):
             return None
+        return cls.told_by(told, error)
+
+    @classmethod
+    def told_by(cls, told: str, error: CatalogError) -> "Referenced | None":
+        """Return what the bookkeeping tells in this form; None where it is something else."""
         try:
             found: dict[str, Any] = json.loads(told.partition(" ")[2])
             columns, values = tuple(found["columns"]), tuple(map(tuple, found["values"]))
@@ -141,7 +149,7 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
             if referenced is None:
                 raise
             local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-            released = _released(call, referenced)
+            released = release(call, referenced)
             failures += released is None
             if failures > FAILURES:
                 raise referenced.error from error
@@ -162,7 +170,7 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
     )
 
 
-def _released(call: Invocation, referenced: Referenced) -> bool | None:
+def release(call: Invocation, referenced: Referenced) -> bool | None:
     """Make the rows hot that reference by some values, so that PostgreSQL's triggers find them.
 
     Returns:
@@ -176,6 +184,8 @@ def _released(call: Invocation, referenced: Referenced) -> bool | None:
     try:
         announced = announcements.announce(call, Writing(relid, ()), began=False)
     except NotHotError as reason:
+        if relid in call.session.transaction.written and _is_unreferenced(call, referenced):
+            return True
         if not reason.for_now:
             raise referenced.error from reason
         # Whoever has the table as a whole is waited for, where PostgreSQL sees it.
@@ -187,12 +197,7 @@ def _released(call: Invocation, referenced: Referenced) -> bool | None:
     observation = Observer(call.session).observe([relid])
     snapshot = observation.result.snapshots[relid]
     table = snapshot.table
-    if not plain_keys.has_one_form(table, referenced.columns):
-        raise referenced.error
-    columns = [table.column(attnum) for attnum in referenced.columns]
-    read = (plain_keys.read(columns, value) for value in referenced.values)
-    values = {value for value in read if None not in value}
-    rows = rows_with(observation, relid, referenced.columns, values, call.services.lookups)
+    rows = _rows(call, observation, referenced)
     asked = announced.thaw_rows
     most = call.services.config.thaw_rows if asked is None else asked
     if rows is None:
@@ -214,6 +219,28 @@ def _released(call: Invocation, referenced: Referenced) -> bool | None:
         return None
     call.session.catalog.call(bookkeeping.RELEASE_REFERENCES, referenced.told.encode())
     return complete
+
+
+def _is_unreferenced(call: Invocation, referenced: Referenced) -> bool:
+    """Let go of values by which no row references of a table that this transaction has locked."""
+    observation = Observer(call.session).observe([referenced.relid])
+    rows = _rows(call, observation, referenced)
+    if rows is None or rows.num_rows:
+        return False
+    call.session.catalog.call(bookkeeping.RELEASE_REFERENCES, referenced.told.encode())
+    return True
+
+
+def _rows(call: Invocation, observation: Observation, referenced: Referenced) -> pa.Table | None:
+    """Return the current rows that reference by some values; None where Spark alone finds them."""
+    table = observation.result.snapshots[referenced.relid].table
+    if not referenced.values or not plain_keys.has_one_form(table, referenced.columns):
+        return None
+    columns = [table.column(attnum) for attnum in referenced.columns]
+    read = (plain_keys.read(columns, value) for value in referenced.values)
+    values = {value for value in read if None not in value}
+    lookups = call.services.lookups
+    return rows_with(observation, referenced.relid, referenced.columns, values, lookups)
 
 
 def _too_many(most: int) -> str:

@@ -39,6 +39,9 @@ _HEADER_BYTES: Final = 5
 
 _LENGTH: Final = Struct("!i")
 
+_COMMITTING: Final = frozenset({"commit", "prepare"})
+"""Actions that end a transaction well."""
+
 
 def on_query(session: ClientSession, data: bytes) -> bool:
     """Answer the Query that data begin with the short way; False when it has to go the long way."""
@@ -111,7 +114,8 @@ def _may_pass(session: ClientSession, passage: Passage, status: str) -> bool:
 
 def _admitted(session: ClientSession, shortcut: Shortcut, status: str) -> bool:
     """Return whether a statement can take the short way in the transaction there is."""
-    if session.transaction.implicit:
+    transaction = session.transaction
+    if transaction.implicit or (transaction.defers and shortcut.action in _COMMITTING):
         return False
     if shortcut.action:
         return status != "E" or shortcut.action in ENDING_ACTIONS
@@ -223,6 +227,8 @@ def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> Non
 def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
     """Keep what the session knows of itself in step with PostgreSQL."""
     action = passage.action
+    if reply.defers:
+        session.transaction.defers = True
     if not action:
         session.last_decision = f"postgres: {passage.shortcuts[-1].plan.reason}"
     for answers, effect in passage.effects:

@@ -59,6 +59,7 @@ COMMANDS = {
     StatementKind.EXECUTE,
     StatementKind.CONVERT,
     StatementKind.CREATE_TABLE_USING,
+    StatementKind.SET_CONSTRAINTS,
 }
 """Statements with a function of their own in ``commands``."""
 

@@ -9,7 +9,7 @@ from buenavista.core import Session
 
 from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
-from catalog.errors import GatewayError
+from catalog.errors import DEFERRED, GatewayError
 from catalog.results import Notification
 from catalog.sqlstate import SERIALIZATION_FAILURE, WARNING
 from catalog.statements import Statement, StatementKind, split
@@ -264,6 +264,9 @@ class ClientSession(Session):  # type: ignore[misc]
             self._listeners.pop()
 
     def _on_notice(self, fields: Mapping[str, str]) -> None:
+        if fields.get("C") == DEFERRED:
+            self.transaction.defers = True
+            return
         for listener in self._listeners:
             listener(fields)
         self.send(NoticeResponse.of(fields))

@@ -71,6 +71,10 @@ class Transaction:
         self._on_written = on_written
         self._on_made = on_made
         self._implicit = False
+        self.defers = False
+        """Whether deferred foreign keys have left something to be looked at before COMMIT."""
+        self.look_at_deferred: Callable[[], None] = _nothing
+        """Looks at it."""
         self.written: set[int] = set()
         """Journaled tables with uncommitted changes of this transaction."""
         self.made: dict[int, str] = {}
@@ -126,6 +130,7 @@ class Transaction:
         """Commit an implicit transaction; roll it back when it failed."""
         if not self._implicit:
             return
+        self.prepare_commit()
         failed = self.failed
         self._implicit = False
         if failed:
@@ -134,10 +139,25 @@ class Transaction:
             self._catalog.commit()
         self._ended()
 
+    def prepare_commit(self) -> None:
+        """Look at what is deferred to the end of the transaction; it is rolled back if that fails.
+
+        Raises:
+            GatewayError: 23503 and the like, as COMMIT would say it.
+        """
+        if not self.defers or self._catalog.transaction_status != IN_TRANSACTION:
+            return
+        try:
+            self.look_at_deferred()
+        except BaseException:
+            self._catalog.rollback()
+            self.settle()
+            raise
+
     def fail(self) -> None:
         """Record a failed statement: an implicit transaction ends, the client's own is failed."""
         if self._implicit:
-            self._implicit = False
+            self._implicit = self.defers = False
             self.written.clear()
             self.savepoints.clear()
             if self.open:
@@ -154,6 +174,7 @@ class Transaction:
 
     def _ended(self) -> None:
         written = bool(self.written)
+        self.defers = False
         self.written.clear()
         self.savepoints.clear()
         self.forget_made()
@@ -165,3 +186,7 @@ class Transaction:
         made, self.made = self.made, {}
         if made:
             self._on_made(made)
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -231,7 +231,7 @@ def test_dropping_a_schema_or_a_type_takes_what_depends_on_it(client):
         "CREATE TABLE u (a int UNIQUE DEFERRABLE)",
         "CREATE TABLE u (a float8 UNIQUE NULLS NOT DISTINCT)",
         "CREATE TABLE u (a numeric UNIQUE)",
-        "CREATE TABLE u (a int PRIMARY KEY, b int REFERENCES t DEFERRABLE)",
+        "CREATE TABLE u (a int PRIMARY KEY, b bigint REFERENCES t)",
         "CREATE TABLE u (a int PRIMARY KEY DEFERRABLE)",
         "CREATE TABLE u () INHERITS (t)",
         "CREATE TABLE u (a int, EXCLUDE (a WITH =))",

@@ -279,7 +279,7 @@ PINS = {
         "CREATE FUNCTION total() RETURNS bigint LANGUAGE sql AS 'SELECT sum(v) FROM t'",
         "DROP FUNCTION total()",
     ),
-    "foreign key": ("CREATE TABLE child (id integer REFERENCES t DEFERRABLE)", ""),
+    "foreign key": ("CREATE TABLE child (id bigint REFERENCES t)", ""),
 }
 
 
@@ -418,7 +418,7 @@ REFUSED = {
     ),
     "DO": "DO 'BEGIN DELETE FROM t; END'",
     "materialized view": "CREATE MATERIALIZED VIEW m AS SELECT * FROM t",
-    "foreign key": "CREATE TABLE child (id integer REFERENCES t DEFERRABLE)",
+    "foreign key": "CREATE TABLE child (id bigint REFERENCES t)",
     "PREPARE": "PREPARE p AS SELECT * FROM t",
 }
 
