@@ -188,6 +188,145 @@ SCENARIOS = {
         a: UPDATE p SET v = 1 => UPDATE 6
     """,
     ),
+    "a row that is referenced goes before the deferred end": (
+        "DEFERRABLE INITIALLY DEFERRED",
+        """
+        a: BEGIN
+        a: INSERT INTO t VALUES (20, 9, 0), (21, 8, 0) => INSERT 0 2
+        b: DELETE FROM p WHERE id = 9 => DELETE 1
+        a: COMMIT => error 23503
+        b: INSERT INTO t VALUES (20, 8, 0)
+        b: SELECT count(*) FROM t => 13
+    """,
+    ),
+    "a deferred end waits for who takes away": (
+        "DEFERRABLE INITIALLY DEFERRED",
+        """
+        b: BEGIN
+        b: DELETE FROM p WHERE id IN (8, 9)
+        a: INSERT INTO t VALUES (20, 9, 0) -- waits
+        c: BEGIN
+        c: UPDATE t SET p = 8 WHERE id = 1 => UPDATE 1
+        c: COMMIT -- waits
+        b: COMMIT
+        a goes on => error 23503
+        c goes on => error 23503
+        a: BEGIN
+        a: INSERT INTO t VALUES (20, 9, 0)
+        b: INSERT INTO p VALUES (9, 0)
+        a: COMMIT
+        b: DELETE FROM p WHERE id = 9 => error 23503
+    """,
+    ),
+    "a deferred end waits for who does not take away": (
+        "DEFERRABLE INITIALLY DEFERRED",
+        """
+        b: BEGIN
+        b: DELETE FROM p WHERE id = 9
+        a: BEGIN
+        a: INSERT INTO t VALUES (20, 9, 0)
+        a: COMMIT -- waits
+        b: ROLLBACK
+        a goes on => COMMIT
+        b: DELETE FROM p WHERE id = 9 => error 23503
+    """,
+    ),
+    "what references goes in another session before the deferred end": (
+        "DEFERRABLE INITIALLY DEFERRED",
+        """
+        b: BEGIN
+        b: DELETE FROM p WHERE id = 3 => DELETE 1
+        b: UPDATE p SET id = 40 WHERE id = 4 => UPDATE 1
+        c: DELETE FROM t WHERE p = 3 => DELETE 2
+        c: UPDATE t SET p = NULL WHERE p = 4 => UPDATE 2
+        b: COMMIT
+        b: DELETE FROM p WHERE id = 5 => error 23503
+    """,
+    ),
+    "a deferred end waits for who lets go": (
+        "DEFERRABLE INITIALLY DEFERRED",
+        """
+        c: BEGIN
+        c: DELETE FROM t WHERE id IN (3, 9)
+        b: BEGIN
+        b: DELETE FROM p WHERE id = 3 => DELETE 1
+        b: COMMIT -- waits
+        c: ROLLBACK
+        b goes on => error 23503
+        c: BEGIN
+        c: DELETE FROM t WHERE id IN (3, 9)
+        b: DELETE FROM p WHERE id = 3 -- waits
+        c: COMMIT
+        b goes on => DELETE 1
+    """,
+    ),
+    "deferred ends that wait for each other": (
+        "DEFERRABLE INITIALLY DEFERRED",
+        """
+        a: BEGIN
+        a: DELETE FROM p WHERE id = 8
+        a: INSERT INTO t VALUES (20, 9, 0)
+        b: BEGIN
+        b: DELETE FROM p WHERE id = 9
+        b: INSERT INTO t VALUES (21, 8, 0)
+        a: COMMIT -- waits
+        b: COMMIT -- waits
+        a or b goes on => error 40P01
+        c: DELETE FROM t WHERE id > 12 => DELETE 1
+        c: INSERT INTO p VALUES (8, 0), (9, 0) ON CONFLICT (id) DO UPDATE SET v = 0
+    """,
+    ),
+    "keys change places before the deferred end": (
+        "DEFERRABLE INITIALLY DEFERRED",
+        """
+        a: BEGIN
+        a: UPDATE p SET id = 100 WHERE id = 3
+        a: UPDATE p SET id = 3 WHERE id = 7
+        a: SELECT v FROM p WHERE id = 3 => 70
+        a: COMMIT
+        a: BEGIN
+        a: DELETE FROM p WHERE id = 2
+        a: SAVEPOINT s
+        a: SET CONSTRAINTS ALL IMMEDIATE => error 23503
+        a: ROLLBACK TO s
+        a: INSERT INTO p VALUES (2, 0)
+        a: SET CONSTRAINTS ALL IMMEDIATE
+        a: DELETE FROM p WHERE id = 2 => error 23503
+        a: ROLLBACK TO s
+        a: DELETE FROM t WHERE p = 2
+        a: COMMIT
+    """,
+    ),
+    "what is deferred only when asked for": (
+        "DEFERRABLE",
+        """
+        a: INSERT INTO t VALUES (20, 30, 0) => error 23503
+        a: DELETE FROM p WHERE id = 3 => error 23503
+        a: BEGIN
+        a: SET CONSTRAINTS t_p_fkey DEFERRED
+        a: DELETE FROM p WHERE id = 3 => DELETE 1
+        a: INSERT INTO t VALUES (20, 30, 0)
+        b: DELETE FROM t WHERE p = 3 => DELETE 2
+        b: INSERT INTO p VALUES (30, 0)
+        a: SET CONSTRAINTS t_p_fkey IMMEDIATE
+        b: DELETE FROM p WHERE id = 30 -- waits
+        a: COMMIT
+        b goes on => error 23503
+    """,
+    ),
+    "refused at once, however deferrable": (
+        "ON DELETE RESTRICT ON UPDATE CASCADE DEFERRABLE INITIALLY DEFERRED",
+        """
+        a: BEGIN
+        a: UPDATE p SET id = 40 WHERE id = 4
+        a: SELECT p FROM t WHERE id = 4 => 40
+        a: SAVEPOINT s
+        a: DELETE FROM p WHERE id = 3 => error 23001
+        a: ROLLBACK TO s
+        a: DELETE FROM p WHERE id = 9 => DELETE 1
+        a: COMMIT
+    """,
+    ),
 }
 
 
@@ -269,7 +408,6 @@ UNFIT = {
         "CREATE TABLE c (id integer PRIMARY KEY, p integer REFERENCES p ON UPDATE CASCADE,"
         " v integer, UNIQUE (p, v))"
     ),
-    "deferrable": "CREATE TABLE c (p integer REFERENCES p DEFERRABLE)",
     "of another type": "CREATE TABLE c (p bigint REFERENCES p)",
 }
 
@@ -488,9 +626,7 @@ def test_definitions_keep_what_references_tiered_tables(servers: Mapping[str, Ad
         owner.execute("CREATE TABLE tree (LIKE t) PARTITION BY LIST (id)")
         make_tiered(owner, schema, "p")
         for refused in (
-            "ALTER TABLE t ALTER CONSTRAINT t_p_fkey DEFERRABLE",
             "ALTER TABLE t ALTER CONSTRAINT t_p_fkey NOT ENFORCED",
-            "CREATE TABLE u (p integer REFERENCES p DEFERRABLE)",
             "CREATE TABLE u (p bigint REFERENCES p)",
             "CREATE TABLE u () INHERITS (t)",
             "ALTER TABLE t ADD COLUMN q integer DEFAULT 3 REFERENCES p",

@@ -68,6 +68,16 @@ def test_tables_of_both_tiers(path: Path, two_tiers_pair: Pair) -> None:
     assert inconsistent(two_tiers_pair.gateway, two_tiers_pair.database, schema) == {}
 
 
+@pytest.mark.parametrize("tables", [("author", "genre"), ("book", "shelf"), ("book",), ("shelf",)])
+def test_references_are_deferred_between_tiers(tables, two_tiers_pair: Pair) -> None:
+    path = TWO_TIERS / "deferred.test"
+    named = "\n".join(tables)
+    records = [replace(r, sql=named) if r.kind == "tiered" else r for r in read(path)]
+    check(path, records, two_tiers_pair)
+    schema = name_of(path).replace("/", "_")
+    assert inconsistent(two_tiers_pair.gateway, two_tiers_pair.database, schema) == {}
+
+
 def resident(record: Record) -> Record:
     """Return a record as it is with resident tables: what is refused on Spark agrees."""
     divergence = record.divergence
