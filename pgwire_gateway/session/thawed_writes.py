@@ -28,6 +28,8 @@ HINT = (
     "Name the rows by constants for their keys, or keep the table resident: "
     "ALTER TABLE ... SET (gateway.residency = always)."
 )
+HINT_OF_OTHERS = "Name the rows by constants for their keys, if the table has one."
+"""A journal or a table of others cannot be resident."""
 
 
 def run(call: Invocation) -> StatementResult:
@@ -87,8 +89,11 @@ def applies(call: Invocation) -> bool:
 
 
 def _unsupported(call: Invocation, refusal: Refusal) -> UnsupportedError:
+    kind, is_external = call.statement.kind.name, call.plan.is_external
+    whose = "a table of others" if is_external else "a tiered table"
     return UnsupportedError(
-        f"this {call.statement.kind.name} of a tiered table is not supported: {refusal}", hint=HINT
+        f"this {kind} of {whose} is not supported: {refusal}",
+        hint=HINT_OF_OTHERS if is_external else HINT,
     )
 
 

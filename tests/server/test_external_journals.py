@@ -636,6 +636,11 @@ def test_a_table_that_is_no_journal(process):
             "CREATE UNIQUE INDEX ON hr.things (n)",
         ):
             assert place.refusal(statement).sqlstate == "0A000", statement
+        within = place.refusal("WITH d AS (DELETE FROM hr.things RETURNING n) SELECT * FROM d")
+        assert (within.sqlstate, within.diag.message_hint) == (
+            "0A000",
+            "Name the rows by constants for their keys, if the table has one.",
+        )
         emptied = place.refusal("TRUNCATE hr.things")
         assert (emptied.sqlstate, emptied.diag.message_hint) == (
             "0A000",
