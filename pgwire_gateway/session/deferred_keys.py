@@ -1,7 +1,7 @@
 """Deferred foreign keys of tiered tables, and to them: looked at before the transaction ends.
 
 Triggers note what a statement references, or takes away, by a key that is deferred then
-(``catalog/sql``, parents), and the session is told that there is something. PostgreSQL's own
+(``catalog/sql``, deferred keys), and the session is told that there is something. PostgreSQL's own
 triggers look at hot rows when the constraint is checked: by COMMIT, or by SET CONSTRAINTS. What
 they need is made hot just before, and what they do not see is looked for. A transaction that has
 deferred nothing pays nothing.
