@@ -48,7 +48,9 @@ RETURN CASE
         THEN 'a DEFERRABLE FOREIGN KEY that is MATCH FULL'
     WHEN NOT x.conenforced OR NOT (x.convalidated OR is_adding()) THEN 'a FOREIGN KEY that is not validated'
     WHEN x.conperiod THEN 'a FOREIGN KEY with PERIOD'
-    WHEN NOT EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid) OR is_in_tree(x.confrelid)
+    -- A table that references itself has no journal yet when it is made.
+    WHEN x.confrelid <> x.conrelid AND NOT EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid)
+         OR is_in_tree(x.confrelid)
         THEN 'a FOREIGN KEY to a table without journal'
     WHEN (x.confrelid = x.conrelid OR EXISTS (SELECT FROM journals p WHERE p.relid = x.confrelid AND p.residency = 'tiered'))
          AND parent_irregularity(x) IS NOT NULL

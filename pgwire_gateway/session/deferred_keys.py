@@ -62,21 +62,30 @@ def set_constraints(call: Invocation) -> StatementResult:
     if not session.transaction.defers:
         return local_queries.pass_on(session, call.statement.text)
     settled: set[int] = set()
-    while True:
-        local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
-        try:
-            done = local_queries.pass_on(session, call.statement.text)
-        except CatalogError as error:
-            fk = _unsettled(error)
-            if fk is None or fk in settled:
-                raise
-            local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-            settle(session, fk)
-            settled.add(fk)
-            local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
-            continue
-        local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
-        return done
+    while (fk := _tried(call)) is not None and fk not in settled:
+        settle(session, fk)
+        settled.add(fk)
+    # Not behind a savepoint: when one is released, PostgreSQL forgets what to go back to by an
+    # outer one.
+    return local_queries.pass_on(session, call.statement.text)
+
+
+def _tried(call: Invocation) -> int | None:
+    """Run SET CONSTRAINTS, and undo it.
+
+    Returns:
+        A foreign key of which something has to be looked at before; None where there is none, or
+        where the statement fails for something else.
+    """
+    session, fk = call.session, None
+    local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+    try:
+        local_queries.pass_on(session, call.statement.text)
+    except CatalogError as error:
+        fk = _unsettled(error)
+    local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+    local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+    return fk
 
 
 def _unsettled(error: CatalogError) -> int | None:
