@@ -67,11 +67,13 @@ def test_a_lost_jvm_fails_the_statement_and_is_replaced(tmp_path: Path) -> None:
 _KILL_LATER = "import os, sys, time; time.sleep(1); os.kill(int(sys.argv[1]), 9)"
 
 _HOLDER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from pgwire_gateway.spark.engine import SparkEngine
 from tests.support.fix_spark import settings
 
+# A shell has those it runs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 engine = SparkEngine(settings(Path(sys.argv[1])))
 engine.start()
 try:
