@@ -201,12 +201,6 @@ def test_a_commit_over_tables_that_reference_each_other(client: psycopg.Connecti
         client.execute("INSERT INTO p VALUES (7)")
         client.execute("INSERT INTO t VALUES (50, 0, NULL, 7)")
     name, both = latest(client), rows(client)
-    if tuple(client.execute(RESIDENCY).fetchall()) == (("tiered",),):
-        # What is locked cannot be made hot, as the action of the foreign key would need.
-        with pytest.raises(errors.FeatureNotSupported):
-            client.execute(f"SELECT gateway.rollback_commit('{name}')")
-        assert rows(client) == both
-        return
     client.execute(f"SELECT gateway.rollback_commit('{name}')")
     assert 50 not in rows(client)
     assert client.execute("SELECT * FROM p").fetchall() == []
