@@ -7,7 +7,7 @@ and commits at once (``catalog/sql/0011_hot_keys.sql``).
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -32,9 +32,6 @@ KEPT: Final = 4
 MOST_CONDITIONS: Final = 1_000
 """Conditions that are remembered of a table."""
 
-MOST_KEYS: Final = 100_000
-"""Keys that are remembered to be hot, of all tables."""
-
 VAIN_S: Final = 10.0
 """How long a condition is not tried again that had too many rows."""
 
@@ -42,9 +39,6 @@ CHECK_S: Final = 0.1
 """Seconds between two looks whether a waiting statement has been cancelled."""
 
 Row = Sequence[str | None]
-
-Key = tuple[str, ...]
-"""PostgreSQL's text of each column of a key."""
 
 
 class Way(Enum):
@@ -85,9 +79,9 @@ class Announcement:
     """Whether that is because of the table's key."""
     heats: int = 0
     """How often the table has begun to have hot rows."""
-    cold: frozenset[Key] = frozenset()
-    """Those of the keys that are to be looked up."""
-    held: frozenset[Key] = frozenset()
+    cold: frozenset[tuple[str, ...]] = frozenset()
+    """Those of the keys that are to be looked up, as PostgreSQL's text."""
+    held: frozenset[tuple[str, ...]] = frozenset()
     """Those that are not hot, but that the catalog table has a row of."""
     thaw_rows: int | None = None
     """How many rows a condition may make hot; None for what the server says."""
@@ -124,8 +118,8 @@ class Writing:
     """What a statement is going to do with hot rows of a table."""
 
     relid: int
-    keys: tuple[Key, ...] | None = None
-    """All keys it can touch; None for an INSERT, which brings its own."""
+    keys: tuple[tuple[str, ...], ...] | None = None
+    """All keys it can touch, as PostgreSQL's text; None for an INSERT, which brings its own."""
     locks_rows: bool = False
     """Whether it only locks rows."""
     draws: bool = False
@@ -222,7 +216,6 @@ class Thawing:
         self._failures: dict[int, float] = {}
         self._vain: dict[tuple[int, object], float] = {}
         self._asked_for: set[tuple[int, int, object]] = set()
-        self._hot: set[tuple[int, Key]] = set()
         self._lock = threading.Lock()
         self._warming = threading.Lock()
         self._searches: dict[int, threading.Lock] = {}
@@ -251,22 +244,6 @@ class Thawing:
     def note_never(self, relid: int, definitions: int) -> None:
         """Note that a table with these definitions cannot have hot rows."""
         self._never[relid] = definitions
-
-    def are_hot(self, relid: int, keys: Iterable[Key]) -> bool:
-        """Return whether keys of a table were all hot when they were last written."""
-        return all((relid, key) in self._hot for key in keys)
-
-    def note_hot(self, relid: int, keys: Iterable[Key]) -> None:
-        """Note that keys of a table are hot."""
-        with self._lock:
-            if len(self._hot) > MOST_KEYS:
-                self._hot.clear()
-            self._hot.update((relid, key) for key in keys)
-
-    def note_not_hot(self, relid: int, keys: Iterable[Key]) -> None:
-        """Note that some of these keys were found not to be hot."""
-        with self._lock:
-            self._hot.difference_update((relid, key) for key in keys)
 
     @contextmanager
     def searching(self, relid: int, check: Callable[[], None]) -> Iterator[None]:

@@ -114,7 +114,6 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
             if result is not None:
                 if needed.draws:
                     _require_new(call, relid, announced)
-                thawing.note_hot(relid, writing.keys or ())
                 return result
         elif thawed is not Thawed.STALE:
             give_way(call, attempt, began=began)
@@ -299,9 +298,6 @@ def run_alone(call: Invocation) -> StatementResult | None:
     writing, needed = _expected(call), known_rows(call)
     if writing is None or needed is None:
         return None
-    # A trip in vain would cost a cold row more than this could save a hot one.
-    if not thawing_of(call).are_hot(writing.relid, writing.keys or ()):
-        return None
     after = _afterwards(writing.relid, needed)
     done = _at_once(call, writing, after, commits=not after)
     return done and _kept(call, needed, *done)
@@ -398,7 +394,6 @@ def _at_once(
         if error.sqlstate != bookkeeping.NOT_HOT:
             raise
         session.transaction.settle()
-        thawing_of(call).note_not_hot(writing.relid, writing.keys or ())
         return None
     if commits:
         session.transaction.settle()

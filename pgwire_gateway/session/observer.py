@@ -63,19 +63,15 @@ class Observer:
         self._session = session
         self._services = session.services
 
-    def observe(
-        self, relids: Iterable[int], plan: Plan | None = None, *, checked: bool = False
-    ) -> Observation:
+    def observe(self, relids: Iterable[int], plan: Plan | None = None) -> Observation:
         """Return what a statement beginning now sees, checking its privileges on the way.
-
-        These may have been `checked`, or will be, by PostgreSQL.
 
         Raises:
             CatalogError: 42501 when the role may not run the planned statement.
             OutdatedPlanError: What is seen has other definitions than the plan.
         """
         requests = self.requests(relids)
-        check, check_prepared = _check(None if checked else plan)
+        check, check_prepared = _check(plan)
         writes = plan is not None and (plan.target is not None or plan.locks is not None)
         result = self._session.catalog.snapshot(
             requests, check=check, check_prepared=check_prepared, writes=writes

@@ -81,8 +81,7 @@ def _made_hot(  # noqa: PLR0913 - as above
 ) -> tuple[Thawed, Reading | None]:
     """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
     relid, thawing = needed.table.relid, thawing_of(call)
-    # PostgreSQL is to run the statement, and checks privileges then.
-    observation = Observer(call.session).observe([relid], call.plan, checked=True)
+    observation = Observer(call.session).observe([relid], call.plan)
     table = observation.result.snapshots[relid].table
     cold, held = (
         [key_of(table, texts) for texts in sorted(found)]
