@@ -136,8 +136,7 @@ BEGIN
                       UNION SELECT c.relid::regclass FROM referencing_tables(wanted) c LOOP
             EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE NOWAIT', other);
         END LOOP;
-        IF EXISTS (SELECT FROM pg_constraint x WHERE wanted IN (x.conrelid, x.confrelid) AND x.contype = 'f' AND x.condeferrable)
-           AND has_pending(wanted) THEN RETURN convert_to('resident', 'UTF8'); END IF;
+        IF has_pending(wanted) THEN RETURN convert_to('resident', 'UTF8'); END IF;
         PERFORM make_tiered(wanted);
     EXCEPTION WHEN lock_not_available THEN
         RETURN convert_to('busy', 'UTF8');
