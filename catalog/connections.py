@@ -330,11 +330,17 @@ class CatalogSession:
 
         `check` is the statement's text, `check_prepared` the name it was prepared under. Of one
         that `writes` no lock is kept.
+
+        Raises:
+            CatalogError: What the statement's check raises; 40001 in a transaction where a table is
+                there no more.
+            OutdatedPlanError: The same outside of transactions.
         """
         steps = self._check_steps(check, check_prepared)
         if writes and self._backend.transaction_status == "T":
             steps = _unlocked(steps)
-        return self._snapshot(steps, requests)[1]
+        with self._undoing(began=self._backend.transaction_status == "I"):
+            return self._snapshot(steps, requests)[1]
 
     # writes ---------------------------------------------------------------------------------------
 

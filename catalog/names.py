@@ -70,13 +70,26 @@ def tables_of_missing(
 
 
 def lockable(session: CatalogSession, relids: Sequence[int]) -> list[int]:
-    """Return those of some tables that the role may define, empty or change."""
+    """Return those of some tables, and the tables of indexes, that the role may define or change."""
     result = session.execute_parameters(
-        "SELECT c.oid FROM pg_catalog.pg_class c WHERE c.oid = ANY ($1)"
+        "SELECT c.oid FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT coalesce(i.indrelid, a.o)"
+        " FROM unnest($1) a(o) LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = a.o)"
         " AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')"
         " OR pg_catalog.has_table_privilege(c.oid, 'UPDATE, DELETE, TRUNCATE, MAINTAIN'))",
         [("{" + ",".join(map(str, relids)) + "}").encode()],
         parameter_oids=[OID_ARRAY],
+    )
+    return [int(row[0] or b"0") for row in result.rows]
+
+
+def tables_in(session: CatalogSession, schemas: Sequence[str]) -> list[int]:
+    """Return the tables of some schemas; of a schema that does not exist there are none."""
+    result = session.execute_parameters(
+        "SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
+        " ON n.oid = c.relnamespace WHERE c.relkind = 'r'"
+        " AND n.nspname IN (SELECT pg_catalog.json_array_elements_text($1))",
+        [json.dumps(list(schemas)).encode(session.codec, "surrogateescape")],
+        parameter_oids=[JSON],
     )
     return [int(row[0] or b"0") for row in result.rows]
 

@@ -247,6 +247,13 @@ def truncate(statement: ParsedStatement) -> Mapping[str, Any]:
     }
 
 
+def drop(statement: ParsedStatement) -> Mapping[str, Any]:
+    """`schemas` that DROP SCHEMA names."""
+    fields = statement.fields
+    of_schemas = fields["removeType"] == "OBJECT_SCHEMA"
+    return {"schemas": tuple(map(_literal, fields["objects"])) if of_schemas else ()}
+
+
 def index(statement: ParsedStatement) -> Mapping[str, Any]:
     """`indexed`, `unique`, `concurrently`; of CREATE INDEX."""
     fields = statement.fields
@@ -560,6 +567,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] 
     "CallStmt": call,
     "DoStmt": do,
     "AlterTableStmt": alter_table,
+    "DropStmt": drop,
     "IndexStmt": index,
     "ReindexStmt": reindex,
 }

@@ -217,9 +217,7 @@ DECLARE
     j journals;
 BEGIN
     SELECT * INTO j FROM journals s WHERE s.relid = wanted FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
-    END IF;
+    IF NOT FOUND THEN PERFORM outdated(); END IF;
     RETURN latest(j);
 END $$;
 

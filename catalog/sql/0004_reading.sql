@@ -110,9 +110,7 @@ BEGIN
         RETURN;
     END IF;
     SELECT * INTO j FROM cold_states s WHERE s.relid = wanted;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = '42P01';
-    END IF;
+    IF NOT FOUND THEN PERFORM outdated(); END IF;
     IF j.state IS DISTINCT FROM known_state THEN
         -- What the caller holds is the beginning of this tail if its writer has committed, or is the writer
         -- of the present state, and nothing left the tail since.

@@ -127,21 +127,28 @@ def test_inserted_rows_go_to_the_table_of_the_name(sessions, beside):
     assert one.execute(counted).fetchone() == (inserted,)
 
 
-def test_table_that_is_dropped_and_created_again_under_writers(sessions, beside):
+@pytest.mark.parametrize(
+    "commands",
+    [("DROP TABLE s.t",), ("DROP SCHEMA s CASCADE", "CREATE SCHEMA s")],
+    ids=["table", "schema"],
+)
+def test_table_that_is_dropped_and_created_again_under_writers(sessions, beside, commands):
     one, other = sessions
-    one.execute("TRUNCATE t")
+    definition = "CREATE TABLE s.t (id integer PRIMARY KEY, v integer)"
+    one.execute("CREATE SCHEMA s")
+    one.execute(definition)
 
     def create() -> None:
         for _ in range(ROUNDS):
             with other.transaction():
-                other.execute("DROP TABLE t")
-                other.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+                for command in (*commands, definition):
+                    other.execute(command)
 
     creating = beside(create)
     inserted = 0
     while not creating.done():
         inserted += 1
-        assert one.execute(f"INSERT INTO t VALUES ({inserted}, 0)").statusmessage == "INSERT 0 1"
-        assert one.execute("UPDATE t SET v = 1").statusmessage.startswith("UPDATE ")
-    count, first, last = one.execute("SELECT count(*), min(id), max(id) FROM t").fetchone()
+        assert one.execute(f"INSERT INTO s.t VALUES ({inserted}, 0)").statusmessage == "INSERT 0 1"
+        assert one.execute("UPDATE s.t SET v = 1").statusmessage.startswith("UPDATE ")
+    count, first, last = one.execute("SELECT count(*), min(id), max(id) FROM s.t").fetchone()
     assert (count, last) in {(0, None), (inserted - first + 1 if first else 0, inserted)}

@@ -181,13 +181,15 @@ def _refuse_unchecked(call: Invocation) -> None:
 
 
 def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
-    """Let rows of tables that a statement names go cold, before it locks the tables.
+    """Let rows of tables that a statement is about go cold, before it locks the tables.
 
     Writers that hold such a lock, or wait for one, would keep rows from being made hot for others.
     Rows that become hot in between would have their writers wait for the lock, and it for them.
     """
     session = call.session
     named = names.relation_oids(session.catalog, call.statement.relations)
+    if schemas := call.statement.details.get("schemas"):
+        named += names.tables_in(session.catalog, schemas)
     allowed = names.lockable(session.catalog, named) if any(named) else []
     if allowed:
         # What is made beside leaves locks none of them but a default one, which may not be tiered.

@@ -7,11 +7,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.model import JournalTable
 from catalog.names import quoted
 from catalog.results import RelationKind
-from catalog.sqlstate import UNDEFINED_TABLE
 from pgwire_gateway.session import forced, source_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -196,7 +194,7 @@ def _found_out(call: Invocation) -> NeededRows:
     if len(locked) != 1:
         raise Refusal("locking rows of several tables in a statement on single rows")
     (relid,) = locked
-    table = _table(call, relid)
+    table = Observer(call.session).observe([relid], call.plan).result.snapshots[relid].table
     generated = frozenset(column.attnum for column in table.columns if column.generated)
     # An index tells who has a value among hot rows only.
     others = tuple(
@@ -221,16 +219,6 @@ def _found_out(call: Invocation) -> NeededRows:
     # Spark may know a way for an UPDATE.
     drawn = plan.route in {Route.THAW, Route.MERGE} and draws(found, table)
     return NeededRows(found, table, conditions, template, asked, drawn, most)
-
-
-def _table(call: Invocation, relid: int) -> JournalTable:
-    try:
-        observation = Observer(call.session).observe([relid], call.plan)
-    except CatalogError as error:
-        if error.sqlstate != UNDEFINED_TABLE:
-            raise
-        raise OutdatedPlanError("the table was dropped") from error
-    return observation.result.snapshots[relid].table
 
 
 def _template(call: Invocation, table: JournalTable) -> Node:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from catalog import names, resident_upkeep, sqlstate, upkeep_work
+from catalog import bookkeeping, names, resident_upkeep, sqlstate, upkeep_work
 from catalog.api import ResidentBounds
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
@@ -332,6 +332,7 @@ PASSING = frozenset(
         sqlstate.SERIALIZATION_FAILURE,
         sqlstate.UNDEFINED_TABLE,
         sqlstate.QUERY_CANCELED,
+        bookkeeping.OUTDATED,
     }
 )
 """Failures that say only that somebody else was there; the next visit tries again."""
