@@ -23,6 +23,12 @@ from catalog.tail import encode_rows
 WAIT_MS: Final = 100
 """How long the gateway's connection waits for a lock: whoever has it may wait for the client."""
 
+AUTOVACUUM_MS: Final = 200
+"""How long autovacuum may stand in the way of who warms a table, before it is cancelled.
+
+PostgreSQL does that when it looks for deadlocks: later, by default, than the wait has ended.
+"""
+
 LONGEST_MS: Final = 10_000
 """How long a call may take in all; it may wait for several locks."""
 
@@ -408,7 +414,11 @@ class Thawing:
 
     def _connected(self) -> CatalogSession:
         session = self._connect()
-        limits = (f"lock_timeout = {WAIT_MS}", f"statement_timeout = {LONGEST_MS}")
+        limits = (
+            f"lock_timeout = {WAIT_MS}",
+            f"statement_timeout = {LONGEST_MS}",
+            f"deadlock_timeout = {AUTOVACUUM_MS}",
+        )
         for setting in (*limits, "synchronous_commit = off"):
             for _ in session.execute(f"SET {setting}").rows:
                 pass

@@ -1,5 +1,6 @@
 """Hot keys as the bookkeeping has them: announced, made hot, captured, refused, and gone."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -83,6 +84,22 @@ def cool(administrator, relid) -> bool:
 def test_a_table_has_no_hot_rows_before_it_is_warm(client, table, thawing):
     assert announce(client, table, 1) == Announcement(hot=False)
     assert not thawing.is_warm(table)
+
+
+def test_autovacuum_stands_aside_for_rows_to_become_hot(client, administrator, table, thawing):
+    client.run(
+        "ALTER TABLE t SET (autovacuum_vacuum_threshold = 1,"
+        " autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)"
+    )
+    administrator.run("SET session_replication_role = replica")
+    administrator.run("INSERT INTO t SELECT g, g FROM generate_series(3, 200000) g")
+    administrator.run("DELETE FROM t")
+    vacuuming = f"SELECT FROM pg_stat_progress_vacuum WHERE relid = {table}"
+    deadline = time.monotonic() + 60
+    while not administrator.run(vacuuming):
+        assert time.monotonic() < deadline, "autovacuum has not come"
+        time.sleep(0.2)
+    assert thawing.warm(table)
 
 
 def test_keys_are_cold_until_they_are_thawed(client, administrator, warm, thawing):
