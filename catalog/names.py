@@ -70,7 +70,7 @@ def tables_of_missing(
 
 
 def lockable(session: CatalogSession, relids: Sequence[int]) -> list[int]:
-    """Return those of some tables, and the tables of indexes, that the role may define or change."""
+    """Return those tables, and those of these indexes, that the role may define or change."""
     result = session.execute_parameters(
         "SELECT c.oid FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT coalesce(i.indrelid, a.o)"
         " FROM unnest($1) a(o) LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = a.o)"

@@ -360,7 +360,7 @@ def _look_into(node: dict[str, Any]) -> tuple[tuple[RelationName, ...], int]:
 
 
 def _dropped(fields: dict[str, Any]) -> list[RelationName]:
-    """Return the relations that DROP names, or those of the triggers, policies and rules it names."""
+    """Return what DROP names of relations, or the relations of what it names on them."""
     if fields["removeType"] not in _RELATIONS | _ON_RELATIONS:
         return []
     found = []
