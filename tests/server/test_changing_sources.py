@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.support.fix_server import Pair
+from tests.support.tiers import await_tiered
 
 pytestmark = pytest.mark.server
 
@@ -20,8 +21,6 @@ SLOTS = 5
 KEYS = 2_000
 
 RUN_S = 8.0
-
-PATIENCE_S = 60.0
 
 SETUP = (
     f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
@@ -53,11 +52,7 @@ def served(two_tiers_pair: Pair) -> Iterator[Pair]:
     with connected(two_tiers_pair) as connection:
         for statement in SETUP:
             connection.execute(statement)
-        deadline = time.monotonic() + PATIENCE_S
-        asked = f"SELECT residency FROM gateway.tables WHERE schema_name = '{SCHEMA}'"
-        while ("tiered",) not in connection.execute(asked).fetchall():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        await_tiered(connection, "t")
         yield two_tiers_pair
         connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
 

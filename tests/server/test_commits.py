@@ -14,11 +14,9 @@ import pytest
 from psycopg import errors
 
 from tests.support.servers import GatewayProcess
+from tests.support.tiers import await_tiered
 
 pytestmark = pytest.mark.server
-
-PATIENCE_S = 60.0
-"""How long a table may take to become tiered."""
 
 Rows = Mapping[int, tuple[int, str | None]]
 
@@ -71,17 +69,6 @@ def make(connection: psycopg.Connection, name: str, residency: str) -> None:
     connection.execute(
         f"INSERT INTO {name} SELECT g, g * 10, NULL FROM generate_series(1, 9) g"  # type: ignore[call-overload]
     )
-
-
-def await_tiered(connection: psycopg.Connection, name: str) -> None:
-    query = (
-        "SELECT residency FROM gateway.tables"
-        " WHERE schema_name = current_schema() AND table_name = %s"
-    )
-    deadline = time.monotonic() + PATIENCE_S
-    while connection.execute(query, [name]).fetchall() != [("tiered",)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def rows(connection: psycopg.Connection, table: str = "t") -> Rows:

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.support.fix_server import Pair
+from tests.support.tiers import await_tiered
 
 pytestmark = pytest.mark.server
 
@@ -15,8 +16,6 @@ SCHEMA = "limited_rows"
 ROWS = 20_000
 """More than may become hot for a statement."""
 RUN_S = 6.0
-PATIENCE_S = 60.0
-
 SETUP = (
     f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
     f"CREATE SCHEMA {SCHEMA}",
@@ -36,11 +35,7 @@ def served(two_tiers_pair: Pair) -> Iterator[Pair]:
     with connected(two_tiers_pair) as connection:
         for statement in SETUP:
             connection.execute(statement)
-        deadline = time.monotonic() + PATIENCE_S
-        asked = f"SELECT residency FROM gateway.tables WHERE schema_name = '{SCHEMA}'"
-        while ("tiered",) not in connection.execute(asked).fetchall():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        await_tiered(connection, "t")
         connection.execute("UPDATE t SET state = 'old' WHERE id = 1")
         yield two_tiers_pair
         connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")

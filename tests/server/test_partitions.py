@@ -10,6 +10,7 @@ import pytest
 from psycopg import errors
 
 from tests.support.fix_server import Pair
+from tests.support.tiers import make_tiered
 
 pytestmark = pytest.mark.server
 
@@ -43,15 +44,6 @@ def residency(connection: psycopg.Connection, table: str) -> str:
     query = "SELECT residency FROM gateway.tables WHERE schema_name = %s AND table_name = %s"
     (row,) = connection.execute(query, [SCHEMA, table]).fetchall()
     return row[0]
-
-
-def make_tiered(connection: psycopg.Connection, *tables: str) -> None:
-    for table in tables:
-        connection.execute(f"ALTER TABLE {table} SET (gateway.residency = never)")
-    deadline = time.monotonic() + PATIENCE_S
-    while any(residency(connection, table) != "tiered" for table in tables):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def decision(connection: psycopg.Connection) -> str:

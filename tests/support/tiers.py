@@ -1,0 +1,27 @@
+"""Tables that are tiered, for tests of what holds of these."""
+
+import time
+
+import psycopg
+
+PATIENCE_S = 60.0
+"""How long upkeep may take to empty a table's catalog table."""
+
+
+def make_tiered(connection: psycopg.Connection, *tables: str) -> None:
+    """Have tables of the current schema be tiered, and stay so."""
+    for table in tables:
+        connection.execute(f"ALTER TABLE {table} SET (gateway.residency = never)")  # type: ignore[call-overload]
+    await_tiered(connection, *tables)
+
+
+def await_tiered(connection: psycopg.Connection, *tables: str) -> None:
+    """Wait until upkeep has made tables of the current schema tiered."""
+    query = (
+        "SELECT table_name FROM gateway.tables WHERE residency = 'tiered'"
+        " AND schema_name = current_schema() AND table_name = ANY (%s)"
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while len(connection.execute(query, [list(tables)]).fetchall()) < len(tables):
+        assert time.monotonic() < deadline, "a table did not become tiered"
+        time.sleep(0.1)
