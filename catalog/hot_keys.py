@@ -16,6 +16,7 @@ from typing import Any, Final
 from catalog import bookkeeping, sqlstate
 from catalog.connections import Call, CatalogSession
 from catalog.errors import CatalogError, CatalogUnavailableError
+from catalog.expected_keys import ExpectedKeys, Key
 from catalog.model import TableSnapshot
 from catalog.pg_types import BOOL, INT8, JSON, OID, TEXT
 from catalog.tail import encode_rows
@@ -85,9 +86,9 @@ class Announcement:
     """Whether that is because of the table's key."""
     heats: int = 0
     """How often the table has begun to have hot rows."""
-    cold: frozenset[tuple[str, ...]] = frozenset()
-    """Those of the keys that are to be looked up, as PostgreSQL's text."""
-    held: frozenset[tuple[str, ...]] = frozenset()
+    cold: frozenset[Key] = frozenset()
+    """Those of the keys that are to be looked up."""
+    held: frozenset[Key] = frozenset()
     """Those that are not hot, but that the catalog table has a row of."""
     thaw_rows: int | None = None
     """How many rows a condition may make hot; None for what the server says."""
@@ -124,8 +125,8 @@ class Writing:
     """What a statement is going to do with hot rows of a table."""
 
     relid: int
-    keys: tuple[tuple[str, ...], ...] | None = None
-    """All keys it can touch, as PostgreSQL's text; None for an INSERT, which brings its own."""
+    keys: tuple[Key, ...] | None = None
+    """All keys it can touch; None for an INSERT, which brings its own."""
     locks_rows: bool = False
     """Whether it only locks rows."""
     draws: bool = False
@@ -222,6 +223,7 @@ class Thawing:
         self._failures: dict[int, float] = {}
         self._vain: dict[tuple[int, object], float] = {}
         self._asked_for: set[tuple[int, int, object]] = set()
+        self.expected = ExpectedKeys()
         self._lock = threading.Lock()
         self._warming = threading.Lock()
         self._searches: dict[int, threading.Lock] = {}

@@ -114,6 +114,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
             if result is not None:
                 if needed.draws:
                     _require_new(call, relid, announced)
+                thawing.expected.note(relid, writing.keys or (), were_hot=not announced.cold)
                 return result
         elif thawed is not Thawed.STALE:
             give_way(call, attempt, began=began)
@@ -298,6 +299,8 @@ def run_alone(call: Invocation) -> StatementResult | None:
     writing, needed = _expected(call), known_rows(call)
     if writing is None or needed is None:
         return None
+    if not thawing_of(call).expected.are_hot(writing.relid, writing.keys or ()):
+        return None
     after = _afterwards(writing.relid, needed)
     done = _at_once(call, writing, after, commits=not after)
     return done and _kept(call, needed, *done)
@@ -394,6 +397,7 @@ def _at_once(
         if error.sqlstate != bookkeeping.NOT_HOT:
             raise
         session.transaction.settle()
+        thawing_of(call).expected.forget(writing.relid, writing.keys or ())
         return None
     if commits:
         session.transaction.settle()
