@@ -27,6 +27,7 @@ Value = str | int | bool
 Given = Mapping[str, Value]
 
 DEFAULT_LIMIT: Final = 10
+ALL_COMMITS: Final = 9223372036854775807
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,18 @@ def literal(value: Value | None) -> str:
     return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
+_SETTING: Final = "NULLIF(pg_catalog.current_setting('gateway.table', true), '')"
+"""The table that is meant where none is given."""
+
+
+def _tables(name: str) -> str:
+    """Return the OIDs of the table that an expression names, and of its partitions."""
+    return (
+        f"SELECT {name}::pg_catalog.regclass::pg_catalog.oid UNION ALL SELECT p.relid"  # noqa: S608
+        f" FROM pg_catalog.pg_partition_tree({name}::pg_catalog.regclass) AS p"
+    )
+
+
 def _is_table(name: str) -> str:
     """Return the condition that a row of a list is of the table that an expression names.
 
@@ -186,9 +199,7 @@ def _is_table(name: str) -> str:
         "(x.schema_name, x.table_name) OPERATOR(pg_catalog.=) ANY (SELECT n.nspname, c.relname"  # noqa: S608
         " FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n"
         " ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
-        f" WHERE c.oid OPERATOR(pg_catalog.=) {name}::pg_catalog.regclass"
-        " OR c.oid OPERATOR(pg_catalog.=) ANY (SELECT p.relid"
-        f" FROM pg_catalog.pg_partition_tree({name}::pg_catalog.regclass) AS p))"
+        f" WHERE c.oid OPERATOR(pg_catalog.=) ANY ({_tables(name)}))"
     )
 
 
@@ -196,8 +207,30 @@ def _of_table(given: Given) -> str:
     """Return the condition on the rows of a list."""
     if "table" in given:
         return _is_table(literal(given["table"]))
-    setting = "NULLIF(pg_catalog.current_setting('gateway.table', true), '')"
-    return f"({setting} IS NULL OR {_is_table(setting)})"
+    return f"({_SETTING} IS NULL OR {_is_table(_SETTING)})"
+
+
+def _commits(given: Given, commit: Value | None = None) -> str:
+    """Return what FROM lists the newest commits by, or those of one name.
+
+    The view has all commits there are, and would look at each.
+    """
+    if "table" in given:
+        tables = f"ARRAY({_tables(literal(given['table']))})"
+    else:
+        tables = f"CASE WHEN {_SETTING} IS NOT NULL THEN ARRAY({_tables(_SETTING)}) END"
+    limit = ALL_COMMITS if commit is not None else given.get("limit", DEFAULT_LIMIT)
+    return f"pg_journal.listed_commits({tables}, {literal(commit)}, {literal(limit)}) AS x"
+
+
+def _show_commits(given: Given) -> str:
+    """Return the query of the newest commits."""
+    return (
+        "SELECT x.commit AS commit_time, x.schema_name, x.table_name, x.row_versions AS"  # noqa: S608
+        " total_records_written, x.rows_ended AS total_records_deleted, x.committed_at"
+        f" FROM {_commits(given)} ORDER BY x.committed_at DESC"
+        f" LIMIT {literal(given.get('limit', DEFAULT_LIMIT))}"
+    )
 
 
 def _list(columns: str, view: str, order: str, *equal: tuple[str, str]) -> Callable[[Given], str]:
@@ -235,16 +268,15 @@ def _file_sizes(given: Given) -> str:
 
 def _partitions(given: Given) -> str:
     """Return the query of which tables, and partitions of which, a commit has changed."""
+    commit = given.get("commit", given.get("commit_time"))
     return (
         "SELECT x.schema_name, x.table_name,"  # noqa: S608
         " pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS partition_bound,"
         " x.row_versions AS total_records_written, x.rows_ended AS total_records_deleted"
-        " FROM gateway.commits AS x JOIN pg_catalog.pg_namespace AS n"
+        f" FROM {_commits(given, commit)} JOIN pg_catalog.pg_namespace AS n"
         " ON n.nspname OPERATOR(pg_catalog.=) x.schema_name"
         " JOIN pg_catalog.pg_class AS c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid"
         " AND c.relname OPERATOR(pg_catalog.=) x.table_name"
-        f" WHERE {_of_table(given)} AND x.commit OPERATOR(pg_catalog.=)"
-        f" {literal(given.get('commit', given.get('commit_time')))}"
         f" ORDER BY 1, 2 LIMIT {literal(given.get('limit', DEFAULT_LIMIT))}"
     )
 
@@ -299,12 +331,6 @@ _LIMIT: Final = ("limit", int)
 _LIMITED: Final = (_WHERE, _LIMIT)
 _COMMIT: Final = ("commit", str)
 
-_SHOW_COMMITS: Final = _list(
-    "x.commit AS commit_time, x.schema_name, x.table_name, x.row_versions AS"
-    " total_records_written, x.rows_ended AS total_records_deleted, x.committed_at",
-    "commits",
-    "x.committed_at DESC",
-)
 _SHOW_SAVEPOINTS: Final = _list(
     "x.savepoint AS savepoint_time, x.schema_name, x.table_name, x.created_at, x.created_by",
     "savepoints",
@@ -342,7 +368,7 @@ _NOT_MEASURED: Final = "what compactions write is not told by commit"
 _NO_METADATA: Final = "the catalog lists the files, there is no table of metadata"
 
 COMMANDS: Final[Mapping[str, Command | str]] = {
-    "commits show": Command(_LIMITED, _SHOW_COMMITS),
+    "commits show": Command(_LIMITED, _show_commits),
     "commits compare": Command((_WHERE, ("path", str), _LIMIT), _compared, ("table", "path")),
     "commit showpartitions": Command((_COMMIT, _LIMIT, _WHERE), _partitions, ("commit",)),
     "commit showfiles": Command((_COMMIT, _LIMIT, _WHERE), _SHOW_FILES, ("commit",)),
@@ -394,7 +420,7 @@ _INSTANT: Final = ("instant_time", str)
 _OP: Final = ("op", str)
 
 PROCEDURES: Final[Mapping[str, Command | str]] = {
-    "show_commits": Command(_LIMITED, _SHOW_COMMITS),
+    "show_commits": Command(_LIMITED, _show_commits),
     "show_commits_metadata": _NO_METADATA,
     "show_commit_files": Command(
         (_WHERE, ("commit_time", str), _LIMIT), _SHOW_FILES, ("commit_time",)

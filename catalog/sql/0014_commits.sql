@@ -181,21 +181,28 @@ EXCEPTION
     WHEN datetime_field_overflow THEN RETURN NULL;
 END $$;
 
--- What clients see of that, of tables whose rows they may read.
+-- What clients see of that, of tables whose rows they may read: the newest commits, of all tables or some, or those of one
+-- name. So many of each table are looked for as are wanted of all.
 CREATE FUNCTION pg_journal.listed_commits(
+    wanted oid[], named text, at_most bigint,
     OUT commit text, OUT committed_at timestamptz, OUT schema_name name, OUT table_name name, OUT row_versions bigint,
     OUT rows_ended bigint, OUT min_version timestamptz, OUT max_version timestamptz)
 RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    SELECT pg_journal.commit_name(x.committed_at), x.committed_at, n.nspname, c.relname, x.row_count, x.ended,
-           x.versions[1], x.versions[cardinality(x.versions)]
-      FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
-     CROSS JOIN LATERAL pg_journal.commits_of(j.relid, '-infinity', 'infinity', 9223372036854775807) x
-     WHERE j.tail_relid <> 0 AND has_table_privilege(acting_role(), c.oid, 'SELECT')
+    SELECT pg_journal.commit_name(l.committed_at), l.committed_at, l.nspname, l.relname, l.row_count, l.ended,
+           l.versions[1], l.versions[cardinality(l.versions)]
+      FROM (SELECT n.nspname, c.relname, x.*
+              FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+             CROSS JOIN (SELECT pg_journal.commit_moment(named) AS moment) m
+             CROSS JOIN LATERAL pg_journal.commits_of(
+                 j.relid, coalesce(m.moment, '-infinity'), coalesce(m.moment, 'infinity'), at_most) x
+             WHERE j.tail_relid <> 0 AND has_table_privilege(acting_role(), c.oid, 'SELECT')
+               AND (wanted IS NULL OR c.oid = ANY (wanted)) AND (named IS NULL OR m.moment IS NOT NULL)
+             ORDER BY x.committed_at DESC, x.writer DESC LIMIT at_most) l
 $$;
-CREATE VIEW pg_journal.commit_list AS SELECT * FROM pg_journal.listed_commits();
+CREATE VIEW pg_journal.commit_list AS SELECT * FROM pg_journal.listed_commits(NULL, NULL, 9223372036854775807);
 GRANT SELECT ON pg_journal.commit_list TO PUBLIC;
 
 -- The files that commits of tables have written, upkeep's among them, while they are known.

@@ -144,7 +144,9 @@ class Shortcuts:
     def _of(self, catalog: CatalogSession, plan: Plan) -> Shortcut | None:
         """Return the shortcut a plan allows, if any."""
         statement = plan.statement
-        if not catalog.relays or "\\" in statement.text or plan.named is not None:
+        # The client's bytes have to be what PostgreSQL is to run.
+        is_same = plan.named is None and not statement.is_translated
+        if not catalog.relays or "\\" in statement.text or not is_same:
             return None
         if plan.route is Route.COMMAND:
             ends = statement.kind is StatementKind.TRANSACTION

@@ -330,6 +330,26 @@ def test_tables_without_key_are_refused(client: psycopg.Connection) -> None:
         client.execute(f"SELECT gateway.rollback_commit('{latest(client)}', 'k')")
 
 
+def test_a_command_shows_the_newest_commits_however_often_it_is_sent(
+    client: psycopg.Connection,
+) -> None:
+    names = []
+    for n in range(8):
+        client.execute("UPDATE t SET v = %s WHERE id = 1", [n])
+        names.insert(0, latest(client))
+        if n == 3:
+            client.execute("VACUUM t")
+        # Drivers prepare what comes again and again.
+        shown = client.execute("commits show (table = 't', limit = 3)").fetchall()
+        assert [row[0] for row in shown][: len(names)] == names[:3]
+    query = "SELECT schema_name, table_name FROM gateway.commits WHERE commit = %s"
+    for name in (names[0], names[-1]):
+        (found,) = client.execute(query, [name]).fetchall()
+        (listed,) = client.execute(f"commit showpartitions (commit = '{name}')").fetchall()
+        assert (*listed[:2], listed[3]) == (*found, 1)
+    assert client.execute("commit showpartitions (commit = 'no name')").fetchall() == []
+
+
 def test_commands_do_the_same(client: psycopg.Connection) -> None:
     before = rows(client)
     client.execute("UPDATE t SET v = 1 WHERE id = 1")
