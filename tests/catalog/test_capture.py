@@ -534,3 +534,12 @@ def test_a_full_table_takes_no_more_rows(client, inspector):
     client.run("DELETE FROM t WHERE id > 5")
     inspector.run("SELECT * FROM pg_journal.resident_tables(NULL)")
     client.run("INSERT INTO t VALUES (3000, 'more')")
+
+
+def test_a_full_table_is_full_no_more_once_it_is_tiered(client, inspector):
+    inspector.run("SELECT pg_journal.configure(10, 67108864, 20)")
+    client.run("CREATE TABLE t (id int PRIMARY KEY)")
+    client.run("INSERT INTO t SELECT generate_series(1, 30)")
+    inspector.run("SELECT * FROM pg_journal.resident_tables(NULL)")
+    inspector.run(f"SELECT pg_journal.make_tiered({client.relid('t')})")
+    assert inspector.run("SELECT is_full, is_outgrown FROM pg_journal.journals") == [("f", "f")]

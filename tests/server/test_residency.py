@@ -16,6 +16,8 @@ pytestmark = pytest.mark.server
 
 BOUND = 200
 
+HARD_BOUND = 5_000
+
 PATIENCE_S = 90.0
 """How long upkeep may take to look at a table."""
 
@@ -28,7 +30,8 @@ Row = tuple[object, ...]
 @pytest.fixture(scope="module")
 def small_bounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """A gateway whose tables are large when they have more than ``BOUND`` rows."""
-    options = [f"--resident-rows={BOUND}", "--flush-age-s=1", "--flush-rows=300"]
+    bounds = [f"--resident-rows={BOUND}", f"--resident-hard-rows={HARD_BOUND}"]
+    options = [*bounds, "--flush-age-s=1", "--flush-rows=300"]
     directory = tmp_path_factory.mktemp("residency")
     with GatewayProcess(directory, *MACHINE_OPTIONS, *options) as process:
         yield process
@@ -123,6 +126,18 @@ def decision(client: Client) -> str:
 
 
 # growing and shrinking ----------------------------------------------------------------------------
+
+
+def test_a_table_that_was_too_large_to_be_resident_takes_rows_once_it_is_tiered(
+    client: Client,
+) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run(f"INSERT INTO t SELECT g, 1 FROM generate_series(1, {HARD_BOUND + 1}) g")
+    assert client.becomes("t", "tiered")
+    client.run("INSERT INTO t VALUES (0, 1)")
+    client.run("INSERT INTO t VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET v = t.v + 1")
+    assert client.run(SUM) == [(HARD_BOUND + 3,)]
+    assert client.is_lawful("t")
 
 
 def test_a_loaded_table_past_the_bound_becomes_tiered(client: Client) -> None:
@@ -311,7 +326,7 @@ def test_who_writes_to_a_large_pinned_table_is_told_once(client: Client) -> None
             break
         time.sleep(0.5)
     _, _, pinned_by = client.state("t")
-    stays = 'table "t" stays resident although it is large, up to 1000000 rows: '
+    stays = f'table "t" stays resident although it is large, up to {HARD_BOUND} rows: '
     assert told == [f"{stays}{pinned_by}"]
     for number in range(20):
         client.run(f"INSERT INTO t VALUES ({-number}, 0)")
