@@ -1,14 +1,16 @@
 """Row versions of single keys, read from the files of segments without Spark.
 
 The rows of a file are sorted by key (:mod:`.sorting`): the smallest and largest key of each row
-group tell which ones can have a key, and of those only what is before its rows is decoded. Files of
-others need not be, and then all keys of such a row group are looked at.
+group tell which ones can have a key, and of those only what is before its rows is decoded, unless
+such a group is asked for again (:mod:`.decoded_groups`). Files of others need not be sorted, and
+then all keys of such a row group are looked at.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.spark.decoded_groups import DecodedGroups
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
@@ -52,6 +55,7 @@ class Lookups:
         self._warehouse = warehouse
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[DataFile, str], _File] = OrderedDict()
+        self._decoded = DecodedGroups()
 
     def versions(self, snapshot: TableSnapshot, keys: Sequence[Key]) -> pa.Table | None:
         """Return the row versions that segments have of some keys, the archive left out.
@@ -84,7 +88,7 @@ class Lookups:
                     file = self._file(data, table)
                     if file is None:
                         return None
-                    parts += (part.cast(schema) for part in _versions(file, table, found))
+                    parts += (part.cast(schema) for part in self._versions(file, table, found))
         return pa.concat_tables(parts)
 
     def _file(self, data: DataFile, table: JournalTable) -> _File | None:
@@ -103,6 +107,36 @@ class Lookups:
                     self._files.popitem(last=False)
         # With an identity it is sorted by what told rows apart before the table had a key.
         return file if file.names == names else None
+
+    def _versions(
+        self, file: _File, table: JournalTable, keys: Sequence[Key]
+    ) -> Iterator[pa.Table]:
+        layout, names = Layout.of(table), _key_names(table)
+        told = told_names(file.data)
+        columns = [name for name in layout.file_names if name not in told]
+        groups = [
+            (group.number, found)
+            for group in file.groups
+            if (found := [key for key in keys if group.may_have(key[0])])
+        ]
+        if not groups:
+            return
+        is_own = file.data.borrowed is None
+        with pq.ParquetFile(file.data.path, metadata=file.footer, memory_map=is_own) as opened:
+            for number, found in groups:
+                decode = partial(opened.read_row_group, number, columns, use_threads=False)
+                place = (file.data.path, number)
+                whole = self._decoded.find(place, decode) if is_own else None
+                if whole is not None:
+                    rows = whole.take(indices_of_keys(whole, names, found))
+                elif len(found) == 1 and file.data.ascending:
+                    places = _places(opened, number, names, found[0])
+                    rows = None if places is None else _rows(opened, number, columns, *places)
+                else:
+                    rows = _rows_of(opened, number, names, columns, found)
+                if rows is not None:
+                    rows = with_told_columns(rows, file.data, table)
+                    yield rows.select(list(layout.file_names)).rename_columns(list(layout.names))
 
 
 def _may_have(segment: Segment, value: object) -> bool:
@@ -130,30 +164,6 @@ def _opened(data: DataFile, key: str) -> _File:
 def _is_whole_number(footer: pq.FileMetaData, name: str) -> bool:
     kind = footer.schema.to_arrow_schema().field(name).type
     return bool(pa.types.is_integer(kind))
-
-
-def _versions(file: _File, table: JournalTable, keys: Sequence[Key]) -> Iterator[pa.Table]:
-    layout, names = Layout.of(table), _key_names(table)
-    told = told_names(file.data)
-    columns = [name for name in layout.file_names if name not in told]
-    groups = [
-        (group.number, found)
-        for group in file.groups
-        if (found := [key for key in keys if group.may_have(key[0])])
-    ]
-    if not groups:
-        return
-    is_own = file.data.borrowed is None
-    with pq.ParquetFile(file.data.path, metadata=file.footer, memory_map=is_own) as opened:
-        for number, found in groups:
-            if len(found) == 1 and file.data.ascending:
-                places = _places(opened, number, names, found[0])
-                rows = None if places is None else _rows(opened, number, columns, *places)
-            else:
-                rows = _rows_of(opened, number, names, columns, found)
-            if rows is not None:
-                rows = with_told_columns(rows, file.data, table)
-                yield rows.select(list(layout.file_names)).rename_columns(list(layout.names))
 
 
 def _rows_of(

@@ -20,9 +20,10 @@ pytestmark = pytest.mark.spark
 SEED = 20260125
 
 
-def versions(journal: Journal, key: Key) -> list[tuple] | None:
+def versions(journal: Journal, key: Key, lookups: Lookups | None = None) -> list[tuple] | None:
     """Return the values and version numbers found for a key, in the order of versions."""
-    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), [key])
+    lookups = lookups or Lookups(journal.relations.warehouse)
+    found = lookups.versions(journal.snapshot(), [key])
     if found is None:
         return None
     rows = found.set_column(
@@ -47,8 +48,9 @@ def test_versions_of_all_segments_but_the_archive_are_found(journal: Journal) ->
         assert versions(journal, (absent,)) == []
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["anew", "again"])
 def test_any_row_group_and_batch_can_hold_a_key(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     monkeypatch.setattr(sorting, "MAX_GROUP_ROWS", 12_000)
     count = 40_000
@@ -57,9 +59,10 @@ def test_any_row_group_and_batch_can_hold_a_key(
     assert segment is not None
     chance = random.Random(SEED)  # noqa: S311 - not for secrets
     edges = (0, 1, 8_191, 8_192, 11_999, 12_000, count - 1)
+    lookups = Lookups(journal.relations.warehouse) if again else None
     for number in (*edges, *(chance.randrange(count) for _ in range(50))):
-        assert versions(journal, (2 * number,)) == [(1, 2 * number, f"row {number}")]
-        assert versions(journal, (2 * number + 1,)) == []
+        assert versions(journal, (2 * number,), lookups) == [(1, 2 * number, f"row {number}")]
+        assert versions(journal, (2 * number + 1,), lookups) == []
 
 
 def test_versions_that_fill_several_batches_are_found(journal: Journal) -> None:
