@@ -27,8 +27,8 @@ RETURN CASE
     WHEN x.conperiod THEN 'has PERIOD'
     WHEN is_in_tree(x.conrelid) OR is_in_tree(x.confrelid)
          OR EXISTS (SELECT FROM pg_class c WHERE c.oid = x.conrelid AND c.relkind <> 'r') THEN 'is of partitions or INHERITS'
-    WHEN NOT EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = x.conindid AND i.indisprimary)
-        THEN 'references other columns than the primary key'
+    -- Rows are made hot by their primary key, whatever they are referenced by.
+    WHEN row_key(x.confrelid) = '{}' THEN 'references a table without primary key'
     ELSE (SELECT format('has column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
             FROM unnest(x.conkey, x.confkey) WITH ORDINALITY u(attnum, referenced, o)
             JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum
@@ -36,7 +36,13 @@ RETURN CASE
            WHERE r.atttypid <> a.atttypid OR r.attcollation <> a.attcollation
               OR NOT is_hot_key_type(r.atttypid, r.atttypmod)
               OR r.atttypmod <> a.atttypmod AND r.atttypid IN ('numeric'::regtype, 'bpchar'::regtype)
-           ORDER BY u.o LIMIT 1)
+           UNION ALL
+          SELECT format('references a table whose primary key has column "%s" of type %s', a.attname,
+                        format_type(a.atttypid, a.atttypmod))
+            FROM pg_attribute a
+           WHERE a.attrelid = x.confrelid AND a.attnum = ANY (row_key(x.confrelid))
+             AND NOT is_hot_key_type(a.atttypid, a.atttypmod)
+           LIMIT 1)
 END;
 
 -- Why the foreign key of a tiered table cannot be kept; NULL where it can.
@@ -70,7 +76,8 @@ RETURN CASE
               OR a.atttypid IN ('float4'::regtype, 'float8'::regtype, 'interval'::regtype) ORDER BY u.o LIMIT 1)
 END;
 
--- The columns by which a table is referenced, where rows of tiered tables reference it, or tables that change with it.
+-- The columns by which a table is referenced, and those that these are generated from, where it is tiered, rows of tiered
+-- tables reference it, or tables that change with it.
 CREATE FUNCTION pg_journal.referenced_columns(relid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -84,8 +91,15 @@ AS $$
                                           AND EXISTS (SELECT FROM listed)
         UNION
         SELECT x.conrelid FROM referencing r JOIN pg_constraint x ON x.confrelid = r.conrelid AND x.contype = 'f')
-    SELECT CASE WHEN EXISTS (SELECT FROM referencing r JOIN journals j ON j.relid = r.conrelid AND j.residency = 'tiered')
-                THEN ARRAY(SELECT DISTINCT u.attnum FROM pg_constraint x CROSS JOIN unnest(x.confkey) u(attnum)
+    SELECT CASE WHEN EXISTS (SELECT FROM journals j WHERE j.relid = referenced_columns.relid AND j.residency = 'tiered')
+                  OR EXISTS (SELECT FROM referencing r JOIN journals j ON j.relid = r.conrelid AND j.residency = 'tiered')
+                THEN ARRAY(SELECT u.attnum FROM pg_constraint x CROSS JOIN unnest(x.confkey) u(attnum)
+                            WHERE x.confrelid = referenced_columns.relid AND x.contype = 'f'
+                            UNION
+                           SELECT d.refobjsubid::int2 FROM pg_constraint x
+                             JOIN pg_attrdef f ON f.adrelid = x.confrelid AND f.adnum = ANY (x.confkey)
+                             JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid
+                                             AND d.refclassid = 'pg_class'::regclass AND d.refobjid = f.adrelid
                             WHERE x.confrelid = referenced_columns.relid AND x.contype = 'f' ORDER BY 1)
                 ELSE '{}' END
 $$;
@@ -239,7 +253,10 @@ BEGIN
                     string_agg(format('pgwire_r.c%s = pgwire_o.%I', u.o, a.attname), ' AND ' ORDER BY u.o) AS same,
                     string_agg(format('pgwire_r.c%s = old.%I', u.o, a.attname), ' AND ' ORDER BY u.o) AS same_row,
                     string_agg(format('pgwire_p.%I = old.%1$I', a.attname), ' AND ' ORDER BY u.o) AS taken_row,
-                    string_agg(format('old.%I IS DISTINCT FROM new.%1$I', a.attname), ' OR ' ORDER BY u.o) AS moved,
+                    -- Nobody references what has NULL.
+                    string_agg(format('pgwire_o.%I IS NOT NULL', a.attname), ' AND ' ORDER BY u.o) AS present,
+                    string_agg(format('old.%I IS NOT NULL', a.attname), ' AND ' ORDER BY u.o) || format(' AND (%s)',
+                        string_agg(format('old.%I IS DISTINCT FROM new.%1$I', a.attname), ' OR ' ORDER BY u.o)) AS moved,
                     string_agg(format('pgwire_p.%I = pgwire_o.%1$I', a.attname), ' AND ' ORDER BY u.o) AS taken,
                     string_agg(format('pgwire_r.c%s', u.o), ', ' ORDER BY u.o) AS held,
                     x.conrelid::regclass AS child,
@@ -258,7 +275,7 @@ BEGIN
                     IF pg_journal.is_deferred(%3$s, false) THEN
                         INSERT INTO pg_journal.taken (fk, held)
                         SELECT %3$s, json_agg(json_build_array(%4$s))
-                          FROM (SELECT *, row_number() OVER () / 10000 AS pgwire_part FROM pgwire_old) pgwire_o
+                          FROM (SELECT *, row_number() OVER () / 10000 AS pgwire_part FROM pgwire_old pgwire_o WHERE %6$s) pgwire_o
                          GROUP BY pgwire_part;
                         pgwire_waits := true;
                     END IF;
@@ -270,8 +287,9 @@ BEGIN
                 END IF;
             END IF;
             $f$,
-            CASE WHEN k.defers_deleted THEN 'EXISTS (SELECT FROM pgwire_old)' ELSE 'false' END,
-            CASE WHEN k.defers_taken THEN k.moved ELSE 'false' END, k.fk, k.old_texts, k.row_texts);
+            CASE WHEN k.defers_deleted THEN format('EXISTS (SELECT FROM pgwire_old pgwire_o WHERE %s)', k.present)
+                 ELSE 'false' END,
+            CASE WHEN k.defers_taken THEN k.moved ELSE 'false' END, k.fk, k.old_texts, k.row_texts, k.present);
         CONTINUE WHEN NOT k.is_cold;
         -- An older snapshot may not show all values: then who has written the referencing table since makes this fail.
         body := body || format(

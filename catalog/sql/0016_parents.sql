@@ -16,12 +16,17 @@ CREATE TABLE pg_journal.sought (
     held json NOT NULL
 );
 
--- The referenced columns in the order in which values of a foreign key are noted: that of the key by which rows of a tiered
--- table are looked up.
+-- The referenced columns in the order in which values of a foreign key are noted: that of the unique index that they have.
 CREATE FUNCTION pg_journal.sought_columns(x pg_constraint) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN (SELECT CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END FROM journals p WHERE p.relid = x.confrelid);
+RETURN unique_columns(x.conindid);
+
+-- The columns by which referenced rows are looked up; none where they are the primary key's.
+CREATE FUNCTION pg_journal.looked_up_columns(x pg_constraint) RETURNS int2[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT CASE WHEN i.indisprimary THEN '{}' ELSE sought_columns(x) END FROM pg_index i WHERE i.indexrelid = x.conindid);
 
 -- Tables whose foreign keys reference a table, itself left out, in the order in which they are locked.
 CREATE FUNCTION pg_journal.referencing_tables(wanted oid) RETURNS TABLE (relid oid)
@@ -243,8 +248,8 @@ CREATE CONSTRAINT TRIGGER confirmed AFTER INSERT ON pg_journal.sought DEFERRABLE
     FOR EACH ROW EXECUTE FUNCTION pg_journal.require_confirmed();
 UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.require_confirmed()'::regprocedure;
 
--- What this transaction has to look for now: [[foreign key, referenced table, whether that is tiered, referencing table, its
--- columns, [[text of each]]]]; rows of others are never committed.
+-- What this transaction has to look for now: [[foreign key, referenced table, by which columns (none: the primary key's),
+-- whether that is tiered, referencing table, its columns, [[text of each]]]]; rows of others are never committed.
 CREATE FUNCTION pg_journal.sought_values(secret text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -253,7 +258,7 @@ BEGIN
     PERFORM authorize(secret);
     RETURN convert_to(coalesce((
         SELECT json_agg(json_build_array(
-                   s.fk::bigint, x.confrelid::bigint, p.residency = 'tiered', x.conrelid::bigint, ARRAY(
+                   s.fk::bigint, x.confrelid::bigint, looked_up_columns(x), p.residency = 'tiered', x.conrelid::bigint, ARRAY(
                        SELECT x.conkey[array_position(x.confkey, u.attnum)]
                          FROM unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o) ORDER BY u.o), s.held) ORDER BY s.id)
           FROM sought s JOIN pg_constraint x ON x.oid = s.fk JOIN journals p ON p.relid = x.confrelid
@@ -432,8 +437,7 @@ BEGIN
         SELECT json_agg(json_build_array(
                    x.oid::bigint, c.residency = 'resident', ARRAY(
                        SELECT x.conkey[array_position(x.confkey, u.attnum)]
-                         FROM unnest(CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END)
-                              WITH ORDINALITY u(attnum, o) ORDER BY u.o),
+                         FROM unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o) ORDER BY u.o),
                    p.residency = 'tiered', mixes_nulls(x.oid, 'n') IS NOT NULL) ORDER BY x.oid)
           FROM pg_constraint x JOIN journals c ON c.relid = x.conrelid JOIN journals p ON p.relid = x.confrelid
          WHERE x.conrelid = wanted AND x.contype = 'f' AND NOT x.convalidated AND x.conenforced), '[]')::text, 'UTF8');
@@ -460,8 +464,7 @@ BEGIN
            string_agg(format('%I::text', b.attname), ', ' ORDER BY u.o) AS texts,
            string_agg(format('%I IS NOT NULL', b.attname), ' AND ' ORDER BY u.o) AS present
       INTO k
-      FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
-     CROSS JOIN unnest(p.key) WITH ORDINALITY u(attnum, o)
+      FROM pg_constraint x CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
       JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = x.conkey[array_position(x.confkey, u.attnum)]
      WHERE x.oid = seek_values.fk GROUP BY x.conrelid;
     IF mixes_nulls(fk, 'n') IS NOT NULL THEN
@@ -501,11 +504,12 @@ BEGIN
     PERFORM authorize(secret);
     SELECT x.conrelid, x.conname, x.confrelid::regclass AS parent, p.relname AS parent_name, c.relname, n.nspname,
            (SELECT string_agg(format('p.%I = (e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ')
-              FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+              FROM unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS same,
            (SELECT string_agg(a.attname, ', ' ORDER BY u.o) FROM unnest(x.conkey) WITH ORDINALITY u(attnum, o)
               JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = u.attnum) AS listed,
-           (SELECT string_agg(format('($1->>%s)::%s', u.o - 1, plain_type(a.atttypid, -1)), ', ' ORDER BY u.o)
+           (SELECT string_agg(format('($1->>%s)::%s', array_position(sought_columns(x), u.attnum) - 1,
+                                     plain_type(a.atttypid, -1)), ', ' ORDER BY u.o)
               FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS values
       INTO k FROM pg_constraint x JOIN pg_class p ON p.oid = x.confrelid JOIN pg_class c ON c.oid = x.conrelid
@@ -531,11 +535,10 @@ DECLARE
     k record;
 BEGIN
     PERFORM authorize(secret);
-    SELECT string_agg(format('(e->>%s)::%s', array_position(CASE WHEN p.residency = 'tiered' THEN p.key ELSE x.confkey END,
-                                                           u.attnum) - 1, plain_type(a.atttypid, -1)), ', ' ORDER BY u.o) AS values
+    SELECT string_agg(format('(e->>%s)::%s', array_position(sought_columns(x), u.attnum) - 1, plain_type(a.atttypid, -1)), ', '
+                      ORDER BY u.o) AS values
       INTO k
-      FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
-     CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
+      FROM pg_constraint x CROSS JOIN unnest(x.confkey) WITH ORDINALITY u(attnum, o)
       JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
      WHERE x.oid = note_sought.fk;
     EXECUTE format('INSERT INTO pg_journal.references_%s SELECT %s FROM pg_journal.sought s '

@@ -171,8 +171,8 @@ BEGIN
 END $$;
 
 -- Have what deferred foreign keys have left be looked at now, of one, or of all (NULL). The answer is what has been taken away:
--- [[foreign key, referenced table, [[text of each column of its key]] of a tiered one]]; and whether there is something to be
--- looked for.
+-- [[foreign key, referenced table, by which columns (none: the primary key's), [[text of each]] of a tiered one]]; and whether
+-- there is something to be looked for.
 CREATE FUNCTION pg_journal.end_deferring(secret text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -182,10 +182,10 @@ BEGIN
     UPDATE sought s SET is_due = true WHERE NOT s.is_due AND s.fk = coalesce(end_deferring.fk, s.fk);
     PERFORM lock_sought();
     RETURN convert_to(json_build_object('seeks', EXISTS (SELECT FROM sought s WHERE s.is_due), 'taken', coalesce((
-        SELECT json_agg(json_build_array(t.fk::bigint, x.confrelid::bigint, CASE WHEN p.residency = 'tiered' THEN (
-                   SELECT json_agg((SELECT json_agg(e->>(array_position(x.confkey, u.attnum) - 1) ORDER BY u.o)
-                                      FROM unnest(p.key) WITH ORDINALITY u(attnum, o)))
-                     FROM json_array_elements(t.held) e) ELSE '[]' END) ORDER BY t.id)
+        SELECT json_agg(json_build_array(t.fk::bigint, x.confrelid::bigint, looked_up_columns(x), CASE WHEN p.residency = 'tiered'
+                   THEN (SELECT json_agg((SELECT json_agg(e->>(array_position(x.confkey, u.attnum) - 1) ORDER BY u.o)
+                                            FROM unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)))
+                           FROM json_array_elements(t.held) e) ELSE '[]' END) ORDER BY t.id)
           FROM taken t JOIN pg_constraint x ON x.oid = t.fk JOIN journals p ON p.relid = x.confrelid
          WHERE NOT t.is_settled AND t.fk = coalesce(end_deferring.fk, t.fk)), '[]'))::text, 'UTF8');
 END $$;

@@ -101,23 +101,25 @@ def _unsettled(error: CatalogError) -> int | None:
         return None
 
 
-def _settle(call: Invocation, told: list[tuple[int, int, list[list[str]]]]) -> None:
+def _settle(call: Invocation, told: list[tuple[int, int, list[int], list[list[str]]]]) -> None:
     """Look for what is referenced, and for what references what was taken away."""
-    taken: dict[int, list[parents.Texts]] = defaultdict(list)
-    for _, relid, keys in told:
-        taken[relid] += map(tuple, keys)
-    for relid, texts in taken.items():
-        _bring_back(call, relid, texts)
+    taken: dict[tuple[int, parents.Columns], list[parents.Texts]] = defaultdict(list)
+    for _, relid, columns, held in told:
+        taken[relid, tuple(columns)] += map(tuple, held)
+    for (relid, by), texts in taken.items():
+        _bring_back(call, relid, by, texts)
     parents.confirm(call)
-    for fk in dict.fromkeys(fk for fk, _, _ in told):
+    for fk in dict.fromkeys(fk for fk, *_ in told):
         _release(call, fk)
 
 
-def _bring_back(call: Invocation, relid: int, texts: list[parents.Texts]) -> None:
+def _bring_back(
+    call: Invocation, relid: int, columns: parents.Columns, texts: list[parents.Texts]
+) -> None:
     """Have what a tiered table has again be where PostgreSQL looks for it."""
-    if not texts or parents.make_hot(call, relid, texts):
+    if not texts or parents.make_hot(call, relid, columns, texts):
         return
-    if parents.is_any_there(call, relid, texts):
+    if parents.is_any_there(call, relid, columns, texts):
         raise UnsupportedError(
             "putting back many rows that a deferred foreign key references is not supported",
             hint="Put them back by statements on few rows, or leave them where they are.",

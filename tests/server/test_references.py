@@ -29,6 +29,14 @@ SETUP = (
     "INSERT INTO t SELECT g, (g - 1) % 6 + 1, g FROM generate_series(1, 12) g",
 )
 
+UNIQUE = (
+    "CREATE TABLE p (id integer UNIQUE, v integer, key text PRIMARY KEY DEFAULT gen_random_uuid())",
+    "INSERT INTO p SELECT g, g * 10 FROM generate_series(1, 9) g",
+    "CREATE TABLE t (id integer PRIMARY KEY, p integer REFERENCES p (id) {actions}, v integer)",
+    "INSERT INTO t SELECT g, (g - 1) % 6 + 1, g FROM generate_series(1, 12) g",
+)
+
+
 BACKENDS = {
     "plain": ((), ""),
     "resident": ((), ""),
@@ -39,6 +47,12 @@ BACKENDS = {
     "both": ("pt", ""),
 }
 """Which tables are tiered, and what is done to them before the rows are fought for."""
+
+SETUPS = {
+    "the primary key": (SETUP, tuple(BACKENDS)),
+    "a unique key": (UNIQUE, ("plain", "parent", "hot_parent", "both")),
+}
+"""By what rows are referenced, and on which backends that matters."""
 
 SCENARIOS = {
     "a row that is being referenced stays": (
@@ -363,14 +377,14 @@ def make_tiered(owner: psycopg.Connection, schema: str, table: str = "t") -> Non
 
 
 def play(
-    servers: Mapping[str, Address], backend: str, number: int, scenario: tuple[str, str]
+    servers: Mapping[str, Address], backend: str, by: str, name: str
 ) -> tuple[list[str], list[tuple]]:
     """Return the dialogue, and what is in both tables afterwards."""
-    schema = f"references_{number}"
-    actions, dialogue = scenario
+    schema = f"references_{list(SETUPS).index(by)}_{list(SCENARIOS).index(name)}"
+    actions, dialogue = SCENARIOS[name]
     with connect(servers, backend, schema) as owner:
         owner.execute(f"CREATE SCHEMA {schema}")
-        for statement in SETUP:
+        for statement in SETUPS[by][0]:
             owner.execute(statement.format(actions=actions))
         tables, prepared = BACKENDS[backend]
         for table in tables:
@@ -380,30 +394,31 @@ def play(
         with ExitStack() as stack:
             said = Stage(lambda: connect(servers, backend, schema), stack).play(dialogue)
         rows = owner.execute("SELECT * FROM t ORDER BY id").fetchall()
-        rows += owner.execute("SELECT * FROM p ORDER BY id").fetchall()
+        rows += owner.execute("SELECT id, v FROM p ORDER BY id").fetchall()
         if backend != "plain":
             for table in "pt":
                 assert owner.execute(f"SELECT gateway.check('{table}')").fetchall() == [(0,)]
     return said, rows
 
 
+@pytest.mark.parametrize("by", SETUPS)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_is_referenced_is_fought_for_as_in_postgresql(
-    servers: Mapping[str, Address], name: str
+    servers: Mapping[str, Address], name: str, by: str
 ) -> None:
-    number = list(SCENARIOS).index(name)
-    with ThreadPoolExecutor(len(BACKENDS)) as pool:
-        played = {
-            backend: pool.submit(play, servers, backend, number, SCENARIOS[name])
-            for backend in BACKENDS
-        }
+    _, backends = SETUPS[by]
+    with ThreadPoolExecutor(len(backends)) as pool:
+        played = {backend: pool.submit(play, servers, backend, by, name) for backend in backends}
     said, rows = played["plain"].result()
     assert said == expected(SCENARIOS[name][1], said)
-    for backend in BACKENDS:
+    for backend in backends:
         assert played[backend].result() == (said, rows), backend
 
 
 UNFIT = {
+    "to a table without primary key": "CREATE TABLE c (p integer REFERENCES q (n))",
+    "to a table whose keys cannot be hot": "CREATE TABLE c (p integer REFERENCES r (n))",
+    "by values that cannot be hot": "CREATE TABLE c (p numeric REFERENCES p (n))",
     "its action changes what is unique": (
         "CREATE TABLE c (id integer PRIMARY KEY, p integer REFERENCES p ON UPDATE CASCADE,"
         " v integer, UNIQUE (p, v))"
@@ -418,10 +433,15 @@ def test_a_key_that_cannot_be_kept_pins_its_table(
 ) -> None:
     schema = f"references_unfit_{list(UNFIT).index(name)}"
     with connect(servers, "cold", schema) as owner:
-        for statement in (f"CREATE SCHEMA {schema}", "CREATE TABLE p (id integer PRIMARY KEY)"):
+        for statement in (
+            f"CREATE SCHEMA {schema}",
+            "CREATE TABLE p (id integer PRIMARY KEY, n numeric UNIQUE)",
+            "CREATE TABLE q (n integer UNIQUE)",
+            "CREATE TABLE r (id double precision PRIMARY KEY, n integer UNIQUE)",
+        ):
             owner.execute(statement)
         owner.execute(UNFIT[name])
-        told = "SELECT pinned_by FROM pg_journal.tables WHERE schema_name = %s AND table_name = 'c'"
+        told = "SELECT string_agg(pinned_by, '') FROM pg_journal.tables WHERE schema_name = %s"
         assert "FOREIGN KEY" in str(owner.execute(told, [schema]).fetchone())
 
 
@@ -503,15 +523,19 @@ def test_elsewhere_it_is_refused(servers: Mapping[str, Address]) -> None:
         assert owner.execute("SELECT count(*) FROM t").fetchone() == (12,)
 
 
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE"])
 @pytest.mark.parametrize("tables", ["p", "pt"])
-def test_many_rows_are_looked_up_at_once(servers: Mapping[str, Address], tables: str) -> None:
-    schema = f"references_many_{tables}"
+def test_many_rows_are_looked_up_at_once(
+    servers: Mapping[str, Address], tables: str, key: str
+) -> None:
+    schema = f"references_many_{tables}_{key[:3].lower()}"
+    other = "v integer" if key == "PRIMARY KEY" else "v integer PRIMARY KEY"
     with connect(servers, "parent", schema) as owner:
         for statement in (
             f"CREATE SCHEMA {schema}",
-            "CREATE TABLE p (id integer PRIMARY KEY, v integer)",
-            "INSERT INTO p SELECT g, g FROM generate_series(1, 30000) g",
-            "CREATE TABLE t (id integer PRIMARY KEY, p integer REFERENCES p)",
+            f"CREATE TABLE p (id integer {key}, {other})",
+            "INSERT INTO p SELECT g, 30000 - g FROM generate_series(1, 30000) g",
+            "CREATE TABLE t (id integer PRIMARY KEY, p integer REFERENCES p (id))",
             "INSERT INTO t VALUES (0, 1)",
         ):
             owner.execute(statement)
