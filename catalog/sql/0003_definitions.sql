@@ -226,7 +226,8 @@ BEGIN
     END IF;
 END $$;
 
--- Refuse foreign keys to tiered tables that are not kept.
+-- Refuse foreign keys to tiered tables that are not kept, and changes of what tiered tables reference: PostgreSQL makes the
+-- keys of these anew, by whose rows nobody would look.
 CREATE FUNCTION pg_journal.check_references(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -242,6 +243,13 @@ BEGIN
     IF FOUND THEN
         PERFORM refuse(format('a FOREIGN KEY that references the tiered table "%s" and %s is', referenced, reason),
                        format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced));
+    END IF;
+    IF EXISTS (SELECT FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
+                WHERE x.confrelid = check_references.relid AND x.conrelid <> x.confrelid AND x.contype = 'f'
+                  AND referencing.residency = 'tiered' AND x.oid <> ALL (referencing.checks) AND NOT is_adding()
+                  AND EXISTS (SELECT FROM unnest(referencing.checks) c(oid)
+                               WHERE NOT EXISTS (SELECT FROM pg_constraint former WHERE former.oid = c.oid))) THEN
+        PERFORM refuse('changing the type of a column that tiered tables reference is', 'Leave it as it is.');
     END IF;
 END $$;
 
@@ -267,11 +275,6 @@ BEGIN
     PERFORM check_references(relid);
     IF cold_references(relid) <> '{}' AND is_in_tree(relid) THEN
         PERFORM refuse('a partition, or INHERITS, of a table that tiered tables reference is', 'Leave it out.');
-    END IF;
-    IF EXISTS (SELECT FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
-                WHERE x.confrelid = reconcile_resident.relid AND x.contype = 'f' AND referencing.residency = 'tiered'
-                  AND x.oid <> ALL (referencing.checks) AND NOT is_adding()) THEN
-        PERFORM refuse('changing the type of a column that tiered tables reference is', 'Leave it as it is.');
     END IF;
     IF (SELECT relpersistence FROM pg_class WHERE oid = j.relid) = 'u' THEN
         PERFORM tell_later(logged_notice(j.relid));

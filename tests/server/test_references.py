@@ -641,6 +641,41 @@ def test_a_foreign_key_is_added_to_tables_with_rows(
         owner.execute("DELETE FROM p")
 
 
+@pytest.mark.parametrize("tables", ["p", "t", "pt"])
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE"])
+def test_a_key_of_another_length_is_looked_for_as_before(
+    servers: Mapping[str, Address], key: str, tables: str
+) -> None:
+    schema = f"references_longer_{tables}_{key[:3].lower()}"
+    other = "v integer" if key == "PRIMARY KEY" else "v integer PRIMARY KEY"
+    with connect(servers, "parent", schema) as owner:
+        for statement in (
+            f"CREATE SCHEMA {schema}",
+            "CREATE TABLE e (id integer PRIMARY KEY)",
+            f"CREATE TABLE p (k varchar(10) {key}, {other})",
+            "INSERT INTO p SELECT g, g FROM generate_series(1, 50) g",
+            "CREATE TABLE t (id integer PRIMARY KEY, k varchar(10) REFERENCES p (k))",
+            "INSERT INTO t SELECT g, g FROM generate_series(1, 20) g",
+        ):
+            owner.execute(statement)
+        for table in f"e{tables}":
+            make_tiered(owner, schema, table)
+        longer = "ALTER TABLE p ALTER COLUMN k TYPE varchar(20)"
+        if "t" in tables:
+            with pytest.raises(psycopg.errors.FeatureNotSupported):
+                owner.execute(longer)
+        else:
+            owner.execute(longer)
+        for violating in ("INSERT INTO t VALUES (100, '77')", "DELETE FROM p WHERE k = '5'"):
+            with pytest.raises(psycopg.errors.ForeignKeyViolation):
+                owner.execute(violating)
+        owner.execute("INSERT INTO t VALUES (100, '40')")
+        assert owner.execute("DELETE FROM p WHERE k IN ('45', '50')").rowcount == 2
+        owner.execute("ALTER TABLE e ADD COLUMN k varchar(10) REFERENCES p (k)")
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            owner.execute("INSERT INTO e VALUES (1, '45')")
+
+
 def test_definitions_keep_what_references_tiered_tables(servers: Mapping[str, Address]) -> None:
     schema = "references_redefined"
     with connect(servers, "parent", schema) as owner:
