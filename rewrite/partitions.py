@@ -35,7 +35,10 @@ class PartitionedRows:
         bounds = [part.rows.bound for part in self._parts]
         self.bound: int | None = sum(bound for bound in bounds if bound is not None)
         self._added: set[int] = set()
+        self._bares: set[str] = set()
         self._item = aliased(_union([part.query for part in self._parts]), self.alias)
+        if compilation.shielded:
+            compilation.shielded[self.alias] = self._bare
 
     def column(self, attno: int) -> Value:
         """Return a live column by the attribute number that it has in the partitioned table."""
@@ -50,6 +53,17 @@ class PartitionedRows:
         first = self._parts[0]
         definition = first.rows.definition(first.numbers[name])
         return read_stored(column(f"c{attno}", self.alias), definition.type_oid, definition.typmod)
+
+    def _bare(self, name: str) -> str:
+        """Return the name of a column that is not shielded."""
+        bare = f"b{name}"
+        if bare not in self._bares:
+            self._bares.add(bare)
+            shown = self._names[int(name.removeprefix("c"))]
+            for part in self._parts:
+                stored = part.rows.bare(part.numbers[shown])
+                part.query.append("expressions", named(stored, bare))
+        return bare
 
     def item(self) -> exp.Expression:
         """Return the FROM item."""

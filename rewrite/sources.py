@@ -6,6 +6,7 @@ column to its SELECTs when it is first asked for.
 
 import hashlib
 import re
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -60,6 +61,34 @@ def source(snapshot: TableSnapshot, part: SourcePart) -> Source:
     return Source(table.relid, part, f"global_temp.{name}")
 
 
+@dataclass(slots=True)
+class _Level:
+    """A SELECT on the way to the current rows, to which columns are added."""
+
+    query: exp.Select
+    alias: str
+    """Of what it selects from."""
+    current: exp.Expression | None
+    """True for current rows; columns are NULL in others. None: columns are as they are."""
+    names: set[str] = field(default_factory=set)
+
+    def add(self, name: str) -> None:
+        """Select a column under its name, shielded."""
+        found: exp.Expression = column(name, self.alias)
+        if self.current is not None:
+            found = exp.Case(ifs=[exp.If(this=self.current.copy(), true=found)])
+        self._select(found, name)
+
+    def add_bare(self, name: str, bare: str) -> None:
+        """Select a column under another name where it is shielded."""
+        self._select(column(name, self.alias), name if self.current is None else bare)
+
+    def _select(self, expression: exp.Expression, name: str) -> None:
+        if name not in self.names:
+            self.names.add(name)
+            self.query.append("expressions", named(expression, name))
+
+
 class CurrentRows:
     """The current rows of a journaled table in one snapshot."""
 
@@ -77,9 +106,11 @@ class CurrentRows:
         self.bound: int | None = self.base_rows + self.recent_rows
         if snapshot.outside is not None:
             self.recent_rows, self.bound = snapshot.outside.rows, None
-        self._selects: list[tuple[exp.Select, str]] = []
+        self._levels: list[_Level] = []
         self._added: set[str] = set()
         self._item = self._build(snapshot)
+        if any(level.current is not None for level in self._levels):
+            compilation.shielded[self.alias] = self._bare
 
     @property
     def has_leaves(self) -> bool:
@@ -126,11 +157,30 @@ class CurrentRows:
         """Return the FROM item."""
         return self._item
 
+    def bare(self, attno: int) -> exp.Expression:
+        """Return a live column as it is stored, for conditions that cannot fail.
+
+        Of rows that are there no more it has their values, so that files can be left out by it.
+        """
+        name = f"c{self.definition(attno).attnum}"
+        if self.alias in self._compilation.shielded:
+            return column(self._bare(name), self.alias)
+        return self.stored(attno)
+
+    def _bare(self, name: str) -> str:
+        """Return the name of a column that is not shielded."""
+        bare = f"b{name}"
+        if bare not in self._added:
+            self._added.add(bare)
+            for level in self._levels:
+                level.add_bare(name, bare)
+        return bare
+
     def _need(self, name: str) -> None:
         if name not in self._added:
             self._added.add(name)
-            for query, alias in self._selects:
-                query.append("expressions", named(column(name, alias), name))
+            for level in self._levels:
+                level.add(name)
 
     def _build(self, snapshot: TableSnapshot) -> exp.Expression:
         base = source(snapshot, SourcePart.BASE)
@@ -175,18 +225,25 @@ class CurrentRows:
             found.append(grouping_key(read_stored(stored, definition.type_oid, definition.typmod)))
         return found
 
-    def _selected(self, alias: str) -> list[exp.Expression]:
-        return [named(column(name, alias), name) for name in self._key_columns()]
+    def _level(
+        self, query: exp.Select, alias: str, current: exp.Expression | None = None
+    ) -> exp.Select:
+        """Return a SELECT with the key columns, to which others are added as they are needed."""
+        shields = current is not None and self._compilation.shields
+        level = _Level(query, alias, current if shields else None)
+        for name in self._key_columns():
+            level.add(name)
+        self._added.update(self._key_columns())
+        self._levels.append(level)
+        return query
 
     def _latest(self, recent: Source) -> exp.Select:
         """Return the latest version of each row of the recent part, tombstones left out."""
         versions = self._compilation.name("j")
         if self.relid in self._compilation.context.latest_only:
             only = self._compilation.read(recent, self.recent_rows, versions)
-            query = select(self._selected(versions), only, is_null(column(SUCCESSOR, versions)))
-            self._selects.append((query, versions))
-            self._added.update(self._key_columns())
-            return query
+            alive = is_null(column(SUCCESSOR, versions))
+            return self._level(select([], only, alive), versions, alive)
         numbered = self._compilation.name("j")
         rows = select(
             [
@@ -195,18 +252,14 @@ class CurrentRows:
                     row_number(self._keys(versions), self._newest_first(versions)),
                     "age",
                 ),
-                *self._selected(versions),
             ],
             self._compilation.read(recent, self.recent_rows, versions),
         )
+        self._level(rows, versions)
         newest = exp.EQ(this=column("age", numbered), expression=exp.Literal.number(1))
         alive = is_null(column(SUCCESSOR, numbered))
-        query = select(
-            self._selected(numbered), aliased(rows, numbered), conjunction([newest, alive])
-        )
-        self._selects += [(rows, versions), (query, numbered)]
-        self._added.update(self._key_columns())
-        return query
+        current = exp.And(this=newest, expression=alive)
+        return self._level(select([], aliased(rows, numbered), current), numbered, current)
 
     def _newest_first(self, versions: str) -> list[exp.Expression]:
         """Return the order of the versions of a row.
@@ -222,21 +275,23 @@ class CurrentRows:
     def _untouched(self, base: Source, recent: Source) -> exp.Select:
         """Return the rows of the base whose keys do not occur in the recent part."""
         rows, changed = self._compilation.name("j"), self._compilation.name("j")
-        query = select(self._selected(rows), self._compilation.read(base, self.base_rows, rows))
+        query = select([], self._compilation.read(base, self.base_rows, rows))
         pairs = zip(self._keys(rows), self._keys(changed), strict=True)
         equal = conjunction([exp.EQ(this=one, expression=other) for one, other in pairs])
         join = exp.Join(
-            this=self._compilation.read(recent, self.recent_rows, changed),
-            side="LEFT",
-            kind="ANTI",
-            on=equal,
+            this=self._compilation.read(recent, self.recent_rows, changed), side="LEFT", on=equal
         )
+        untouched = is_null(column(VERSION, changed))
+        if self._compilation.shields:
+            # Spark moves any condition below an anti join.
+            query.set("where", exp.Where(this=untouched))
+        else:
+            join.set("kind", "ANTI")
         query.append("joins", join)
         if self.recent_rows <= _BROADCAST_ROWS:
             hint = exp.Anonymous(this="BROADCAST", expressions=[column(changed)])
             query.set("hint", exp.Hint(expressions=[hint]))
-        self._selects.append((query, rows))
-        return query
+        return self._level(query, rows, untouched)
 
 
 def typed_null(definition: Column) -> exp.Expression:

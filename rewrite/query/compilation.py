@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from rewrite.context import RewriteContext
 from rewrite.errors import UnsupportedError
-from rewrite.query.sql import column, named, view
+from rewrite.query.failing import filters_by_what_can_fail
+from rewrite.query.sql import column, identifier, named, view
 from rewrite.results import Source
 from rewrite.tree import Node
 from rewrite.values import Value
@@ -51,9 +52,33 @@ class Compilation:
     """Common table expressions in the order they depend on each other."""
     cte_blocks: dict[int, tuple[str, Block]] = field(default_factory=dict)
     """Compiled common table expressions by identity of their node."""
+    statement: Node | None = None
+    """The statement, where conditions of users are compiled."""
+    shielded: dict[str, Callable[[str], str]] = field(default_factory=dict)
+    """Relations whose columns are NULL in rows that are there no more, by alias: what gives the
+    name under which a column has its values."""
     filters: bool = False
     """Whether a condition leaves rows out."""
     _names: int = 0
+    _shields: bool | None = None
+
+    @property
+    def shields(self) -> bool:
+        """Whether rows that are there no more have to be kept from conditions."""
+        if self._shields is None:
+            self._shields = self.statement is not None and filters_by_what_can_fail(self.statement)
+        return self._shields
+
+    def bare(self, condition: exp.Expression) -> exp.Expression:
+        """Return a condition that cannot fail about columns as they are in files."""
+        if not self.shielded:
+            return condition
+        changed = condition.copy()
+        for found in changed.find_all(exp.Column):
+            name = self.shielded.get(found.table)
+            if name is not None:
+                found.set("this", identifier(name(found.name)))
+        return changed
 
     def name(self, prefix: str) -> str:
         """Return a name that occurs once in the statement."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from rewrite.query import sublinks
+from rewrite.query.failing import can_fail
 from rewrite.query.sql import conjunction, disjunction
 from rewrite.tree import Item, Node
 
@@ -25,7 +26,12 @@ def conjuncts(quals: Item) -> list[Node]:
 
 def compile_filter(quals: Item, scope: "QueryScope") -> exp.Expression | None:
     """Compile a filter; None when everything passes."""
-    return conjunction([_whole(scope.prepare(qual), scope) for qual in conjuncts(quals)])
+    found = []
+    for qual in conjuncts(quals):
+        condition = _whole(scope.prepare(qual), scope)
+        bare = not can_fail(qual) and not sublinks.holds_sublink(qual)
+        found.append(scope.compilation.bare(condition) if bare else condition)
+    return conjunction(found)
 
 
 def _whole(node: Node, scope: "QueryScope") -> exp.Expression:

@@ -1,0 +1,87 @@
+"""Which conditions can fail with an error for some value of a column.
+
+Spark moves conditions down to where rows are read, even below what tells which row versions are
+current. A condition that cannot fail does no harm there, and spares reading files. One that can
+must not see the values of rows that are there no more, nor may one that is computed from them.
+"""
+
+import re
+from typing import Final
+
+from rewrite.dialect.pg_procs import PROCEDURES
+from rewrite.tree import Item, Node, walk
+
+_CALLS: Final = {
+    "DISTINCTEXPR": "opfuncid",
+    "FUNCEXPR": "funcid",
+    "NULLIFEXPR": "opfuncid",
+    "OPEXPR": "opfuncid",
+    "SCALARARRAYOPEXPR": "opfuncid",
+}
+_CONVERSIONS: Final = frozenset({"ARRAYCOERCEEXPR", "COERCEVIAIO"})
+_COMPARISON: Final = re.compile(
+    r"(bool|bpchar|bytea|char|name|oid|text|int[248]{1,2}|float[48]{1,2})"
+    r"(eq|ne|lt|le|gt|ge)(name|text)?"
+    r"|(bpchar|date|interval|numeric|text|time|timestamp|timestamptz|uuid)"
+    r"_(eq|ne|lt|le|gt|ge)(_date|_timestamp|_timestamptz)?"
+)
+_WIDENING: Final = frozenset(
+    {
+        *("int4(int2)", "int8(int2)", "int8(int4)", "numeric(int2)", "numeric(int4)"),
+        *("numeric(int8)", "float4(int2)", "float4(int4)", "float4(int8)", "float8(int2)"),
+        *("float8(int4)", "float8(int8)", "float8(float4)", "text(bpchar)", "text(name)"),
+    }
+)
+_LIKE: Final = frozenset({"bpcharlike", "bpcharnlike", "textlike", "textnlike"})
+"""Only patterns fail."""
+
+_TOTAL: Final = frozenset(
+    oid
+    for oid, (name, signature) in PROCEDURES.items()
+    if _COMPARISON.fullmatch(name) or signature in _WIDENING
+)
+_MATCHES: Final = frozenset(oid for oid, (name, _) in PROCEDURES.items() if name in _LIKE)
+
+_MERGE: Final = 5
+
+
+def can_fail(item: Item) -> bool:
+    """Return whether an expression fails for some values of columns, for all that is known."""
+    if isinstance(item, list):
+        return any(can_fail(part) for part in item)
+    if not isinstance(item, Node) or item.tag == "AGGREF":
+        # What is computed of groups stays above them.
+        return False
+    return _fails(item) or any(can_fail(value) for value in item.fields.values())
+
+
+def _fails(node: Node) -> bool:
+    if node.tag in _CONVERSIONS:
+        return _has_columns(node)
+    if node.tag not in _CALLS:
+        return False
+    function = node.integer(_CALLS[node.tag])
+    if function in _MATCHES:
+        return _has_columns(node.nodes("args")[1])
+    return function not in _TOTAL and _has_columns(node)
+
+
+def _has_columns(node: Node) -> bool:
+    return any(part.tag == "VAR" for part, _ in walk(node))
+
+
+def filters_by_what_can_fail(statement: Node) -> bool:
+    """Return whether a condition of a statement, or what one may be about, can fail.
+
+    What is selected or assigned at the end is computed of the rows that are left.
+    """
+    if not any(_leaves_rows_out(node) for node, _ in walk(statement)):
+        return False
+    ends = statement["commandType"] != _MERGE
+    return can_fail(statement.replace(targetList=None) if ends else statement)
+
+
+def _leaves_rows_out(node: Node) -> bool:
+    if node.tag in {"SETOPERATIONSTMT", "SUBLINK"}:
+        return True
+    return any(node.get(name) for name in ("quals", "havingQual", "mergeJoinCondition"))
