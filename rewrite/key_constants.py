@@ -7,7 +7,7 @@ from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
 from rewrite.dialect.literals import normalised
-from rewrite.key_types import COMPARED, rounded
+from rewrite.key_types import COMPARED, rounded, rounded_time
 from rewrite.query.row_bounds import EQUALITIES
 from rewrite.tree import Node
 
@@ -35,8 +35,13 @@ are."""
 PADDING = 668
 LIMITING = frozenset({PADDING, 669})
 """The functions that cut a character(n) and a varchar to its length (pg_cast)."""
-ROUNDING = 1703
-"""The function that rounds a numeric to its scale (pg_cast)."""
+ROUNDING: Final = {
+    1703: oids.NUMERIC,
+    1961: oids.TIMESTAMP,
+    1967: oids.TIMESTAMPTZ,
+    1968: oids.TIME,
+}
+"""The functions that round to a scale, or to digits of seconds, and their types (pg_cast)."""
 VARHDRSZ = 4
 _ARRAY_CASTS = frozenset({"RELABELTYPE", "ARRAYCOERCEEXPR"})
 
@@ -68,8 +73,9 @@ def _cast(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     function = node.integer("funcid")
     if function in LIMITING:
         return _limited(node, parameters)
-    if function == ROUNDING:
-        return _rounded(node, parameters)
+    if function in ROUNDING:
+        value, modifier = (constant(argument, parameters) for argument in node.nodes("args"))
+        return fitted(value, ROUNDING[node.integer("funcid")], modifier)
     if function not in WIDENING and function not in NARROWING:
         raise UnknownValueError
     value = constant(node.nodes("args")[0], parameters)
@@ -98,13 +104,19 @@ def limited(value: str, most: int, *, padded: bool) -> str:
     return text
 
 
-def _rounded(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
-    number, modifier = (constant(argument, parameters) for argument in node.nodes("args"))
-    if number is None:
+def fitted(value: object, type_oid: int, modifier: object) -> object:
+    """Return a value of a type in ``ROUNDING`` as it is rounded; None for NULL.
+
+    Raises:
+        UnknownValueError: It has no place, or is of another type.
+    """
+    found: object = None
+    if value is None:
         return None
-    if not isinstance(number, Decimal | int) or not isinstance(modifier, int):
-        raise UnknownValueError
-    found = rounded(Decimal(number), modifier)
+    if isinstance(modifier, int) and type_oid == oids.NUMERIC and isinstance(value, Decimal | int):
+        found = rounded(Decimal(value), modifier)
+    elif isinstance(modifier, int) and type_oid != oids.NUMERIC and isinstance(value, int):
+        found = rounded_time(value, type_oid, modifier)
     if found is None:
         raise UnknownValueError
     return found

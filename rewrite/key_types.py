@@ -12,6 +12,7 @@ from rewrite.dialect.literals import (
     DATE_END,
     DATE_MIN,
     DAY,
+    POSTGRES_EPOCH_DAYS,
     TIMESTAMP_END,
     TIMESTAMP_MIN,
 )
@@ -105,6 +106,24 @@ def rounded(value: Decimal, typmod: int) -> Decimal | None:
     unit = Decimal((0, (1,), -shape.scale))
     found = value.quantize(unit, ROUND_HALF_UP, _EXACT)
     return found if found.adjusted() < shape.precision - shape.scale else None
+
+
+def rounded_time(value: int, type_oid: int, digits: int) -> int | None:
+    """Return a time as PostgreSQL rounds it to digits of seconds; None for one that has no place.
+
+    Halves go away from midnight, those of timestamps from the beginning of 2000.
+
+    >>> rounded_time(1_500, oids.TIME, 3), rounded_time(1_500, oids.TIMESTAMP, 3)
+    (2000, 1000)
+    """
+    held = _HELD[type_oid]
+    if value not in held:
+        return None
+    start = 0 if type_oid == oids.TIME else POSTGRES_EPOCH_DAYS * DAY
+    unit = 10 ** max(6 - digits, 0)
+    units = (abs(value - start) + unit // 2) // unit
+    found = start + (units if value >= start else -units) * unit
+    return found if found in held else None
 
 
 def _number(value: Decimal | int, typmod: int) -> Decimal | None:

@@ -10,8 +10,8 @@ from catalog.model import JournalTable
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.errors import UnsupportedError
-from rewrite.key_constants import UnknownValueError, constant, elements, limited
-from rewrite.key_types import COMPARED, ValueType, has_one_form, one_form, rounded
+from rewrite.key_constants import UnknownValueError, constant, elements, fitted, limited
+from rewrite.key_types import COMPARED, ValueType, has_one_form, one_form
 from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
 from rewrite.needs.sources import DRAWN, Row, Source, places
 from rewrite.tree import Node
@@ -265,12 +265,7 @@ def _limited(cell: Node, value: object, type_oid: int) -> object:
     most, modifier = cell.get("most"), cell.get("rounds")
     if isinstance(most, int) and isinstance(value, str):
         return limited(value, most, padded=type_oid == oids.BPCHAR)
-    if isinstance(modifier, int) and isinstance(value, Decimal):
-        found = rounded(value, modifier)
-        if found is None:
-            raise UnknownValueError
-        return found
-    return value
+    return value if modifier is None else fitted(value, type_oid, modifier)
 
 
 _TRANSFERRED: Final[dict[int, Callable[[str], object]]] = {

@@ -141,12 +141,12 @@ def _plain(node: Node) -> tuple[Node, dict[str, int]]:
             node = node.node("arg")
         elif called in WIDENING | NARROWING.keys():
             node = node.nodes("args")[0]
-        elif called in LIMITING or (called == ROUNDING and not limits):
+        elif called in LIMITING or (called in ROUNDING and not limits):
             value, modifier, *_ = node.nodes("args")
             limit = _number(modifier)
             if limit is None:
                 return node, limits
-            if called == ROUNDING:
+            if called in ROUNDING:
                 limits["rounds"] = limit
             else:
                 limits["most"] = min(limit - VARHDRSZ, limits.get("most", limit))
