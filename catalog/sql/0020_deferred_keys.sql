@@ -191,34 +191,38 @@ BEGIN
 END $$;
 
 -- What was taken away and cold rows may reference, as an error of `refuse_referenced` tells it; empty for nothing: then it is
--- settled.
+-- settled. Hot rows that reference it do not go cold before PostgreSQL's triggers have looked at them.
 CREATE FUNCTION pg_journal.taken_references(secret text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     x pg_constraint;
-    listed json := listed_taken(fk);
+    listed json;
 BEGIN
     PERFORM authorize(secret);
+    SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
+    IF (SELECT j.is_hot FROM journals j WHERE j.relid = x.conrelid AND j.residency = 'tiered') THEN
+        EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN ROW SHARE MODE', x.conrelid);
+    END IF;
+    listed := listed_taken(fk);
     IF listed IS NULL THEN
         UPDATE taken t SET is_settled = true WHERE t.fk = taken_references.fk;
         RETURN '';
     END IF;
-    SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
     RETURN convert_to(sealed(json_build_object('fk', fk::bigint, 'relid', x.conrelid::bigint, 'columns', x.conkey,
                                                'values', listed, 'action', 'a')::text), 'UTF8');
 END $$;
 
--- Tell, as PostgreSQL does, of a value that was taken away and that hot rows reference, where these are some of many: 23503.
-CREATE FUNCTION pg_journal.refuse_taken(secret text, told text) RETURNS bytea
+-- Tell, as PostgreSQL does, of a value that was taken away and that rows reference: 23503. It is the one that is `held`, or,
+-- where these are some of many, one that hot rows reference.
+CREATE FUNCTION pg_journal.refuse_taken(secret text, told text, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
 AS $$
 DECLARE
     k record;
-    held json;
     texts text;
 BEGIN
     PERFORM authorize(secret);
@@ -235,8 +239,10 @@ BEGIN
       JOIN pg_attribute b ON b.attrelid = x.conrelid AND b.attnum = u.attnum
      WHERE x.oid = (substr(told, 66)::json->>'fk')::oid
      GROUP BY x.oid, c.relname, p.relname, n.nspname;
-    EXECUTE format('SELECT e FROM json_array_elements($1) e WHERE EXISTS (SELECT FROM ONLY %s t WHERE %s) LIMIT 1',
-                   k.child, k.same) INTO held USING substr(told, 66)::json->'values';
+    IF held IS NULL THEN
+        EXECUTE format('SELECT e FROM json_array_elements($1) e WHERE EXISTS (SELECT FROM ONLY %s t WHERE %s) LIMIT 1',
+                       k.child, k.same) INTO held USING substr(told, 66)::json->'values';
+    END IF;
     IF held IS NULL THEN RETURN convert_to('null', 'UTF8'); END IF;
     EXECUTE 'SELECT ' || k.spelled INTO texts USING held;
     RAISE EXCEPTION 'update or delete on table "%" violates foreign key constraint "%" on table "%"', k.parent, k.conname, k.relname

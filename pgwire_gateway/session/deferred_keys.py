@@ -17,7 +17,13 @@ from catalog import sqlstate as codes
 from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
 from catalog.statements import split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import announcements, local_queries, parents, references
+from pgwire_gateway.session import (
+    announcements,
+    local_queries,
+    parents,
+    references,
+    referencing_rows,
+)
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
@@ -25,6 +31,9 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
 
 SAVEPOINT: Final = "pgwire_deferred"
+
+FAILURES: Final = 2
+"""How often rows may fail to become hot before their table is locked."""
 
 _COMMIT: Final = Plan(split("COMMIT")[0], Route.COMMAND)
 """What asks for it."""
@@ -122,15 +131,18 @@ def _bring_back(
     if parents.is_any_there(call, relid, columns, texts):
         raise UnsupportedError(
             "putting back many rows that a deferred foreign key references is not supported",
-            hint="Put them back by statements on few rows, or leave them where they are.",
+            hint="Put them back by statements on few rows, in a transaction that does not alter the"
+            " table, or leave them where they are.",
         )
 
 
 def _release(call: Invocation, fk: int) -> None:
     """Make rows hot that reference what was taken away, so that PostgreSQL's triggers see them.
 
+    Where they cannot be hot, as this transaction has locked their table, they are looked for.
+
     Raises:
-        GatewayError: 23503 where they are more than can be hot; 0A000 where they cannot be.
+        GatewayError: 23503 where they are more than can be hot, or cannot be.
     """
     session, failures = call.session, 0
     while told := session.catalog.call(bookkeeping.TAKEN_REFERENCES, _number(fk)):
@@ -139,19 +151,35 @@ def _release(call: Invocation, fk: int) -> None:
         if referenced is None:
             raise TypeError(told)
         local_queries.pass_on(session, f"SAVEPOINT {references.SAVEPOINT}")
-        released = references.release(call, referenced)
+        try:
+            released = references.release(call, referenced)
+        except CatalogError as error:
+            if error is not referenced.error:
+                raise
+            released, failures = None, FAILURES
         local_queries.pass_on(session, f"RELEASE SAVEPOINT {references.SAVEPOINT}")
-        if released is None:
+        if released is None and failures < FAILURES:
             failures += 1
-            if failures > references.FAILURES:
-                raise referenced.error
             time.sleep(announcements.PAUSE_S * failures)
+        elif released is None:
+            _require_unreferenced(call, referenced)
         elif not released:
-            session.catalog.call(bookkeeping.REFUSE_TAKEN, told)
+            session.catalog.call(bookkeeping.REFUSE_TAKEN, told, None)
             raise GatewayError(
                 "could not serialize access due to concurrent update",
                 sqlstate=codes.SERIALIZATION_FAILURE,
             )
+
+
+def _require_unreferenced(call: Invocation, referenced: references.Referenced) -> None:
+    """Lock a table as a whole, and refuse values by which its rows reference (23503)."""
+    session, relid, told = call.session, referenced.relid, referenced.told.encode()
+    session.catalog.begin_write([relid])
+    session.transaction.written.add(relid)
+    found = referencing_rows.first_with(call, relid, referenced.columns, referenced.values)
+    if found is not None:
+        session.catalog.call(bookkeeping.REFUSE_TAKEN, told, json.dumps(found).encode())
+    session.catalog.call(bookkeeping.RELEASE_REFERENCES, told)
 
 
 def _refusal() -> CatalogError:

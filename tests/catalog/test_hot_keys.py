@@ -229,6 +229,25 @@ def test_who_writes_hot_rows_keeps_them_from_going_cold(client, administrator, w
     assert client.run("SELECT * FROM t") == []
 
 
+def test_rows_that_reference_what_was_taken_away_do_not_go_cold(client, administrator, thawing):
+    client.run("CREATE TABLE p (a int PRIMARY KEY)")
+    client.insert("p", "INSERT INTO p VALUES (1), (2)")
+    client.run("CREATE TABLE c (a int PRIMARY KEY, b int REFERENCES p INITIALLY DEFERRED)")
+    referenced, referencing = client.relid("p"), client.relid("c")
+    assert thawing.warm(referenced)
+    assert thawing.warm(referencing)
+    thaw(thawing, administrator, referenced, [["1", None]])
+    thaw(thawing, administrator, referencing, [["7", "1", None]])
+    key = client.value("SELECT oid FROM pg_constraint WHERE conname = 'c_b_fkey'").encode()
+    announce(client, referenced, 1)
+    client.run("DELETE FROM p")
+    client.session.call(bookkeeping.END_DEFERRING, None)
+    assert client.session.call(bookkeeping.TAKEN_REFERENCES, key) == b""
+    assert not cool(administrator, referencing)
+    assert client.sqlstate("COMMIT") == "23503"
+    assert cool(administrator, referencing)
+
+
 def test_who_locks_the_whole_table_lets_its_rows_go_cold(client, administrator, warm, thawing):
     thaw(thawing, administrator, warm, ROWS)
     write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)

@@ -285,3 +285,52 @@ def test_snapshots_do_not_wait(client: psycopg.Connection) -> None:
     with pytest.raises(errors.FeatureNotSupported):
         client.execute("INSERT INTO t VALUES (1001, 7, 0)")
     client.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("tables", ["p", "t", "pt"])
+@pytest.mark.parametrize("change", ["RENAME TO renamed", "SET SCHEMA deferred_elsewhere"])
+def test_the_referenced_table_has_another_name_at_the_end(
+    client: psycopg.Connection, tables: str, change: str
+) -> None:
+    make_tiered(client, *tables)
+    client.execute("DROP SCHEMA IF EXISTS deferred_elsewhere CASCADE")
+    client.execute("CREATE SCHEMA deferred_elsewhere")
+    for statement, fails in (
+        ("DELETE FROM p WHERE id = 45", False),
+        ("UPDATE p SET id = 145 WHERE id = 44", False),
+        ("DELETE FROM p WHERE id = 5", True),
+        ("UPDATE p SET id = 106 WHERE id = 6", True),
+    ):
+        client.execute("BEGIN")
+        client.execute(statement)
+        client.execute(f"ALTER TABLE p {change}")
+        if fails:
+            with pytest.raises(errors.ForeignKeyViolation):
+                client.execute("COMMIT")
+            continue
+        client.execute("COMMIT")
+        client.execute("ALTER TABLE IF EXISTS renamed RENAME TO p")
+        client.execute(f"ALTER TABLE IF EXISTS deferred_elsewhere.p SET SCHEMA {SCHEMA}")
+    # What is put back is not where PostgreSQL looks for it.
+    if "p" in tables:
+        client.execute("BEGIN")
+        client.execute("DELETE FROM p WHERE id = 7")
+        client.execute("INSERT INTO p VALUES (7, 0)")
+        client.execute(f"ALTER TABLE p {change}")
+        with pytest.raises(errors.FeatureNotSupported):
+            client.execute("COMMIT")
+    client.execute("DROP SCHEMA deferred_elsewhere")
+
+
+def test_what_references_was_written_as_a_whole_before(client: psycopg.Connection) -> None:
+    make_tiered(client, "t")
+    client.execute("ALTER TABLE t SET (gateway.thaw_rows = 2)")
+    with client.transaction():
+        client.execute("DELETE FROM t WHERE p = 4")
+        client.execute("DELETE FROM p WHERE id = 4")
+    client.execute("BEGIN")
+    client.execute("DELETE FROM t WHERE p = 5")
+    client.execute("DELETE FROM p WHERE id = 6")
+    with pytest.raises(errors.ForeignKeyViolation) as told:
+        client.execute("COMMIT")
+    assert told.value.diag.message_detail == 'Key (id)=(6) is still referenced from table "t".'
