@@ -24,6 +24,7 @@ from pgwire_gateway.session import (
     inserts,
     local_queries,
     own_answers,
+    own_statements,
     parents,
     partitioned_writes,
     partitions,
@@ -71,7 +72,8 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     session.running = running
     call = Invocation(session, plan, running, values, formats, result_formats, alone)
     try:
-        return _dispatch(call)
+        with own_statements.refused_elsewhere(plan.statement):
+            return _dispatch(call)
     except UnsupportedCollationError as error:
         raise error.named(names.collation(session.catalog, error.oid)) from error
     except GatewayError as error:

@@ -1,10 +1,13 @@
 """Statements about the gateway itself: which they are, and what their results look like."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from catalog.errors import GatewayError
 from catalog.results import Analysis, ResultColumn
-from catalog.sqlstate import UNDEFINED_FUNCTION
+from catalog.sqlstate import FEATURE_NOT_SUPPORTED, UNDEFINED_FUNCTION, UNDEFINED_SCHEMA
 from catalog.statement_details import Parameter
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.wire_types import type_oids
@@ -35,6 +38,8 @@ FUNCTIONS: Final[dict[str, tuple[int, tuple[type, ...]]]] = {
     DELETE_SAVEPOINT: (2, (str, str)),
 }
 """How many arguments functions have at least, and the types of all. They return numbers of rows."""
+
+_CALL: Final = re.compile(rf'\bgateway"?\s*\.\s*"?({"|".join(FUNCTIONS)})"?\s*\(', re.IGNORECASE)
 
 
 def is_own(statement: Statement) -> bool:
@@ -76,3 +81,26 @@ def analysis(statement: Statement) -> Analysis:
         if isinstance(argument, Parameter):
             found[argument.number] = type_oids.BOOL if kind is bool else type_oids.TEXT
     return Analysis(tuple(found.values()), (column,), None)
+
+
+@contextmanager
+def refused_elsewhere(statement: Statement) -> Iterator[None]:
+    """Say of a function of the gateway's that it stands where PostgreSQL would have to run it.
+
+    Raises:
+        GatewayError: 0A000 in place of PostgreSQL's error that there is no such schema.
+    """
+    try:
+        yield
+    except GatewayError as error:
+        called = _CALL.search(statement.text) if error.sqlstate == UNDEFINED_SCHEMA else None
+        if called is None:
+            raise
+        name = called[1].lower()
+        raise GatewayError(
+            f"gateway.{name} in this place is not supported",
+            sqlstate=FEATURE_NOT_SUPPORTED,
+            hint=f"Call gateway.{name} alone, in SELECT or in SELECT * FROM, with constants or"
+            " parameters.",
+            position=error.position,
+        ) from error

@@ -91,9 +91,11 @@ def plan(
         statement = starred.statement
     named = journal_names.resolve(catalog, statement) or starred
     if named is None:
-        return _plan(catalog, statement, parameter_oids, prepared)
+        with own_statements.refused_elsewhere(statement):
+            return _plan(catalog, statement, parameter_oids, prepared)
     try:
-        planned = _plan(catalog, named.statement, parameter_oids, prepared)
+        with own_statements.refused_elsewhere(statement):
+            planned = _plan(catalog, named.statement, parameter_oids, prepared)
     except GatewayError as error:
         raise named.translate(error) from error
     return replace(planned, named=named)

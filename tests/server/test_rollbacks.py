@@ -114,6 +114,27 @@ def test_functions_take_parameters_and_stand_in_from(client: psycopg.Connection)
         client.execute("SELECT gateway.rollback_commit(%s, %s, %s, %s)", ["1", "t", False, "x"])
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM t, gateway.rollback_commit('1')",
+        "SELECT gateway.rollback_commit('1') FROM t",
+        "SELECT id FROM t WHERE id = (SELECT Gateway . Rollback_Commit('1'))",
+        "SELECT * FROM t_journal, gateway.rollback_commit('1')",
+        "INSERT INTO t SELECT gateway.rollback_commit('1'), 1",
+        "EXPLAIN SELECT gateway.rollback_commit('1')",
+        "CREATE VIEW v AS SELECT gateway.rollback_commit('1')",
+    ],
+)
+def test_functions_stand_alone(client: psycopg.Connection, statement: str) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", "resident")
+    with pytest.raises(errors.FeatureNotSupported, match=r"gateway\.rollback_commit") as told:
+        client.execute(statement)  # type: ignore[call-overload]
+    assert (told.value.diag.message_hint or "").startswith("Call gateway.rollback_commit alone")
+    with pytest.raises(errors.InvalidSchemaName):
+        client.execute("SELECT gateway.something('1') FROM t")
+
+
 def test_lists_are_those_of_the_current_role(
     server: GatewayProcess, client: psycopg.Connection
 ) -> None:
