@@ -42,7 +42,8 @@ _TOTAL: Final = frozenset(
 )
 _MATCHES: Final = frozenset(oid for oid, (name, _) in PROCEDURES.items() if name in _LIKE)
 
-_MERGE: Final = 5
+_ENDS: Final[dict[str, Item]] = {"targetList": None, "returningList": None}
+"""Fields of what is selected, assigned or returned."""
 
 
 def can_fail(item: Item) -> bool:
@@ -52,6 +53,8 @@ def can_fail(item: Item) -> bool:
     if not isinstance(item, Node) or item.tag == "AGGREF":
         # What is computed of groups stays above them.
         return False
+    if item.tag == "MERGEACTION":
+        item = item.replace(**_ENDS)
     return _fails(item) or any(can_fail(value) for value in item.fields.values())
 
 
@@ -77,8 +80,7 @@ def filters_by_what_can_fail(statement: Node) -> bool:
     """
     if not any(_leaves_rows_out(node) for node, _ in walk(statement)):
         return False
-    ends = statement["commandType"] != _MERGE
-    return can_fail(statement.replace(targetList=None) if ends else statement)
+    return can_fail(statement.replace(**_ENDS))
 
 
 def _leaves_rows_out(node: Node) -> bool:

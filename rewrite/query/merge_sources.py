@@ -17,6 +17,7 @@ from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import is_stored_as_it_is, numeric_shape
 from rewrite.expressions import read_stored, to_stored
 from rewrite.query.compilation import Compilation
+from rewrite.query.failing import can_fail
 from rewrite.query.from_clause import from_clause
 from rewrite.query.merge_clauses import Join, Merge
 from rewrite.query.predicates import conjuncts
@@ -155,13 +156,17 @@ def reduced(merge: Merge, item: exp.Expression, pairs: QueryScope) -> exp.Expres
     found = _MatchScope(scope, pairs, merge)
     conditions = []
     for place, attno, qual in _comparisons(merge):
-        conditions.append(found.compile(qual).sql)
+        condition = found.compile(qual).sql
+        conditions.append(condition if can_fail(qual) else compilation.bare(condition))
         bounds = given.bounds.get(given.columns.index(place))
         if bounds is not None and merge.table.column(attno).type_oid in _INTEGERS:
             stored = pairs.local(merge.varno, attno).sql
             least, most = map(literal, bounds)
-            conditions.append(exp.GTE(this=stored.copy(), expression=least))
-            conditions.append(exp.LTE(this=stored.copy(), expression=most))
+            within = (
+                exp.GTE(this=stored.copy(), expression=least),
+                exp.LTE(this=stored.copy(), expression=most),
+            )
+            conditions.extend(map(compilation.bare, within))
     # Columns that the rest asks for are added to what `item` selects.
     join = exp.Join(this=scope.item(), side="LEFT", kind="SEMI", on=conjunction(conditions))
     item.set("joins", [join])
