@@ -42,7 +42,7 @@ _TOTAL: Final = frozenset(
 )
 _MATCHES: Final = frozenset(oid for oid, (name, _) in PROCEDURES.items() if name in _LIKE)
 
-_ENDS: Final[dict[str, Item]] = {"targetList": None, "returningList": None}
+_ENDS: Final = ("targetList", "returningList")
 """Fields of what is selected, assigned or returned."""
 
 
@@ -54,8 +54,17 @@ def can_fail(item: Item) -> bool:
         # What is computed of groups stays above them.
         return False
     if item.tag == "MERGEACTION":
-        item = item.replace(**_ENDS)
+        return _can_fail_before_its_end(item)
     return _fails(item) or any(can_fail(value) for value in item.fields.values())
+
+
+def _can_fail_before_its_end(node: Node) -> bool:
+    """Return the same of a statement, or an action, without what is computed of the rows left."""
+    ends = [node.get(name) for name in _ENDS]
+    inside = (part for part, _ in walk(ends) if part.tag == "SUBLINK")
+    return any(map(can_fail, inside)) or can_fail(
+        [value for name, value in node.fields.items() if name not in _ENDS]
+    )
 
 
 def _fails(node: Node) -> bool:
@@ -74,13 +83,10 @@ def _has_columns(node: Node) -> bool:
 
 
 def filters_by_what_can_fail(statement: Node) -> bool:
-    """Return whether a condition of a statement, or what one may be about, can fail.
-
-    What is selected or assigned at the end is computed of the rows that are left.
-    """
+    """Return whether a condition of a statement, or what one may be about, can fail."""
     if not any(_leaves_rows_out(node) for node, _ in walk(statement)):
         return False
-    return can_fail(statement.replace(**_ENDS))
+    return _can_fail_before_its_end(statement)
 
 
 def _leaves_rows_out(node: Node) -> bool:

@@ -162,11 +162,8 @@ def reduced(merge: Merge, item: exp.Expression, pairs: QueryScope) -> exp.Expres
         if bounds is not None and merge.table.column(attno).type_oid in _INTEGERS:
             stored = pairs.local(merge.varno, attno).sql
             least, most = map(literal, bounds)
-            within = (
-                exp.GTE(this=stored.copy(), expression=least),
-                exp.LTE(this=stored.copy(), expression=most),
-            )
-            conditions.extend(map(compilation.bare, within))
+            conditions.append(compilation.bare(exp.GTE(this=stored, expression=least)))
+            conditions.append(compilation.bare(exp.LTE(this=stored.copy(), expression=most)))
     # Columns that the rest asks for are added to what `item` selects.
     join = exp.Join(this=scope.item(), side="LEFT", kind="SEMI", on=conjunction(conditions))
     item.set("joins", [join])
