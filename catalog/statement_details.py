@@ -248,10 +248,21 @@ def truncate(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def drop(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`schemas` that DROP SCHEMA names."""
+    """`dropped`: relations that it names, or those of triggers, policies and rules; `schemas`."""
     fields = statement.fields
-    of_schemas = fields["removeType"] == "OBJECT_SCHEMA"
-    return {"schemas": tuple(map(_literal, fields["objects"])) if of_schemas else ()}
+    kind, names = fields["removeType"], [_literal(entry) for entry in fields["objects"]]
+    if kind in _ON_RELATIONS:
+        names = [name[:-1] for name in names]
+    relations = names if kind in _RELATIONS | _ON_RELATIONS else ()
+    return {
+        "dropped": tuple((name[-2] if len(name) > 1 else None, name[-1]) for name in relations),
+        "schemas": tuple(names) if kind == "OBJECT_SCHEMA" else (),
+    }
+
+
+_RELATIONS: Final = frozenset({"OBJECT_TABLE", "OBJECT_INDEX", "OBJECT_VIEW", "OBJECT_MATVIEW"})
+_ON_RELATIONS: Final = frozenset({"OBJECT_TRIGGER", "OBJECT_POLICY", "OBJECT_RULE"})
+"""What DROP names relations for, and what it names by a relation and a name of its own."""
 
 
 def index(statement: ParsedStatement) -> Mapping[str, Any]:

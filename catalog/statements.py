@@ -130,7 +130,7 @@ class Statement:
     """Characters before it in the query string."""
     kind: StatementKind
     relations: tuple[RelationName, ...] = ()
-    """Every relation it reads, writes, defines or drops by name, CTE names excluded."""
+    """Every relation named in it, CTE names and what DROP names excluded."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the gateway needs of this kind; see the function of that kind in `statement_details`."""
     parameter_count: int = 0
@@ -144,11 +144,6 @@ class Statement:
     def all_qualified_system(self) -> bool:
         """True when every relation is qualified as a system one: no tree is needed."""
         return self.relations_known and all(r.schema in SYSTEM_SCHEMAS for r in self.relations)
-
-
-_RELATIONS: Final = frozenset({"OBJECT_TABLE", "OBJECT_INDEX", "OBJECT_VIEW", "OBJECT_MATVIEW"})
-_ON_RELATIONS: Final = frozenset({"OBJECT_TRIGGER", "OBJECT_POLICY", "OBJECT_RULE"})
-"""What DROP names relations for, and what it names by a relation and a name of its own."""
 
 
 class _UnparsedError(Exception):
@@ -352,24 +347,9 @@ def _look_into(node: dict[str, Any]) -> tuple[tuple[RelationName, ...], int]:
             # Only FROM looks for them; what is written is never one.
             if tag != "RangeVar" or schema is not None or name not in expressions:
                 relations[RelationName(schema, name)] = None
-        elif tag == "DropStmt":
-            relations.update(dict.fromkeys(_dropped(fields)))
         elif tag == "ParamRef":
             largest = max(largest, fields.get("number", 0))
     return tuple(relations), largest
-
-
-def _dropped(fields: dict[str, Any]) -> list[RelationName]:
-    """Return what DROP names of relations, or the relations of what it names on them."""
-    if fields["removeType"] not in _RELATIONS | _ON_RELATIONS:
-        return []
-    found = []
-    for entry in fields["objects"]:
-        names = [item["String"].get("sval", "") for item in entry["List"]["items"]]
-        if fields["removeType"] in _ON_RELATIONS:
-            del names[-1]
-        found.append(RelationName(names[-2] if len(names) > 1 else None, names[-1]))
-    return found
 
 
 _Names: TypeAlias = frozenset[str]

@@ -44,7 +44,7 @@ def compile_shared_values(snapshot: TableSnapshot, key: ComputedKey) -> SparkQue
     Raises:
         UnsupportedError: Spark does not compute what PostgreSQL does.
     """
-    compilation, rows = current_rows(snapshot)
+    compilation, rows = current_rows(snapshot, computes=True)
     scope = _RowScope(compilation, rows)
     values = _values(key, scope)
     wanted = [] if key.predicate is None else [scope.compile(_node(key.predicate)).sql.copy()]

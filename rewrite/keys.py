@@ -161,10 +161,17 @@ def _one_of(
     return disjunction([condition for condition in conditions if condition is not None])
 
 
-def current_rows(snapshot: TableSnapshot) -> tuple[Compilation, CurrentRows]:
-    """Return the current rows of a table, and a query to be made of them."""
+def current_rows(
+    snapshot: TableSnapshot, *, computes: bool = False
+) -> tuple[Compilation, CurrentRows]:
+    """Return the current rows of a table, and a query to be made of them.
+
+    Args:
+        snapshot: The table.
+        computes: Whether the query has conditions on what is computed of columns, and may fail.
+    """
     context = RewriteContext({snapshot.table.relid: snapshot}, _NEUTRAL)
-    compilation = Compilation(context, compile_block)
+    compilation = Compilation(context, compile_block, computes=computes)
     return compilation, CurrentRows(compilation, snapshot)
 
 

@@ -43,7 +43,7 @@ def relations(queries: Sequence[Node]) -> frozenset[int]:
 def compile_query(query: Node, context: RewriteContext) -> SparkQuery:
     """Compile a SELECT; UnsupportedError (0A000) names what has no exact counterpart in Spark."""
     _expect(query, _SELECT)
-    compilation = Compilation(context, compile_block, statement=query)
+    compilation = _compilation(query, context)
     with _bounded_depth():
         block = compile_block(compilation, query, None, "o", False)
         names = [
@@ -59,39 +59,39 @@ def compile_update(query: Node, context: RewriteContext, *, with_old: bool = Fal
     """Compile an UPDATE into the new versions of the rows it changes, and maybe the old ones."""
     _expect(query, _UPDATE)
     with _bounded_depth():
-        return compile_change(
-            Compilation(context, compile_block, statement=query), query, with_old=with_old
-        )
+        return compile_change(_compilation(query, context), query, with_old=with_old)
 
 
 def compile_delete(query: Node, context: RewriteContext, *, with_old: bool = False) -> RowChange:
     """Compile a DELETE into the rows it removes."""
     _expect(query, _DELETE)
     with _bounded_depth():
-        return compile_change(
-            Compilation(context, compile_block, statement=query), query, with_old=with_old
-        )
+        return compile_change(_compilation(query, context), query, with_old=with_old)
 
 
 def compile_merge(query: Node, context: RewriteContext) -> RowChange:
     """Compile a MERGE into the rows it writes, with what is done to each of them."""
     _expect(query, _MERGE)
     with _bounded_depth():
-        return merged_rows(Compilation(context, compile_block, statement=query), query)
+        return merged_rows(_compilation(query, context), query)
 
 
 def compile_merge_source(query: Node, context: RewriteContext) -> MergeSource | None:
     """Compile the source of a MERGE alone; None where it is better read with the rest."""
     _expect(query, _MERGE)
     with _bounded_depth():
-        return merge_source(Compilation(context, compile_block, statement=query), query)
+        return merge_source(_compilation(query, context), query)
 
 
 def compile_insert_source(query: Node, context: RewriteContext) -> SparkQuery:
     """Compile the rows an INSERT would insert; their columns have the names of the table's."""
     _expect(query, _INSERT)
     with _bounded_depth():
-        return insert_source(Compilation(context, compile_block, statement=query), query)
+        return insert_source(_compilation(query, context), query)
+
+
+def _compilation(query: Node, context: RewriteContext) -> Compilation:
+    return Compilation(context, compile_block, statement=query)
 
 
 def _expect(query: Node, command: int) -> None:

@@ -247,8 +247,7 @@ BEGIN
     IF EXISTS (SELECT FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
                 WHERE x.confrelid = check_references.relid AND x.conrelid <> x.confrelid AND x.contype = 'f'
                   AND referencing.residency = 'tiered' AND x.oid <> ALL (referencing.checks) AND NOT is_adding()
-                  AND EXISTS (SELECT FROM unnest(referencing.checks) c(oid)
-                               WHERE NOT EXISTS (SELECT FROM pg_constraint former WHERE former.oid = c.oid))) THEN
+                  AND has_rows(referencing.relid)) THEN
         PERFORM refuse('changing the type of a column that tiered tables reference is', 'Leave it as it is.');
     END IF;
 END $$;

@@ -129,14 +129,20 @@ BEGIN
         SELECT j.relid FROM journals j
          WHERE j.relid = ANY (relids) AND j.residency = 'tiered' ORDER BY j.relid
     LOOP
-        IF hot_only THEN
-            IF keeps_cold AND NOT (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN
-                PERFORM pass_gate(wanted, 'SHARE UPDATE EXCLUSIVE');
+        BEGIN
+            IF hot_only THEN
+                IF keeps_cold AND NOT (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN
+                    PERFORM pass_gate(wanted, 'SHARE UPDATE EXCLUSIVE');
+                END IF;
+                -- It may have been waited for.
+                CONTINUE WHEN NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false);
             END IF;
-            -- It may have been waited for.
-            CONTINUE WHEN NOT coalesce((SELECT s.is_hot FROM journals s WHERE s.relid = wanted), false);
-        END IF;
-        obstacle := quiet(wanted, checked, 'cool');
+            obstacle := quiet(wanted, checked, 'cool');
+        EXCEPTION WHEN SQLSTATE 'GW001' THEN
+            -- Who defines or drops a table that has gone meanwhile is told so by PostgreSQL.
+            IF NOT hot_only OR EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted) THEN RAISE; END IF;
+            CONTINUE;
+        END;
         IF obstacle IS NOT NULL THEN RETURN convert_to(obstacle::text, 'UTF8'); END IF;
     END LOOP;
     RETURN convert_to('{}', 'UTF8');

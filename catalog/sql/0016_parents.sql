@@ -12,7 +12,7 @@ CREATE TABLE pg_journal.sought (
     is_deferred boolean NOT NULL DEFAULT false,
     -- Whether the values are to be looked for: of a deferred one when the transaction ends, or SET CONSTRAINTS says so.
     is_due boolean NOT NULL DEFAULT true,
-    -- [[value of each column of the key, as PostgreSQL's text]], at most 10,000
+    -- [[value of each column of the index, as PostgreSQL's text]], at most 10,000
     held json NOT NULL
 );
 
@@ -426,7 +426,7 @@ BEGIN
 END $$;
 
 -- The foreign keys of a table that are not validated: [OID, whether all rows are in PostgreSQL, the table's columns in the
--- order of the referenced key, whether the referenced table is tiered, whether none of several columns may be NULL alone].
+-- order of the referenced index, whether the referenced table is tiered, whether none of several columns may be NULL alone].
 CREATE FUNCTION pg_journal.added_references(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp

@@ -187,8 +187,10 @@ def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
     Rows that become hot in between would have their writers wait for the lock, and it for them.
     """
     session = call.session
-    named = names.relation_oids(session.catalog, call.statement.relations)
-    if schemas := call.statement.details.get("schemas"):
+    details = call.statement.details
+    dropped = [RelationName(*name) for name in details.get("dropped", ())]
+    named = names.relation_oids(session.catalog, (*call.statement.relations, *dropped))
+    if schemas := details.get("schemas"):
         named += names.tables_in(session.catalog, schemas)
     allowed = names.lockable(session.catalog, named) if any(named) else []
     if allowed:

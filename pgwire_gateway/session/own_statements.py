@@ -93,7 +93,8 @@ def refused_elsewhere(statement: Statement) -> Iterator[None]:
     try:
         yield
     except GatewayError as error:
-        called = _CALL.search(statement.text) if error.sqlstate == UNDEFINED_SCHEMA else None
+        missing = error.sqlstate == UNDEFINED_SCHEMA and '"gateway"' in error.message
+        called = _CALL.search(statement.text) if missing else None
         if called is None:
             raise
         name = called[1].lower()

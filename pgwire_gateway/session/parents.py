@@ -42,10 +42,10 @@ Columns = tuple[int, ...]
 index; none for the primary key."""
 
 Referencing = tuple[int, tuple[int, ...]]
-"""A table that references, and its columns in the order of the key."""
+"""A table that references, and its columns in the order of the unique index."""
 
 MOST_LOOKED_UP: Final = 10_000
-"""Of more keys all that the table has are read."""
+"""Of more values all that the table has are read."""
 
 
 @dataclass(frozen=True, slots=True)

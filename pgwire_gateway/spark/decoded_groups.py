@@ -15,8 +15,11 @@ import pyarrow as pa
 MOST_BYTES: Final = 128 << 20
 """Bytes of all groups that are kept."""
 
-MOST_PLACES: Final = 4_096
-"""Groups of which it is remembered that they were asked for."""
+MOST_PLACES: Final = 64
+"""Groups of which it is remembered that they were asked for: about as many as may be kept.
+
+What is asked for more seldom would be gone before it is asked for again.
+"""
 
 Place = tuple[Path, int]
 """A file, which never changes, and the number of a row group in it."""
@@ -51,6 +54,8 @@ class DecodedGroups:
                 return None
         group = decode()
         with self._lock:
+            if group.nbytes > self._most_bytes:
+                return group
             if place not in self._kept:
                 self._kept[place] = group
                 self._bytes += group.nbytes

@@ -54,6 +54,8 @@ class Compilation:
     """Compiled common table expressions by identity of their node."""
     statement: Node | None = None
     """The statement, where conditions of users are compiled."""
+    computes: bool = False
+    """Whether conditions of our own are about what is computed of columns."""
     shielded: dict[str, Callable[[str], str]] = field(default_factory=dict)
     """Relations whose columns are NULL in rows that are there no more, by alias: what gives the
     name under which a column has its values."""
@@ -66,7 +68,9 @@ class Compilation:
     def shields(self) -> bool:
         """Whether rows that are there no more have to be kept from conditions."""
         if self._shields is None:
-            self._shields = self.statement is not None and filters_by_what_can_fail(self.statement)
+            self._shields = self.computes or (
+                self.statement is not None and filters_by_what_can_fail(self.statement)
+            )
         return self._shields
 
     def bare(self, condition: exp.Expression) -> exp.Expression:

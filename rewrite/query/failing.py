@@ -42,6 +42,10 @@ _TOTAL: Final = frozenset(
 )
 _MATCHES: Final = frozenset(oid for oid, (name, _) in PROCEDURES.items() if name in _LIKE)
 
+_COLUMNS: Final = frozenset({"CASETESTEXPR", "VAR"})
+_PARAM_SUBLINK: Final = 2
+"""Of the parameters (ParamKind, primnodes.h) those that stand for a column of a subquery."""
+
 _ENDS: Final = ("targetList", "returningList")
 """Fields of what is selected, assigned or returned."""
 
@@ -50,9 +54,11 @@ def can_fail(item: Item) -> bool:
     """Return whether an expression fails for some values of columns, for all that is known."""
     if isinstance(item, list):
         return any(can_fail(part) for part in item)
-    if not isinstance(item, Node) or item.tag == "AGGREF":
-        # What is computed of groups stays above them.
+    if not isinstance(item, Node):
         return False
+    if item.tag == "AGGREF":
+        # What is computed of groups stays above them.
+        return _can_subquery_fail(item)
     if item.tag == "MERGEACTION":
         return _can_fail_before_its_end(item)
     return _fails(item) or any(can_fail(value) for value in item.fields.values())
@@ -60,11 +66,13 @@ def can_fail(item: Item) -> bool:
 
 def _can_fail_before_its_end(node: Node) -> bool:
     """Return the same of a statement, or an action, without what is computed of the rows left."""
-    ends = [node.get(name) for name in _ENDS]
-    inside = (part for part, _ in walk(ends) if part.tag == "SUBLINK")
-    return any(map(can_fail, inside)) or can_fail(
+    return _can_subquery_fail([node.get(name) for name in _ENDS]) or can_fail(
         [value for name, value in node.fields.items() if name not in _ENDS]
     )
+
+
+def _can_subquery_fail(item: Item) -> bool:
+    return any(can_fail(part) for part, _ in walk(item) if part.tag == "SUBLINK")
 
 
 def _fails(node: Node) -> bool:
@@ -79,7 +87,14 @@ def _fails(node: Node) -> bool:
 
 
 def _has_columns(node: Node) -> bool:
-    return any(part.tag == "VAR" for part, _ in walk(node))
+    return any(map(_is_column, (part for part, _ in walk(node))))
+
+
+def _is_column(node: Node) -> bool:
+    """Return whether a node may stand for the value of a column."""
+    if node.tag == "PARAM":
+        return node["paramkind"] == _PARAM_SUBLINK
+    return node.tag in _COLUMNS
 
 
 def filters_by_what_can_fail(statement: Node) -> bool:

@@ -46,7 +46,8 @@ def test_groups_that_were_asked_for_last_stay_as_far_as_they_fit():
 
 def test_a_group_that_is_larger_than_all_is_not_kept():
     decoder = Decoder(DecodedGroups(GROUP.nbytes - 1))
-    assert [decoder.find(ONE) for _ in range(4)] == [None, GROUP, None, GROUP]
+    assert [decoder.find(ONE) for _ in range(3)] == [None, GROUP, GROUP]
+    assert decoder.decoded == [ONE, ONE]
 
 
 def test_what_was_asked_for_long_ago_is_forgotten(monkeypatch):
