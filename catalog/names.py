@@ -73,7 +73,8 @@ def lockable(session: CatalogSession, relids: Sequence[int]) -> list[int]:
     """Return those tables, and those of these indexes, that the role may define or change."""
     result = session.execute_parameters(
         "SELECT c.oid FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT coalesce(i.indrelid, a.o)"
-        " FROM unnest($1) a(o) LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = a.o)"
+        " FROM pg_catalog.unnest($1) a(o)"
+        " LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = a.o)"
         " AND (pg_catalog.pg_has_role(c.relowner, 'USAGE')"
         " OR pg_catalog.has_table_privilege(c.oid, 'UPDATE, DELETE, TRUNCATE, MAINTAIN'))",
         [("{" + ",".join(map(str, relids)) + "}").encode()],

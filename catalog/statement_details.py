@@ -247,6 +247,11 @@ def truncate(statement: ParsedStatement) -> Mapping[str, Any]:
     }
 
 
+_RELATIONS: Final = frozenset({"OBJECT_TABLE", "OBJECT_INDEX", "OBJECT_VIEW", "OBJECT_MATVIEW"})
+_ON_RELATIONS: Final = frozenset({"OBJECT_TRIGGER", "OBJECT_POLICY", "OBJECT_RULE"})
+"""What DROP names relations for, and what it names by a relation and a name of its own."""
+
+
 def drop(statement: ParsedStatement) -> Mapping[str, Any]:
     """`dropped`: relations that it names, or those of triggers, policies and rules; `schemas`."""
     fields = statement.fields
@@ -258,11 +263,6 @@ def drop(statement: ParsedStatement) -> Mapping[str, Any]:
         "dropped": tuple((name[-2] if len(name) > 1 else None, name[-1]) for name in relations),
         "schemas": tuple(names) if kind == "OBJECT_SCHEMA" else (),
     }
-
-
-_RELATIONS: Final = frozenset({"OBJECT_TABLE", "OBJECT_INDEX", "OBJECT_VIEW", "OBJECT_MATVIEW"})
-_ON_RELATIONS: Final = frozenset({"OBJECT_TRIGGER", "OBJECT_POLICY", "OBJECT_RULE"})
-"""What DROP names relations for, and what it names by a relation and a name of its own."""
 
 
 def index(statement: ParsedStatement) -> Mapping[str, Any]:
