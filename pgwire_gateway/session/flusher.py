@@ -37,6 +37,8 @@ class Flusher:
         self._compactor = compactor
         self._flush_rows = config.flush_rows
         self._written: set[str] = set()
+        self._visited_s = 0.0
+        """When all databases were to be visited, by the monotonic clock."""
         self._changed = threading.Condition()
         self._connected = threading.Lock()
         self._stopping = False
@@ -90,26 +92,40 @@ class Flusher:
             self._thread.join(1.0)
 
     def _run(self) -> None:
-        while (database := self._next()) is not None:
-            try:
-                with self._connected:
-                    self._flush_database(database)
-            except GatewayError as error:
-                if error.sqlstate == INVALID_CATALOG_NAME:
-                    self._catalog.forget(database)
-                elif not self._stopping and error.sqlstate != LOCK_NOT_AVAILABLE:
-                    logger.warning('could not flush tails of "%s": %s', database, error.message)
-            except Exception:
-                logger.exception('could not flush tails of "%s"', database)
+        while (databases := self._next()) is not None:
+            for database in databases:
+                if not self._stopping:
+                    self._visit(database)
 
-    def _next(self) -> str | None:
+    def _visit(self, database: str) -> None:
+        """Look after one database, whatever is wrong with it."""
+        try:
+            with self._connected:
+                self._flush_database(database)
+        except GatewayError as error:
+            if error.sqlstate == INVALID_CATALOG_NAME:
+                self._catalog.forget(database)
+            elif not self._stopping and error.sqlstate != LOCK_NOT_AVAILABLE:
+                logger.warning('could not flush tails of "%s": %s', database, error.message)
+        except Exception:
+            logger.exception('could not flush tails of "%s"', database)
+
+    def _next(self) -> list[str] | None:
+        """Wait for databases to visit; None when this is to end.
+
+        All of them are visited after one pause: none waits the longer, the more there are.
+        """
         with self._changed:
-            while not self._written and not self._stopping:
-                if not self._changed.wait(VISIT_S):
-                    self._written.update(self._catalog.adopted())
-            if not self._stopping:
-                self._changed.wait(PAUSE_S)
-            return None if self._stopping else self._written.pop()
+            due_s = self._visited_s + VISIT_S
+            self._changed.wait_for(lambda: self._stopping or self._written, _left(due_s))
+            self._changed.wait_for(lambda: self._stopping, PAUSE_S)
+            if self._stopping:
+                return None
+            if not _left(due_s):
+                self._visited_s = time.monotonic()
+                self._written.update(self._catalog.adopted())
+            databases, self._written = sorted(self._written), set()
+        return databases
 
     def _flush_database(self, database: str) -> None:
         session = self._session = self._catalog.admin(database)
@@ -171,3 +187,8 @@ class Flusher:
             snapshot.table.name,
             time.monotonic() - started,
         )
+
+
+def _left(until_s: float) -> float:
+    """Return the seconds until a time of the monotonic clock; none when it has passed."""
+    return max(until_s - time.monotonic(), 0.0)

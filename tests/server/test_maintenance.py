@@ -50,9 +50,8 @@ def shown(connection: psycopg.Connection, columns: str) -> Row:
 
 def becomes(connection: psycopg.Connection, columns: str, *expected: object) -> bool:
     deadline = time.monotonic() + PATIENCE_S
-    while shown(connection, columns) != expected:
-        if time.monotonic() > deadline:
-            return False
+    while (found := shown(connection, columns)) != expected:
+        assert time.monotonic() < deadline, f"{found} instead of {expected}"
         time.sleep(0.2)
     return True
 
