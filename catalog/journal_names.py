@@ -43,6 +43,10 @@ _VIEWS: Final = {
                 "pg_event_trigger",
                 "(SELECT tableoid, * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_')",
             ),
+            (
+                "pg_policies",
+                "(SELECT * FROM pg_catalog.pg_policies WHERE schemaname <> 'pg_journal')",
+            ),
         )
     },
     **{

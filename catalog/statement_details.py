@@ -579,6 +579,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] 
     "DoStmt": do,
     "AlterTableStmt": alter_table,
     "DropStmt": drop,
+    "ReassignOwnedStmt": lambda _: {"reassigns": True},
     "IndexStmt": index,
     "ReindexStmt": reindex,
 }

@@ -18,6 +18,18 @@ class UnsupportedError(RewriteError):
     sqlstate = sqlstate.FEATURE_NOT_SUPPORTED
 
 
+class RowSecurityError(RewriteError):
+    """A journal is read by a role to whom row security of its table applies (SQLSTATE 42501)."""
+
+    sqlstate = sqlstate.INSUFFICIENT_PRIVILEGE
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f'query would be affected by row-level security policy for table "{name}"',
+            detail="A journal also has versions of rows that the policies of its table hide.",
+        )
+
+
 class UnsupportedCollationError(UnsupportedError):
     """A collation by which Spark cannot compare; only the catalog knows its name."""
 

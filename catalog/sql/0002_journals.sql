@@ -438,6 +438,32 @@ EXCEPTION
         RETURN regexp_replace(SQLERRM, ' (is )?not supported on journaled tables$', '');
 END $$;
 
+-- Let no role read the journal to whom row security of the table applies, or of one that it is a partition of: versions of
+-- rows that policies hide would show. Owners are exempt as they are in PostgreSQL.
+CREATE FUNCTION pg_journal.mirror_row_security(relid oid, tables oid[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    journal regclass := (SELECT j.journal_relid FROM journals j WHERE j.relid = mirror_row_security.relid);
+    policed boolean;
+    exempt oid[];
+BEGIN
+    SELECT count(*) > 0, CASE WHEN NOT bool_or(c.relforcerowsecurity) AND count(DISTINCT c.relowner) = 1
+                              THEN array_agg(DISTINCT c.relowner) END
+      INTO policed, exempt
+      FROM pg_class c WHERE c.oid = ANY (tables) AND c.relrowsecurity;
+    IF policed IS DISTINCT FROM (SELECT c.relrowsecurity FROM pg_class c WHERE c.oid = journal) THEN
+        EXECUTE format('ALTER TABLE %s %s ROW LEVEL SECURITY', journal, CASE WHEN policed THEN 'ENABLE' ELSE 'DISABLE' END);
+    END IF;
+    IF exempt IS DISTINCT FROM (SELECT p.polroles FROM pg_policy p WHERE p.polrelid = journal) THEN
+        EXECUTE format('DROP POLICY IF EXISTS exempt ON %s', journal);
+        IF exempt IS NOT NULL THEN
+            EXECUTE format('CREATE POLICY exempt ON %s FOR SELECT TO %s USING (true)', journal, exempt[1]::regrole);
+        END IF;
+    END IF;
+END $$;
+
 -- Let those read the journal who may read the table, or one that it is a partition of, whose journal shows it.
 CREATE FUNCTION pg_journal.mirror_readers(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -450,6 +476,7 @@ DECLARE
     wanted text;
     reader text;
 BEGIN
+    PERFORM mirror_row_security(mirror_readers.relid, tables);
     SELECT jj.journal_relid, jj.readers, jj.relid INTO j FROM journals jj WHERE jj.relid = mirror_readers.relid;
     SELECT string_agg(DISTINCT name, ', ' ORDER BY name) INTO wanted
       FROM (SELECT c.relowner::regrole::text AS name FROM pg_class c WHERE c.oid = ANY (tables)
@@ -467,6 +494,17 @@ BEGIN
         EXECUTE format('REVOKE ALL ON %s FROM %s', j.journal_relid::regclass, reader);
     END LOOP;
     EXECUTE format('GRANT SELECT ON %s TO %s', j.journal_relid::regclass, wanted);
+END $$;
+
+-- Bring the readers of all journals into line with their tables, after what no event trigger tells of: REASSIGN OWNED.
+CREATE FUNCTION pg_journal.follow_owners(secret text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET event_triggers = off
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM mirror_readers(j.relid) FROM journals j;
 END $$;
 
 -- Index the tail of a tiered table by the key, whose latest row version is looked for.

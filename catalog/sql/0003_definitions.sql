@@ -882,11 +882,12 @@ BEGIN
             PERFORM check_references(touched);
         END IF;
     END LOOP;
-    IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
+    IF tg_tag = 'DROP OWNED' OR
+       EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
                 WHERE e.classid IS NULL OR e.classid = 0
                    OR tg_tag = 'ALTER TABLE' AND e.classid = 'pg_class'::regclass
                       AND (SELECT c.relkind FROM pg_class c WHERE c.oid = e.objid) = 'p') THEN
-        -- GRANT and REVOKE do not say on what, DETACH PARTITION not what.
+        -- It does not say on what, GRANT and REVOKE neither, DETACH PARTITION not what.
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;

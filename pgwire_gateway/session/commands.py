@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from catalog import names, residency
+from catalog import bookkeeping, names, residency
 from catalog.errors import CatalogError, GatewayError
 from catalog.results import Relation, RelationKind
 from catalog.sqlstate import (
@@ -130,6 +130,8 @@ def definition(call: Invocation) -> StatementResult:
         result = local_queries.pass_on(session, text)
     if adds_reference:
         added_references.validate(call)
+    if call.statement.details.get("reassigns"):
+        session.catalog.call(bookkeeping.FOLLOW_OWNERS)
     maintenance.complete_pending_keys(session, call.running)
     return result
 

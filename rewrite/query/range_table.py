@@ -6,7 +6,7 @@ recursive and data-modifying common table expressions.
 
 from sqlglot import exp
 
-from rewrite.errors import UnsupportedError
+from rewrite.errors import RowSecurityError, UnsupportedError
 from rewrite.expressions import align
 from rewrite.partitions import PartitionedRows
 from rewrite.query.compilation import Block, Compilation, projected
@@ -29,7 +29,7 @@ def relation(scope: FromScope, varno: int) -> Relation:
     """Return the FROM item of a range table entry."""
     entry = scope.range_table[varno - 1]
     if entry.items("securityQuals"):
-        raise UnsupportedError("row-level security is not supported")
+        _require_exempt(scope, entry)
     kind = entry["rtekind"]
     if kind == RELATION:
         return _table(scope, entry)
@@ -46,6 +46,24 @@ def relation(scope: FromScope, varno: int) -> Relation:
     raise UnsupportedError(
         "table functions (XMLTABLE, JSON_TABLE) and transition tables are not supported"
     )
+
+
+def _require_exempt(scope: FromScope, entry: Node) -> None:
+    """Refuse what row security filters; of a journal, what it hides as a whole.
+
+    Raises:
+        RowSecurityError: A journal.
+        UnsupportedError: A table.
+    """
+    if entry["relid"] not in scope.compilation.context.journals:
+        raise UnsupportedError("row-level security is not supported")
+    if not all(_is_true(condition) for condition in entry.nodes("securityQuals")):
+        raise RowSecurityError(_name(entry))
+
+
+def _is_true(condition: Node) -> bool:
+    datum = condition["constvalue"] if condition.tag == "CONST" else None
+    return isinstance(datum, bytes) and any(datum)
 
 
 def _one() -> exp.Expression:

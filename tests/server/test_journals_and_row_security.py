@@ -1,0 +1,130 @@
+"""Journals of tables with row security: they have versions of rows that policies hide."""
+
+from collections.abc import Iterator, Sequence
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from tests.support.fix_server import Pair
+
+pytestmark = pytest.mark.server
+
+SCHEMA = "journals_policed"
+
+OWNER, READER = (f"{SCHEMA}_{name}" for name in ("owner", "reader"))
+
+READ = "SELECT id, owner FROM t_journal ORDER BY id"
+
+ALL = [(1, READER), (2, OWNER)]
+
+SETUP = (
+    f"CREATE SCHEMA {SCHEMA}",
+    f"CREATE ROLE {OWNER}",
+    f"CREATE ROLE {READER}",
+    f"GRANT {OWNER}, {READER} TO CURRENT_USER WITH INHERIT FALSE, SET TRUE",
+    f"GRANT USAGE, CREATE ON SCHEMA {SCHEMA} TO {OWNER}, {READER}",
+    f"CREATE TABLE {SCHEMA}.t (id integer PRIMARY KEY, owner name)",
+    f"ALTER TABLE {SCHEMA}.t OWNER TO {OWNER}",
+    f"SET ROLE {OWNER}",
+    f"INSERT INTO {SCHEMA}.t VALUES (1, '{READER}'), (2, '{OWNER}')",
+    f"GRANT SELECT ON {SCHEMA}.t TO {READER}",
+    f"CREATE POLICY own ON {SCHEMA}.t USING (owner = current_user)",
+    f"ALTER TABLE {SCHEMA}.t ENABLE ROW LEVEL SECURITY",
+)
+
+
+@pytest.fixture
+def client(resident_pair: Pair) -> Iterator[psycopg.Connection]:
+    options = f"-c search_path={SCHEMA}"
+    conninfo = resident_pair.gateway.conninfo(resident_pair.database)
+    with psycopg.connect(conninfo, autocommit=True, options=options) as connection:
+        run(connection, *SETUP)
+        yield connection
+        run(connection, "RESET ROLE", f"GRANT {OWNER}, {READER} TO CURRENT_USER WITH INHERIT TRUE")
+        run(connection, f"DROP OWNED BY {OWNER}, {READER}", f"DROP SCHEMA {SCHEMA} CASCADE")
+        run(connection, f"DROP ROLE {OWNER}, {READER}")
+
+
+def run(connection: psycopg.Connection, *statements: str) -> None:
+    for statement in statements:
+        connection.execute(statement)  # type: ignore[call-overload]
+
+
+def rows(connection: psycopg.Connection, role: str, query: str = READ) -> Sequence[object]:
+    run(connection, f"SET ROLE {role}")
+    return connection.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize("query", [READ, f"EXPLAIN {READ}", f"SELECT * FROM ({READ}) x, t"])
+def test_a_role_that_policies_concern_reads_no_journal(
+    client: psycopg.Connection, query: str
+) -> None:
+    assert rows(client, READER, "TABLE t") == [(1, READER)]
+    with pytest.raises(errors.InsufficientPrivilege, match='"t_journal"'):
+        rows(client, READER, query)
+    with (
+        pytest.raises(errors.InsufficientPrivilege, match='"t_journal"'),
+        client.cursor() as cursor,
+        cursor.copy(f"COPY ({READ}) TO STDOUT") as copy,  # type: ignore[call-overload]
+    ):
+        copy.read()
+
+
+def test_the_owner_does_unless_row_security_is_forced(client: psycopg.Connection) -> None:
+    assert rows(client, OWNER) == ALL
+    run(client, "ALTER TABLE t FORCE ROW LEVEL SECURITY")
+    with pytest.raises(errors.InsufficientPrivilege):
+        rows(client, OWNER)
+    run(client, "ALTER TABLE t NO FORCE ROW LEVEL SECURITY")
+    assert rows(client, OWNER) == ALL
+
+
+def test_what_exempts_the_owner_is_in_no_list(client: psycopg.Connection) -> None:
+    listed = (
+        "SELECT schemaname, tablename, policyname FROM pg_policies WHERE schemaname ~ 'journal'"
+    )
+    assert rows(client, OWNER, listed) == [(SCHEMA, "t", "own")]
+
+
+def test_everyone_does_when_it_is_disabled(client: psycopg.Connection) -> None:
+    run(client, "ALTER TABLE t DISABLE ROW LEVEL SECURITY")
+    assert rows(client, READER) == ALL
+
+
+def test_it_follows_the_owner(client: psycopg.Connection) -> None:
+    run(client, "RESET ROLE", f"GRANT {OWNER}, {READER} TO CURRENT_USER WITH INHERIT TRUE")
+    run(client, f"ALTER TABLE t OWNER TO {READER}")
+    assert rows(client, READER) == ALL
+    run(client, "RESET ROLE", f"REASSIGN OWNED BY {READER} TO {OWNER}")
+    assert rows(client, OWNER) == ALL
+    with pytest.raises(errors.InsufficientPrivilege):
+        rows(client, READER)
+
+
+def test_a_view_reads_as_its_owner(client: psycopg.Connection) -> None:
+    run(client, "CREATE VIEW v AS SELECT * FROM t_journal", f"GRANT SELECT ON v TO {READER}")
+    query = "SELECT id, owner FROM v ORDER BY id"
+    assert rows(client, READER, query) == ALL
+    run(client, f"SET ROLE {OWNER}", "ALTER VIEW v SET (security_invoker = true)")
+    with pytest.raises(errors.InsufficientPrivilege):
+        rows(client, READER, query)
+
+
+def test_partitions_follow_what_they_are_partitions_of(client: psycopg.Connection) -> None:
+    run(
+        client,
+        f"SET ROLE {OWNER}",
+        "CREATE TABLE p (id integer PRIMARY KEY, owner name) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (1) TO (9)",
+        f"INSERT INTO p VALUES (1, '{OWNER}')",
+        f"GRANT SELECT ON p, p1 TO {READER}",
+    )
+    queries = [f"SELECT owner FROM {name}_journal" for name in ("p", "p1")]
+    for query in queries:
+        assert rows(client, READER, query) == [(OWNER,)]
+    run(client, f"SET ROLE {OWNER}", "ALTER TABLE p ENABLE ROW LEVEL SECURITY")
+    for query in queries:
+        assert rows(client, OWNER, query) == [(OWNER,)]
+        with pytest.raises(errors.InsufficientPrivilege):
+            rows(client, READER, query)
