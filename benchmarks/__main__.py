@@ -12,9 +12,13 @@ from pathlib import Path
 from benchmarks import (
     aggregation,
     catalog_query,
+    commit_lists,
     endurance,
+    files_of_others,
     hot_rows,
     machine,
+    merging,
+    partition_trees,
     pgbench_rates,
     point_select,
     report,
@@ -37,13 +41,17 @@ BENCHMARKS = {
     8: residency_changes,
     9: hot_rows,
     10: endurance,
+    11: merging,
+    12: files_of_others,
+    13: commit_lists,
+    14: partition_trees,
 }
 """In an order in which none disturbs a later one: what changes a table comes after what reads it,
 and resident tables, which have a gateway of their own, after tiered ones. Those of hot rows start
 another gateway for tiered tables, without bare Spark beside it."""
 
-LONG = frozenset({10})
-"""What takes an hour, and is left out unless it is asked for."""
+LONG = frozenset({10, 14})
+"""What takes an hour or nearly so, and is left out unless it is asked for."""
 
 RESULTS = Path(__file__).with_name("results")
 

@@ -68,6 +68,10 @@ class BareSpark:
         """Return the seconds ``spark.sql(…).toArrow()`` takes."""
         return float(self._request(action="time", sql=sql)["seconds"])
 
+    def time_rewrite(self, sql: str, directory: Path) -> float:
+        """Return the seconds it takes to write the rows of a query to plain Parquet files."""
+        return float(self._request(action="rewrite", sql=sql, path=str(directory))["seconds"])
+
     def _request(self, **request: Any) -> dict[str, Any]:
         requests, answers = self._process.stdin, self._process.stdout
         if requests is None or answers is None:
@@ -106,6 +110,12 @@ def _store(spark: SparkSession, view: str, path: str) -> dict[str, Any]:
     return {}
 
 
+def _rewrite(spark: SparkSession, sql: str, path: str) -> dict[str, Any]:
+    start = time.perf_counter()
+    spark.sql(sql).write.parquet(path)
+    return {"seconds": time.perf_counter() - start}
+
+
 def _time(spark: SparkSession, sql: str) -> dict[str, Any]:
     start = time.perf_counter()
     rows = spark.sql(sql).toArrow().num_rows
@@ -115,6 +125,7 @@ def _time(spark: SparkSession, sql: str) -> dict[str, Any]:
 _ACTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "show": _show,
     "store": _store,
+    "rewrite": _rewrite,
     "time": _time,
 }
 

@@ -52,7 +52,15 @@ class Laboratory:
         """The gateway as it treats large tables: without resident ones, of whatever size."""
         _say("starting the gateway")
         directory = self.directory / "gateway"
-        return self._tiered.enter_context(GatewayProcess(directory, "--resident-rows=0"))
+        options = ("--resident-rows=0", f"--allow-path={self.allowed_directory}")
+        return self._tiered.enter_context(GatewayProcess(directory, *options))
+
+    @cached_property
+    def allowed_directory(self) -> Path:
+        """Where the gateway without resident tables may read files of others."""
+        directory = self.directory / "files"
+        directory.mkdir(exist_ok=True)
+        return directory
 
     @cached_property
     def resident_gateway(self) -> GatewayProcess:
@@ -61,7 +69,7 @@ class Laboratory:
         What tiered tables needed ends before: a machine has memory for two JVMs, not for three.
         """
         self._tiered.close()
-        for name in ("gateway", "bare_spark", "events", "points"):
+        for name in ("gateway", "bare_spark", "events", "points", "merged"):
             self.__dict__.pop(name, None)
         _say("starting the gateway with resident tables")
         return self._stack.enter_context(GatewayProcess(self.directory / "resident_gateway"))
@@ -87,6 +95,11 @@ class Laboratory:
     def points(self) -> Dataset:
         """A compacted table of 1 million rows."""
         return self._load(Dataset("points", self.rows(1_000_000)))
+
+    @cached_property
+    def merged(self) -> Dataset:
+        """A compacted table of 5 million rows, for who changes it."""
+        return self._load(Dataset("merged", self.rows(5_000_000)))
 
     def rows(self, full: int) -> int:
         """Return a number of rows at this scale."""
