@@ -15,6 +15,9 @@ from catalog.statement_tokens import ScannedToken
 
 _NOTHING = "DO NOTHING"
 
+_BEFORE = ("with", "explain", "prepare")
+"""What a statement with a MERGE at its end can begin with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Star:
@@ -71,7 +74,7 @@ def parse(text: str) -> StarredMerge | None:
     """
     outer = [token for token in Tokens(text).rest if token.depth == 0]
     first = next((n for n, token in enumerate(outer) if token.is_word("merge")), None)
-    if first is None or (first > 0 and not outer[0].is_word("with")):
+    if first is None or (first > 0 and not outer[0].is_word(*_BEFORE)):
         return None
     stars = tuple(_stars(outer[first:]))
     using = next((n for n, token in enumerate(outer) if token.is_word("using")), None)

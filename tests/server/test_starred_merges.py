@@ -1,5 +1,6 @@
 """MERGE with UPDATE SET * and INSERT *, beside PostgreSQL with the columns written out."""
 
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -113,3 +114,55 @@ def test_a_prepared_statement_follows_the_columns(
     gateway.execute(merge, [5], prepare=True)
     query = 'SELECT "V w", more FROM t WHERE id = 5'
     assert gateway.execute(query).fetchall() == [(-5, "x")]
+
+
+MERGE = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN {} WHEN NOT MATCHED THEN {}"
+
+LISTED = (f"UPDATE SET id = s.id, {SET}", '(id, "V w", d) VALUES (s.id, s."V w", s.d)')
+
+
+@pytest.mark.parametrize("size", SOURCES)
+@pytest.mark.parametrize(
+    "explain", ["EXPLAIN", "EXPLAIN (COSTS off, VERBOSE)", "EXPLAIN WITH x AS (SELECT 1)"]
+)
+def test_explain_shows_the_plan_of_the_columns(
+    clients: tuple[psycopg.Connection, psycopg.Connection], explain: str, size: str
+) -> None:
+    _, gateway = clients
+    fill(gateway, *SOURCES[size])
+    listed, starred = (
+        gateway.execute(f"{explain} {MERGE.format(update, f'INSERT {insert}')}").fetchall()  # type: ignore[arg-type]
+        for update, insert in (LISTED, ("UPDATE SET *", "*"))
+    )
+    assert without_numbers(starred) == without_numbers(listed)
+
+
+def without_numbers(plan: list[tuple[str]]) -> str:
+    """Return a plan without the numbers that Spark gives columns anew each time."""
+    return re.sub(r"#\d+L?|\s+", " ", " ".join(line for (line,) in plan))
+
+
+def test_explain_analyze_merges(
+    clients: tuple[psycopg.Connection, psycopg.Connection],
+) -> None:
+    plain, gateway = clients
+    for client in clients:
+        fill(client, *SOURCES["small"])
+    plain.execute(MERGE.format(LISTED[0], f"INSERT {LISTED[1]}"))  # type: ignore[arg-type]
+    gateway.execute("EXPLAIN ANALYZE " + MERGE.format("UPDATE SET *", "INSERT *"))  # type: ignore[arg-type]
+    assert rows(gateway) == rows(plain)
+
+
+def test_prepare_names_the_columns(
+    clients: tuple[psycopg.Connection, psycopg.Connection],
+) -> None:
+    _, gateway = clients
+    gateway.execute('CREATE TEMPORARY TABLE u (id bigint, "V w" integer)')
+    gateway.execute("INSERT INTO u SELECT g, 0 FROM generate_series(1, 9) g")
+    fill(gateway, 5, 6, "TEMPORARY")
+    merge = "MERGE INTO u USING s ON u.id = s.id AND s.id = $1 WHEN MATCHED THEN UPDATE SET *"
+    gateway.execute(f"PREPARE p (bigint) AS {merge}")  # type: ignore[arg-type]
+    assert gateway.execute("EXECUTE p (5)").statusmessage == "MERGE 1"
+    assert gateway.execute('SELECT * FROM u WHERE "V w" <> 0').fetchall() == [(5, -5)]
+    with pytest.raises(errors.SyntaxError, match=r'at or near "\*"'):
+        gateway.execute(f"WITH x AS ({merge}) SELECT 1")  # type: ignore[arg-type]
