@@ -14,6 +14,8 @@ class CommittedVersions:
     relid: int
     versions: tuple[int, ...]
     """Version numbers in their order, microseconds since 1970-01-01 UTC."""
+    settled: frozenset[int] = frozenset()
+    """Later ones of commits that were taken back since, and of what has taken them back."""
 
 
 def written_by(
@@ -38,15 +40,25 @@ def _versions(
         bookkeeping.VERSIONS_TO_ROLL_BACK, commit.encode(), table, str(kept).lower().encode()
     )
     return tuple(
-        CommittedVersions(int(one["relid"]), tuple(one["versions"])) for one in json.loads(answer)
+        CommittedVersions(int(one["relid"]), tuple(one["versions"]), frozenset(one["settled"]))
+        for one in json.loads(answer)
     )
 
 
-def note_rollback(session: CatalogSession, relid: int, commit: str, rows: int) -> None:
-    """Note that this transaction has taken a commit of a table back, or has gone back to it."""
-    session.call(
-        bookkeeping.NOTE_ROLLBACK, str(relid).encode(), commit.encode(), str(rows).encode()
-    )
+def note_rollback(
+    session: CatalogSession, relid: int, commit: str, rows: int, *, kept: bool
+) -> None:
+    """Note that this transaction has taken a commit of a table back, or has gone back to it.
+
+    Args:
+        session: Whose transaction it is.
+        relid: The table.
+        commit: The name of the commit.
+        rows: How many rows have changed by that.
+        kept: Whether it was gone back to.
+    """
+    values = (str(relid), commit, str(kept).lower(), str(rows))
+    session.call(bookkeeping.NOTE_ROLLBACK, *(value.encode() for value in values))
 
 
 def create_savepoint(session: CatalogSession, relid: int, commit: str) -> None:

@@ -386,8 +386,11 @@ def select(statement: ParsedStatement) -> Mapping[str, Any]:
     return details
 
 
-def _own_call(fields: Fields) -> tuple[str, tuple[Any, ...]] | None:
-    """Return name and arguments where all there is is SELECT [* FROM] gateway.function(…)."""
+def _own_call(fields: Fields) -> tuple[str, tuple[tuple[str | None, Any], ...]] | None:
+    """Return name and arguments where all there is is SELECT [* FROM] gateway.function(…).
+
+    Each argument is a constant or a parameter, with its name where it is given by that.
+    """
     targets, relations = fields.get("targetList", ()), fields.get("fromClause", ())
     if len(targets) != 1 or len(relations) > 1 or not fields.keys() <= _CALLING:
         return None
@@ -400,8 +403,22 @@ def _own_call(fields: Fields) -> tuple[str, tuple[Any, ...]] | None:
         return None
     if call is None or len(call["funcname"]) != 2 or _literal(call["funcname"][0]) != "gateway":
         return None
-    arguments = tuple(_argument(argument) for argument in call.get("args", ()))
-    return str(_literal(call["funcname"][1])), arguments
+    given = [_named_argument(argument) for argument in call.get("args", ())]
+    arguments = tuple((name, _argument(node)) for name, node in given if _is_told(node))
+    # What has to be computed is not for us.
+    return None if len(arguments) < len(given) else (str(_literal(call["funcname"][1])), arguments)
+
+
+def _named_argument(node: Any) -> tuple[str | None, Any]:
+    """Return an argument of a function, and its name where it is given by that."""
+    named = node.get("NamedArgExpr")
+    return (None, node) if named is None else (named["name"], named["arg"])
+
+
+def _is_told(node: Any) -> bool:
+    """Return whether a node is a constant or a parameter, cast or not."""
+    cast = node.get("TypeCast")
+    return _is_told(cast["arg"]) if cast is not None else _tag(node) in {"A_Const", "ParamRef"}
 
 
 _CALLING: Final = frozenset({"targetList", "fromClause", "limitOption", "op"})

@@ -19,6 +19,8 @@ CREATE TABLE pg_journal.rollbacks (
     relid oid NOT NULL,
     writer xid8 NOT NULL DEFAULT pg_current_xact_id(),
     commit text NOT NULL,
+    -- Whether the commit is what was gone back to.
+    is_kept boolean NOT NULL,
     row_count bigint NOT NULL,
     rolled_back_by name NOT NULL DEFAULT pg_journal.acting_role()
 );
@@ -283,6 +285,35 @@ BEGIN
     RETURN CASE WHEN named IS NOT NULL THEN ARRAY (SELECT DISTINCT v.version FROM unnest(taken) v(version) ORDER BY 1) END;
 END $$;
 
+-- Of the row versions of a table after a moment those of commits that were taken back, and of what has taken them back: together
+-- they have changed nothing. A transaction that has written more than its rollback is none of these.
+CREATE FUNCTION pg_journal.settled_versions(wanted oid, moment timestamptz) RETURNS timestamptz[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    settled timestamptz[] := '{}';
+    taken xid8[] := '{}';
+    pair record;
+BEGIN
+    IF NOT EXISTS (SELECT FROM rollbacks r WHERE r.relid = wanted AND NOT r.is_kept) THEN RETURN settled; END IF;
+    FOR pair IN
+        WITH later AS MATERIALIZED (SELECT * FROM commits_of(wanted, moment, 'infinity', 9223372036854775807))
+        SELECT r.writer AS taker, c.writer AS taken, b.versions || c.versions AS versions
+          FROM rollbacks r
+          JOIN later b ON b.writer = r.writer AND b.row_count = r.row_count
+          JOIN later c ON c.committed_at = commit_moment(r.commit) AND c.committed_at > moment
+         WHERE r.relid = wanted AND NOT r.is_kept
+         ORDER BY r.writer DESC
+    LOOP
+        -- What took back something may itself have been taken back.
+        CONTINUE WHEN pair.taker = ANY (taken);
+        taken := taken || pair.taken;
+        settled := settled || pair.versions;
+    END LOOP;
+    RETURN settled;
+END $$;
+
 -- The same of all tables that the commit has changed, or of the one that is named. Of commits of tables that the role may not
 -- read it learns nothing; but half a commit is not taken back (42501).
 CREATE FUNCTION pg_journal.versions_to_roll_back(secret text, commit text, wanted oid, kept boolean) RETURNS bytea
@@ -311,7 +342,9 @@ BEGIN
         numbers := versions_of(j.relid, moment, kept);
         CONTINUE WHEN numbers IS NULL;
         answer := answer || json_build_object('relid', j.relid::bigint, 'versions', (
-            SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(numbers) v(version)));
+            SELECT coalesce(json_agg(micros(v.version)), '[]') FROM unnest(numbers) v(version)), 'settled', (
+            SELECT coalesce(json_agg(micros(v.version)), '[]')
+              FROM unnest(CASE WHEN NOT kept THEN settled_versions(j.relid, moment) END) v(version)));
     END LOOP;
     IF denied IS NOT NULL AND cardinality(answer) > 0 THEN
         RAISE EXCEPTION 'permission denied for table %', denied
@@ -320,13 +353,13 @@ BEGIN
     RETURN convert_to(array_to_json(answer)::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, changed bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, kept boolean, changed bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
-    INSERT INTO rollbacks (relid, commit, row_count) VALUES (wanted, note_rollback.commit, changed);
+    INSERT INTO rollbacks (relid, commit, is_kept, row_count) VALUES (wanted, note_rollback.commit, kept, changed);
     RETURN convert_to('null', 'UTF8');
 END $$;
 

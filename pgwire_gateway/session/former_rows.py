@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.commits import CommittedVersions
 from catalog.model import SegmentKind, TableSnapshot
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.services import Services
@@ -22,22 +23,21 @@ GONE: Final = "gone"
 """Whether a row was not there; nothing but its key counts then."""
 
 OVERTAKEN: Final = "overtaken"
-"""Whether a row has later versions."""
+"""Whether a row has later versions that count."""
 
 _MOST_KEYS: Final = 1_000
 """More rows than these are found by Spark."""
 
 
 def find(
-    services: Services, observation: Observation, relid: int, versions: Collection[int]
+    services: Services, observation: Observation, written: CommittedVersions
 ) -> pa.Table | None:
-    """Return what the rows with versions of some numbers were before.
+    """Return what the rows that were written were before.
 
     Args:
         services: Reads the files.
         observation: What is seen of the table.
-        relid: The table, which has a primary key.
-        versions: Version numbers, microseconds since 1970-01-01 UTC.
+        written: Row versions of a table that has a primary key.
 
     Returns:
         A row for each, in storage layout, with columns `GONE` and `OVERTAKEN`; None where that is
@@ -46,23 +46,23 @@ def find(
     Raises:
         GatewayError: 58P01 or 58030 for files that cannot be read.
     """
-    snapshot = observation.result.snapshots[relid]
+    snapshot = observation.result.snapshots[written.relid]
     table = snapshot.table
     identity = plain_identity(table)
     if identity is None or snapshot.outside is not None:
         return None
-    tail = observation.tails.get(relid)
+    tail = observation.tails.get(written.relid)
     if tail is None:
         tail = storage_schema(table).empty_table()
-    written = _written(services, snapshot, tail, versions)
-    if written is None or not written.num_rows:
+    rows = _written(services, snapshot, tail, written.versions)
+    if rows is None or not rows.num_rows:
         return None
-    keys = list(dict.fromkeys(plain_keys.tuples(written, identity)))
+    keys = list(dict.fromkeys(plain_keys.tuples(rows, identity)))
     stored = services.lookups.versions(snapshot, keys) if len(keys) <= _MOST_KEYS else None
     if stored is None:
         return None
     recent = tail.take(indices_of_keys(tail, identity, keys))
-    return _former(pa.concat_tables([stored, recent]), identity, frozenset(versions))
+    return _former(pa.concat_tables([stored, recent]), identity, written)
 
 
 def _written(
@@ -85,11 +85,12 @@ def _written(
     return rows.filter(pc.is_in(version_numbers(rows), pa.array(versions, pa.int64())))
 
 
-def _former(rows: pa.Table, identity: Sequence[str], versions: frozenset[int]) -> pa.Table:
+def _former(rows: pa.Table, identity: Sequence[str], written: CommittedVersions) -> pa.Table:
     """Return what rows were before these versions, given all versions of these rows.
 
     Of two versions with one number the living one is the later.
     """
+    versions = frozenset(written.versions)
     numbers = version_numbers(rows).to_pylist()
     living = pc.is_null(rows.column(SUBSEQUENT)).to_pylist()
     places: dict[Key, list[int]] = {}
@@ -103,7 +104,8 @@ def _former(rows: pa.Table, identity: Sequence[str], versions: frozenset[int]) -
         was_there = bool(before) and living[before[-1]]
         chosen.append(before[-1] if was_there else own[0])
         gone.append(not was_there)
-        overtaken.append(numbers[found[-1]] > numbers[own[-1]])
+        later = (numbers[place] for place in found if numbers[place] > numbers[own[-1]])
+        overtaken.append(any(number not in written.settled for number in later))
     former = rows.take(pa.array(chosen, pa.int64()))
     return former.append_column(GONE, pa.array(gone, pa.bool_())).append_column(
         OVERTAKEN, pa.array(overtaken, pa.bool_())

@@ -40,7 +40,7 @@ def answer(call: Invocation, run: Run) -> StatementResult:
 
 
 def _number(call: Invocation, run: Run) -> int:
-    name, given = call.statement.details["own_call"]
+    name, given = own_statements.called(call.statement)
     bound = binding.bind(call)
     arguments: list[Any] = [
         bound[one.number - 1].value if isinstance(one, Parameter) else one for one in given

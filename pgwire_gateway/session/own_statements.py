@@ -1,9 +1,9 @@
 """Statements about the gateway itself: which they are, and what their results look like."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from catalog.errors import GatewayError
 from catalog.results import Analysis, ResultColumn
@@ -30,14 +30,17 @@ ROLLBACK_TO_SAVEPOINT: Final = "rollback_to_savepoint"
 DELETE_SAVEPOINT: Final = "delete_savepoint"
 """SELECT gateway.delete_savepoint('t', …) forgets a savepoint."""
 
-FUNCTIONS: Final[dict[str, tuple[int, tuple[type, ...]]]] = {
-    CHECK: (1, (str,)),
-    ROLLBACK_COMMIT: (1, (str, str, bool)),
-    CREATE_SAVEPOINT: (2, (str, str)),
-    ROLLBACK_TO_SAVEPOINT: (2, (str, str)),
-    DELETE_SAVEPOINT: (2, (str, str)),
+FUNCTIONS: Final[dict[str, tuple[int, dict[str, type]]]] = {
+    CHECK: (1, {"table": str}),
+    ROLLBACK_COMMIT: (1, {"commit": str, "table": str, "cascade": bool}),
+    CREATE_SAVEPOINT: (2, {"table": str, "commit": str}),
+    ROLLBACK_TO_SAVEPOINT: (2, {"table": str, "commit": str}),
+    DELETE_SAVEPOINT: (2, {"table": str, "commit": str}),
 }
-"""How many arguments functions have at least, and the types of all. They return numbers of rows."""
+"""How many arguments functions have at least, and names and types of all.
+
+They return numbers of rows.
+"""
 
 _CALL: Final = re.compile(rf'\bgateway"?\s*\.\s*"?({"|".join(FUNCTIONS)})"?\s*\(', re.IGNORECASE)
 
@@ -53,15 +56,9 @@ def is_own(statement: Statement) -> bool:
     call = statement.details.get("own_call")
     if call is None:
         return False
-    name, arguments = call
-    least, types = FUNCTIONS.get(name, (0, ()))
-    fits = least <= len(arguments) <= len(types) and all(
-        argument is None or isinstance(argument, (kind, Parameter))
-        for argument, kind in zip(arguments, types, strict=False)
-    )
-    if name not in FUNCTIONS or not fits:
+    if _arguments(*call) is None:
         raise GatewayError(
-            f"function gateway.{name} does not exist",
+            f"function gateway.{call[0]} does not exist",
             sqlstate=UNDEFINED_FUNCTION,
             hint="There are gateway.check(table), rollback_commit(commit, table, cascade),"
             " create_savepoint(table, commit), rollback_to_savepoint(table, commit) and"
@@ -70,14 +67,44 @@ def is_own(statement: Statement) -> bool:
     return True
 
 
+def called(statement: Statement) -> tuple[str, list[Any]]:
+    """Return the name of a function that an own statement calls, and values for its parameters.
+
+    A value is a constant, or a parameter of the statement; None too where none is given.
+    """
+    name, given = statement.details["own_call"]
+    return name, _arguments(name, given) or []
+
+
+def _arguments(name: str, given: Sequence[tuple[str | None, Any]]) -> list[Any] | None:
+    """Return what the parameters of a function are given; None where it has no such parameters.
+
+    As in PostgreSQL, those given by name come after those by place, and none is given twice.
+    """
+    least, types = FUNCTIONS.get(name, (0, {}))
+    values: dict[str, Any] = {}
+    for place, (named, value) in enumerate(given):
+        parameter = named or (list(types)[place] if place < len(types) else "")
+        late = named is None and len(values) > 0 and given[place - 1][0] is not None
+        kind = types.get(parameter)
+        if kind is None or late or parameter in values:
+            return None
+        if value is not None and not isinstance(value, (kind, Parameter)):
+            return None
+        values[parameter] = value
+    if any(parameter not in values for parameter in list(types)[:least]) or not types:
+        return None
+    return [values.get(parameter) for parameter in types]
+
+
 def analysis(statement: Statement) -> Analysis:
     """Return the types of what an own statement answers, and of its parameters."""
     if statement.kind is StatementKind.SHOW:
         return Analysis((), (ResultColumn(LAST_DECISION, 0, 0, type_oids.TEXT, -1, -1),), None)
-    name, arguments = statement.details["own_call"]
+    name, arguments = called(statement)
     column = ResultColumn(name, 0, 0, type_oids.INT8, 8, -1)
     found = dict.fromkeys(range(1, statement.parameter_count + 1), type_oids.TEXT)
-    for argument, kind in zip(arguments, FUNCTIONS[name][1], strict=False):
+    for argument, kind in zip(arguments, FUNCTIONS[name][1].values(), strict=True):
         if isinstance(argument, Parameter):
             found[argument.number] = type_oids.BOOL if kind is bool else type_oids.TEXT
     return Analysis(tuple(found.values()), (column,), None)

@@ -102,7 +102,7 @@ def go_back(call: Invocation, run: Run, table: str | None, commit: str | None) -
     def find() -> Sequence[CommittedVersions]:
         return commits.written_after(call.session.catalog, name, relid)
 
-    return _Rollback(call, run, name, cascade=True).of(find)
+    return _Rollback(call, run, name, kept=True).of(find)
 
 
 def create_savepoint(call: Invocation, run: Run, table: str | None, commit: str | None) -> int:
@@ -160,12 +160,17 @@ class _Former:
 
 
 class _Rollback:
-    def __init__(self, call: Invocation, run: Run, commit: str, *, cascade: bool) -> None:
+    """Takes back one commit, or, where that is kept, all after it."""
+
+    def __init__(
+        self, call: Invocation, run: Run, commit: str, *, cascade: bool = True, kept: bool = False
+    ) -> None:
         self._call = call
         self._catalog = call.session.catalog
         self._run = run
         self._commit = commit
         self._cascade = cascade
+        self._kept = kept
 
     def of(self, find: Callable[[], Sequence[CommittedVersions]]) -> int:
         found = find()
@@ -195,7 +200,7 @@ class _Rollback:
             changed[former.table.relid] += self._merged(former, self._restoration(former))
             local_queries.pass_on(self._call.session, f"DROP TABLE {former.rows}")
         for relid, rows in changed.items():
-            commits.note_rollback(self._catalog, relid, self._commit, rows)
+            commits.note_rollback(self._catalog, relid, self._commit, rows, kept=self._kept)
         return sum(changed.values())
 
     def _in_order(self, relids: list[int]) -> list[int]:
@@ -235,9 +240,9 @@ class _Rollback:
         journal = residency.journals_named(self._catalog, [table.relid])[table.relid]
         former = _Former(table, names.quoted("pg_temp", f"pgwire former {next(_NUMBERS)}"))
         created = f"CREATE TEMPORARY TABLE {former.rows.partition('.')[2]} ON COMMIT DROP AS "
-        known = former_rows.find(self._call.services, observation, table.relid, written.versions)
+        known = former_rows.find(self._call.services, observation, written)
         if known is None:
-            self._run(created + _former_rows(former, journal, written.versions)).status()
+            self._run(created + _former_rows(former, journal, written)).status()
         else:
             local_queries.pass_on(self._call.session, created + _no_rows(former, journal))
             self._load(former, known)
@@ -326,27 +331,34 @@ def _no_rows(former: _Former, journal: str) -> str:
     return f"SELECT {columns}, true AS {gone}, true AS {overtaken} FROM {journal} WITH NO DATA"  # noqa: S608
 
 
-def _former_rows(former: _Former, journal: str, versions: Iterable[int]) -> str:
+def _moments(versions: Iterable[int]) -> str:
+    return ", ".join(
+        f"TIMESTAMPTZ '{_EPOCH + timedelta(microseconds=version)}'" for version in versions
+    )
+
+
+def _former_rows(former: _Former, journal: str, written: CommittedVersions) -> str:
     """Return the query of what rows were before some versions of them, by the journal.
 
     Its columns are the table's, whether the row was not there (``gone``), and whether it has a
-    later version that is none of these (``overtaken``). Of two versions with one number the living
-    one is the later.
+    later version that is none of these, nor settled (``overtaken``). Of two versions with one
+    number the living one is the later.
     """
     table = former.table
-    moments = ", ".join(
-        f"TIMESTAMPTZ '{_EPOCH + timedelta(microseconds=version)}'" for version in versions
-    )
     key = _quoted(table, table.key)
     others = _quoted(table, [column.attnum for column in table.columns])
     grouped = ", ".join(f"j.{name}" for name in key)
-    written = f"CASE WHEN j.version_number IN ({moments}) THEN j.version_number END"
+    own = f"CASE WHEN j.version_number IN ({_moments(written.versions)}) THEN j.version_number END"
+    effective = "j.version_number"
+    if written.settled:
+        settled = _moments(sorted(written.settled))
+        effective = f"CASE WHEN j.version_number NOT IN ({settled}) THEN j.version_number END"
     first, last, newest = map(former.own, ("first", "last", "newest"))
     has_ended, at = map(former.own, ("ended", "place"))
     touched = (
-        f"SELECT {grouped}, min({written}) AS {first}, max({written}) AS {last},"  # noqa: S608
-        f" max(j.version_number) AS {newest} FROM {journal} AS j GROUP BY {grouped}"
-        f" HAVING max({written}) IS NOT NULL"
+        f"SELECT {grouped}, min({own}) AS {first}, max({own}) AS {last},"  # noqa: S608
+        f" max({effective}) AS {newest} FROM {journal} AS j GROUP BY {grouped}"
+        f" HAVING max({own}) IS NOT NULL"
     )
     same = " AND ".join(f"j.{name} = c.{name}" for name in key)
     ended = "j.subsequent_version_number = j.version_number"

@@ -114,6 +114,115 @@ def test_functions_take_parameters_and_stand_in_from(client: psycopg.Connection)
         client.execute("SELECT gateway.rollback_commit(%s, %s, %s, %s)", ["1", "t", False, "x"])
 
 
+def written(client: psycopg.Connection, *statements: str) -> list[str]:
+    """Run statements, and return the names of the commits that they are."""
+    names = []
+    for statement in statements:
+        client.execute(statement)  # type: ignore[call-overload]
+        names.append(latest(client))
+    return names
+
+
+def take_back(client: psycopg.Connection, commit: str) -> str:
+    client.execute("SELECT gateway.rollback_commit(%s)", [commit])
+    return latest(client)
+
+
+STEPS = (
+    "UPDATE t SET v = 2 WHERE id < 3",
+    "DELETE FROM t WHERE id = 2",
+    "UPDATE t SET v = 3 WHERE id = 1",
+    "INSERT INTO t VALUES (2, 9), (4, 4)",
+)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_commits_are_taken_back_one_after_the_other(
+    client: psycopg.Connection, residency: str, compacted: bool
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", residency)
+    client.execute("INSERT INTO t VALUES (1, 1), (2, 1), (3, 1)")
+    states, names = [rows(client)], []
+    for statement in STEPS:
+        names += written(client, statement)
+        states.append(rows(client))
+    if compacted:
+        client.execute("VACUUM t")
+    for name in reversed(names):
+        assert rows(client) == states.pop()
+        take_back(client, name)
+        if states[1:]:
+            with pytest.raises(errors.ObjectNotInPrerequisiteState):
+                take_back(client, name)
+    assert rows(client) == states.pop()
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_what_was_taken_back_twice_is_in_the_way_again(
+    client: psycopg.Connection, residency: str
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", residency)
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    first, second = written(client, "UPDATE t SET v = 2", "UPDATE t SET v = 3")
+    again = take_back(client, take_back(client, second))
+    assert rows(client) == [(1, 3)]
+    with pytest.raises(errors.ObjectNotInPrerequisiteState):
+        take_back(client, first)
+    take_back(client, again)
+    take_back(client, first)
+    assert rows(client) == [(1, 1)]
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_what_was_written_beside_a_rollback_is_in_the_way(
+    client: psycopg.Connection, residency: str
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", residency)
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    first, second = written(client, "UPDATE t SET v = 2", "UPDATE t SET v = 3")
+    with client.transaction():
+        client.execute("SELECT gateway.rollback_commit(%s)", [second])
+        client.execute("UPDATE t SET v = 7")
+    with pytest.raises(errors.ObjectNotInPrerequisiteState):
+        take_back(client, first)
+    assert rows(client) == [(1, 7)]
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_what_a_savepoint_was_gone_back_to_for_is_in_the_way(
+    client: psycopg.Connection, residency: str
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", residency)
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    first, *_ = written(client, "UPDATE t SET v = 2", "UPDATE t SET v = 3")
+    client.execute("SELECT gateway.rollback_to_savepoint('t', %s)", [first])
+    with pytest.raises(errors.ObjectNotInPrerequisiteState):
+        take_back(client, first)
+    client.execute("SELECT gateway.rollback_commit(%s, cascade => true)", [first])
+    assert rows(client) == [(1, 1)]
+
+
+def test_arguments_are_given_by_name(client: psycopg.Connection) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", "resident")
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    (name,) = written(client, "UPDATE t SET v = 2")
+    client.execute("SELECT gateway.create_savepoint(commit => %s, \"table\" => 't')", [name])
+    client.execute("SELECT gateway.rollback_commit(%s, cascade => false)", [name])
+    assert rows(client) == [(1, 1)]
+    for wrong in ("'1', commit => '1'", "cascade => true", "commit => '1', 't'", "what => '1'"):
+        with pytest.raises((errors.UndefinedFunction, errors.SyntaxError)):
+            client.execute(f"SELECT gateway.rollback_commit({wrong})")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("given", ["'1', 't' || ''", "lower('1')", "'1', cascade => 1 > 0"])
+def test_arguments_that_would_have_to_be_computed_are_refused(
+    client: psycopg.Connection, given: str
+) -> None:
+    with pytest.raises(errors.FeatureNotSupported, match=r"gateway\.rollback_commit"):
+        client.execute(f"SELECT gateway.rollback_commit({given})")  # type: ignore[call-overload]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

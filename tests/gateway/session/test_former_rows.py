@@ -9,6 +9,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from catalog.commits import CommittedVersions
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotResult
 from pgwire_gateway.session import former_rows
@@ -66,7 +67,7 @@ def find(
     snapshot = TableSnapshot(table(type_oid), "s", 1, tuple(files.held), len(tail))
     observation = Observation(SnapshotResult({1: snapshot}, {}, 0, 0, 0), {1: stored(tail)})
     services = cast("Services", cast("Any", SimpleNamespace(lookups=files, compactor=files)))
-    found = former_rows.find(services, observation, 1, numbers)
+    found = former_rows.find(services, observation, CommittedVersions(1, tuple(numbers)))
     if found is None:
         return None
     return {
