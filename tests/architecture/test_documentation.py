@@ -1,4 +1,4 @@
-"""What the documents name exists, and the session in the README is what psql shows."""
+"""What the documents name exists, and sessions in them are what psql shows."""
 
 import re
 import unicodedata
@@ -23,7 +23,9 @@ HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PROMPT = "postgres=> "
+PROMPTS = re.compile(r"^postgres[=(-]> ", re.MULTILINE)
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00")
+COMMIT = re.compile(r"\b\d{20}\b")
 SPARK_NUMBER = re.compile(r"#\d+")
 MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./*]*)`")
 
@@ -100,10 +102,14 @@ def missing_modules(text):
     return [name for name in MODULE.findall(text) if not list(ROOT.glob(name.rstrip("/")))]
 
 
-def shown_session():
-    """Return what the README shows psql to print, from the first prompt on."""
+SESSIONS = [README, ROOT / "docs" / "commits.md", ROOT / "docs" / "merge.md"]
+"""Documents whose first session needs nothing but an empty database."""
+
+
+def shown_session(document):
+    """Return what a document shows psql to print, from the first prompt on."""
     block = next(
-        block for block in CODE_BLOCK.findall(README.read_text("utf-8")) if PROMPT in block
+        block for block in CODE_BLOCK.findall(document.read_text("utf-8")) if PROMPT in block
     )
     return block[block.index(PROMPT) :].removesuffix("```")
 
@@ -111,6 +117,7 @@ def shown_session():
 def comparable(session):
     """Return the text of a session without what differs from run to run."""
     stable = SPARK_NUMBER.sub("#", TIMESTAMP.sub("<timestamp>", session))
+    stable = COMMIT.sub("<commit>", stable)
     lines = stable.splitlines()
     # Columns are as wide as their widest value, and timestamps drop trailing zeros.
     squeezed = (re.sub(r"-{2,}", "--", re.sub(r" {2,}", " ", line)) for line in lines)
@@ -173,14 +180,15 @@ def test_documents_are_looked_at():
 
 
 @pytest.mark.server
-def test_session_of_the_readme_is_what_psql_shows(resident_gateway):
-    shown = shown_session()
-    statements = [line for line in shown.splitlines() if line.startswith(PROMPT)]
-    typed = "\n".join(line.removeprefix(PROMPT) for line in statements)
-    with scratch_database(resident_gateway, "readme") as database:
+@pytest.mark.parametrize("document", SESSIONS, ids=lambda path: path.stem)
+def test_a_session_is_what_psql_shows(resident_gateway, document):
+    shown = shown_session(document)
+    statements = [line for line in shown.splitlines() if PROMPTS.match(line)]
+    typed = "\n".join(PROMPTS.sub("", line) for line in statements)
+    with scratch_database(resident_gateway, "documented") as database:
         server = resident_gateway.variables(database)
         done = programs.run("psql", ["--echo-all"], server=server, stdin=typed, merged=True)
-    assert comparable(done.stdout) == comparable(shown.replace(PROMPT, ""))
+    assert comparable(done.stdout) == comparable(PROMPTS.sub("", shown))
 
 
 @pytest.mark.parametrize(
