@@ -68,6 +68,10 @@ class BareSpark:
         """Return the seconds ``spark.sql(…).toArrow()`` takes."""
         return float(self._request(action="time", sql=sql)["seconds"])
 
+    def query(self, sql: str) -> list[tuple[str, ...]]:
+        """Return the rows of a query, each value as text."""
+        return [tuple(row) for row in self._request(action="query", sql=sql)["rows"]]
+
     def time_rewrite(self, sql: str, directory: Path) -> float:
         """Return the seconds it takes to write the rows of a query to plain Parquet files."""
         return float(self._request(action="rewrite", sql=sql, path=str(directory))["seconds"])
@@ -110,6 +114,10 @@ def _store(spark: SparkSession, view: str, path: str) -> dict[str, Any]:
     return {}
 
 
+def _query(spark: SparkSession, sql: str) -> dict[str, Any]:
+    return {"rows": [[str(value) for value in row] for row in spark.sql(sql).collect()]}
+
+
 def _rewrite(spark: SparkSession, sql: str, path: str) -> dict[str, Any]:
     start = time.perf_counter()
     spark.sql(sql).write.parquet(path)
@@ -125,6 +133,7 @@ def _time(spark: SparkSession, sql: str) -> dict[str, Any]:
 _ACTIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "show": _show,
     "store": _store,
+    "query": _query,
     "rewrite": _rewrite,
     "time": _time,
 }

@@ -98,9 +98,17 @@ SHIPPED: Final = Function("shipped", (TEXT, OID))
 KEEP_SAVEPOINT: Final = Function("keep_savepoint", (TEXT, OID, TEXT, BOOL))
 
 
+PLACE: Final = (
+    "pg_catalog.concat_ws(' ', CURRENT_USER, pg_catalog.current_setting('row_security'),"
+    " pg_catalog.current_schemas(true))"
+)
+"""Expression for who asks, and where names are looked for.
+
+What row security leaves of a relation depends on the role, too.
+"""
 # What names stand for is found with the client's own rights and search path.
 _RESOLUTION: Final = (
-    "pg_catalog.concat_ws(' ', pg_catalog.current_schemas(true),"
+    f"pg_catalog.concat_ws(' ', {PLACE},"  # noqa: S608 - of our own
     " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
     " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
 )

@@ -46,7 +46,7 @@ def _versions(
 
 
 def note_rollback(
-    session: CatalogSession, relid: int, commit: str, rows: int, *, kept: bool
+    session: CatalogSession, relid: int, commit: str, rows: int, *, plain: bool
 ) -> None:
     """Note that this transaction has taken a commit of a table back, or has gone back to it.
 
@@ -55,9 +55,9 @@ def note_rollback(
         relid: The table.
         commit: The name of the commit.
         rows: How many rows have changed by that.
-        kept: Whether it was gone back to.
+        plain: Whether nothing but the commit was taken back.
     """
-    values = (str(relid), commit, str(kept).lower(), str(rows))
+    values = (str(relid), commit, str(plain).lower(), str(rows))
     session.call(bookkeeping.NOTE_ROLLBACK, *(value.encode() for value in values))
 
 

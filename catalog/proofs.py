@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from catalog.bookkeeping import EXECUTOR
+from catalog.bookkeeping import EXECUTOR, PLACE
 from catalog.pg_types import BOOL, INT8, OID, TEXT
 from catalog.relay import SYNC, message
 from catalog.results import Basis
@@ -22,7 +22,7 @@ _UNCHANGED: Final = (
     " OPERATOR(pg_catalog.=) 'read committed')"
     f" AND {EXECUTOR} OPERATOR(pg_catalog.=) ''"
 )
-_PLACE: Final = "pg_catalog.current_schemas(true)::pg_catalog.text OPERATOR(pg_catalog.=) $3"
+_PLACE: Final = f"{PLACE} OPERATOR(pg_catalog.=) $3"
 _NAME: Final = (
     "COALESCE(pg_catalog.to_regclass(${})::pg_catalog.oid, 0::pg_catalog.oid)"
     " OPERATOR(pg_catalog.=) ${}"

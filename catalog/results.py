@@ -43,7 +43,7 @@ class Basis(NamedTuple):
     definitions: int
     """Fingerprint of all definitions."""
     resolution: str
-    """Schemas of the search path, and the relations that names stand for."""
+    """The role, schemas of the search path, and the relations that names stand for."""
     executor: str = ""
     """Setting ``gateway.executor``; empty where it is not set."""
 

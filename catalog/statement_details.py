@@ -416,9 +416,17 @@ def _named_argument(node: Any) -> tuple[str | None, Any]:
 
 
 def _is_told(node: Any) -> bool:
-    """Return whether a node is a constant or a parameter, cast or not."""
+    """Return whether a node is a constant or a parameter, or a cast of one that changes nothing."""
     cast = node.get("TypeCast")
-    return _is_told(cast["arg"]) if cast is not None else _tag(node) in {"A_Const", "ParamRef"}
+    if cast is None:
+        return _tag(node) in {"A_Const", "ParamRef"}
+    named = cast["typeName"]
+    plain = named.keys() <= {"names", "typemod", "location"} and named.get("typemod") == -1
+    return plain and _literal(named["names"][-1]) in _UNCHANGING and _is_told(cast["arg"])
+
+
+_UNCHANGING: Final = frozenset({"text", "varchar", "bool"})
+"""Types by which an argument of ours stays what it is."""
 
 
 _CALLING: Final = frozenset({"targetList", "fromClause", "limitOption", "op"})

@@ -73,14 +73,17 @@ def parse(text: str) -> StarredMerge | None:
     The rest of it is PostgreSQL's to read.
     """
     outer = [token for token in Tokens(text).rest if token.depth == 0]
-    first = next((n for n, token in enumerate(outer) if token.is_word("merge")), None)
+    # The name of a prepared statement may be any word.
+    named = 2 if outer and outer[0].is_word("prepare") else 0
+    first = next((n for n, one in enumerate(outer) if n >= named and one.is_word("merge")), None)
     if first is None or (first > 0 and not outer[0].is_word(*_BEFORE)):
         return None
-    stars = tuple(_stars(outer[first:]))
+    outer = outer[first:]
+    stars = tuple(_stars(outer))
     using = next((n for n, token in enumerate(outer) if token.is_word("using")), None)
-    if not stars or using is None or not outer[first + 1].is_word("into"):
+    if not stars or using is None or not outer[1].is_word("into"):
         return None
-    target = _relation(outer[first + 2 : using])
+    target = _relation(outer[2:using])
     source = _source(outer[using + 1 :])
     if target is None or source is None:
         return None

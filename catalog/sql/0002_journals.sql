@@ -504,6 +504,7 @@ SET event_triggers = off
 AS $$
 BEGIN
     PERFORM authorize(secret);
+    PERFORM note_definition();
     PERFORM mirror_readers(j.relid) FROM journals j;
 END $$;
 

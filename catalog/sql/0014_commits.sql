@@ -19,8 +19,8 @@ CREATE TABLE pg_journal.rollbacks (
     relid oid NOT NULL,
     writer xid8 NOT NULL DEFAULT pg_current_xact_id(),
     commit text NOT NULL,
-    -- Whether the commit is what was gone back to.
-    is_kept boolean NOT NULL,
+    -- Whether nothing but a commit was taken back: no later changes of the same rows.
+    is_plain boolean NOT NULL,
     row_count bigint NOT NULL,
     rolled_back_by name NOT NULL DEFAULT pg_journal.acting_role()
 );
@@ -286,7 +286,8 @@ BEGIN
 END $$;
 
 -- Of the row versions of a table after a moment those of commits that were taken back, and of what has taken them back: together
--- they have changed nothing. A transaction that has written more than its rollback is none of these.
+-- they have changed nothing. A transaction that has written more than its rollback is none of these, nor one that has taken
+-- later changes of the same rows back as well.
 CREATE FUNCTION pg_journal.settled_versions(wanted oid, moment timestamptz) RETURNS timestamptz[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -296,14 +297,14 @@ DECLARE
     taken xid8[] := '{}';
     pair record;
 BEGIN
-    IF NOT EXISTS (SELECT FROM rollbacks r WHERE r.relid = wanted AND NOT r.is_kept) THEN RETURN settled; END IF;
+    IF NOT EXISTS (SELECT FROM rollbacks r WHERE r.relid = wanted AND r.is_plain) THEN RETURN settled; END IF;
     FOR pair IN
         WITH later AS MATERIALIZED (SELECT * FROM commits_of(wanted, moment, 'infinity', 9223372036854775807))
         SELECT r.writer AS taker, c.writer AS taken, b.versions || c.versions AS versions
           FROM rollbacks r
           JOIN later b ON b.writer = r.writer AND b.row_count = r.row_count
           JOIN later c ON c.committed_at = commit_moment(r.commit) AND c.committed_at > moment
-         WHERE r.relid = wanted AND NOT r.is_kept
+         WHERE r.relid = wanted AND r.is_plain
          ORDER BY r.writer DESC
     LOOP
         -- What took back something may itself have been taken back.
@@ -353,13 +354,13 @@ BEGIN
     RETURN convert_to(array_to_json(answer)::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, kept boolean, changed bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, plain boolean, changed bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(secret);
-    INSERT INTO rollbacks (relid, commit, is_kept, row_count) VALUES (wanted, note_rollback.commit, kept, changed);
+    INSERT INTO rollbacks (relid, commit, is_plain, row_count) VALUES (wanted, note_rollback.commit, plain, changed);
     RETURN convert_to('null', 'UTF8');
 END $$;
 

@@ -41,6 +41,8 @@ class Flusher:
         """When all databases were to be visited, by the monotonic clock."""
         self._changed = threading.Condition()
         self._connected = threading.Lock()
+        self._waiting = 0
+        """How many want all databases to be left alone."""
         self._stopping = False
         self._running = RunningStatement()
         self._residency = Residency(
@@ -55,7 +57,7 @@ class Flusher:
         """Remember that a journal of this database was written to."""
         with self._changed:
             self._written.add(database)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def compact(
         self, database: str, relid: int, running: RunningStatement, *, is_full: bool
@@ -76,14 +78,21 @@ class Flusher:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Keep away from all databases while the context lasts."""
-        with self._connected:
-            yield
+        with self._changed:
+            self._waiting += 1
+        try:
+            with self._connected:
+                yield
+        finally:
+            with self._changed:
+                self._waiting -= 1
+                self._changed.notify_all()
 
     def stop(self) -> None:
         """End the thread, giving up what it is doing, also when it waits for others' locks."""
         with self._changed:
             self._stopping = True
-            self._changed.notify()
+            self._changed.notify_all()
         while self._thread.is_alive():
             self._running.cancel()
             session = self._session
@@ -99,6 +108,9 @@ class Flusher:
 
     def _visit(self, database: str) -> None:
         """Look after one database, whatever is wrong with it."""
+        with self._changed:
+            # Locks are not handed on in the order of who waits for them.
+            self._changed.wait_for(lambda: self._stopping or not self._waiting)
         try:
             with self._connected:
                 self._flush_database(database)

@@ -42,6 +42,9 @@ FUNCTIONS: Final[dict[str, tuple[int, dict[str, type]]]] = {
 They return numbers of rows.
 """
 
+_TRUTH: Final = {"true": True, "t": True, "on": True, "false": False, "f": False, "off": False}
+"""Texts of boolean values."""
+
 _CALL: Final = re.compile(rf'\bgateway"?\s*\.\s*"?({"|".join(FUNCTIONS)})"?\s*\(', re.IGNORECASE)
 
 
@@ -89,9 +92,10 @@ def _arguments(name: str, given: Sequence[tuple[str | None, Any]]) -> list[Any] 
         kind = types.get(parameter)
         if kind is None or late or parameter in values:
             return None
-        if value is not None and not isinstance(value, (kind, Parameter)):
+        meant = _TRUTH.get(value, value) if kind is bool and isinstance(value, str) else value
+        if meant is not None and not isinstance(meant, (kind, Parameter)):
             return None
-        values[parameter] = value
+        values[parameter] = meant
     if any(parameter not in values for parameter in list(types)[:least]) or not types:
         return None
     return [values.get(parameter) for parameter in types]

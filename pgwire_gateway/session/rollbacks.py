@@ -102,7 +102,7 @@ def go_back(call: Invocation, run: Run, table: str | None, commit: str | None) -
     def find() -> Sequence[CommittedVersions]:
         return commits.written_after(call.session.catalog, name, relid)
 
-    return _Rollback(call, run, name, kept=True).of(find)
+    return _Rollback(call, run, name, cascade=True).of(find)
 
 
 def create_savepoint(call: Invocation, run: Run, table: str | None, commit: str | None) -> int:
@@ -162,15 +162,12 @@ class _Former:
 class _Rollback:
     """Takes back one commit, or, where that is kept, all after it."""
 
-    def __init__(
-        self, call: Invocation, run: Run, commit: str, *, cascade: bool = True, kept: bool = False
-    ) -> None:
+    def __init__(self, call: Invocation, run: Run, commit: str, *, cascade: bool) -> None:
         self._call = call
         self._catalog = call.session.catalog
         self._run = run
         self._commit = commit
         self._cascade = cascade
-        self._kept = kept
 
     def of(self, find: Callable[[], Sequence[CommittedVersions]]) -> int:
         found = find()
@@ -200,7 +197,7 @@ class _Rollback:
             changed[former.table.relid] += self._merged(former, self._restoration(former))
             local_queries.pass_on(self._call.session, f"DROP TABLE {former.rows}")
         for relid, rows in changed.items():
-            commits.note_rollback(self._catalog, relid, self._commit, rows, kept=self._kept)
+            commits.note_rollback(self._catalog, relid, self._commit, rows, plain=not self._cascade)
         return sum(changed.values())
 
     def _in_order(self, relids: list[int]) -> list[int]:
@@ -350,7 +347,7 @@ def _former_rows(former: _Former, journal: str, written: CommittedVersions) -> s
     grouped = ", ".join(f"j.{name}" for name in key)
     own = f"CASE WHEN j.version_number IN ({_moments(written.versions)}) THEN j.version_number END"
     effective = "j.version_number"
-    if written.settled:
+    if len(written.settled) in range(1, MOST_VERSIONS):
         settled = _moments(sorted(written.settled))
         effective = f"CASE WHEN j.version_number NOT IN ({settled}) THEN j.version_number END"
     first, last, newest = map(former.own, ("first", "last", "newest"))

@@ -55,10 +55,12 @@ def _require_exempt(scope: FromScope, entry: Node) -> None:
         RowSecurityError: A journal.
         UnsupportedError: A table.
     """
-    if entry["relid"] not in scope.compilation.context.journals:
+    context = scope.compilation.context
+    table = context.journals.get(entry.integer("relid")) if entry.get("relid") else None
+    if table is None:
         raise UnsupportedError("row-level security is not supported")
     if not all(_is_true(condition) for condition in entry.nodes("securityQuals")):
-        raise RowSecurityError(_name(entry))
+        raise RowSecurityError(f"{context.snapshots[table].table.name}_journal")
 
 
 def _is_true(condition: Node) -> bool:

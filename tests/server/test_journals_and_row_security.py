@@ -56,7 +56,10 @@ def rows(connection: psycopg.Connection, role: str, query: str = READ) -> Sequen
     return connection.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
 
 
-@pytest.mark.parametrize("query", [READ, f"EXPLAIN {READ}", f"SELECT * FROM ({READ}) x, t"])
+@pytest.mark.parametrize(
+    "query",
+    [READ, f"EXPLAIN {READ}", f"SELECT * FROM ({READ}) x, t", "SELECT count(*) FROM t_journal j"],
+)
 def test_a_role_that_policies_concern_reads_no_journal(
     client: psycopg.Connection, query: str
 ) -> None:
@@ -85,6 +88,19 @@ def test_what_exempts_the_owner_is_in_no_list(client: psycopg.Connection) -> Non
         "SELECT schemaname, tablename, policyname FROM pg_policies WHERE schemaname ~ 'journal'"
     )
     assert rows(client, OWNER, listed) == [(SCHEMA, "t", "own")]
+
+
+def test_a_prepared_statement_is_planned_for_who_executes_it(client: psycopg.Connection) -> None:
+    run(client, f"SET ROLE {OWNER}")
+    assert client.execute(READ, prepare=True).fetchall() == ALL  # type: ignore[call-overload]
+    run(client, f"SET ROLE {READER}")
+    with pytest.raises(errors.InsufficientPrivilege, match='"t_journal"'):
+        client.execute(READ, prepare=True)  # type: ignore[call-overload]
+    run(client, f"SET ROLE {OWNER}")
+    assert client.execute(READ, prepare=True).fetchall() == ALL  # type: ignore[call-overload]
+    run(client, "SET row_security = off", f"SET ROLE {READER}")
+    with pytest.raises(errors.InsufficientPrivilege):
+        client.execute(READ, prepare=True)  # type: ignore[call-overload]
 
 
 def test_everyone_does_when_it_is_disabled(client: psycopg.Connection) -> None:

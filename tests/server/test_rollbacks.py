@@ -190,6 +190,49 @@ def test_what_was_written_beside_a_rollback_is_in_the_way(
 
 
 @pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_what_took_later_changes_back_is_in_the_way(
+    client: psycopg.Connection, residency: str
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", residency)
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    cascade = "SELECT gateway.rollback_commit('{}', cascade => 'true')"
+    changes = [f"UPDATE t SET v = {value}" for value in (2, 3, 4)]
+    first, second, third = written(client, *changes)
+    written(client, cascade.format(second))
+    assert rows(client) == [(1, 2)]
+    with pytest.raises(errors.ObjectNotInPrerequisiteState):
+        take_back(client, third)
+    written(client, cascade.format(third))
+    assert rows(client) == [(1, 3)]
+    with pytest.raises(errors.ObjectNotInPrerequisiteState):
+        take_back(client, first)
+    assert rows(client) == [(1, 3)]
+
+
+def test_commits_of_several_tables_are_taken_back_one_after_the_other(
+    client: psycopg.Connection,
+) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", "resident")
+    client.execute("CREATE TABLE u (id integer PRIMARY KEY, v integer)")
+    client.execute("INSERT INTO t VALUES (1, 1)")
+    client.execute("INSERT INTO u VALUES (1, 1)")
+    names = []
+    for value in (2, 3):
+        with client.transaction():
+            client.execute("UPDATE t SET v = %s", [value])
+            client.execute("UPDATE u SET v = %s", [value])
+        names.append(latest(client))
+    # Of one table alone the last one is in the way of the other.
+    client.execute("SELECT gateway.rollback_commit(%s, 't')", [names[1]])
+    with pytest.raises(errors.ObjectNotInPrerequisiteState, match='"u"'):
+        take_back(client, names[0])
+    client.execute("SELECT gateway.rollback_commit(%s, 'u')", [names[1]])
+    take_back(client, names[0])
+    for table in "tu":
+        assert client.execute(f"SELECT v FROM {table}").fetchall() == [(1,)]  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
 def test_what_a_savepoint_was_gone_back_to_for_is_in_the_way(
     client: psycopg.Connection, residency: str
 ) -> None:
@@ -215,7 +258,10 @@ def test_arguments_are_given_by_name(client: psycopg.Connection) -> None:
             client.execute(f"SELECT gateway.rollback_commit({wrong})")  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("given", ["'1', 't' || ''", "lower('1')", "'1', cascade => 1 > 0"])
+@pytest.mark.parametrize(
+    "given",
+    ["'1', 't' || ''", "lower('1')", "'1', cascade => 1 > 0", "'12'::varchar(1)", "'1', 't'::name"],
+)
 def test_arguments_that_would_have_to_be_computed_are_refused(
     client: psycopg.Connection, given: str
 ) -> None:

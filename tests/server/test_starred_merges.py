@@ -161,8 +161,9 @@ def test_prepare_names_the_columns(
     gateway.execute("INSERT INTO u SELECT g, 0 FROM generate_series(1, 9) g")
     fill(gateway, 5, 6, "TEMPORARY")
     merge = "MERGE INTO u USING s ON u.id = s.id AND s.id = $1 WHEN MATCHED THEN UPDATE SET *"
-    gateway.execute(f"PREPARE p (bigint) AS {merge}")  # type: ignore[arg-type]
-    assert gateway.execute("EXECUTE p (5)").statusmessage == "MERGE 1"
+    for name in ("p", "merge", '"using"'):
+        gateway.execute(f"PREPARE {name} (bigint) AS {merge}")  # type: ignore[arg-type]
+        assert gateway.execute(f"EXECUTE {name} (5)").statusmessage == "MERGE 1"  # type: ignore[arg-type]
     assert gateway.execute('SELECT * FROM u WHERE "V w" <> 0').fetchall() == [(5, -5)]
     with pytest.raises(errors.SyntaxError, match=r'at or near "\*"'):
         gateway.execute(f"WITH x AS ({merge}) SELECT 1")  # type: ignore[arg-type]

@@ -24,6 +24,8 @@ class Databases:
     """A catalog whose databases are gone; it notes who asked for them, and when."""
 
     names: list[str]
+    takes_s: float = 0.0
+    """How long a visit takes."""
     busy: str | None = None
     """A database that is written to whenever it is visited."""
     visits: list[tuple[str, float]] = field(default_factory=list)
@@ -38,6 +40,7 @@ class Databases:
         with self.changed:
             self.visits.append((name, time.monotonic()))
             self.changed.notify_all()
+        time.sleep(self.takes_s)
         if self.flusher is not None and name == self.busy:
             self.flusher.notice(name)
         raise CatalogError(f"no {name}", sqlstate=INVALID_CATALOG_NAME)
@@ -88,6 +91,21 @@ def test_databases_that_nobody_tells_of_are_visited_beside_busy_ones(
         assert databases.has_visited("busy")
         databases.names.append("idle")
         assert databases.has_visited("idle")
+
+
+def test_who_wants_all_databases_left_alone_waits_for_one_at_most() -> None:
+    names = [f"d{number}" for number in range(200)]
+    databases = Databases(list(names), takes_s=0.05)
+    with upkeep(databases) as running:
+        for name in names:
+            running.notice(name)
+        assert databases.has_visited("d0")
+        with running.paused():
+            visited = len(databases.visits)
+            assert visited < len(names) // 2
+            time.sleep(0.3)
+            assert len(databases.visits) == visited
+        assert databases.has_visited(*names)
 
 
 def test_upkeep_starts_without_databases(monkeypatch: pytest.MonkeyPatch) -> None:
