@@ -36,7 +36,7 @@ def run(laboratory: Laboratory) -> Outcome:
         for full in (FEW, MANY):
             number = full if full == FEW else max(2 * FEW, round(full * min(laboratory.scale, 1)))
             for turn in range(written, number):
-                gateway.ask_prepared("write", str(1 + turn % dataset.rows))
+                gateway.ask_prepared("write", str(1 + turn % FEW))
             written = number
             found[full] = _times(laboratory, gateway, number)
     judgements = [
@@ -49,7 +49,8 @@ def run(laboratory: Laboratory) -> Outcome:
         tuple(judgements),
         tuple(samples for pair in found.values() for samples in pair),
         (
-            f"Each commit is an UPDATE of one of {dataset.rows:,} rows; the latest is taken back.",
+            f"Each commit is an UPDATE of one of {FEW} rows of {dataset.rows:,}.",
+            "The latest is taken back.",
             f"{written:,} commits at the end, and those that rollbacks are.",
         ),
     )

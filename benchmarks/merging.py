@@ -15,6 +15,8 @@ TITLE = "MERGE into 5 million rows of a tiered table, against a rewrite by bare 
 ROUNDS = 3
 READS = 7
 WARM_UP = 2
+MOST_TEMPORARY = 200_000
+"""Rows of a temporary table that Spark is given; more are merged from another tiered table."""
 
 SHARES = {"0.001 %": 0.00001, "0.1 %": 0.001, "1 %": 0.01, "10 %": 0.1}
 """How many rows are merged, of the table's; each second one of them is new."""
@@ -28,7 +30,7 @@ REWRITE_AIM = 0.2
 VIEW = "merged_base"
 """What bare Spark calls the table's own files."""
 
-CHANGES = "CREATE TEMPORARY TABLE {name} (id bigint PRIMARY KEY, amount numeric(12,2))"
+CHANGES = "CREATE {kind} TABLE {name} (id bigint PRIMARY KEY, amount numeric(12,2))"
 
 FILL = """
     INSERT INTO {name}
@@ -81,7 +83,8 @@ def run(laboratory: Laboratory) -> Outcome:
         ),
         (*(samples for pair in merges.values() for samples in pair), point, scan, rewritten),
         (
-            f"{dataset.rows:,} rows in files; the rows to merge are in a temporary table.",
+            f"{dataset.rows:,} rows in files.",
+            "The rows to merge are in a temporary table, those of 10 % in a tiered one.",
             "Half of them are there, next to each other, half are new; no row is merged twice.",
             "Reads were measured before, of the compacted table.",
             "The rewrite is of 1 %, to Parquet files of its own.",
@@ -98,13 +101,14 @@ def _merges(
     first, new = 0, dataset.rows
     for label, share in SHARES.items():
         rows = max(2, round(dataset.rows * share))
+        kind = "TEMPORARY" if rows <= MOST_TEMPORARY else ""
         taken: dict[str, list[float]] = {"gateway": [], "PostgreSQL": []}
         for turn in range(laboratory.repetitions(ROUNDS)):
             name = f"changes_{len(found)}_{turn}"
             keys = {"first": first, "new": new, "rows": rows}
             first, new = first + rows, new + rows
             for client, times in zip((gateway, postgres), taken.values(), strict=True):
-                client.query(CHANGES.format(name=name))
+                client.query(CHANGES.format(kind=kind, name=name))
                 client.query(FILL.format(name=name, **keys))
                 times.append(client.time(MERGE.format(table=dataset.table, name=name)))
         require_equal(gateway, postgres, CHECKED.format(table=dataset.table))
