@@ -22,8 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Libraries that narrate each of their steps would drown the gateway's own lines.
     for name in ("buenavista", "psycopg", "sqlglot"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # Py4J logs with a traceback what it raises as well, such as that the JVM has been stopped.
+    # Py4J logs with a traceback what it raises as well, such as that the JVM has been stopped,
+    # some of it as nobody's.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         if options.command == "demo":
             return demo.run()
@@ -37,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.hint:
             sys.stderr.write(f"HINT:  {error.hint}\n")
         return 1
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _parser() -> argparse.ArgumentParser:

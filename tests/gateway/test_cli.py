@@ -1,0 +1,25 @@
+"""What the command writes to standard error."""
+
+import logging
+import runpy
+from pathlib import Path
+
+import pytest
+
+from pgwire_gateway import cli
+
+
+def test_nothing_of_py4j_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not what it logs as nobody's either."""
+    library = tmp_path / "py4j" / "java_gateway.py"
+    library.parent.mkdir()
+    library.write_text("import logging\nlogging.error('of the library')\n")
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "filters", [])
+    monkeypatch.setattr(cli.demo, "run", lambda: runpy.run_path(str(library)) and 0)
+    assert cli.main(["demo"]) == 0
+    logging.getLogger("pgwire_gateway").warning("of the gateway")
+    logging.warning("of nobody")  # noqa: LOG015 - as the library does
+    assert caplog.messages == ["of the gateway", "of nobody"]
