@@ -51,7 +51,7 @@ and resident tables, which have a gateway of their own, after tiered ones. Those
 another gateway for tiered tables, without bare Spark beside it."""
 
 LONG = frozenset({10, 14})
-"""What takes an hour or nearly so, and is left out unless it is asked for."""
+"""What takes long, and is left out unless it is asked for."""
 
 RESULTS = Path(__file__).with_name("results")
 

@@ -15,6 +15,9 @@ VERSIONS = 5
 ROUNDS = 3
 READS = 7
 
+WARM_UPS = 2
+"""Reads of a journal that are not counted."""
+
 CONVERT_AIM = 2.0
 """All rows ÷ a tenth of them."""
 
@@ -113,7 +116,7 @@ def _journal_reads(
     if answers[0] != answers[1] or answers[0][0][0] != str(keys - keys // 100):
         raise AnswerError(f"gateway {answers[0]}, bare Spark {answers[1]}")
     taken: dict[str, list[float]] = {"gateway": [], "bare Spark": []}
-    for turn in range(-2, laboratory.repetitions(READS)):
+    for turn in range(-WARM_UPS, laboratory.repetitions(READS)):
         one = {"gateway": gateway.time(ours), "bare Spark": bare.time(theirs)}
         for server, seconds in one.items() if turn >= 0 else ():
             taken[server].append(seconds)

@@ -1,5 +1,6 @@
 """The base error of all packages: what an ErrorResponse carries, chosen where it is raised."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -65,6 +66,9 @@ class CatalogUnavailableError(GatewayError):
 DEFERRED: Final = "GW005"
 """SQLSTATE by which the bookkeeping tells that COMMIT has something left to be looked at."""
 
+_OWN_OBJECT: Final = re.compile(r"\bpg_journal\.")
+"""What a line has that tells of an object of ours."""
+
 DATA_TYPE_NAME: Final = "d"
 """Field of an error that names a data type."""
 
@@ -72,11 +76,13 @@ DATA_TYPE_NAME: Final = "d"
 def error_of(fields: Mapping[str, str]) -> CatalogError:
     """Return the error an ErrorResponse with these fields stands for."""
     rest = {code: text for code, text in fields.items() if code not in "CMDHP"}
-    position = fields.get("P")
+    position, detail = fields.get("P"), fields.get("D")
+    if detail is not None and fields.get("C") == codes.DEPENDENT_OBJECTS_STILL_EXIST:
+        detail = "\n".join(line for line in detail.splitlines() if not _OWN_OBJECT.search(line))
     return CatalogError(
         fields.get("M", ""),
         sqlstate=fields.get("C"),
-        detail=fields.get("D"),
+        detail=detail or None,
         hint=fields.get("H"),
         position=int(position) if position is not None else None,
         fields=rest,

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from catalog import call_arguments
+from catalog.call_arguments import Computed, Parameter, Value
 from catalog.errors import GatewayError
 from catalog.sqlstate import FEATURE_NOT_SUPPORTED, UNDEFINED_FUNCTION
 
@@ -40,13 +42,6 @@ REQUIRED: Final[Mapping[str, int]] = {
     ARCHIVE: 1,
 }
 """How many of them have no default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of the statement, as `$n`, for an argument."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +82,12 @@ def read(procedure: str, arguments: Sequence[Mapping[str, Any]]) -> ProcedureCal
         GatewayError: 42883 for arguments that are not those of the procedure, 0A000 for an
             expression.
     """
-    known = PARAMETERS[procedure]
-    found: dict[str, str | Parameter | None] = {}
-    for place, argument in enumerate(arguments):
-        named = argument.get("NamedArgExpr")
-        name = named["name"] if named else known[place] if place < len(known) else ""
-        if name not in known or name in found:
-            raise _misfit(procedure)
-        found[name] = _value(procedure, named["arg"] if named else argument)
-    if any(name not in found for name in known[: REQUIRED[procedure]]):
+    given = call_arguments.read(arguments)
+    found = call_arguments.by_parameter(given, PARAMETERS[procedure], REQUIRED[procedure])
+    if found is None:
         raise _misfit(procedure)
-    return ProcedureCall(procedure, found)
+    told = {name: _text(procedure, argument.value) for name, argument in found.items()}
+    return ProcedureCall(procedure, told)
 
 
 def _misfit(procedure: str) -> GatewayError:
@@ -109,19 +99,11 @@ def _misfit(procedure: str) -> GatewayError:
     )
 
 
-def _value(procedure: str, node: Mapping[str, Any]) -> str | Parameter | None:
-    while "TypeCast" in node:
-        node = node["TypeCast"]["arg"]
-    if "ParamRef" in node:
-        return Parameter(node["ParamRef"]["number"])
-    constant = node.get("A_Const", {})
-    if "sval" in constant:
-        return str(constant["sval"].get("sval", ""))
-    if "boolval" in constant:
-        return "true" if constant["boolval"].get("boolval") else "false"
-    if constant.get("isnull"):
-        return None
-    raise GatewayError(
-        f"arguments of gateway.{procedure} other than constants and parameters are not supported",
-        sqlstate=FEATURE_NOT_SUPPORTED,
-    )
+def _text(procedure: str, value: Value) -> str | Parameter | None:
+    if isinstance(value, Computed):
+        raise GatewayError(
+            f"arguments of gateway.{procedure} other than constants and parameters"
+            " are not supported",
+            sqlstate=FEATURE_NOT_SUPPORTED,
+        )
+    return str(value).lower() if isinstance(value, bool) else value

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog import procedure_calls
+from catalog import call_arguments, procedure_calls
+from catalog.call_arguments import Argument, Computed
 from catalog.statement_tokens import (
     Piece,
     ScannedToken,
@@ -24,13 +25,6 @@ ALL_ROWS: Final = 9223372036854775807
 """FETCH_ALL of PostgreSQL's parsenodes.h."""
 
 Fields = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a statement where a constant could be."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,11 +380,8 @@ def select(statement: ParsedStatement) -> Mapping[str, Any]:
     return details
 
 
-def _own_call(fields: Fields) -> tuple[str, tuple[tuple[str | None, Any], ...]] | None:
-    """Return name and arguments where all there is is SELECT [* FROM] gateway.function(…).
-
-    Each argument is a constant or a parameter, with its name where it is given by that.
-    """
+def _own_call(fields: Fields) -> tuple[str, tuple[Argument, ...]] | None:
+    """Return name and arguments where all there is is SELECT [* FROM] gateway.function(…)."""
     targets, relations = fields.get("targetList", ()), fields.get("fromClause", ())
     if len(targets) != 1 or len(relations) > 1 or not fields.keys() <= _CALLING:
         return None
@@ -403,30 +394,10 @@ def _own_call(fields: Fields) -> tuple[str, tuple[tuple[str | None, Any], ...]] 
         return None
     if call is None or len(call["funcname"]) != 2 or _literal(call["funcname"][0]) != "gateway":
         return None
-    given = [_named_argument(argument) for argument in call.get("args", ())]
-    arguments = tuple((name, _argument(node)) for name, node in given if _is_told(node))
+    given = call_arguments.read(call.get("args", ()))
     # What has to be computed is not for us.
-    return None if len(arguments) < len(given) else (str(_literal(call["funcname"][1])), arguments)
-
-
-def _named_argument(node: Any) -> tuple[str | None, Any]:
-    """Return an argument of a function, and its name where it is given by that."""
-    named = node.get("NamedArgExpr")
-    return (None, node) if named is None else (named["name"], named["arg"])
-
-
-def _is_told(node: Any) -> bool:
-    """Return whether a node is a constant or a parameter, or a cast of one that changes nothing."""
-    cast = node.get("TypeCast")
-    if cast is None:
-        return _tag(node) in {"A_Const", "ParamRef"}
-    named = cast["typeName"]
-    plain = named.keys() <= {"names", "typemod", "location"} and named.get("typemod") == -1
-    return plain and _literal(named["names"][-1]) in _UNCHANGING and _is_told(cast["arg"])
-
-
-_UNCHANGING: Final = frozenset({"text", "varchar", "bool"})
-"""Types by which an argument of ours stays what it is."""
+    is_told = not any(isinstance(argument.value, Computed) for argument in given)
+    return (str(_literal(call["funcname"][1])), given) if is_told else None
 
 
 _CALLING: Final = frozenset({"targetList", "fromClause", "limitOption", "op"})
@@ -444,15 +415,6 @@ def _called_in_from(item: Any) -> Fields | None:
 
 def _tag(node: Any) -> str:
     return str(next(iter(node)))
-
-
-def _argument(node: Any) -> Any:
-    """Return the value of a constant, or the parameter, that a function is given."""
-    if _tag(node) == "TypeCast":
-        return _argument(node["TypeCast"]["arg"])
-    if _tag(node) == "ParamRef":
-        return Parameter(node["ParamRef"]["number"])
-    return _literal(node)
 
 
 def _select_into(into: Fields, statement: ParsedStatement) -> Mapping[str, Any]:

@@ -12,7 +12,6 @@ from catalog.extensions.grammar import RelationPair, Tokens, is_string
 from catalog.sqlstate import (
     FEATURE_NOT_SUPPORTED,
     INVALID_PARAMETER_VALUE,
-    INVALID_TEXT_REPRESENTATION,
     SYNTAX_ERROR,
 )
 
@@ -106,25 +105,6 @@ def parse_key(text: str) -> tuple[str, ...]:
     key = tokens.names()
     tokens.expect_end()
     return key
-
-
-def parse_in_place(text: str) -> bool:
-    """Return a truth value that a parameter gives, as PostgreSQL writes one.
-
-    Raises:
-        GatewayError: 22P02 for anything else.
-    """
-    if text.strip().lower() in _TRUE:
-        return True
-    if text.strip().lower() in _FALSE:
-        return False
-    raise GatewayError(
-        f'invalid input syntax for type boolean: "{text}"', sqlstate=INVALID_TEXT_REPRESENTATION
-    )
-
-
-_TRUE: Final = frozenset({"t", "true", "y", "yes", "on", "1"})
-_FALSE: Final = frozenset({"f", "false", "n", "no", "off", "0"})
 
 
 def checked_format(name: str, position: int | None = None) -> str:

@@ -5,7 +5,7 @@ What becomes a table is written as the base of its journal: rows do not pass thr
 
 from collections.abc import Callable
 
-from catalog import names, procedure_calls, session_state
+from catalog import boolean_text, names, procedure_calls, session_state
 from catalog.errors import GatewayError
 from catalog.extensions import convert as grammar
 from catalog.extensions.convert import Convert, Files, Table
@@ -87,7 +87,7 @@ def _conversion(call: Invocation) -> Convert:
             grammar.parse_end(given["source"]),
             grammar.checked_format(given["format"]) if "format" in given else None,
             grammar.parse_key(given["key"]) if "key" in given else (),
-            in_place=grammar.parse_in_place(given.get("in_place", "false")),
+            in_place=boolean_text.parse(given.get("in_place", "false")),
         )
         grammar.require_meaning(conversion)
     except GatewayError as error:

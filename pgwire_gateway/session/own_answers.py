@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from catalog.statement_details import Parameter
+from catalog.call_arguments import Parameter
 from catalog.statements import StatementKind
 from pgwire_gateway.session import binding, checking, own_statements, rollbacks
 from pgwire_gateway.session.invocation import Invocation

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from types import NoneType
+from typing import Final
 
+from catalog import boolean_text, call_arguments
+from catalog.call_arguments import Argument, Parameter, Value
 from catalog.errors import GatewayError
 from catalog.results import Analysis, ResultColumn
 from catalog.sqlstate import FEATURE_NOT_SUPPORTED, UNDEFINED_FUNCTION, UNDEFINED_SCHEMA
-from catalog.statement_details import Parameter
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.wire_types import type_oids
 
@@ -42,9 +44,6 @@ FUNCTIONS: Final[dict[str, tuple[int, dict[str, type]]]] = {
 They return numbers of rows.
 """
 
-_TRUTH: Final = {"true": True, "t": True, "on": True, "false": False, "f": False, "off": False}
-"""Texts of boolean values."""
-
 _CALL: Final = re.compile(rf'\bgateway"?\s*\.\s*"?({"|".join(FUNCTIONS)})"?\s*\(', re.IGNORECASE)
 
 
@@ -52,14 +51,13 @@ def is_own(statement: Statement) -> bool:
     """Return whether the gateway answers a statement itself.
 
     Raises:
-        GatewayError: 42883 for a function of the gateway's that does not exist.
+        GatewayError: 42883 for a function of the gateway's that does not exist, 22P02 for a text
+            that is no boolean where one is expected.
     """
     if statement.kind is StatementKind.SHOW:
         return bool(statement.details["name"] == LAST_DECISION)
     call = statement.details.get("own_call")
-    if call is None:
-        return False
-    if _arguments(*call) is None:
+    if call is not None and _values(*call) is None:
         raise GatewayError(
             f"function gateway.{call[0]} does not exist",
             sqlstate=UNDEFINED_FUNCTION,
@@ -67,37 +65,30 @@ def is_own(statement: Statement) -> bool:
             " create_savepoint(table, commit), rollback_to_savepoint(table, commit) and"
             " delete_savepoint(table, commit), with constants or parameters.",
         )
-    return True
+    return call is not None
 
 
-def called(statement: Statement) -> tuple[str, list[Any]]:
+def called(statement: Statement) -> tuple[str, list[Value]]:
     """Return the name of a function that an own statement calls, and values for its parameters.
 
     A value is a constant, or a parameter of the statement; None too where none is given.
     """
     name, given = statement.details["own_call"]
-    return name, _arguments(name, given) or []
+    return name, _values(name, given) or []
 
 
-def _arguments(name: str, given: Sequence[tuple[str | None, Any]]) -> list[Any] | None:
-    """Return what the parameters of a function are given; None where it has no such parameters.
-
-    As in PostgreSQL, those given by name come after those by place, and none is given twice.
-    """
+def _values(name: str, given: Sequence[Argument]) -> list[Value] | None:
+    """Return what the parameters of a function are given; None where it has no such parameters."""
     least, types = FUNCTIONS.get(name, (0, {}))
-    values: dict[str, Any] = {}
-    for place, (named, value) in enumerate(given):
-        parameter = named or (list(types)[place] if place < len(types) else "")
-        late = named is None and len(values) > 0 and given[place - 1][0] is not None
-        kind = types.get(parameter)
-        if kind is None or late or parameter in values:
-            return None
-        meant = _TRUTH.get(value, value) if kind is bool and isinstance(value, str) else value
-        if meant is not None and not isinstance(meant, (kind, Parameter)):
-            return None
-        values[parameter] = meant
-    if any(parameter not in values for parameter in list(types)[:least]) or not types:
+    found = call_arguments.by_parameter(given, list(types), least)
+    if not types or found is None:
         return None
+    values = {parameter: argument.value for parameter, argument in found.items()}
+    for parameter, value in values.items():
+        if types[parameter] is bool and isinstance(value, str):
+            values[parameter] = boolean_text.parse(value)
+        elif not isinstance(value, (types[parameter], Parameter, NoneType)):
+            return None
     return [values.get(parameter) for parameter in types]
 
 

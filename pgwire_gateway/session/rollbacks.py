@@ -160,7 +160,7 @@ class _Former:
 
 
 class _Rollback:
-    """Takes back one commit, or, where that is kept, all after it."""
+    """Takes commits back that are found to be; `commit` is the one that was asked for."""
 
     def __init__(self, call: Invocation, run: Run, commit: str, *, cascade: bool) -> None:
         self._call = call
@@ -347,7 +347,7 @@ def _former_rows(former: _Former, journal: str, written: CommittedVersions) -> s
     grouped = ", ".join(f"j.{name}" for name in key)
     own = f"CASE WHEN j.version_number IN ({_moments(written.versions)}) THEN j.version_number END"
     effective = "j.version_number"
-    if len(written.settled) in range(1, MOST_VERSIONS):
+    if 0 < len(written.settled) <= MOST_VERSIONS:
         settled = _moments(sorted(written.settled))
         effective = f"CASE WHEN j.version_number NOT IN ({settled}) THEN j.version_number END"
     first, last, newest = map(former.own, ("first", "last", "newest"))

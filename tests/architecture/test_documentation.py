@@ -117,7 +117,8 @@ def shown_session(document):
 def comparable(session):
     """Return the text of a session without what differs from run to run."""
     stable = SPARK_NUMBER.sub("#", TIMESTAMP.sub("<timestamp>", session))
-    stable = COMMIT.sub("<commit>", stable)
+    commits = list(dict.fromkeys(COMMIT.findall(stable)))
+    stable = COMMIT.sub(lambda found: f"<commit {commits.index(found[0])}>", stable)
     lines = stable.splitlines()
     # Columns are as wide as their widest value, and timestamps drop trailing zeros.
     squeezed = (re.sub(r"-{2,}", "--", re.sub(r" {2,}", " ", line)) for line in lines)
@@ -197,6 +198,8 @@ def test_a_session_is_what_psql_shows(resident_gateway, document):
         ("a | 2026-01-02 03:04:05.6+00  |", "a | 2027-11-12 13:14:15.123456+00 |", True),
         ("---+-----", "--+---", True),
         ("INSERT 0 1", "INSERT 0 2", False),
+        (f"{1:020} {2:020} {1:020}", f"{7:020} {4:020} {7:020}", True),
+        (f"{1:020} {2:020} {1:020}", f"{7:020} {4:020} {4:020}", False),
     ],
 )
 def test_sessions_are_compared(line, other, same):

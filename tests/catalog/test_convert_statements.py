@@ -9,7 +9,6 @@ from catalog.extensions.convert import (
     Table,
     parse,
     parse_end,
-    parse_in_place,
     parse_key,
 )
 from catalog.statements import StatementKind, split
@@ -145,11 +144,3 @@ def test_nothing_is_taken_from_postgresqls_grammar(text):
 def test_what_neither_grammar_knows_is_postgresqls_to_report(text):
     (statement,) = split(text)
     assert statement.kind is StatementKind.UNKNOWN
-
-
-def test_truth_values_are_read_as_postgresql_reads_them():
-    assert [parse_in_place(text) for text in (" TRUE ", "on", "1", "y")] == [True] * 4
-    assert [parse_in_place(text) for text in ("f", "Off", "0", "no")] == [False] * 4
-    with pytest.raises(GatewayError) as raised:
-        parse_in_place("maybe")
-    assert raised.value.sqlstate == "22P02"

@@ -3,8 +3,8 @@
 import pytest
 
 from catalog import procedure_calls
+from catalog.call_arguments import Parameter
 from catalog.errors import GatewayError
-from catalog.procedure_calls import Parameter
 from catalog.statements import StatementKind, split
 
 
@@ -44,6 +44,10 @@ def test_values_are_those_bound_without_null():
         ("CALL gateway.convert('a', 'b', 'c', 'd', 'e', 'f')", "42883"),
         ("CALL gateway.convert('a', 'b', target => 'c')", "42883"),
         ("CALL gateway.convert('a', 'b', nothing => 'c')", "42883"),
+        ("CALL gateway.convert('a', 'b', key => 'c', key => 'd')", "42883"),
+        ("CALL gateway.convert('a', source => 'b', 'c')", "42601"),
+        ("CALL gateway.convert('a', '1.50'::numeric)", "0A000"),
+        ("CALL gateway.convert('a', 'long'::varchar(2))", "0A000"),
         ("CALL gateway.convert('a' || 'b', 'c')", "0A000"),
         ("CALL gateway.convert(1, 'c')", "0A000"),
     ],

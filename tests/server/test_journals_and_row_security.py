@@ -144,3 +144,13 @@ def test_partitions_follow_what_they_are_partitions_of(client: psycopg.Connectio
         assert rows(client, OWNER, query) == [(OWNER,)]
         with pytest.raises(errors.InsufficientPrivilege):
             rows(client, READER, query)
+
+
+def test_what_is_in_the_way_of_dropping_a_role_are_objects_of_users(
+    client: psycopg.Connection,
+) -> None:
+    run(client, "RESET ROLE")
+    with pytest.raises(errors.DependentObjectsStillExist) as told:
+        run(client, f"DROP ROLE {OWNER}")
+    lines = sorted((told.value.diag.message_detail or "").splitlines())
+    assert lines == ["owner of table t", f"privileges for schema {SCHEMA}"]

@@ -128,6 +128,11 @@ def take_back(client: psycopg.Connection, commit: str) -> str:
     return latest(client)
 
 
+def make_row(client: psycopg.Connection, residency: str) -> None:
+    make(client, "id integer PRIMARY KEY, v integer", residency)
+    client.execute("INSERT INTO t VALUES (1, 1)")
+
+
 STEPS = (
     "UPDATE t SET v = 2 WHERE id < 3",
     "DELETE FROM t WHERE id = 2",
@@ -162,8 +167,7 @@ def test_commits_are_taken_back_one_after_the_other(
 def test_what_was_taken_back_twice_is_in_the_way_again(
     client: psycopg.Connection, residency: str
 ) -> None:
-    make(client, "id integer PRIMARY KEY, v integer", residency)
-    client.execute("INSERT INTO t VALUES (1, 1)")
+    make_row(client, residency)
     first, second = written(client, "UPDATE t SET v = 2", "UPDATE t SET v = 3")
     again = take_back(client, take_back(client, second))
     assert rows(client) == [(1, 3)]
@@ -178,8 +182,7 @@ def test_what_was_taken_back_twice_is_in_the_way_again(
 def test_what_was_written_beside_a_rollback_is_in_the_way(
     client: psycopg.Connection, residency: str
 ) -> None:
-    make(client, "id integer PRIMARY KEY, v integer", residency)
-    client.execute("INSERT INTO t VALUES (1, 1)")
+    make_row(client, residency)
     first, second = written(client, "UPDATE t SET v = 2", "UPDATE t SET v = 3")
     with client.transaction():
         client.execute("SELECT gateway.rollback_commit(%s)", [second])
@@ -193,8 +196,7 @@ def test_what_was_written_beside_a_rollback_is_in_the_way(
 def test_what_took_later_changes_back_is_in_the_way(
     client: psycopg.Connection, residency: str
 ) -> None:
-    make(client, "id integer PRIMARY KEY, v integer", residency)
-    client.execute("INSERT INTO t VALUES (1, 1)")
+    make_row(client, residency)
     cascade = "SELECT gateway.rollback_commit('{}', cascade => 'true')"
     changes = [f"UPDATE t SET v = {value}" for value in (2, 3, 4)]
     first, second, third = written(client, *changes)
@@ -236,8 +238,7 @@ def test_commits_of_several_tables_are_taken_back_one_after_the_other(
 def test_what_a_savepoint_was_gone_back_to_for_is_in_the_way(
     client: psycopg.Connection, residency: str
 ) -> None:
-    make(client, "id integer PRIMARY KEY, v integer", residency)
-    client.execute("INSERT INTO t VALUES (1, 1)")
+    make_row(client, residency)
     first, *_ = written(client, "UPDATE t SET v = 2", "UPDATE t SET v = 3")
     client.execute("SELECT gateway.rollback_to_savepoint('t', %s)", [first])
     with pytest.raises(errors.ObjectNotInPrerequisiteState):
@@ -247,8 +248,7 @@ def test_what_a_savepoint_was_gone_back_to_for_is_in_the_way(
 
 
 def test_arguments_are_given_by_name(client: psycopg.Connection) -> None:
-    make(client, "id integer PRIMARY KEY, v integer", "resident")
-    client.execute("INSERT INTO t VALUES (1, 1)")
+    make_row(client, "resident")
     (name,) = written(client, "UPDATE t SET v = 2")
     client.execute("SELECT gateway.create_savepoint(commit => %s, \"table\" => 't')", [name])
     client.execute("SELECT gateway.rollback_commit(%s, cascade => false)", [name])
@@ -293,8 +293,7 @@ def test_functions_stand_alone(client: psycopg.Connection, statement: str) -> No
 def test_lists_are_those_of_the_current_role(
     server: GatewayProcess, client: psycopg.Connection
 ) -> None:
-    make(client, "id integer PRIMARY KEY, v integer", "resident")
-    client.execute("INSERT INTO t VALUES (1, 1)")
+    make_row(client, "resident")
     client.execute("CREATE ROLE lister")
     client.execute("GRANT lister TO CURRENT_USER")
     try:
@@ -320,8 +319,7 @@ def test_lists_are_those_of_the_current_role(
 def test_tables_in_schemas_that_one_may_not_use_are_in_nobodys_way(
     server: GatewayProcess, client: psycopg.Connection
 ) -> None:
-    make(client, "id integer PRIMARY KEY, v integer", "resident")
-    client.execute("INSERT INTO t VALUES (1, 1)")
+    make_row(client, "resident")
     client.execute("CREATE ROLE reader LOGIN")
     client.execute("CREATE SCHEMA hidden")
     try:
