@@ -119,7 +119,9 @@ def _type(tokens: Sequence[ScannedToken]) -> tuple[str, int]:
                 hint="Use jsonb, or an array of plain values.",
             )
         element = _TYPES.get(words[2]) if end == 3 else None
-        return f"{element or _joined(words[2:end])}[]", end + 1
+        # As it is written: a name in quotes has upper-case letters.
+        written = [token.text for token in tokens[3 : end + 1]]
+        return f"{element or _joined(written)}[]", end + 1
     if words[0] == "double" and words[1:2] == ["precision"]:
         return "", 0
     found = _TYPES.get(words[0])

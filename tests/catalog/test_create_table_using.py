@@ -8,11 +8,12 @@ from catalog.statements import StatementKind, split
 
 SPARKS_TYPES = (
     "a tinyint, b short, c long, d byte, e binary, f timestamp_ntz, g timestamp_ltz,"
-    " h array<string>, i array<decimal(10,2)>"
+    ' h array<string>, i array<decimal(10,2)>, j array<"Mood">, k ARRAY<s."Long">, l array<"long">'
 )
 POSTGRESQLS = (
     "a smallint, b smallint, c bigint, d smallint, e bytea, f timestamp without time zone,"
-    " g timestamp with time zone, h text[], i decimal ( 10 , 2 )[]"
+    " g timestamp with time zone, h text[], i decimal ( 10 , 2 )[],"
+    ' j "Mood"[], k s . "Long"[], l "long"[]'
 )
 KNOWN_TO_BOTH = (
     "a double precision DEFAULT 1 < 2, b timestamp(3), c float, d text[],"

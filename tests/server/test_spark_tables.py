@@ -72,6 +72,15 @@ def test_comments_and_keys_of_options(connection):
     assert refusal(connection, "INSERT INTO t VALUES (1)").sqlstate == "23505"
 
 
+def test_arrays_of_types_whose_names_are_quoted(connection):
+    connection.execute("""CREATE TYPE "Mood" AS ENUM ('sad', 'ok')""")
+    connection.execute('CREATE TABLE t (id int, moods array<"Mood"> NOT NULL) USING parquet')
+    assert columns(connection, "t") == [("id", "integer", False), ("moods", '"Mood"[]', True)]
+    connection.execute("INSERT INTO t VALUES (1, ARRAY['sad', 'ok']::\"Mood\"[])")
+    assert connection.execute("SELECT moods FROM t").fetchall() == [("{sad,ok}",)]
+    assert refusal(connection, "CREATE TABLE u (a array<Mood>) USING parquet").sqlstate == "42704"
+
+
 def test_the_key_of_a_query_is_checked(connection):
     connection.execute("CREATE TABLE s (a int, b int)")
     connection.execute("INSERT INTO s VALUES (1, 1), (2, 1)")
