@@ -23,6 +23,9 @@ from pgwire_gateway.errors import UnsupportedError
 _GLOB: Final = frozenset("*?[]{}\\")
 """Characters with which Spark would look for other files."""
 
+_OF_QUERIES: Final = frozenset("?# \t\r\n")
+"""Characters with which the path of a URI ends, or that are left out of it."""
+
 
 def require_privilege(session: CatalogSession) -> None:
     """Refuse roles that may not use files (42501)."""
@@ -135,6 +138,11 @@ def _absolute(text: str) -> Path:
             raise UnsupportedError(
                 f'URIs other than those of local files are not supported: "{text}"',
                 hint="Give an absolute path, or a URI that begins with file:///.",
+            )
+        if _OF_QUERIES.intersection(text):
+            raise UnsupportedError(
+                f'URIs with a query, a fragment or white space are not supported: "{text}"',
+                hint="Characters of names are written %3F, %23 and %20 there.",
             )
         path = unquote(address.path)
     if not path.startswith("/") or "\0" in path:

@@ -102,6 +102,10 @@ def test_an_allowed_directory_may_be_a_link(tree):
         ("file://host/a.csv", "0A000"),
         ("hdfs:/a.csv", "0A000"),
         ("https://example.org/a.csv", "0A000"),
+        ("file:///a.csv?b.csv", "0A000"),
+        ("file:/a.csv#b", "0A000"),
+        ("file:///a\tb.csv", "0A000"),
+        ("file:///a b.csv", "0A000"),
     ],
 )
 def test_other_places_than_absolute_paths_are_refused(paths, text, sqlstate):
