@@ -196,7 +196,10 @@ class Observer:
         """Add what there is in journals of others, which is looked at anew for each statement."""
         found = {
             relid: replace(
-                snapshot, outside=external_files.contents(self._services.config, external)
+                snapshot,
+                outside=external_files.contents(
+                    self._services.config, external, self._session.running
+                ),
             )
             for relid, snapshot in result.snapshots.items()
             if (external := snapshot.table.external) is not None

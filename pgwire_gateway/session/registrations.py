@@ -322,6 +322,12 @@ def _schema(
                 f'column "{name}" with timestamps in ORC files is not supported',
                 hint="Which moments they mean depends on who wrote them. Parquet files tell.",
             )
+    for name, kind in kinds.items() if external.format == "csv" else ():
+        if kind == "binary" or not isinstance(kind, str):
+            raise UnsupportedError(
+                f'column "{name}" of bytes or of an array in CSV files is not supported',
+                hint="Say text, or keep the journal in Parquet or JSON.",
+            )
     order = [column.name for column in found] or list(kinds)
     fields = [
         {"name": name, "type": kinds[name], "nullable": True, "metadata": {}} for name in order

@@ -42,7 +42,7 @@ def file_source(session: ClientSession, source: Files, chosen: str | None) -> Fi
             raise UnsupportedError(f'a colon in the name of file "{file.name}" is not supported')
     form = chosen or _format(source.path, files)
     with storage_failures():
-        text_files.require_text(form, files, source.path)
+        text_files.require_text(form, files, session.running)
     return FileSource(form, files)
 
 

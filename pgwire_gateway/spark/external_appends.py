@@ -16,11 +16,12 @@ from typing import Final
 import pyarrow as pa
 
 from catalog.model import ExternalJournal, JournalTable, TableSnapshot
+from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.spark import databases
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import failures
-from pgwire_gateway.spark.external_frames import JDBC, TABLE, schema_of
+from pgwire_gateway.spark.external_frames import JDBC, TABLE, column_names, schema_of
 from pgwire_gateway.spark.file_sources import quoted, write_options
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.layouts import SUBSEQUENT, VERSION
@@ -194,6 +195,7 @@ def _append_file(external: ExternalJournal, frame: Frame) -> None:
     """
     directory = Path(external.location)
     _remove_abandoned(directory)
+    _require_lines(external, frame)
     staging = directory / f"{_STAGING}{uuid.uuid4().hex}"
     try:
         writer = frame.coalesce(1).write().format(external.format)
@@ -207,6 +209,18 @@ def _append_file(external: ExternalJournal, frame: Frame) -> None:
             synchronise(directory)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _require_lines(external: ExternalJournal, frame: Frame) -> None:
+    """Refuse NULL in CSV of one column (0A000): Spark writes no line for it, and reads none."""
+    name, *others = column_names(external)
+    if external.format != "csv" or others:
+        return
+    if frame.filter(f"{quoted(name)} IS NULL").limit(1).count():
+        raise UnsupportedError(
+            f'NULL in column "{name}", the only one of CSV files, is not supported',
+            hint="It would be a blank line. Keep the table in JSON or Parquet.",
+        )
 
 
 def _remove_abandoned(directory: Path) -> None:

@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from catalog.model import ExternalJournal, JournalTable, Outside
-from pgwire_gateway.spark import databases
+from catalog.model import Column, ExternalJournal, JournalTable, Outside
+from pgwire_gateway.spark import databases, text_values
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.file_sources import FileSource, quoted, reader_of
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.layouts import SUBSEQUENT, VERSION
+from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import storage_type
 
 JDBC = "jdbc"
@@ -18,6 +19,10 @@ JDBC = "jdbc"
 TABLE = "table"
 """Format of journals that are tables of Spark's catalogs."""
 
+_TEXTS = frozenset({"csv", "json"})
+"""Formats of text."""
+
+_ARRAY = "ARRAY<"
 _NO_VERSION = "CAST(NULL AS TIMESTAMP)"
 
 
@@ -32,18 +37,39 @@ def frame_of(session: SparkSession, table: JournalTable, outside: Outside) -> Fr
     if external is None:
         raise TypeError(table)
     items = [
-        f"CAST({quoted(column.storage_name)} AS {storage_type(column.type_oid, column.typmod)})"
+        f"CAST({_value(external, column)} AS {storage_type(column.type_oid, column.typmod)})"
         f" AS c{column.attnum}"
         for column in table.columns
     ]
     if external.is_plain:
         items += [f"timestamp_micros(0L) AS {VERSION}", f"{_NO_VERSION} AS {SUBSEQUENT}"]
         return opened(session, external, outside).selectExpr(session.driver.strings(items))
+    kind = version_type(external)
+    version, subsequent = quoted(external.version), quoted(external.subsequent)
+    if external.format in _TEXTS:
+        version, subsequent = text_values.read(version, kind), text_values.read(subsequent, kind)
     items += [
-        f"CAST({quoted(external.version)} AS {version_type(external)}) AS {VERSION}",
-        f"CAST({quoted(external.subsequent)} AS {version_type(external)}) AS {SUBSEQUENT}",
+        f"CAST({version} AS {kind}) AS {VERSION}",
+        f"CAST({subsequent} AS {kind}) AS {SUBSEQUENT}",
     ]
     return opened(session, external, outside).selectExpr(session.driver.strings(items))
+
+
+def _value(external: ExternalJournal, column: Column) -> str:
+    """Return what a column is in the journal, of the type that it has here."""
+    found = quoted(column.storage_name)
+    kind = storage_type(column.type_oid, column.typmod)
+    if external.format not in _TEXTS:
+        return found
+    if kind.startswith(_ARRAY):
+        element = kind[len(_ARRAY) : -1]
+        of = oids.ELEMENTS[column.type_oid]
+        read = text_values.read("x", element) if text_values.is_read(element) else ""
+        read = read or text_values.checked("x", of, column.typmod)
+        return f"transform({found}, x -> {read})"
+    if text_values.is_read(kind):
+        return text_values.read(found, kind)
+    return text_values.checked(found, column.type_oid, column.typmod)
 
 
 def newest_of(table: JournalTable) -> list[str]:
@@ -60,7 +86,7 @@ def newest_of(table: JournalTable) -> list[str]:
 
 
 def opened(session: SparkSession, external: ExternalJournal, outside: Outside) -> Frame:
-    """Return the row versions in the journal's own columns."""
+    """Return the row versions in the journal's own columns, those of text files as text."""
     session.activate()
     if external.format == JDBC:
         return databases.opened(session, external)
@@ -69,6 +95,10 @@ def opened(session: SparkSession, external: ExternalJournal, outside: Outside) -
         session.java.catalog().refreshTable(external.location)
         return session.java.table(external.location)
     schema = schema_of(session, external)
+    if external.format in _TEXTS:
+        schema = session.driver.jvm.org.apache.spark.sql.types.DataType.fromJson(
+            _schema_of_texts(external)
+        )
     if not outside.files:
         return session.java.createDataFrame(session.driver.jvm.java.util.ArrayList(), schema)
     source = FileSource(external.format, tuple(Path(file) for file in outside.files))
@@ -78,6 +108,22 @@ def opened(session: SparkSession, external: ExternalJournal, outside: Outside) -
 def schema_of(session: SparkSession, external: ExternalJournal) -> Any:
     """Return the columns of a journal as Spark's schema."""
     return session.driver.jvm.org.apache.spark.sql.types.DataType.fromJson(external.schema)
+
+
+def _schema_of_texts(external: ExternalJournal) -> str:
+    """Return the columns of a journal with text where `text_values` is to read it."""
+    schema = json.loads(external.schema)
+    for field in schema["fields"]:
+        kind = field["type"]
+        if isinstance(kind, dict):
+            kind["elementType"] = _text_or(kind["elementType"])
+        else:
+            field["type"] = _text_or(kind)
+    return json.dumps(schema)
+
+
+def _text_or(kind: str) -> str:
+    return kind if kind == "binary" else "string"
 
 
 def column_names(external: ExternalJournal) -> list[str]:

@@ -4,12 +4,14 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.spark import csv_files
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.source_types import SourceColumn, columns_of
@@ -26,12 +28,27 @@ _OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "escape": '"',
         "mode": "FAILFAST",
     },
-    "json": {"mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST", "lineSep": "\n"},
 }
 """Options of Spark's readers by format. Nothing is guessed from CSV: its columns are text."""
 
+_MOMENT_OPTIONS: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Moments with all their digits; Spark writes milliseconds else."""
+
 _WRITE_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "csv": {"header": "true", "escape": '"', "nullValue": "", "emptyValue": '""'},
+    "csv": {
+        "header": "true",
+        "escape": '"',
+        "nullValue": "",
+        "emptyValue": '""',
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+        **_MOMENT_OPTIONS,
+    },
+    "json": _MOMENT_OPTIONS,
 }
 """Options of Spark's writers by format."""
 
@@ -69,16 +86,46 @@ def open_files(session: SparkSession, source: FileSource) -> Frame:
 
 
 def reader_of(session: SparkSession, source: FileSource, schema: Any = None) -> Frame:
-    """Return the DataFrame of files, with the columns of a schema of Spark where it is given."""
-    reader = session.java.read().format(source.format)
+    """Return the DataFrame of files, with the columns of a schema of Spark where it is given.
+
+    Of CSV and JSON they are files that have been looked at, see `csv_files` and `json_files`.
+    """
+    if source.format != "csv":
+        return _read(session, source.format, source.files, schema, {})
+    # Left to itself, Spark changes line ends in values to those of the first line.
+    groups: dict[str, list[Path]] = {}
+    for file in source.files:
+        header = csv_files.header_of(file)
+        if header.columns:
+            groups.setdefault(header.line_end, []).append(file)
+    if not groups:
+        return _read(session, "csv", source.files, schema, {})
+    frames = [
+        _read(session, "csv", files, schema, {"lineSep": line_end})
+        for line_end, files in groups.items()
+    ]
+    return reduce(lambda one, other: one.union(other), frames)
+
+
+def _read(
+    session: SparkSession,
+    form: str,
+    files: Iterable[Path],
+    schema: Any,
+    options: Mapping[str, str],
+) -> Frame:
+    reader = session.java.read().format(form)
     if schema is not None:
         reader.schema(schema)
-    for name, value in _OPTIONS[source.format].items():
+    for name, value in {**_OPTIONS[form], **options}.items():
         reader.option(name, value)
-    if source.format == "csv":
+    if form in {"csv", "json"}:
+        # No column of theirs has this name, which would be NULL.
+        reader.option("columnNameOfCorruptRecord", uuid.uuid4().hex)
+    if form == "csv":
         # What stands for NULL is never there, so that quoted empty text stays text.
         reader.option("nullValue", uuid.uuid4().hex)
-    return reader.load(session.driver.strings([f"file://{file}" for file in source.files]))
+    return reader.load(session.driver.strings([f"file://{file}" for file in files]))
 
 
 def write_options(form: str) -> Mapping[str, str]:

@@ -213,6 +213,121 @@ def test_csv_is_read_as_copy_reads_it(place):
     assert place.rows("SELECT * FROM copied ORDER BY id") == found
 
 
+CSV = {
+    "returns and newlines": b"a,b\r\n1,x\r\n2,y\r\n",
+    "no last line end": b"a,b\r\n1,x\r\n2,y",
+    "returns": b"a,b\r1,x\r2,y\r",
+    "newlines in values": b'a,b\n1,"x\ny"\n2,"\r\n"\n3,"\r"\n4,"\n"\n',
+    "newlines in values after returns": b'a,b\r\n1,"x\ny"\r\n2,"\r\n\r\n"\r\n3,"\r"\r\n"\n",\r\n',
+    "newlines in values between returns": b'a,b\r1,"x\ny"\r2,"\r\n"\r3,"\r"\r',
+    "byte order mark": b'\xef\xbb\xbf"a",b\r\n1,x\r\n',
+    "NULL and empty text": b'a,b\n"",\n,""\n,\n"",""\n',
+    "one column": b'a\n1\n""\n \n2\n',
+    "spaces": b'a,b\n 1 ,\tx \n" 2 "," "\n',
+    "delimiters and quotes": b'a,b\n"1,2",""""\n"""x""",",\n,"\n',
+    "what is special elsewhere": b"a,b\n#1,\\N\n\\.,x\\\nNULL,'x'\n",
+    "other line ends": "a,b\n1\u2028,\x85\n2,\x0b\x0c\n".encode(),
+    "a long line": b"a,b\n1," + b"x" * 3_000_000 + b"\n2,y\n",
+    "a name that is Spark's": b"_corrupt_record,b\n1,x\n",
+    "a header alone": b"a,b\r\n",
+}
+NO_CSV = {
+    "blank lines": (b"a,b\n1,x\n\n2,y\n", "22P04"),
+    "mixed line ends": (b"a,b\n1,x\r\n2,y\n", "22P04"),
+    "a return in a value": (b"a,b\n1,x\ry\n", "22P04"),
+    "too few": (b"a,b\n1,x\n2\n", "22P04"),
+    "too many": (b"a,b\n1,x\n2,y,z\n", "22P04"),
+    "an open quote": (b'a,b\n1,"x\n2,y\n', "22P04"),
+    "a quote within": (b'a,b\n1,x"y\n2,z\n', "22P04"),
+    "a zero byte": (b"a,b\n\x001,x\n", "22021"),
+    "Latin 1": (b"a,b\n1,\xe9\n", "22021"),
+}
+READ_BY_COPY_ALONE = {
+    "text beside quotes": b'a,b\n1,"x" \n',
+    "NULL in one column": b"a\n1\n\n2\n",
+}
+
+
+def copied(place, content):
+    columns = content.splitlines()[0].count(b",") + 1
+    names = ", ".join(f"c{number} text" for number in range(columns))
+    place.execute(f"DROP TABLE IF EXISTS copied; CREATE TEMPORARY TABLE copied ({names})")
+    with place.connection.cursor().copy("COPY copied FROM STDIN (FORMAT csv, HEADER)") as copy:
+        copy.write(content)
+    return sorted(place.rows("TABLE copied"), key=repr)
+
+
+def test_csv_is_read_as_copy_reads_it_or_refused(place):
+    file = place.files / "t.csv"
+    for name, content in CSV.items():
+        file.write_bytes(content)
+        place.execute(f"CONVERT TO t FROM '{file}'")
+        assert sorted(place.rows("TABLE t"), key=repr) == copied(place, content), name
+        place.execute("DROP TABLE t")
+    for name, (content, sqlstate) in NO_CSV.items():
+        file.write_bytes(content)
+        with pytest.raises(psycopg.Error) as raised:
+            copied(place, content)
+        assert raised.value.sqlstate == sqlstate, name
+        refused = place.refusal(f"CONVERT TO t FROM '{file}'")
+        ours = "0A000" if "within" in name else sqlstate
+        assert (refused.sqlstate, '"t.csv"' in refused.diag.message_detail) == (ours, True), name
+    for name, content in READ_BY_COPY_ALONE.items():
+        file.write_bytes(content)
+        assert copied(place, content), name
+        assert place.refusal(f"CONVERT TO t FROM '{file}'").sqlstate == "0A000", name
+    assert ("t",) not in place.tables()
+
+
+def test_csv_files_may_differ_in_what_ends_their_lines(place):
+    (place.files / "0.csv").write_bytes(b"")
+    (place.files / "1.csv").write_bytes(b'a,b\r\n1,"\r\n"\r\n')
+    (place.files / "2.csv").write_bytes(b'a,"b"\n2,"\r\n"\n')
+    (place.files / "3.csv").write_bytes(b'a,b\r3,"\r\n"\r')
+    assert place.execute(f"CONVERT TO t FROM '{place.files}'").statusmessage == "CONVERT 3"
+    assert place.rows("TABLE t ORDER BY a") == [("1", "\r\n"), ("2", "\r\n"), ("3", "\r\n")]
+    assert place.execute("DELETE FROM t WHERE a > '1'").rowcount == 2
+    assert place.rows("SELECT a FROM t") == [("1",)]
+
+
+def test_json_is_read_as_it_is_or_refused(place):
+    file = place.files / "t.json"
+    file.write_bytes(
+        b'{"big": 12345678901234567890, "mixed": 1.50, "half": 0.5, "_corrupt_record": "x"}\r\n'
+        b'\r\n{"big": 1, "mixed": "\\u00e9\\ud83d\\ude00\\r\\n", "half": 9007199254740992}\n'
+        b"{}\n"
+        b'{"mixed": {"a": 1e4}, "big": null}'
+    )
+    place.execute(f"CONVERT TO t FROM '{file}'")
+    found = place.rows("SELECT big::text, mixed, half, _corrupt_record FROM t ORDER BY big, mixed")
+    assert found == [
+        ("1", "é😀\r\n", 9007199254740992.0, None),
+        ("12345678901234567890", "1.50", 0.5, "x"),
+        (None, '{"a": 1e4}', None, None),
+        (None, None, None, None),
+    ]
+    for content, sqlstate in {
+        b'[{"a": 1}, {"a": 2}]': "22P04",
+        b'{"a": 1, "a": 2}': "22030",
+        b'{"a": 1e400}': "22003",
+        b'{"a": "\\ud800"}': "22P02",
+        b'{"a": "\\u0000"}': "22P05",
+        b'{"a": 9007199254740993}\n{"a": 0.5}': "0A000",
+        b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}": "22P04",
+    }.items():
+        file.write_bytes(content)
+        assert place.refusal(f"CONVERT TO u FROM '{file}'").sqlstate == sqlstate, content[:50]
+    assert place.tables() == [("t",)]
+
+
+def test_uris_with_queries_name_no_other_file(place):
+    (place.files / "x").write_text("a\n1\n")
+    error = place.refusal(f"CONVERT TO t FROM 'file://{place.files}/x?y' USING csv")
+    assert error.sqlstate == "0A000"
+    assert "query" in error.diag.message_primary
+    assert place.tables() == []
+
+
 def test_json(place):
     rows = [
         {"id": 1, "name": "é", "x": 0.5, "tags": ["a", None], "empty": None},

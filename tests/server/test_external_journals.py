@@ -5,6 +5,7 @@ The other program is pyarrow. Rows are compared in the journal itself.
 
 import datetime as dt
 import itertools
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -662,3 +663,143 @@ def test_a_table_that_is_no_journal(process):
         assert place.rows("SELECT gateway.check('hr.things')") == [(0,)]
         place.execute("DROP TABLE hr.things")
         assert len(list(place.directory.glob("*.parquet"))) == 4
+
+
+TEXTS = {
+    "integer": ({" +5 ": "5"}, {"5.0": "22P02", "\u0663": "22P02", "99999999999": "22003"}),
+    "numeric(10,2)": ({"-.5": "-0.50", "1.239": "1.24"}, {"1,5": "22P02", "1e9": "22003"}),
+    "numeric": ({"0.10": "0.10"}, {"1,5": "22P02", "x": "22P02", "1e3": "0A000"}),
+    "float8": ({"-inf": "-Infinity"}, {"1.5d": "22P02", "1e400": "22003", "1e-400": "22003"}),
+    "real": ({"1.5": "1.5"}, {"1.5f": "22P02", "1e40": "22003"}),
+    "boolean": ({"yes": "t", "0": "f"}, {"abc": "22P02"}),
+    "date": ({"2024-02-29": "2024-02-29"}, {"2024": "22007", "2024-02-30": "22008"}),
+    "timestamp": (
+        {"2024-01-01T10:00:00.123456": "2024-01-01 10:00:00.123456"},
+        {"10:00": "22007", "2024-01-01 10:00:00.1234567": "22007"},
+    ),
+    "timestamptz": (
+        {
+            "2024-01-01 10:00:00+02": "2024-01-01 08:00:00+00",
+            "2024-01-01": "2024-01-01 00:00:00+00",
+        },
+        {"10:00": "22007", "1704067200": "22007", "2024": "22007"},
+    ),
+    "varchar(3)": ({"ab   ": "ab "}, {"abcd": "22001"}),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_text_of_others_is_read_as_postgresql_reads_it_or_refused(process, form):
+    for place in opened(process, "BIGINT"):
+        for number, (kind, (read, refused)) in enumerate(TEXTS.items()):
+            directory = place.directory / str(number)
+            directory.mkdir()
+            said = f"format => '{form}', columns => 'id int, v {kind}'"
+            place.execute(f"CALL gateway.register_table('hr.t{number}', '{directory}', {said})")
+            for value, expected in {**read, **refused}.items():
+                file = directory / f"theirs.{form}"
+                text = json.dumps({"id": 1, "v": value}) if form == "json" else f'id,v\n1,"{value}"'
+                file.write_text(text, encoding="utf-8")
+                query = f"SELECT v FROM hr.t{number}"
+                if value in refused:
+                    assert place.refusal(query).sqlstate == expected, (kind, value)
+                    continue
+                with psycopg.ClientCursor(place.connection) as cursor:
+                    cursor.execute("SET TimeZone TO UTC")
+                    cursor.execute(query)
+                    assert cursor.pgresult.get_value(0, 0) == expected.encode(), (kind, value)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_what_we_write_as_text_comes_back(process, form):
+    columns = "a text, b text, at timestamptz, local timestamp"
+    moment = dt.datetime(2024, 1, 1, 10, 0, 0, 123456, tzinfo=UTC)
+    rows = [
+        (text, other, moment, moment.replace(tzinfo=None))
+        for text, other in itertools.pairwise(
+            [
+                " x ",
+                "\r",
+                "a\rb",
+                "\r\n",
+                "x\n",
+                " ",
+                "",
+                None,
+                '"',
+                "\\",
+                "#",
+                ",",
+                "\ufeff",
+                '"x"y',
+            ]
+        )
+    ]
+    for place in opened(process, "BIGINT"):
+        place.execute("SET TimeZone TO UTC")
+        said = f"format => '{form}', columns => '{columns}'"
+        place.execute(f"CALL gateway.register_table('hr.t', '{place.directory}', {said})")
+        for row in rows:
+            place.execute("INSERT INTO hr.t VALUES (%s, %s, %s, %s)", row)
+        assert sorted(place.rows("TABLE hr.t"), key=repr) == sorted(rows, key=repr)
+        one = place.directory / "one"
+        place.execute("DROP TABLE hr.t")
+        for file in place.directory.iterdir():
+            file.unlink()
+        one.mkdir()
+        said = f"format => '{form}', columns => 'a text'"
+        place.execute(f"CALL gateway.register_table('hr.one', '{one}', {said})")
+        place.execute("INSERT INTO hr.one VALUES (''), (' '), (E'a\\n')")
+        if form == "csv":
+            assert place.refusal("INSERT INTO hr.one VALUES ('x'), (NULL)").sqlstate == "0A000"
+            assert sorted(place.rows("TABLE hr.one")) == [("",), (" ",), ("a\n",)]
+        else:
+            place.execute("INSERT INTO hr.one VALUES (NULL)")
+            assert place.rows("SELECT count(*) FROM hr.one WHERE a IS NULL") == [(1,)]
+
+
+def test_files_that_come_later_are_looked_at_too(process):
+    for place in opened(process, "BIGINT"):
+        (place.directory / "1.csv").write_bytes(b"a,b\n1,2\n")
+        place.execute(f"CALL gateway.register_table('hr.t', '{place.directory}')")
+        assert place.rows("TABLE hr.t") == [("1", "2")]
+        for content, sqlstate in (
+            (b"b,a\n1,2\n", "22P04"),
+            (b"a,b\n1\n", "22P04"),
+            (b"a,b\n\n", "22P04"),
+            (b"a,b\n1,\xe9\n", "22021"),
+            (b"a,b\n\x001,2\n", "22021"),
+            (b'a,b\n1,"x" \n', "0A000"),
+        ):
+            (place.directory / "2.csv").write_bytes(content)
+            for query in ("TABLE hr.t", "SELECT a FROM hr.t", "SELECT count(*) FROM hr.t"):
+                assert place.refusal(query).sqlstate == sqlstate, (content, query)
+        (place.directory / "2.csv").write_bytes(b'a,b\r\n3,"\r\n"\r\n')
+        assert place.rows("TABLE hr.t ORDER BY 1") == [("1", "2"), ("3", "\r\n")]
+        (place.directory / "2.csv").write_bytes(b"")
+        assert place.rows("TABLE hr.t ORDER BY 1") == [("1", "2")]
+        (place.directory / "1.csv").write_bytes(b"")
+        assert place.rows("TABLE hr.t ORDER BY 1") == []
+        place.execute("DROP TABLE hr.t")
+        for kind in ("bytea", "int[]"):
+            said = f"format => 'csv', columns => 'id int, v {kind}'"
+            refused = f"CALL gateway.register_table('hr.t', '{place.directory}/none', {said})"
+            (place.directory / "none").mkdir(exist_ok=True)
+            assert place.refusal(refused).sqlstate == "0A000"
+
+
+def test_arrays_and_bytes_in_json(process):
+    for place in opened(process, "BIGINT"):
+        columns = "n int, a int[], t text[], d date[], b bytea"
+        said = f"format => 'json', columns => '{columns}'"
+        place.execute(f"CALL gateway.register_table('hr.t', '{place.directory}', {said})")
+        rows = [
+            (1, [1, None], ["x", None, ""], [dt.date(2024, 2, 29)], b"\x00\xff"),
+            (2, [], None, [None], b""),
+        ]
+        for row in rows:
+            place.execute("INSERT INTO hr.t VALUES (%s, %s, %s, %s, %s)", row)
+        assert place.rows("TABLE hr.t ORDER BY n") == rows
+        for text, sqlstate in (('"a": ["5", 1.5]', "22P02"), ('"d": ["10:00"]', "22007")):
+            (place.directory / "theirs.json").write_text(f'{{"n": 3, {text}}}')
+            assert place.refusal("SELECT a, d FROM hr.t").sqlstate == sqlstate
