@@ -7,6 +7,7 @@ module that knows its subject. A session belongs to one thread, except for its `
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Final
 
 from psycopg.pq.abc import PGresult
 
@@ -523,6 +524,7 @@ class CatalogSession:
         before: Sequence[Call] = (),
         after: Sequence[Call] = (),
         commits: bool = False,
+        guarded: bool = False,
     ) -> tuple[list[Row], LocalResult | None, list[bytes]]:
         """Run a client's statement between calls of the bookkeeping, in one round trip.
 
@@ -537,6 +539,8 @@ class CatalogSession:
             before: Calls to be made before, with their arguments.
             after: Calls to be made afterwards.
             commits: Whether the transaction is committed then.
+            guarded: Whether an open transaction is what it was where rows are not hot (``NOT_HOT``)
+                or the basis is another one.
 
         Returns:
             The rows, the statement's result, and the last answer of each call.
@@ -546,6 +550,7 @@ class CatalogSession:
             CatalogError: PostgreSQL's own errors.
         """
         steps: list[Step] = [Query("BEGIN")] if self._backend.transaction_status == "I" else []
+        steps += _commands(f"SAVEPOINT {_GUARD}") if guarded else []
         expect = self._expect_steps(basis, named)
         steps += expect
         places = []
@@ -558,9 +563,11 @@ class CatalogSession:
         for function, values in after:
             _add(steps, self._calls.steps(function, *values))
             places.append(len(steps) - 1)
+        steps += _commands(f"RELEASE {_GUARD}") if guarded else []
         if commits:
             steps.append(Query("COMMIT"))
-        with self._undoing(began=began), _doubting() if commits else nullcontext():
+        undoing = self._guarded() if guarded else self._undoing(began=began)
+        with undoing, _doubting() if commits else nullcontext():
             results = self._calls.run_all(steps)
         answers = [value_of(results[number]) for number in places]
         if step is None:
@@ -733,6 +740,19 @@ class CatalogSession:
             error.sqlstate = sqlstate.SERIALIZATION_FAILURE
             raise
 
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Go back to the guard where a statement was not run for reasons of ours."""
+        try:
+            yield
+        except CatalogError as error:
+            if error.sqlstate not in {bookkeeping.OUTDATED, bookkeeping.NOT_HOT}:
+                raise
+            self._calls.run_all(_commands(f"ROLLBACK TO {_GUARD}", f"RELEASE {_GUARD}"))
+            if error.sqlstate == bookkeeping.OUTDATED:
+                raise OutdatedPlanError(error.message) from error
+            raise
+
     def _undo(self, *, began: bool) -> None:
         if began and self._backend.transaction_status != "I":
             self._backend.run(Query("ROLLBACK"))
@@ -751,6 +771,10 @@ def _doubting() -> Iterator[None]:
         ) from error
 
 
+_GUARD: Final = "pgwire_guard"
+"""The savepoint to which a statement is taken back that was not run for reasons of ours."""
+
+
 def _add(steps: list[Step], more: Sequence[Step]) -> None:
     """Add steps, but for preparing what is prepared among those before."""
     known = {step.name for step in steps if isinstance(step, Prepare)}
@@ -764,9 +788,12 @@ def _unlocked(steps: list[Step]) -> list[Step]:
     """
     if not steps:
         return []
-    commands = ("SAVEPOINT pgwire_check", "ROLLBACK TO pgwire_check", "RELEASE pgwire_check")
-    begin, *end = (Query(command, internal=True) for command in commands)
-    return [begin, *steps, *end]
+    end = _commands("ROLLBACK TO pgwire_check", "RELEASE pgwire_check")
+    return [*_commands("SAVEPOINT pgwire_check"), *steps, *end]
+
+
+def _commands(*texts: str) -> list[Step]:
+    return [Query(text, internal=True) for text in texts]
 
 
 def _number(value: int) -> bytes:

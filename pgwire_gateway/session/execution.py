@@ -92,7 +92,7 @@ def _dispatch(call: Invocation) -> StatementResult:
         return commands.run(call)
     if not call.alone:
         call.session.transaction.begin_implicit()
-    done = hot_rows.run_alone(call) if not call.plan.trees else None
+    done = hot_rows.run_at_once(call) if not call.plan.trees else None
     if done is not None:
         return done
     call = replanning.refreshed(call)
@@ -148,7 +148,7 @@ def _execute_within(
 def _run(call: Invocation) -> StatementResult:
     session, is_tree = call.session, bool(call.plan.trees)
     call = partitions.narrowed(call)
-    done = hot_rows.run_alone(call) if is_tree and not call.plan.leaves else None
+    done = hot_rows.run_at_once(call) if is_tree and not call.plan.leaves else None
     if done is not None:
         return done
     if call.plan.route is not Route.OWN:

@@ -278,8 +278,8 @@ def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
     raise NotHotError
 
 
-def run_alone(call: Invocation) -> StatementResult | None:
-    """Run a statement that is a transaction of its own in one trip, and commit.
+def run_at_once(call: Invocation) -> StatementResult | None:
+    """Run a statement in one trip, which commits where it is a transaction of its own.
 
     None where that is not possible, as rows are not hot, or where nothing is known of it yet:
     nothing has been done then.
@@ -287,22 +287,26 @@ def run_alone(call: Invocation) -> StatementResult | None:
     Raises:
         GatewayError: PostgreSQL's own errors.
     """
-    plan, session = call.plan, call.session
+    plan, transaction = call.plan, call.session.transaction
     if plan.route not in _ROUTES or plan.basis is None or plan.seeks or plan.takes:
         return None
-    if not call.alone or session.transaction.open or not _is_utf8(session):
+    if transaction.expects_no_hot_rows or not _is_utf8(call.session):
         return None
     # What is wrong with these is to be told before anything is committed.
     format_codes(call.result_formats, len(call.columns or ()))
     if plan.route is Route.INSERT:
-        return _insert_alone(call)
+        return None if transaction.open else _insert_alone(call)
     writing, needed = _expected(call), known_rows(call)
     if writing is None or needed is None:
         return None
     if not thawing_of(call).expected.are_hot(writing.relid, writing.keys or ()):
         return None
     after = _afterwards(writing.relid, needed)
-    done = _at_once(call, writing, after, commits=not after)
+    if not transaction.open:
+        done = _alone(call, writing, after, commits=not after)
+    else:
+        # What this transaction has written before is not looked for again.
+        done = None if after else _within(call, writing)
     return done and _kept(call, needed, *done)
 
 
@@ -364,7 +368,7 @@ def _insert_alone(call: Invocation) -> StatementResult | None:
     writing, thawing = Writing(call.target), thawing_of(call)
     if not thawing.is_warm(writing.relid) or not insert_sizes.is_small(call):
         return None
-    done = _at_once(call, writing, [hot_keys.searching(writing.relid, None)])
+    done = _alone(call, writing, [hot_keys.searching(writing.relid, None)])
     if done is None:
         return None
     return _searched(call, writing, *done)
@@ -380,10 +384,27 @@ def _searched(
     return result
 
 
-def _at_once(
+def _within(call: Invocation, writing: Writing) -> tuple[StatementResult, list[bytes]] | None:
+    """Run a statement of an open transaction in the hope that all rows are hot; else None."""
+    transaction = call.session.transaction
+    try:
+        before = [writing.announced(strict=True)]
+        done = _run(call, before=before, began=False, guarded=True)
+    except OutdatedPlanError:
+        return None
+    except CatalogError as error:
+        if error.sqlstate != bookkeeping.NOT_HOT:
+            raise
+        transaction.expects_no_hot_rows = True
+        return None
+    transaction.written.add(writing.relid)
+    return done
+
+
+def _alone(
     call: Invocation, writing: Writing, after: Sequence[Call] = (), *, commits: bool = False
 ) -> tuple[StatementResult, list[bytes]] | None:
-    """Run a statement in one trip, in the hope that all rows are hot; None where they are not."""
+    """Run a statement that is a transaction, in the hope that all rows are hot; else None."""
     session = call.session
     session.transaction.expect_implicit()
     session.transaction.written.add(writing.relid)
@@ -404,13 +425,14 @@ def _at_once(
     return done
 
 
-def _run(
+def _run(  # noqa: PLR0913 - what goes along with it
     call: Invocation,
     after: Sequence[Call] = (),
     *,
     before: Sequence[Call] = (),
     began: bool,
     commits: bool = False,
+    guarded: bool = False,
 ) -> tuple[StatementResult, list[bytes]]:
     """Run the statement; return its result and the answers of calls after it."""
     returned, result, answers = call.session.catalog.run_between(
@@ -421,6 +443,7 @@ def _run(
         before=before,
         after=after,
         commits=commits,
+        guarded=guarded,
     )
     if result is None:
         raise TypeError(call.plan.route)

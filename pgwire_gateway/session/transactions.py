@@ -77,6 +77,8 @@ class Transaction:
         """Looks at it."""
         self.written: set[int] = set()
         """Journaled tables with uncommitted changes of this transaction."""
+        self.expects_no_hot_rows = False
+        """Whether rows that were expected to be hot were not, or cannot be for it."""
         self.made: dict[int, str] = {}
         """Tables this transaction made with files: their directories by OID."""
         self.savepoints = Savepoints()
@@ -157,7 +159,7 @@ class Transaction:
     def fail(self) -> None:
         """Record a failed statement: an implicit transaction ends, the client's own is failed."""
         if self._implicit:
-            self._implicit = self.defers = False
+            self._implicit = self.defers = self.expects_no_hot_rows = False
             self.written.clear()
             self.savepoints.clear()
             if self.open:
@@ -174,7 +176,7 @@ class Transaction:
 
     def _ended(self) -> None:
         written = bool(self.written)
-        self.defers = False
+        self.defers = self.expects_no_hot_rows = False
         self.written.clear()
         self.savepoints.clear()
         self.forget_made()

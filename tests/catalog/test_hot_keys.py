@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from catalog import bookkeeping, hot_keys, resident_upkeep
-from catalog.errors import CatalogError, HotRowsError
+from catalog.errors import CatalogError, HotRowsError, OutdatedPlanError
 from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
-from catalog.results import SnapshotRequest
+from catalog.results import Basis, SnapshotRequest
 from catalog.steps import Query
 from pgwire_gateway.spark.sorting import BOUNDED
 from rewrite.key_types import COMPARED, has_one_form
@@ -487,3 +487,43 @@ def test_columns_of_hot_keys_are_those_with_one_form(administrator):
     )
     told = {(int(oid), int(typmod)): is_hot == "t" for oid, typmod, is_hot in found}
     assert told == {value_type: has_one_form(*value_type) for value_type in told}
+
+
+def guarded(client, relid, sql, *keys, basis=None):
+    """Announce and run a statement of an open transaction in one trip; return its tag."""
+    call = Writing(relid, tuple((str(key),) for key in keys)).announced(strict=True)
+    _, result, _ = client.session.run_between(
+        Query(sql), (), basis, began=False, before=[call], guarded=True
+    )
+    return result.command_tag
+
+
+def test_a_transaction_goes_on_where_a_row_was_not_hot(client, administrator, warm, thawing):
+    assert thaw(thawing, administrator, warm, ROWS[:1]) is Thawed.DONE
+    client.run("BEGIN")
+    client.run("SAVEPOINT pgwire_guard")
+    assert guarded(client, warm, "UPDATE t SET b = 11 WHERE a = 1", 1) == "UPDATE 1"
+    with pytest.raises(CatalogError) as raised:
+        guarded(client, warm, "UPDATE t SET b = 12 WHERE a IN (1, 2)", 1, 2)
+    assert raised.value.sqlstate == bookkeeping.NOT_HOT
+    assert client.run("SELECT * FROM t") == [("1", "11")]
+    with pytest.raises(OutdatedPlanError):
+        guarded(client, warm, "UPDATE t SET b = 13 WHERE a = 1", 1, basis=Basis(0, "another"))
+    assert guarded(client, warm, "UPDATE t SET b = b + 3 WHERE a = 1", 1) == "UPDATE 1"
+    client.run("COMMIT")
+    assert client.run("SELECT * FROM t") == [("1", "14")]
+    written = f"SELECT c2 FROM pg_journal.tail_{warm} ORDER BY version_number DESC LIMIT 2"
+    assert administrator.run(written) == [("14",), ("11",)]
+
+
+def test_a_guarded_statement_that_fails_fails_its_transaction(client, administrator, warm, thawing):
+    assert thaw(thawing, administrator, warm, ROWS[:1]) is Thawed.DONE
+    client.run("BEGIN")
+    client.run("SAVEPOINT own")
+    with pytest.raises(CatalogError) as raised:
+        guarded(client, warm, "UPDATE t SET b = 1 / 0 WHERE a = 1", 1)
+    assert (raised.value.sqlstate, client.session.transaction_status) == ("22012", "E")
+    client.run("ROLLBACK TO own")
+    assert guarded(client, warm, "UPDATE t SET b = 15 WHERE a = 1", 1) == "UPDATE 1"
+    client.run("COMMIT")
+    assert client.run("SELECT * FROM t") == [("1", "15")]

@@ -1,0 +1,139 @@
+"""Transaction blocks that write single rows of tiered tables, which are hot or have gone cold."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from tests.support.fix_server import Pair
+from tests.support.tiers import make_tiered
+
+pytestmark = pytest.mark.server
+
+SCHEMA = "single_rows_in_blocks"
+
+UPDATE = "UPDATE t SET v = v + %s WHERE id = %s"
+
+ROWS = "SELECT * FROM t ORDER BY id"
+
+Connect = Callable[[], psycopg.Connection]
+
+
+@pytest.fixture
+def connect(resident_pair: Pair) -> Iterator[Connect]:
+    """Yield what opens sessions beside a tiered table; single rows of it are expected to be hot."""
+    conninfo = resident_pair.gateway.conninfo(resident_pair.database)
+    with ExitStack() as stack:
+
+        def opened() -> psycopg.Connection:
+            options = f"-c search_path={SCHEMA}"
+            connection = psycopg.connect(conninfo, autocommit=True, options=options)
+            connection.prepare_threshold = 0
+            return stack.enter_context(connection)
+
+        first = opened()
+        first.execute(f"CREATE SCHEMA {SCHEMA}")
+        first.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v < 100))")
+        first.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 5) g")
+        make_tiered(first, "t")
+        for key in (1, 2, 1):
+            first.execute(UPDATE, [0, key])
+        yield opened
+        assert first.execute("SELECT gateway.check('t')").fetchall() == [(0,)]
+        first.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+
+
+def rows(connection: psycopg.Connection) -> dict[int, int]:
+    return dict(connection.execute(ROWS).fetchall())
+
+
+def test_statements_of_a_block_see_each_other_and_go_with_it(connect: Connect) -> None:
+    one, other = connect(), connect()
+    with one.transaction(force_rollback=True):
+        one.execute(UPDATE, [10, 1])
+        one.execute(UPDATE, [20, 2])
+        assert one.execute("SELECT v FROM t WHERE id = 1 FOR UPDATE").fetchall() == [(11,)]
+        assert one.execute("DELETE FROM t WHERE id = %s RETURNING v", [1]).fetchall() == [(11,)]
+        assert rows(one) == {2: 22, 3: 3, 4: 4, 5: 5}
+        assert rows(other) == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
+    assert rows(one) == rows(other) == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
+
+
+def test_savepoints_of_the_client_are_its_own(connect: Connect) -> None:
+    one = connect()
+    with one.transaction():
+        one.execute("SAVEPOINT pgwire_guard")
+        one.execute(UPDATE, [10, 1])
+        one.execute("SAVEPOINT later")
+        one.execute(UPDATE, [10, 2])
+        with pytest.raises(errors.CheckViolation):
+            one.execute(UPDATE, [100, 1])
+        with pytest.raises(errors.InFailedSqlTransaction):
+            one.execute(UPDATE, [1, 1])
+        one.execute("ROLLBACK TO later")
+        one.execute(UPDATE, [5, 1])
+        one.execute("ROLLBACK TO pgwire_guard")
+        one.execute(UPDATE, [7, 2])
+    assert rows(one) == {1: 1, 2: 9, 3: 3, 4: 4, 5: 5}
+
+
+def test_rows_that_went_cold_meanwhile_are_made_hot(connect: Connect) -> None:
+    one, other = connect(), connect()
+    for value in (1, 2):
+        other.execute("VACUUM t")
+        with one.transaction():
+            for key in (1, 2, 3):
+                one.execute(UPDATE, [value, key])
+                one.execute(UPDATE, [value, key])
+    assert rows(other) == {1: 7, 2: 8, 3: 9, 4: 4, 5: 5}
+
+
+def test_definitions_that_changed_meanwhile_are_followed(connect: Connect) -> None:
+    one, other = connect(), connect()
+    with one.transaction():
+        one.execute(UPDATE, [1, 1])
+    other.execute("ALTER TABLE t ADD COLUMN w integer DEFAULT 5")
+    for key in (1, 2):
+        one.execute(UPDATE, [0, key])
+    with one.transaction():
+        one.execute("SELECT 1")
+        other.execute("ALTER TABLE t ADD COLUMN x integer DEFAULT 6")
+        one.execute(UPDATE, [1, 1])
+        one.execute(UPDATE, [1, 2])
+    assert other.execute(f"{ROWS} LIMIT 2").fetchall() == [(1, 3, 5, 6), (2, 3, 5, 6)]
+
+
+def test_a_transaction_with_one_snapshot_writes_as_before(connect: Connect) -> None:
+    one, other = connect(), connect()
+    one.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    with one.transaction():
+        assert rows(one)[1] == 1
+        one.execute(UPDATE, [1, 1])
+        one.execute(UPDATE, [1, 1])
+    with one.transaction(force_rollback=True):
+        assert rows(one)[1] == 3
+        other.execute(UPDATE, [1, 1])
+        with pytest.raises(errors.SerializationFailure):
+            one.execute(UPDATE, [1, 1])
+    one.isolation_level = None
+    with one.transaction():
+        one.execute(UPDATE, [1, 1])
+    assert rows(one) == {1: 5, 2: 2, 3: 3, 4: 4, 5: 5}
+
+
+def test_a_batch_of_statements_is_one_transaction(connect: Connect) -> None:
+    one = connect()
+    changes = [f"UPDATE t SET v = v + 1 WHERE id = {key}" for key in (1, 2, 1)]
+    one.prepare_threshold = None
+    one.execute("; ".join(changes))
+    with pytest.raises(errors.CheckViolation):
+        one.execute("; ".join([*changes, "UPDATE t SET v = 100 WHERE id = 1"]))
+    pipeline = ExitStack()
+    pipeline.enter_context(one.pipeline())
+    one.execute(UPDATE, [10, 1])
+    one.execute(UPDATE, [100, 2])
+    with pytest.raises(errors.CheckViolation):
+        pipeline.close()
+    assert rows(one) == {1: 3, 2: 3, 3: 3, 4: 4, 5: 5}
