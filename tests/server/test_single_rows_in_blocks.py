@@ -22,9 +22,9 @@ Connect = Callable[[], psycopg.Connection]
 
 
 @pytest.fixture
-def connect(resident_pair: Pair) -> Iterator[Connect]:
+def sessions(two_tiers_pair: Pair) -> Iterator[Connect]:
     """Yield what opens sessions beside a tiered table; single rows of it are expected to be hot."""
-    conninfo = resident_pair.gateway.conninfo(resident_pair.database)
+    conninfo = two_tiers_pair.gateway.conninfo(two_tiers_pair.database)
     with ExitStack() as stack:
 
         def opened() -> psycopg.Connection:
@@ -49,8 +49,8 @@ def rows(connection: psycopg.Connection) -> dict[int, int]:
     return dict(connection.execute(ROWS).fetchall())
 
 
-def test_statements_of_a_block_see_each_other_and_go_with_it(connect: Connect) -> None:
-    one, other = connect(), connect()
+def test_statements_of_a_block_see_each_other_and_go_with_it(sessions: Connect) -> None:
+    one, other = sessions(), sessions()
     with one.transaction(force_rollback=True):
         one.execute(UPDATE, [10, 1])
         one.execute(UPDATE, [20, 2])
@@ -61,8 +61,8 @@ def test_statements_of_a_block_see_each_other_and_go_with_it(connect: Connect) -
     assert rows(one) == rows(other) == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
 
 
-def test_savepoints_of_the_client_are_its_own(connect: Connect) -> None:
-    one = connect()
+def test_savepoints_of_the_client_are_its_own(sessions: Connect) -> None:
+    one = sessions()
     with one.transaction():
         one.execute("SAVEPOINT pgwire_guard")
         one.execute(UPDATE, [10, 1])
@@ -79,8 +79,8 @@ def test_savepoints_of_the_client_are_its_own(connect: Connect) -> None:
     assert rows(one) == {1: 1, 2: 9, 3: 3, 4: 4, 5: 5}
 
 
-def test_rows_that_went_cold_meanwhile_are_made_hot(connect: Connect) -> None:
-    one, other = connect(), connect()
+def test_rows_that_went_cold_meanwhile_are_made_hot(sessions: Connect) -> None:
+    one, other = sessions(), sessions()
     for value in (1, 2):
         other.execute("VACUUM t")
         with one.transaction():
@@ -90,8 +90,8 @@ def test_rows_that_went_cold_meanwhile_are_made_hot(connect: Connect) -> None:
     assert rows(other) == {1: 7, 2: 8, 3: 9, 4: 4, 5: 5}
 
 
-def test_definitions_that_changed_meanwhile_are_followed(connect: Connect) -> None:
-    one, other = connect(), connect()
+def test_definitions_that_changed_meanwhile_are_followed(sessions: Connect) -> None:
+    one, other = sessions(), sessions()
     with one.transaction():
         one.execute(UPDATE, [1, 1])
     other.execute("ALTER TABLE t ADD COLUMN w integer DEFAULT 5")
@@ -105,8 +105,8 @@ def test_definitions_that_changed_meanwhile_are_followed(connect: Connect) -> No
     assert other.execute(f"{ROWS} LIMIT 2").fetchall() == [(1, 3, 5, 6), (2, 3, 5, 6)]
 
 
-def test_a_transaction_with_one_snapshot_writes_as_before(connect: Connect) -> None:
-    one, other = connect(), connect()
+def test_a_transaction_with_one_snapshot_writes_as_before(sessions: Connect) -> None:
+    one, other = sessions(), sessions()
     one.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     with one.transaction():
         assert rows(one)[1] == 1
@@ -123,8 +123,8 @@ def test_a_transaction_with_one_snapshot_writes_as_before(connect: Connect) -> N
     assert rows(one) == {1: 5, 2: 2, 3: 3, 4: 4, 5: 5}
 
 
-def test_a_batch_of_statements_is_one_transaction(connect: Connect) -> None:
-    one = connect()
+def test_a_batch_of_statements_is_one_transaction(sessions: Connect) -> None:
+    one = sessions()
     changes = [f"UPDATE t SET v = v + 1 WHERE id = {key}" for key in (1, 2, 1)]
     one.prepare_threshold = None
     one.execute("; ".join(changes))
