@@ -26,6 +26,10 @@ _WHOLE_INPUT: Final = re.compile(
     r"|ARRAY_AGG|LISTAGG|STRING_AGG|MAX_BY|MIN_BY)\s*\(",
     re.IGNORECASE,
 )
+# Where columns are shielded the anti join is written as a left join.
+_UNTOUCHED: Final = re.compile(
+    r"\bLEFT JOIN(?= \S+ AS (j\d+) ON .*? WHERE \1\.version_number IS NULL\b)"
+)
 _WINDOW: Final = re.compile(r"\bROW_NUMBER\(\) OVER \([^()]*\)", re.IGNORECASE)
 _SORT: Final = re.compile(r"\bORDER BY\b", re.IGNORECASE)
 _LIMIT: Final = re.compile(r"\s+LIMIT\s+(\d+)(?:\s+OFFSET\s+(\d+))?\s*\Z", re.IGNORECASE)
@@ -88,4 +92,4 @@ def session_kind(query: SparkQuery, row_bytes: int) -> SessionKind:
 
 
 def _is_whole(sql: str) -> bool:
-    return _WHOLE_INPUT.search(_WINDOW.sub("", sql)) is not None
+    return _WHOLE_INPUT.search(_WINDOW.sub("", _UNTOUCHED.sub("", sql))) is not None

@@ -276,6 +276,19 @@ def test_the_outermost_limit_is_the_readers() -> None:
     assert plan.limit is None
 
 
+def test_the_anti_join_of_current_rows_leaves_a_result_that_may_be_few() -> None:
+    def may_be_few(text: str) -> bool:
+        query = SparkQuery(text, (), (), None, 10_000_000, filters=True)
+        return plan_result(query, 10).may_be_few
+
+    recent = "global_temp.recent_1_1_d_7 AS j4 ON j3.c1 = j4.c1"
+    assert may_be_few(f"SELECT j3.c1 FROM b AS j3 LEFT ANTI JOIN {recent} WHERE j3.c1 % 2 = 0")
+    shielded = f"SELECT j3.c1 FROM b AS j3 LEFT JOIN {recent} WHERE j4.version_number IS NULL"
+    assert may_be_few(f"SELECT t1.c1 FROM ({shielded}) AS t1 WHERE t1.c1 % 2 = 0")
+    assert not may_be_few(f"SELECT t1.c1 FROM ({shielded}) AS t1 LEFT JOIN u ON t1.c1 = u.c1")
+    assert not may_be_few(f"SELECT j3.c1 FROM b AS j3 LEFT JOIN {recent} WHERE j3.c1 % 2 = 0")
+
+
 def _last_job(journal: Journal) -> int:
     """Return the number of a job that is begun now."""
     context = journal.engine.driver.context
