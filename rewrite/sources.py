@@ -15,7 +15,16 @@ from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, read_stored
 from rewrite.query.compilation import Compilation
-from rewrite.query.sql import aliased, column, conjunction, is_null, named, row_number, select
+from rewrite.query.sql import (
+    aliased,
+    broadcast,
+    column,
+    conjunction,
+    is_null,
+    named,
+    row_number,
+    select,
+)
 from rewrite.results import Source, SourcePart
 from rewrite.values import Value
 
@@ -84,9 +93,13 @@ class _Level:
         self._select(column(name, self.alias), name if self.current is None else bare)
 
     def _select(self, expression: exp.Expression, name: str) -> None:
-        if name not in self.names:
-            self.names.add(name)
-            self.query.append("expressions", named(expression, name))
+        if name in self.names:
+            return
+        self.names.add(name)
+        # To Spark a column under an alias is another one: conditions on it, as those on the key, do
+        # not pass a window that is partitioned by the column.
+        is_named = isinstance(expression, exp.Column) and expression.name == name
+        self.query.append("expressions", expression if is_named else named(expression, name))
 
 
 class CurrentRows:
@@ -289,8 +302,7 @@ class CurrentRows:
             join.set("kind", "ANTI")
         query.append("joins", join)
         if self.recent_rows <= _BROADCAST_ROWS:
-            hint = exp.Anonymous(this="BROADCAST", expressions=[column(changed)])
-            query.set("hint", exp.Hint(expressions=[hint]))
+            broadcast(query, changed)
         return self._level(query, rows, untouched)
 
 

@@ -82,6 +82,12 @@ def conjunction(conditions: Sequence[exp.Expression]) -> exp.Expression | None:
     return _joined(exp.And, conditions)
 
 
+def broadcast(query: exp.Select, alias: str) -> None:
+    """Have Spark give all rows of a FROM item to each task that joins it."""
+    hint = exp.Anonymous(this="BROADCAST", expressions=[column(alias)])
+    query.set("hint", exp.Hint(expressions=[hint]))
+
+
 def disjunction(conditions: Sequence[exp.Expression]) -> exp.Expression | None:
     """Return the conditions joined by OR; None when there are none."""
     return _joined(exp.Or, conditions)

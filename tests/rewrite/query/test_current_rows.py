@@ -97,6 +97,17 @@ def test_changes_see_the_current_rows(oracle: Oracle, layout: None, sql: str) ->
     oracle.check_change(sql)
 
 
+@pytest.mark.parametrize("layout", ["recent", "both"], indirect=True)
+def test_conditions_on_the_key_reach_all_row_versions(oracle: Oracle, layout: None) -> None:
+    query = oracle.compile("select x from t where k between 2 and 4")
+    for source in query.sources:
+        oracle.register(source)
+    plan = oracle.spark.sql(query.sql)._jdf.queryExecution().optimizedPlan().toString()
+    window = plan[plan.index("Window ") :]
+    assert "<= 4" in window
+    assert "<= 4" not in plan[: plan.index("Window ")].rpartition("Filter")[2]
+
+
 def test_table_without_key_is_told_apart_by_its_row_identity(oracle: Oracle) -> None:
     oracle.execute("select 1")
     at, gone = _AT.format(1), _AT.format(2)
