@@ -81,8 +81,12 @@ class GivenSource:
     """They are all of a table that exists for the statement."""
     columns: tuple[tuple[int, int], ...]
     """Range table index and attribute number of each of its columns."""
-    bounds: Mapping[int, tuple[int, int]]
-    """Smallest and largest value of columns, by their places."""
+    ranges: Mapping[int, tuple[tuple[int, int], ...]]
+    """First and last value of ranges that have all values of columns, by the columns' places."""
+    distinct: frozenset[int] = frozenset()
+    """Places of columns that have no value twice; they may be NULL in several rows."""
+    is_little: bool = False
+    """Whether as many rows of the target are little in memory."""
 
 
 @dataclass(frozen=True, slots=True)

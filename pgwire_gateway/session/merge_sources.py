@@ -16,6 +16,7 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.spark.small_files import MAX_BYTES
+from pgwire_gateway.wire_types.value_ranges import value_ranges
 from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
 from rewrite import pipeline
 from rewrite.command import Command, command
@@ -44,16 +45,19 @@ def prepared(
     if source is None or rows is None:
         return observation, context
     snapshot = brought_rows.as_table(call, source.table, rows, SegmentKind.DELTA, ends)
-    bounds = {
-        place: found
-        for place in source.ranged
-        if (found := _bounds(rows.column(place))) is not None
-    }
+    values = {place: rows.column(place).drop_null() for place in source.ranged}
+    ranges = {place: found for place, held in values.items() if (found := value_ranges(held))}
+    distinct = frozenset(
+        place for place, held in values.items() if pc.count_distinct(held).as_py() == len(held)
+    )
     relid = source.table.relid
     result = replace(observation.result, snapshots=observation.result.snapshots | {relid: snapshot})
     held = {relid: rows} if snapshot.tail_rows else {}
     seen = replace(observation, result=result, tails=observation.tails | held)
-    return seen, replace(context, given=GivenSource(snapshot, source.columns, bounds))
+    width = call.services.executor.row_bytes(observation.result.snapshots[call.target])
+    is_little = rows.num_rows * width <= MAX_BYTES
+    given = GivenSource(snapshot, source.columns, ranges, distinct, is_little)
+    return seen, replace(context, given=given)
 
 
 def _rows(call: Invocation, source: MergeSource, observation: Observation) -> pa.Table | None:
@@ -82,9 +86,3 @@ def _stored(batch: Any, schema: pa.Schema) -> pa.RecordBatch:
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _bounds(values: pa.ChunkedArray) -> tuple[int, int] | None:
-    """Return the smallest and the largest of some integers; None where there are none."""
-    found = pc.min_max(values).as_py()
-    return None if found["min"] is None else (found["min"], found["max"])

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from catalog.model import TableSnapshot
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import Batches, PartGroups, PartStream, begin, collect
 from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine, SparkSession
@@ -90,6 +91,10 @@ class Executor:
         rows = _within(iter(running), plan.offset, plan.limit)
         return Batches(schema, rows, running.close)
 
+    def row_bytes(self, snapshot: TableSnapshot) -> int:
+        """Return how large a row version of a table is in memory on average."""
+        return self._relations.row_bytes(snapshot, self._relations.engine.driver)
+
     def explain(
         self,
         query: SparkQuery,
@@ -126,7 +131,7 @@ class Executor:
         return SparkPlan(sql, physical, logical.partition("== Physical Plan ==")[0])
 
     def _planned(self, query: SparkQuery, used: tuple[Relation, ...], driver: Driver) -> ResultPlan:
-        width = max((self._relations.row_bytes(r, driver) for r in used), default=0)
+        width = max((self._relations.row_bytes(r.snapshot, driver) for r in used), default=0)
         return plan_result(query, width)
 
     def _frame(

@@ -162,9 +162,9 @@ class Relations:
         with storage_failures():
             self.warehouse.require_unchanged(relation.segments())
 
-    def row_bytes(self, relation: Relation, driver: Driver) -> int:
+    def row_bytes(self, snapshot: TableSnapshot, driver: Driver) -> int:
         """Return how large a row version is in memory on average."""
-        return self._of(driver).frames.row_bytes(relation.snapshot)
+        return self._of(driver).frames.row_bytes(snapshot)
 
     def _of(self, driver: Driver) -> _Registry:
         with self._lock:

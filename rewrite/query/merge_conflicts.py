@@ -9,6 +9,7 @@ from rewrite.command import Command
 from rewrite.expressions import grouping_key, read_stored
 from rewrite.query.changed_rows import ChangedScope
 from rewrite.query.merge_clauses import Merge, case, is_command
+from rewrite.query.merge_sources import matches_once
 from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of, is_equality
 from rewrite.query.sql import call, column, conjunction, disjunction, is_null, literal, negation
@@ -43,12 +44,14 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         moved = conjunction([updated.copy(), negation(kept)]) if kept is not None else None
         if moved is not None:
             cases.append((moved, MergeConflict.KEY_CHANGED))
+    once = matches_once(merge)
     several = exp.GT(this=_counted(negation(inserted.copy()), partition), expression=literal(1))
-    if merge.has(Command.UPDATE, Command.DELETE):
+    if merge.has(Command.UPDATE, Command.DELETE) and not once:
         second = conjunction([negation(inserted.copy()), several])
         if second is not None:
             cases.append((second, MergeConflict.SECOND_TIME))
-    if merge.has(Command.INSERT):
+    # Then each row of the source has a key of its own.
+    if merge.has(Command.INSERT) and not (once and _proves_new_keys(merge)):
         cases += _conflicts_of_inserted(merge, changed, result, partition)
     return case([(condition, literal(conflict)) for condition, conflict in cases], literal(0))
 

@@ -5,7 +5,7 @@ After: ``SELECT s.x1 AS c1 FROM (SELECT …) AS s``; ``t`` is joined to the rows
 those of its rows are read that can match: ``t LEFT SEMI JOIN source ON t.a = source.c1``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -24,9 +24,9 @@ from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of, is_equality
 from rewrite.query.scopes import FromScope, QueryScope
 from rewrite.query.spark_text import output, spark_query
-from rewrite.query.sql import column, conjunction, literal, named, select
+from rewrite.query.sql import aliased, column, conjunction, disjunction, literal, named, select
 from rewrite.results import MergeSource, SourcePart
-from rewrite.sources import source
+from rewrite.sources import CurrentRows, source
 from rewrite.tree import Node, walk
 from rewrite.values import Value
 
@@ -83,8 +83,7 @@ def compile_source(merge: Merge) -> MergeSource | None:
         value = scope.local(varno, attno)
         if not is_stored_as_it_is(value.type_oid):
             return None
-        typmod = _typmod(value)
-        stored = to_stored(value, value.type_oid, typmod)
+        stored, typmod = _of_table(scope, varno, attno) or _of_value(value)
         rows.append("expressions", named(stored, f"c{number}"))
         definitions.append(
             Column(number, f"c{number}", value.type_oid, typmod, False, f"c{number}")
@@ -111,11 +110,22 @@ def compile_source(merge: Merge) -> MergeSource | None:
     return MergeSource(query, table, tuple(places), frozenset(ranged))
 
 
-def _typmod(value: Value) -> int:
-    """Return a type modifier with which a value is stored without loss."""
-    if value.type_oid != oids.NUMERIC:
-        return value.typmod
-    return value.typmod if value.decimal == numeric_shape(value.typmod) else -1
+def _of_table(scope: QueryScope, varno: int, attno: int) -> tuple[exp.Expression, int] | None:
+    """Return a column of a table as it is in files, and its type modifier; None for other values.
+
+    A source of such columns alone can be read without Spark.
+    """
+    relation = scope.relations.get(varno) if isinstance(scope, FromScope) else None
+    if not isinstance(relation, CurrentRows):
+        return None
+    return relation.stored(attno), relation.definition(attno).typmod
+
+
+def _of_value(value: Value) -> tuple[exp.Expression, int]:
+    """Return a value as it is stored without loss, and the type modifier of such a column."""
+    is_kept = value.type_oid != oids.NUMERIC or value.decimal == numeric_shape(value.typmod)
+    typmod = value.typmod if is_kept else -1
+    return to_stored(value, value.type_oid, typmod), typmod
 
 
 def _named(merge: Merge) -> set[tuple[int, int]]:
@@ -158,16 +168,45 @@ def reduced(merge: Merge, item: exp.Expression, pairs: QueryScope) -> exp.Expres
     for place, attno, qual in _comparisons(merge):
         condition = found.compile(qual).sql
         conditions.append(condition if can_fail(qual) else compilation.bare(condition))
-        bounds = given.bounds.get(given.columns.index(place))
-        if bounds is not None and merge.table.column(attno).type_oid in _INTEGERS:
+        ranges = given.ranges.get(given.columns.index(place))
+        if ranges and merge.table.column(attno).type_oid in _INTEGERS:
             stored = pairs.local(merge.varno, attno).sql
-            least, most = map(literal, bounds)
-            conditions.append(compilation.bare(exp.GTE(this=stored, expression=least)))
-            conditions.append(compilation.bare(exp.LTE(this=stored.copy(), expression=most)))
+            conditions.append(compilation.bare(_within(stored, ranges)))
     # Columns that the rest asks for are added to what `item` selects.
     join = exp.Join(this=scope.item(), side="LEFT", kind="SEMI", on=conjunction(conditions))
-    item.set("joins", [join])
-    return exp.Subquery(this=item)
+    rows = select([exp.Star()], item)
+    rows.append("joins", join)
+    return aliased(rows, merge.rows.alias)
+
+
+def _within(value: exp.Expression, ranges: Sequence[tuple[int, int]]) -> exp.Expression:
+    found = [
+        exp.And(
+            this=exp.GTE(this=value.copy(), expression=literal(first)),
+            expression=exp.LTE(this=value.copy(), expression=literal(last)),
+        )
+        for first, last in ranges
+    ]
+    return disjunction(found) or exp.true()
+
+
+def matches_once(merge: Merge) -> bool:
+    """Return whether no row of the target can have a match with two rows of a given source.
+
+    It cannot where ON compares its key with a column that has no value twice.
+    """
+    given = merge.compilation.context.given
+    return given is not None and any(
+        merge.table.key == (attno,) and given.columns.index(place) in given.distinct
+        for place, attno, _ in _comparisons(merge)
+    )
+
+
+def matches_little(merge: Merge) -> bool:
+    """Return whether all rows of the target that a given source matches are little in memory."""
+    given = merge.compilation.context.given
+    compared = {attno for _, attno, _ in _comparisons(merge)}
+    return given is not None and given.is_little and compared >= set(merge.table.key) != set()
 
 
 class _MatchScope(QueryScope):

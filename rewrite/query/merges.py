@@ -9,6 +9,7 @@ AS v``.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 from typing_extensions import override
@@ -27,12 +28,18 @@ from rewrite.query.changed_rows import (
 from rewrite.query.compilation import Compilation
 from rewrite.query.merge_clauses import Join, Merge, case, is_command, understood
 from rewrite.query.merge_conflicts import conflict
-from rewrite.query.merge_sources import compile_source, reduced, source_scope
+from rewrite.query.merge_sources import (
+    compile_source,
+    matches_little,
+    reduced,
+    source_scope,
+)
 from rewrite.query.predicates import compile_filter, conjuncts
 from rewrite.query.scopes import LayerScope, QueryScope, over_sublinks
 from rewrite.query.spark_text import spark_query
 from rewrite.query.sql import (
     aliased,
+    broadcast,
     column,
     is_null,
     literal,
@@ -162,7 +169,10 @@ def merged_rows(compilation: Compilation, query: Node) -> RowChange:
 
 def merge_source(compilation: Compilation, query: Node) -> MergeSource | None:
     """Compile the source of a MERGE alone; None where it is better read with the rest."""
-    return compile_source(understood(compilation, query))
+    merge = understood(compilation, query)
+    # The target is not read for it.
+    alone = Compilation(compilation.context, compilation.compile_block, statement=query)
+    return compile_source(replace(merge, compilation=alone))
 
 
 def _joined(merge: Merge) -> tuple[_PairScope, exp.Select]:
@@ -190,6 +200,8 @@ def _joined(merge: Merge) -> tuple[_PairScope, exp.Select]:
         quals = [qual for qual in quals if qual not in later]
     rows = select([], source if kind in {Join.INNER, Join.SOURCE} else target)
     scope.rows = rows
+    if kind is Join.SOURCE and matches_little(merge):
+        broadcast(rows, merge.rows.alias)
     condition = compile_filter(list(quals), scope) or exp.true()
     join = exp.Join(this=target if kind in {Join.INNER, Join.SOURCE} else source, on=condition)
     if kind is not Join.INNER:

@@ -242,12 +242,106 @@ def test_a_source_that_is_given(oracle: Oracle) -> None:
     assert [source.columns, sorted(source.ranged)] == [((2, 1), (2, 2), (2, 3)), [0]]
     assert_rows(oracle.run(source.query).rows, oracle.expect("select id, x, y from s").rows)
     snapshot = TableSnapshot(source.table, "given", 0, (), 6)
-    given = GivenSource(snapshot, source.columns, {0: (1, 21)})
+    given = GivenSource(snapshot, source.columns, {0: ((1, 3), (20, 21))})
     text = oracle.compile_merge(sql, given=given).query.sql
     assert text.count("recent_0_") == 2
     assert "LEFT SEMI JOIN" in text
-    assert "c1 >= 1" in text
-    assert "c1 <= 21" in text
+    assert "(t1.c1 >= 1 AND t1.c1 <= 3) OR (t1.c1 >= 20 AND t1.c1 <= 21)" in text
+
+
+def test_a_source_is_read_alone(oracle: Oracle) -> None:
+    source = oracle.compile_merge_source(f"merge into t using s on t.k = s.id {UPDATED}")
+    assert source is not None
+    assert [one.relid for one in source.query.sources] == [oracle.relid("s")]
+    assert source.query.input_rows == 6
+
+
+@pytest.mark.parametrize(
+    ("using", "is_scan"),
+    [
+        ("s", True),
+        ("(select id, y, x from s) s", False),
+        ("(select id, x, y from s where x > 0) s", False),
+        ("(select id, x + 1 as x, y from s) s", False),
+        ("(values (1, 2, '3')) s (id, x, y)", False),
+    ],
+)
+def test_a_table_is_a_source_that_needs_no_spark(oracle: Oracle, using: str, is_scan: bool) -> None:
+    sql = f"merge into t using {using} on t.k = s.id {UPDATED} returning s.y"
+    source = oracle.compile_merge_source(sql)
+    assert source is not None
+    assert (source.query.scan is not None) is is_scan
+
+
+def test_columns_of_a_source_keep_their_types(oracle: Oracle) -> None:
+    clause = "when matched then update set v = s.v, n = s.n, w = s.w, d = s.d"
+    source = oracle.compile_merge_source(f"merge into t using t s on t.k = s.k {clause}")
+    assert source is not None
+    t = oracle.snapshot(oracle.relid("t")).table
+    wanted = [(t.column(attno).type_oid, t.column(attno).typmod) for _, attno in source.columns]
+    assert [(one.type_oid, one.typmod) for one in source.table.columns] == wanted
+    assert source.query.scan is not None
+
+
+def _given(oracle: Oracle, sql: str, *, distinct: bool = True, is_little: bool = True) -> str:
+    """Return what a MERGE is compiled to whose source is known."""
+    source = oracle.compile_merge_source(sql)
+    assert source is not None
+    place = source.columns.index((2, 1))
+    snapshot = TableSnapshot(source.table, "given", 0, (), 6)
+    given = GivenSource(
+        snapshot, source.columns, {}, frozenset({place} if distinct else ()), is_little
+    )
+    return oracle.compile_merge(sql, given=given).query.sql
+
+
+PLAIN_INSERT = "when not matched then insert (k, v) values (s.id, s.x)"
+OTHER_INSERT = "when not matched then insert (k, v) values (s.id + 1, s.x)"
+DELETED = "when matched then delete"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "counted"),
+    [
+        (f"on t.k = s.id {UPDATED} {PLAIN_INSERT}", 0),
+        (f"on t.k = s.id {DELETED} {PLAIN_INSERT}", 0),
+        (f"on t.k = s.id and t.v > 0 {UPDATED}", 0),
+        (f"on t.k = s.id and t.v > 0 {UPDATED} {PLAIN_INSERT}", 2),
+        (f"on t.k = s.id {UPDATED} {OTHER_INSERT}", 2),
+        (f"on t.v = s.id {UPDATED}", 1),
+        (f"on t.k = s.x {UPDATED}", 1),
+    ],
+)
+def test_rows_are_counted_where_one_may_be_hit_twice(
+    oracle: Oracle, clauses: str, counted: int
+) -> None:
+    sql = f"merge into t using s on {clauses.removeprefix('on ')} returning s.id"
+    assert _given(oracle, sql).count("COUNT_IF") == counted
+    assert "COUNT_IF" in _given(oracle, sql, distinct=False)
+
+
+def test_several_columns_of_a_key_are_not_told_by_one_that_has_no_value_twice(
+    oracle: Oracle,
+) -> None:
+    sql = "merge into pairs using s on a = s.id and b = s.y when matched then update set c = s.x"
+    assert "COUNT_IF" in _given(oracle, sql)
+
+
+@pytest.mark.parametrize(
+    ("clauses", "is_broadcast"),
+    [
+        (f"on t.k = s.id {UPDATED} {PLAIN_INSERT}", True),
+        (f"on t.k = s.id and t.v > 0 {UPDATED} {PLAIN_INSERT}", True),
+        (f"on t.v = s.id {UPDATED} {PLAIN_INSERT}", False),
+        (f"on t.k = s.id {UPDATED}", False),
+    ],
+)
+def test_rows_that_match_are_broadcast_where_they_are_no_more_than_those_of_the_source(
+    oracle: Oracle, clauses: str, is_broadcast: bool
+) -> None:
+    sql = f"merge into t using s {clauses} returning s.id"
+    assert ("BROADCAST" in _given(oracle, sql)) is is_broadcast
+    assert "BROADCAST" not in _given(oracle, sql, is_little=False)
 
 
 @pytest.mark.parametrize(
