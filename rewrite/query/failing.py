@@ -40,6 +40,12 @@ _TOTAL: Final = frozenset(
     for oid, (name, signature) in PROCEDURES.items()
     if _COMPARISON.fullmatch(name) or signature in _WIDENING
 )
+_REMAINDER: Final = re.compile(r"int[248]mod")
+_REMAINDERS: Final = frozenset(
+    oid for oid, (name, _) in PROCEDURES.items() if _REMAINDER.fullmatch(name)
+)
+"""Only 0 as divisor fails."""
+
 _MATCHES: Final = frozenset(oid for oid, (name, _) in PROCEDURES.items() if name in _LIKE)
 
 _COLUMNS: Final = frozenset({"CASETESTEXPR", "VAR"})
@@ -83,7 +89,17 @@ def _fails(node: Node) -> bool:
     function = node.integer(_CALLS[node.tag])
     if function in _MATCHES:
         return _has_columns(node.nodes("args")[1])
+    if function in _REMAINDERS and _is_some_number(node.nodes("args")[1]):
+        return False
     return function not in _TOTAL and _has_columns(node)
+
+
+def _is_some_number(node: Node) -> bool:
+    """Return whether a node is a constant integer other than 0."""
+    while node.tag == "FUNCEXPR" and node.integer("funcid") in _TOTAL:
+        (node,) = node.nodes("args")
+    datum = node["constvalue"] if node.tag == "CONST" else None
+    return isinstance(datum, bytes) and any(datum)
 
 
 def _has_columns(node: Node) -> bool:

@@ -108,6 +108,29 @@ def test_conditions_on_the_key_reach_all_row_versions(oracle: Oracle, layout: No
     assert "<= 4" not in plan[: plan.index("Window ")].rpartition("Filter")[2]
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_shielded"),
+    [
+        ("x % 7 = 3", False),
+        ("mod(x, -1) = 0", False),
+        ("k::bigint % 3 = 0", False),
+        ("x % 0 = 3", True),
+        ("7 % x = 3", True),
+        ("x % k = 0", True),
+        ("(x + 1) % 7 = 3", True),
+        ("x % null = 3", True),
+    ],
+)
+@pytest.mark.parametrize("layout", ["both"], indirect=True)
+def test_remainders_fail_for_no_row_where_the_divisor_is_some_number(
+    oracle: Oracle, layout: None, condition: str, is_shielded: bool
+) -> None:
+    query = oracle.compile(f"select k from t where {condition}")
+    assert ("LEFT JOIN" in query.sql) is is_shielded
+    if "% 0" not in condition:
+        oracle.check(f"select k from t where {condition}")
+
+
 def test_table_without_key_is_told_apart_by_its_row_identity(oracle: Oracle) -> None:
     oracle.execute("select 1")
     at, gone = _AT.format(1), _AT.format(2)
