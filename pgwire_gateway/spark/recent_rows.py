@@ -69,17 +69,21 @@ class RecentRows:
         if held is not None and held.state == snapshot.state:
             return held.latest
         origin = (table.definition_version, *(delta.path for delta in deltas))
-        if held is not None and held.origin == origin:
-            stored = held.stored
-        else:
-            found = self._read(table, deltas)
+        if held is None or held.origin[0] != origin[0] or not set(held.origin) <= set(origin):
+            held = None
+        known = set() if held is None else set(held.origin)
+        added = [delta for delta in deltas if delta.path not in known]
+        stored = None if held is None else held.stored
+        if stored is None or added:
+            found = self._read(table, added)
             if found is None:
                 return None
-            stored = latest_per_key(found.combine_chunks(), names)
-        schema = storage_schema(table)
-        inlined = schema.empty_table() if tail is None else tail.cast(schema)
-        rows = pa.concat_tables([stored, inlined]).combine_chunks()
-        latest = latest_per_key(rows, names)
+            every = found if stored is None else pa.concat_tables([stored, found])
+            stored = latest_per_key(every.combine_chunks(), names)
+        latest = stored
+        if tail is not None and tail.num_rows:
+            rows = pa.concat_tables([stored, tail.cast(storage_schema(table))])
+            latest = latest_per_key(rows.combine_chunks(), names)
         nbytes = int(latest.nbytes + stored.nbytes)
         held = _Held(snapshot.state, latest, origin, stored, nbytes)
         with self._lock:

@@ -43,9 +43,11 @@ class Deltas:
     def __init__(self, **held: pa.Table) -> None:
         self.held = held
         self.reads = 0
+        self.read_paths: list[str] = []
 
     def read(self, _: JournalTable, segments: Sequence[Segment]) -> pa.Table | None:
         self.reads += 1
+        self.read_paths += [segment.path for segment in segments]
         return pa.concat_tables(
             [
                 storage_schema(table()).empty_table(),
@@ -78,6 +80,40 @@ def test_files_are_read_again_only_when_there_are_others() -> None:
     second = replace(first, state="s3", segments=(delta(1, 1), delta(2, 1)))
     assert shown(recent.latest(second, None)) == [(1, "a", False), (2, "b", False)]
     assert files.reads == 2
+
+
+def test_only_what_has_come_is_read() -> None:
+    files = Deltas(
+        delta_1=rows((1, "a", 1, False), (2, "b", 1, False), (3, "c", 1, False)),
+        delta_2=rows((1, "a2", 2, False), (2, "b", 2, True)),
+        delta_3=rows((2, "b3", 3, False)),
+        delta_4=rows((1, "a", 1, False), (4, "d", 1, False)),
+    )
+    recent = RecentRows(files.read)
+    segments: tuple[Segment, ...] = ()
+    for number, count in ((1, 3), (2, 2), (3, 1)):
+        segments += (delta(number, count),)
+        snapshot = TableSnapshot(table(), f"s{number}", number, segments, 0)
+        found = recent.latest(snapshot, None)
+        assert shown(found) == shown(RecentRows(files.read).latest(snapshot, None))
+    assert shown(found) == [(1, "a2", False), (2, "b3", False), (3, "c", False)]
+    files.read_paths.clear()
+    tailed = replace(snapshot, state="s4", tail_rows=1)
+    found = recent.latest(tailed, rows((3, "c", 4, True)))
+    assert shown(found) == [(1, "a2", False), (2, "b3", False), (3, "c", True)]
+    assert files.read_paths == []
+    # A reader of an earlier moment, and files that were joined to one.
+    assert shown(recent.latest(replace(snapshot, state="s1", segments=segments[:1]), None)) == [
+        (1, "a", False),
+        (2, "b", False),
+        (3, "c", False),
+    ]
+    joined = replace(snapshot, state="s5", segments=(segments[0], delta(4, 2)))
+    assert shown(recent.latest(joined, None))[-1] == (4, "d", False)
+    assert files.read_paths == ["delta_1", "delta_4"]
+    redefined = replace(joined, state="s6", table=replace(table(), definition_version=2))
+    assert shown(recent.latest(redefined, None))[-1] == (4, "d", False)
+    assert files.read_paths == ["delta_1", "delta_4", "delta_1", "delta_4"]
 
 
 def test_many_rows_are_left_to_spark() -> None:
