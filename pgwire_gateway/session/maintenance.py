@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from catalog import names, sqlstate, upkeep, upkeep_work
 from catalog import vacuum as catalog_vacuum
-from catalog.errors import CatalogError
+from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
 from catalog.model import SegmentKind, TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
 from catalog.upkeep_work import Work
 from pgwire_gateway.session import unique_keys
+from pgwire_gateway.session.announcements import ATTEMPTS
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
@@ -61,32 +62,51 @@ def vacuum(
     Raises:
         GatewayError: PostgreSQL's errors for names and privileges.
     """
-    catalog, services = session.catalog, session.services
+    catalog = session.catalog
     named = [names.relation_oid(catalog, relation) for relation in relations]
     wanted = named or upkeep.maintainable_tables(catalog)
     for relid in wanted:  # which grows by the leaves of partitioned tables
+        relation = catalog.relations([relid]).get(relid)
+        if relation is not None and relation.tree is not None:
+            wanted += [leaf.relid for leaf in relation.tree.leaves]
+        elif relation is not None and upkeep.may_maintain(catalog, relid):
+            # PostgreSQL has said so of others.
+            _vacuum_table(session, relid, running, is_full=is_full)
+    remove_files(session)
+
+
+def _vacuum_table(
+    session: ClientSession, relid: int, running: RunningStatement, *, is_full: bool
+) -> None:
+    """Compact one journal where its rows are; upkeep may have moved them since it was looked up."""
+    catalog, services = session.catalog, session.services
+    for _ in range(ATTEMPTS):
         relation = catalog.relations([relid]).get(relid)
         if relation is None or relation.kind not in {
             RelationKind.JOURNALED,
             RelationKind.RESIDENT,
         }:
-            continue
-        if relation.tree is not None:
-            wanted += [leaf.relid for leaf in relation.tree.leaves]
-            continue
-        if not upkeep.may_maintain(catalog, relid):
-            # PostgreSQL has said so.
-            continue
+            return
         warm = services.catalog.thawing(session.database).is_warm(relid)
         if relation.kind is RelationKind.RESIDENT or warm:
             done = services.flusher.compact(session.database, relid, running, is_full=is_full)
-            if done or relation.kind is RelationKind.RESIDENT:
+            if done:
+                return
+            if relation.kind is RelationKind.RESIDENT:
                 continue
-        with _compacting(session, relid):
-            session.transaction.begin_implicit()
-            compact(session, relid, running, is_full=is_full)
-            session.transaction.end_implicit()
-    remove_files(session)
+        try:
+            with _compacting(session, relid):
+                session.transaction.expect_implicit()
+                compact(session, relid, running, is_full=is_full)
+                session.transaction.end_implicit()
+        except OutdatedPlanError:
+            session.transaction.settle()
+        else:
+            return
+    raise GatewayError(
+        "a table becomes resident, and tiered, faster than can be followed",
+        sqlstate=sqlstate.SERIALIZATION_FAILURE,
+    )
 
 
 @contextmanager
