@@ -1,7 +1,8 @@
 """Calls of the bookkeeping functions on a session's own connection, in its own transaction.
 
-Every call carries the session's secret as a bind parameter. Calls are prepared once per connection,
-and prepared again when the client has dropped all prepared statements.
+Every call carries the session's secret as a bind parameter. Calls have no name: SQL of the client
+can drop a prepared statement, and prepare another one under its name, which would be handed the
+secret.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from psycopg.pq.abc import PGresult
 from catalog.backend import Backend
 from catalog.pg_types import BOOL, INT8, INT8_ARRAY, JSON, OID, OID_ARRAY, TEXT, TEXT_ARRAY
 from catalog.results import Basis
-from catalog.steps import Execute, Prepare, Step
+from catalog.steps import Query, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,50 +167,29 @@ class Bookkeeping:
 
     def steps(self, function: Function, *values: bytes | None) -> list[Step]:
         """Return the steps of a call; its result is that of the last step, one bytea in binary."""
-        return self.prepared_steps(
-            f"pgwire_{function.name}",
-            function.sql,
-            function.parameter_oids,
-            (self._secret, *values),
-        )
+        return [_call(function.sql, function.parameter_oids, self._secret, *values)]
 
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for."""
-        return self.prepared_steps(
-            "pgwire_basis", _BASIS, (TEXT, TEXT_ARRAY), (self._secret, text_array(names))
-        )
+        return [_call(_BASIS, (TEXT, TEXT_ARRAY), self._secret, text_array(names))]
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
-        values = (
-            self._secret,
-            text_array(names),
-            str(basis.definitions).encode(),
-            basis.resolution.encode(),
-        )
-        return self.prepared_steps("pgwire_expect", _EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), values)
-
-    def prepared_steps(
-        self, name: str, sql: str, oids: Sequence[int] = (), values: Sequence[bytes | None] = ()
-    ) -> list[Step]:
-        """Return the steps that execute one of our own statements, preparing it when needed."""
-        execute = Execute(name, values, result_format=1, internal=True)
-        if name in self._prepared:
-            return [execute]
-        return [Prepare(name, sql, oids, internal=True), execute]
+        definitions = str(basis.definitions).encode()
+        values = (self._secret, text_array(names), definitions, basis.resolution.encode())
+        return [_call(_EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), *values)]
 
     def run_all(self, steps: Sequence[Step]) -> list[PGresult]:
-        """Run steps in one round trip and remember what has been prepared."""
-        return self._backend.run_all(steps, self._note)
-
-    def _note(self, step: Step) -> None:
-        # Prepared statements outlive the failure of a later step and of the transaction.
-        if isinstance(step, Prepare) and step.internal:
-            self._prepared.add(step.name)
+        """Run steps in one round trip."""
+        return self._backend.run_all(steps)
 
     def call(self, function: Function, *values: bytes | None) -> bytes:
         """Call a function and return its answer."""
         return value_of(self.run_all(self.steps(function, *values))[-1])
+
+
+def _call(sql: str, oids: tuple[int, ...], *values: bytes | None) -> Step:
+    return Query(sql, values, oids, result_format=1, internal=True)
 
 
 def basis_of(result: PGresult) -> Basis:

@@ -39,7 +39,7 @@ from catalog.results import (
     SnapshotResult,
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
-from catalog.steps import Close, Execute, Prepare, Query, Step
+from catalog.steps import Close, Execute, Query, Step
 
 Call = tuple[Function, Sequence[bytes | None]]
 """A function of the bookkeeping and its arguments, without the secret."""
@@ -117,9 +117,7 @@ class CatalogSession:
         self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = "", tree: bool = True
     ) -> Analysis:
         """Prepare under `name` and describe, in one round trip; with the tree if it is wanted."""
-        analysis = describe.analyse(
-            self._backend, self._calls, name, sql, parameter_oids, tree=tree
-        )
+        analysis = describe.analyse(self._backend, name, sql, parameter_oids, tree=tree)
         self._parameter_counts[name] = len(analysis.parameter_oids)
         return analysis
 
@@ -555,13 +553,13 @@ class CatalogSession:
         steps += expect
         places = []
         for function, values in before:
-            _add(steps, self._calls.steps(function, *values))
+            steps += self._calls.steps(function, *values)
             places.append(len(steps) - 1)
         place = len(steps)
         if step is not None:
             steps += [step, *expect[-1:]]
         for function, values in after:
-            _add(steps, self._calls.steps(function, *values))
+            steps += self._calls.steps(function, *values)
             places.append(len(steps) - 1)
         steps += _commands(f"RELEASE {_GUARD}") if guarded else []
         if commits:
@@ -773,12 +771,6 @@ def _doubting() -> Iterator[None]:
 
 _GUARD: Final = "pgwire_guard"
 """The savepoint to which a statement is taken back that was not run for reasons of ours."""
-
-
-def _add(steps: list[Step], more: Sequence[Step]) -> None:
-    """Add steps, but for preparing what is prepared among those before."""
-    known = {step.name for step in steps if isinstance(step, Prepare)}
-    steps += [step for step in more if not (isinstance(step, Prepare) and step.name in known)]
 
 
 def _unlocked(steps: list[Step]) -> list[Step]:

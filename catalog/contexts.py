@@ -1,4 +1,4 @@
-"""Contexts of errors and notices, without the lines that tell about the bookkeeping's functions."""
+"""What clients are told of messages: nothing that tells about the bookkeeping's functions."""
 
 import re
 from typing import Final
@@ -19,6 +19,19 @@ _SEALED: Final = re.compile(r"[0-9a-f]{64} \{")
 
 _COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
 """The last line of the context of what goes wrong in a COPY."""
+
+
+_RAISED: Final = "exec_stmt_raise"
+"""PostgreSQL's routine that says what RAISE of PL/pgSQL is given."""
+
+
+def is_for_clients(severity: str, routine: str) -> bool:
+    """Return whether a notice is passed on, by its severity and the routine that said it.
+
+    Parse trees, plans and the like show what calls of ours are given. So of what PostgreSQL says at
+    LOG and below clients hear only what their own code says.
+    """
+    return routine == _RAISED or not (severity == "LOG" or severity.startswith("DEBUG"))
 
 
 def without_copy(context: str) -> str:

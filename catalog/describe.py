@@ -9,9 +9,8 @@ from typing import Final
 from psycopg.pq.abc import PGresult
 
 from catalog.backend import Backend
-from catalog.bookkeeping import Bookkeeping
 from catalog.results import Analysis, ResultColumn
-from catalog.steps import Describe, DescribePortal, Prepare, Step
+from catalog.steps import Describe, DescribePortal, Prepare, Query, Step
 
 TREE_MESSAGE: Final = "rewritten parse tree:"
 
@@ -19,20 +18,21 @@ _UTILITY: Final = "QUERY :commandType 6"
 """CMD_UTILITY of PostgreSQL's nodes.h."""
 
 # Local to the transaction, and undone at once: a client's transaction must not see the difference.
-_LISTEN: Final = (
+_LISTEN: Final = Query(
     "SELECT set_config('pg_journal.messages', current_setting('client_min_messages'), true),"
     " set_config('client_min_messages', 'log', true),"
-    " set_config('debug_print_rewritten', 'on', true)"
+    " set_config('debug_print_rewritten', 'on', true)",
+    internal=True,
 )
-_UNLISTEN: Final = (
+_UNLISTEN: Final = Query(
     "SELECT set_config('debug_print_rewritten', 'off', true),"
-    " set_config('client_min_messages', current_setting('pg_journal.messages'), true)"
+    " set_config('client_min_messages', current_setting('pg_journal.messages'), true)",
+    internal=True,
 )
 
 
-def analyse(  # noqa: PLR0913 - what Parse takes, and where to
+def analyse(
     backend: Backend,
-    calls: Bookkeeping,
     name: str,
     sql: str,
     parameter_oids: Sequence[int],
@@ -47,26 +47,25 @@ def analyse(  # noqa: PLR0913 - what Parse takes, and where to
     if not tree or backend.transaction_status == "E":
         # In a failed one only its end can be prepared now, and settings cannot be changed.
         return _analysis(backend, backend.run_all(own)[-1], None)
-    before = calls.prepared_steps("pgwire_listen", _LISTEN)
-    after = calls.prepared_steps("pgwire_unlisten", _UNLISTEN)
     trees: list[str] = []
     relay = backend.on_notice
 
     def collect(fields: Mapping[str, str]) -> None:
         if fields.get("M") == TREE_MESSAGE:
             trees.append(fields.get("D", ""))
-        elif fields.get("V") != "LOG":
+        else:
             relay(fields)
 
     backend.on_notice = collect
     try:
-        results = calls.run_all([*before, *own, *after])
+        results = backend.run_all([_LISTEN, *own, _UNLISTEN])
     finally:
         backend.on_notice = relay
-    found = trees[0] if trees else None
+    # The last is that of our own statement. Clients that have trees printed get one before, too.
+    found = trees[-2] if len(trees) > 1 else None
     if found is not None and _UTILITY in found[:40]:
         found = None
-    return _analysis(backend, results[len(before) + 1], found)
+    return _analysis(backend, results[2], found)
 
 
 def describe(backend: Backend, name: str) -> Analysis:

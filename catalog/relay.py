@@ -30,6 +30,8 @@ _RECEIVED_BYTES: Final = 1 << 16
 _LENGTH: Final = Struct("!i")
 
 _CONTEXT: Final = ord("W")
+_SEVERITY: Final = ord("V")
+_ROUTINE: Final = ord("R")
 _DATA_TYPE: Final = ord(DATA_TYPE_NAME)
 
 _ENDS: Final = b"123nTCIs"
@@ -317,7 +319,8 @@ class _Walk:
             case "N" if error_code(found) == DEFERRED:
                 reply.defers = True
             case "N":
-                reply.data.append(_without_own(found))
+                if _is_for_clients(found):
+                    reply.data.append(_without_own(found))
             case "A" | "t":
                 reply.data.append(found)
             case letter:
@@ -327,6 +330,12 @@ class _Walk:
 def _fields(found: bytes) -> Iterator[tuple[int, bytes]]:
     """Return the fields of an ErrorResponse or a NoticeResponse."""
     return ((part[0], part[1:]) for part in found[5:].split(b"\0") if part)
+
+
+def _is_for_clients(notice: bytes) -> bool:
+    fields = dict(_fields(notice))
+    severity, routine = fields.get(_SEVERITY, b""), fields.get(_ROUTINE, b"")
+    return contexts.is_for_clients(severity.decode(), routine.decode())
 
 
 def _without_own(found: bytes) -> bytes:

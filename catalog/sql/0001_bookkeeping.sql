@@ -178,6 +178,11 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'permission denied for schema pg_journal' USING ERRCODE = '42501';
     END IF;
+    -- Code of users that a call runs would find the secret in the contexts of errors.
+    IF current_setting('log_parameter_max_length_on_error') <> '0' THEN
+        RAISE EXCEPTION 'log_parameter_max_length_on_error is not supported on journaled tables'
+            USING ERRCODE = '0A000', HINT = 'RESET log_parameter_max_length_on_error first.';
+    END IF;
 END $$;
 
 -- STABLE as what they call is: so they are inlined.

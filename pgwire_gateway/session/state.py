@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from buenavista.core import Session
 
+from catalog import contexts
 from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
 from catalog.errors import DEFERRED, GatewayError
@@ -266,6 +267,8 @@ class ClientSession(Session):  # type: ignore[misc]
     def _on_notice(self, fields: Mapping[str, str]) -> None:
         if fields.get("C") == DEFERRED:
             self.transaction.defers = True
+            return
+        if not contexts.is_for_clients(fields.get("V", ""), fields.get("R", "")):
             return
         for listener in self._listeners:
             listener(fields)
