@@ -107,21 +107,15 @@ PLACE: Final = (
 
 What row security leaves of a relation depends on the role, too.
 """
-# What names stand for is found with the client's own rights and search path.
-_RESOLUTION: Final = (
-    f"pg_catalog.concat_ws(' ', {PLACE},"  # noqa: S608 - of our own
-    " (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(n)::oid ORDER BY o)"
-    " FROM pg_catalog.unnest($2) WITH ORDINALITY u(n, o)))"
-)
 EXECUTOR: Final = (
     "COALESCE(NULLIF(pg_catalog.current_setting('gateway.executor', true), 'auto'), '')"
 )
 """Expression for the setting gateway.executor; empty for auto, the default."""
 _BASIS: Final = (
-    f"SELECT pg_journal.definitions($1), pg_catalog.convert_to({_RESOLUTION}, 'UTF8'),"
+    "SELECT pg_journal.definitions($1), pg_catalog.convert_to(pg_journal.named_resolution($2), 'UTF8'),"
     f" pg_catalog.convert_to({EXECUTOR}, 'UTF8')"
 )
-_EXPECT: Final = f"SELECT pg_journal.expect($1, $3, $4, {_RESOLUTION})"
+_EXPECT: Final = "SELECT pg_journal.expect($1, $3, $4, pg_journal.named_resolution($2))"
 
 
 def session_secret(secret_key: str, process_id: int) -> bytes:

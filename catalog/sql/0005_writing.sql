@@ -9,6 +9,18 @@ BEGIN
         USING ERRCODE = 'GW001';
 END $$;
 
+-- What names stand for, found with the client's own rights and search path: who asks, where names are looked for (what row
+-- security leaves of a relation depends on the role, too), and the relations.
+CREATE FUNCTION pg_journal.named_resolution(names text[]) RETURNS text
+LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RETURN pg_catalog.concat_ws(
+        ' ', CURRENT_USER, pg_catalog.current_setting('row_security'), pg_catalog.current_schemas(true),
+        (SELECT pg_catalog.array_agg(pg_catalog.to_regclass(u.n)::pg_catalog.oid ORDER BY u.o)
+           FROM pg_catalog.unnest(names) WITH ORDINALITY u(n, o)));
+END $$;
+
 -- Go on only if definitions are what a plan rests on, and names stand for what they stood for.
 CREATE FUNCTION pg_journal.expect(secret text, planned bigint, planned_resolution text, resolution text)
 RETURNS void
