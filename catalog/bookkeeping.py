@@ -112,7 +112,8 @@ EXECUTOR: Final = (
 )
 """Expression for the setting gateway.executor; empty for auto, the default."""
 _BASIS: Final = (
-    "SELECT pg_journal.definitions($1), pg_catalog.convert_to(pg_journal.named_resolution($2), 'UTF8'),"
+    "SELECT pg_journal.definitions($1),"
+    " pg_catalog.convert_to(pg_journal.named_resolution($2), 'UTF8'),"
     f" pg_catalog.convert_to({EXECUTOR}, 'UTF8')"
 )
 _EXPECT: Final = "SELECT pg_journal.expect($1, $3, $4, pg_journal.named_resolution($2))"
