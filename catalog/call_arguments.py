@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from catalog.errors import GatewayError
 from catalog.sqlstate import SYNTAX_ERROR
 
-_UNCHANGING: Final = frozenset({"text", "varchar", "bool"})
+_UNCHANGING: Final = frozenset({"text", "varchar", "name", "bool"})
 """Types by whose casts an argument stays what it is."""
 
 
@@ -87,4 +87,5 @@ def _value(node: Mapping[str, Any]) -> Value:
 
 def _changes_nothing(named: Mapping[str, Any]) -> bool:
     plain = named.keys() <= {"names", "typemod", "location"} and named.get("typemod") == -1
-    return plain and named["names"][-1]["String"]["sval"] in _UNCHANGING
+    *schema, name = (part["String"]["sval"] for part in named["names"])
+    return plain and schema in ([], ["pg_catalog"]) and name in _UNCHANGING

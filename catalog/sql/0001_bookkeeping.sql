@@ -56,7 +56,7 @@ CREATE TABLE pg_journal.journals (
     readers text NOT NULL DEFAULT '',
     -- The partitioned tables above it, the topmost first.
     ancestors oid[] NOT NULL DEFAULT '{}',
-    location text NOT NULL,
+    location text NOT NULL CHECK (location ~ '^\d+/\d+$'),
     key int2[] NOT NULL DEFAULT '{}',
     key_name text,
     -- Primary key added while rows exist: the rows are still to be checked and re-keyed.
@@ -156,7 +156,7 @@ CREATE INDEX ON pg_journal.segments (retired_at) WHERE retired_at IS NOT NULL;
 
 -- Locations of dropped tables, until vacuum has removed their files.
 CREATE TABLE pg_journal.dropped_locations (
-    location text PRIMARY KEY,
+    location text PRIMARY KEY CHECK (location ~ '^\d+/\d+$'),
     dropped_at timestamptz NOT NULL
 );
 

@@ -597,22 +597,32 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
+-- The files are read with the gateway's rights, and removed one day: they have to be in the table's own directory.
 CREATE FUNCTION pg_journal.add_segments(wanted oid, segment_list json) RETURNS json
-LANGUAGE sql
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    numbers json;
+BEGIN
+    IF EXISTS (SELECT FROM journals j CROSS JOIN json_to_recordset(segment_list) AS s(path text)
+                WHERE j.relid = wanted
+                  AND (s.path ~ ('^' || j.location || '/(base|delta|archive)-[0-9a-f]{32}(-borrowed)?$')) IS NOT TRUE) THEN
+        RAISE EXCEPTION 'a segment is outside of its table''s directory' USING ERRCODE = 'XX001';
+    END IF;
     WITH added AS (
-        INSERT INTO pg_journal.segments (segment_id, relid, kind, path, row_count, size_bytes, attnums, min_version,
-                                     max_version, key_min, key_max)
+        INSERT INTO segments (segment_id, relid, kind, path, row_count, size_bytes, attnums, min_version,
+                              max_version, key_min, key_max)
         -- In the order of time; the primary key finds out the two that ever got the same number.
-        SELECT (pg_journal.micros(clock_timestamp()) << 11) + (pg_journal.random_mark() & 1023) + row_number() OVER (),
-               wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, pg_journal.moment(s.min_version),
-               pg_journal.moment(s.max_version), s.key_min, s.key_max
+        SELECT (micros(clock_timestamp()) << 11) + (random_mark() & 1023) + row_number() OVER (),
+               wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, moment(s.min_version),
+               moment(s.max_version), s.key_min, s.key_max
           FROM json_to_recordset(segment_list) AS s(kind text, path text, row_count bigint, size_bytes bigint,
                attnums int2[], min_version bigint, max_version bigint, key_min bigint, key_max bigint)
         RETURNING segment_id, path)
-    SELECT json_object_agg(path, segment_id) FROM added
-$$;
+    SELECT json_object_agg(a.path, a.segment_id) INTO numbers FROM added a;
+    RETURN numbers;
+END $$;
 
 -- Make the segments of a bulk write visible.
 CREATE FUNCTION pg_journal.publish(secret text, wanted oid, version_micros bigint, segment_list json)

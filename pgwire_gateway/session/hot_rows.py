@@ -62,6 +62,12 @@ ATTEMPTS_WITH_SOURCES: Final = 10
 """How often while others write what tells its keys; in the latter half they have to wait."""
 
 
+MOST_GUARDED: Final = 50
+"""Statements of a transaction that have savepoints of their own.
+
+Of more than 64 subtransactions PostgreSQL loses sight, and then everybody's snapshots cost more.
+"""
+
 REASON: Final = "single rows by key"
 
 _SAVEPOINT: Final = "pgwire_hot_rows"
@@ -290,7 +296,7 @@ def run_at_once(call: Invocation) -> StatementResult | None:
     plan, transaction = call.plan, call.session.transaction
     if plan.route not in _ROUTES or plan.basis is None or plan.seeks or plan.takes:
         return None
-    if transaction.expects_no_hot_rows or not _is_utf8(call.session):
+    if transaction.runs_nothing_at_once or not _is_utf8(call.session):
         return None
     # What is wrong with these is to be told before anything is committed.
     format_codes(call.result_formats, len(call.columns or ()))
@@ -387,6 +393,9 @@ def _searched(
 def _within(call: Invocation, writing: Writing) -> tuple[StatementResult, list[bytes]] | None:
     """Run a statement of an open transaction in the hope that all rows are hot; else None."""
     transaction = call.session.transaction
+    transaction.guarded += 1
+    if transaction.guarded == MOST_GUARDED:
+        transaction.runs_nothing_at_once = True
     try:
         before = [writing.announced(strict=True)]
         done = _run(call, before=before, began=False, guarded=True)
@@ -395,7 +404,7 @@ def _within(call: Invocation, writing: Writing) -> tuple[StatementResult, list[b
     except CatalogError as error:
         if error.sqlstate != bookkeeping.NOT_HOT:
             raise
-        transaction.expects_no_hot_rows = True
+        transaction.runs_nothing_at_once = True
         return None
     transaction.written.add(writing.relid)
     return done

@@ -58,7 +58,8 @@ class KnownFiles:
             OSError: Storage failed.
         """
         state = file.stat()
-        key = (form, file, state.st_size, state.st_mtime_ns, state.st_ino, *columns)
+        times = (state.st_mtime_ns, state.st_ctime_ns)
+        key = (form, file, state.st_size, *times, state.st_ino, *columns)
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)

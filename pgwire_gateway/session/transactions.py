@@ -77,8 +77,10 @@ class Transaction:
         """Looks at it."""
         self.written: set[int] = set()
         """Journaled tables with uncommitted changes of this transaction."""
-        self.expects_no_hot_rows = False
-        """Whether rows that were expected to be hot were not, or cannot be for it."""
+        self.runs_nothing_at_once = False
+        """Whether no statement is run any more in the hope that all rows it needs are hot."""
+        self.guarded = 0
+        """How many statements of this transaction have had a savepoint of ours to go back to."""
         self.made: dict[int, str] = {}
         """Tables this transaction made with files: their directories by OID."""
         self.savepoints = Savepoints()
@@ -159,7 +161,8 @@ class Transaction:
     def fail(self) -> None:
         """Record a failed statement: an implicit transaction ends, the client's own is failed."""
         if self._implicit:
-            self._implicit = self.defers = self.expects_no_hot_rows = False
+            self._implicit = self.defers = self.runs_nothing_at_once = False
+            self.guarded = 0
             self.written.clear()
             self.savepoints.clear()
             if self.open:
@@ -176,7 +179,8 @@ class Transaction:
 
     def _ended(self) -> None:
         written = bool(self.written)
-        self.defers = self.expects_no_hot_rows = False
+        self.defers = self.runs_nothing_at_once = False
+        self.guarded = 0
         self.written.clear()
         self.savepoints.clear()
         self.forget_made()

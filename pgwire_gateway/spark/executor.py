@@ -144,7 +144,7 @@ class Executor:
 
     def _without_place(self, plan: str, used: Iterable[Relation]) -> str:
         """Leave out where the data files are, which is nobody's business but the operator's."""
-        places = [str(self._relations.warehouse.absolute("."))]
+        places = [self._relations.warehouse.root]
         places += [
             external.location
             for relation in used

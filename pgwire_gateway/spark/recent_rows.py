@@ -13,11 +13,15 @@ from typing import Final
 import pyarrow as pa
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
 from pgwire_gateway.wire_types.versions import storage_schema
 
 MOST_ROWS: Final = 100_000
 """Deltas of more row versions than these are left to Spark, which reads them in parallel."""
+
+MOST_STORED_BYTES: Final = 2 * MAX_BYTES
+"""How much deltas may add up to; in memory rows are larger than in the files that are measured."""
 
 MOST_BYTES: Final = 256 << 20
 """How much of all tables is held, but for what was asked for last."""
@@ -80,6 +84,11 @@ class RecentRows:
                 return None
             every = found if stored is None else pa.concat_tables([stored, found])
             stored = latest_per_key(every.combine_chunks(), names)
+        if stored.nbytes > MOST_STORED_BYTES:
+            # Asked for all of them next time, what reads them sees how large they are.
+            with self._lock:
+                self._drop(table)
+            return None
         latest = stored
         if tail is not None and tail.num_rows:
             rows = pa.concat_tables([stored, tail.cast(storage_schema(table))])
@@ -87,9 +96,13 @@ class RecentRows:
         nbytes = int(latest.nbytes + stored.nbytes)
         held = _Held(snapshot.state, latest, origin, stored, nbytes)
         with self._lock:
-            before = self._held.pop(table.location, None)
+            self._drop(table)
             self._held[table.location] = held
-            self._bytes += held.nbytes - (0 if before is None else before.nbytes)
+            self._bytes += held.nbytes
             while self._bytes > MOST_BYTES and len(self._held) > 1:
                 self._bytes -= self._held.popitem(last=False)[1].nbytes
         return held.latest
+
+    def _drop(self, table: JournalTable) -> None:
+        before = self._held.pop(table.location, None)
+        self._bytes -= 0 if before is None else before.nbytes

@@ -7,7 +7,9 @@ how large the rows are once decoded, which bounds the memory of their readers.
 
 import hashlib
 import json
+import logging
 import os
+import re
 import shutil
 import threading
 import time
@@ -22,6 +24,8 @@ from typing import Final
 from catalog.model import BORROWED, JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.borrowed_files import LIST, Borrowed, BorrowedFile
 
+logger = logging.getLogger(__name__)
+
 STAGING: Final = "_staging"
 """Readers ignore names with a leading underscore."""
 _DESCRIPTION: Final = "_description.json"
@@ -29,6 +33,11 @@ _SUFFIX: Final = ".parquet"
 _DECODED_RATIO: Final = 8
 """How much rows grow when they are decoded, where nothing is known about them."""
 _KEPT_LISTS: Final = 2_000
+
+_PLAIN: Final = re.compile(r"[0-9A-Za-z_-]+(/[0-9A-Za-z_-]+)*")
+"""Paths that lead nowhere else: names without dots."""
+_REMOVABLE: Final = re.compile(rf"\d+/\d+(/({STAGING}/)?[0-9a-z-]+)?")
+"""The directory of a table, by the OIDs of its database and its own, and what is in there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,11 @@ class Warehouse:
         self._lock = threading.Lock()
         self._lists: OrderedDict[str, Borrowed] = OrderedDict()
 
+    @property
+    def root(self) -> str:
+        """The directory that all is in."""
+        return str(self._root)
+
     def stage(self, table: JournalTable) -> StagedSegment:
         """Create a directory for a new segment of a table."""
         staged = StagedSegment(self._root / table.location / STAGING / uuid.uuid4().hex)
@@ -133,11 +147,23 @@ class Warehouse:
         return str(self.absolute(segment.path))
 
     def absolute(self, path: str) -> Path:
-        """Return where a path relative to the warehouse is."""
+        """Return where a path relative to the warehouse is.
+
+        Raises:
+            ValueError: It is not in the form that paths of segments have.
+        """
+        if _PLAIN.fullmatch(path) is None:
+            raise ValueError(f"no path of the warehouse: {path!r}")
         return self._root / path
 
     def remove(self, path: str) -> None:
-        """Remove a segment, or the directory of a table; harmless when it is gone already."""
+        """Remove a segment, or the directory of a table; harmless when it is gone already.
+
+        Nothing else is removed, whatever the catalog says.
+        """
+        if _REMOVABLE.fullmatch(path) is None:
+            logger.error("not removed, as it is no path of the warehouse: %r", path)
+            return
         shutil.rmtree(self._root / path, ignore_errors=True)
 
     def abandoned(self, known: Set[str], age_s: float) -> list[str]:

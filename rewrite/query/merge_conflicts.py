@@ -114,6 +114,9 @@ def _proves_new_keys(merge: Merge) -> bool:
         for one, other in ((left, right), (right, left)):
             place = column_of(one)
             if place is not None and place[0] == merge.varno and place[1] in merge.table.key:
+                if place[1] in compared:
+                    # Then there may be no match because of the other one.
+                    return False
                 compared[place[1]] = other
                 break
         else:

@@ -20,7 +20,7 @@ def test_arguments_have_the_names_of_parameters():
         "source": Parameter(1),
         "key": None,
     }
-    assert arguments("CALL gateway.convert('t'::text, '/x', 'csv', 'a, b')") == {
+    assert arguments("CALL gateway.convert('t'::name, '/x'::pg_catalog.text, 'csv', 'a, b')") == {
         "target": "t",
         "source": "/x",
         "format": "csv",
@@ -48,6 +48,7 @@ def test_values_are_those_bound_without_null():
         ("CALL gateway.convert('a', source => 'b', 'c')", "42601"),
         ("CALL gateway.convert('a', '1.50'::numeric)", "0A000"),
         ("CALL gateway.convert('a', 'long'::varchar(2))", "0A000"),
+        ("CALL gateway.convert('a', 'b'::mine.text)", "0A000"),
         ("CALL gateway.convert('a' || 'b', 'c')", "0A000"),
         ("CALL gateway.convert(1, 'c')", "0A000"),
     ],

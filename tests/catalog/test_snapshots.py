@@ -23,7 +23,8 @@ def _keys(client, relid, known=None):
     return [row[0] for row in result.tails[relid].rows], result.tails[relid].increment
 
 
-def _delta(path):
+def _delta(client, number=1):
+    path = client.segment_path("t", "delta", number)
     return Segment(0, SegmentKind.DELTA, path, 5, 100, (1, 2), 10, 20, 1, 5)
 
 
@@ -188,12 +189,13 @@ def test_privileges_are_checked_with_the_snapshot(client, reader, table):
 
 
 def test_published_segments_appear_and_disappear_with_the_transaction(client, other, table):
+    deltas = [_delta(client, number) for number in (1, 2)]
     versions, _ = client.session.begin_write([table])
-    client.session.publish(table, versions[table], [_delta("p")])
+    client.session.publish(table, versions[table], deltas[:1])
     client.session.rollback()
     assert client.snapshot("t").snapshots[table].segments == ()
     versions, _ = client.session.begin_write([table])
-    numbers = client.session.publish(table, versions[table], [_delta("p"), _delta("q")])
+    numbers = client.session.publish(table, versions[table], deltas)
     client.session.commit()
     segments = other.snapshot("t").snapshots[table].segments
     assert {s.path: s.segment_id for s in segments} == numbers
@@ -204,21 +206,24 @@ def test_a_flush_keeps_what_was_written_meanwhile(client, other, table):
     client.insert("t", "INSERT INTO t VALUES (1)")
     (flushed,) = other.snapshot("t").snapshots.values()
     client.insert("t", "INSERT INTO t VALUES (2)")
-    other.session.replace(table, [_delta("p")], [], flushed.version, expected_state=flushed.state)
+    delta = _delta(client)
+    other.session.replace(table, [delta], [], flushed.version, expected_state=flushed.state)
     (after,) = other.snapshot("t").snapshots.values()
     assert (len(after.segments), after.tail_rows) == (1, 1)
     assert _keys(client, table)[0] == [2]
 
 
 def test_of_two_compactions_the_second_fails(client, other, table):
+    delta = _delta(client)
     versions, _ = client.session.begin_write([table])
-    numbers = client.session.publish(table, versions[table], [_delta("p")])
+    numbers = client.session.publish(table, versions[table], [delta])
     client.session.commit()
     state = client.state("t")
-    base = Segment(0, SegmentKind.BASE, "b", 5, 100, (1, 2), 10, 20)
-    client.session.replace(table, [base], [numbers["p"]], None, expected_state=state)
+    path = client.segment_path("t", "base", 1)
+    base = Segment(0, SegmentKind.BASE, path, 5, 100, (1, 2), 10, 20)
+    client.session.replace(table, [base], [numbers[delta.path]], None, expected_state=state)
     with pytest.raises(GatewayError) as caught:
-        other.session.replace(table, [base], [numbers["p"]], None, expected_state=state)
+        other.session.replace(table, [base], [numbers[delta.path]], None, expected_state=state)
     assert caught.value.sqlstate == "40001"
 
 
@@ -245,3 +250,26 @@ def test_uncommitted_ddl_is_not_seen_by_others(client, other, table):
     assert [c.name for c in client.snapshot("t").snapshots[table].table.columns] == ["a", "b", "c"]
     client.session.rollback()
     assert [c.name for c in other.snapshot("t").snapshots[table].table.columns] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/etc/delta-{0:032x}",
+        "../delta-{0:032x}",
+        "{1}/../delta-{0:032x}",
+        "{1}/delta-{0:032x}/..",
+        "{1}/delta-{0:032x}\n",
+        "{1}/other-{0:032x}",
+        "{1}0/delta-{0:032x}",
+    ],
+)
+def test_segments_outside_of_the_tables_directory_are_refused(client, table, path):
+    (snapshot,) = client.snapshot("t").snapshots.values()
+    found = path.format(1, snapshot.table.location)
+    outside = Segment(0, SegmentKind.DELTA, found, 5, 100, (1, 2), 10, 20, 1, 5)
+    versions, _ = client.session.begin_write([table])
+    with pytest.raises(GatewayError) as caught:
+        client.session.publish(table, versions[table], [outside])
+    assert caught.value.sqlstate == "XX001"

@@ -25,7 +25,8 @@ def keyless(client):
     return client
 
 
-def _segment(path, rows=1, low=None, high=None):
+def _segment(client, number, rows=1, low=None, high=None):
+    path = client.segment_path("t", "delta", number)
     return Segment(0, SegmentKind.DELTA, path, rows, 1000, (1, 2, 3), 1, 2, low, high)
 
 
@@ -110,7 +111,7 @@ def test_a_deleted_key_can_be_inserted_again(keyed):
 
 
 def test_keys_that_segments_may_contain_are_unresolved(keyed):
-    _publish(keyed, _segment("p", 10, 100, 200), _segment("q", 10, 300, 400))
+    _publish(keyed, _segment(keyed, 1, 10, 100, 200), _segment(keyed, 2, 10, 300, 400))
     keyed.insert("t", "INSERT INTO t VALUES (150)")
     *_, receipt = keyed.insert(
         "t", "INSERT INTO t VALUES (1), (100), (250), (400), (500)", commit=False

@@ -15,20 +15,25 @@ def administrator(catalog, database):
     session.close()
 
 
+def deltas(client):
+    return [client.segment_path("t", "delta", number) for number in (1, 2)]
+
+
 @pytest.fixture
 def table(client):
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
     relid = client.relid("t")
+    paths = deltas(client)
     versions, _ = client.session.begin_write([relid])
-    segments = [Segment(0, SegmentKind.DELTA, path, 1, 1, (1,), 1, 1) for path in ("p", "q")]
+    segments = [Segment(0, SegmentKind.DELTA, path, 1, 1, (1,), 1, 1) for path in paths]
     client.session.publish(relid, versions[relid], segments)
     client.session.commit()
     return relid
 
 
-def test_visible_segments_are_never_offered(administrator, table):
+def test_visible_segments_are_never_offered(administrator, client, table):
     assert vacuum.retired_segments(administrator, 0) == {}
-    assert vacuum.known_paths(administrator) == {"p", "q"}
+    assert vacuum.known_paths(administrator) == set(deltas(client))
 
 
 @pytest.fixture
@@ -36,23 +41,24 @@ def compacted(client, table):
     """The table, whose segments another one has replaced."""
     (snapshot,) = client.snapshot("t").snapshots.values()
     numbers = [segment.segment_id for segment in snapshot.segments]
-    base = Segment(0, SegmentKind.BASE, "b", 2, 1, (1,), 1, 1)
+    path = client.segment_path("t", "base", 1)
+    base = Segment(0, SegmentKind.BASE, path, 2, 1, (1,), 1, 1)
     client.session.replace(table, [base], numbers, None, expected_state=snapshot.state)
     client.session.commit()
 
 
-def test_retired_segments_are_offered_after_the_grace_time(administrator, compacted):
+def test_retired_segments_are_offered_after_the_grace_time(administrator, client, compacted):
     assert vacuum.retired_segments(administrator, 3600) == {}
     retired = vacuum.retired_segments(administrator, 0)
-    assert sorted(retired.values()) == ["p", "q"]
+    assert sorted(retired.values()) == deltas(client)
     vacuum.forget_segments(administrator, list(retired))
-    assert vacuum.known_paths(administrator) == {"b"}
+    assert vacuum.known_paths(administrator) == {client.segment_path("t", "base", 1)}
 
 
 def test_a_truncated_table_keeps_its_segments(administrator, client, table):
     client.truncate("t")
     assert vacuum.retired_segments(administrator, 0) == {}
-    assert vacuum.known_paths(administrator) == {"p", "q"}
+    assert vacuum.known_paths(administrator) == set(deltas(client))
 
 
 def test_a_dropped_table_leaves_its_location(administrator, client, table):

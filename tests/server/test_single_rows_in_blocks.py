@@ -79,6 +79,24 @@ def test_savepoints_of_the_client_are_its_own(sessions: Connect) -> None:
     assert rows(one) == {1: 1, 2: 9, 3: 3, 4: 4, 5: 5}
 
 
+def test_postgresql_keeps_sight_of_the_subtransactions_of_many_statements(
+    sessions: Connect,
+) -> None:
+    """It does of 64; of a session that has more everybody's snapshots become slower."""
+    one = sessions()
+    seen = (
+        "SELECT s.* FROM pg_stat_get_backend_idset() i, pg_stat_get_backend_subxact(i) s"
+        " WHERE pg_stat_get_backend_pid(i) = pg_backend_pid()"
+    )
+    with one.transaction():
+        for number in range(100):
+            one.execute(UPDATE, [(-1) ** number, 1])
+        ((count, overflowed),) = one.execute(seen).fetchall()
+        assert 0 < count < 64
+        assert not overflowed
+    assert rows(one) == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
+
+
 def test_rows_that_went_cold_meanwhile_are_made_hot(sessions: Connect) -> None:
     one, other = sessions(), sessions()
     for value in (1, 2):

@@ -53,6 +53,13 @@ class Client:
     def relid(self, name: str) -> int:
         return int(self.value(f"SELECT '{name}'::regclass::oid::int8") or 0)
 
+    def segment_path(self, table: str, kind: str, number: int) -> str:
+        """Return a path that a segment of a table may have."""
+        (location,) = [
+            snapshot.table.location for snapshot in self.snapshot(table).snapshots.values()
+        ]
+        return f"{location}/{kind}-{number:032x}"
+
     def insert(
         self, table: str, sql: str, *, inline_rows: int = 1000, commit: bool = True
     ) -> tuple[list[list[bytes | None]], LocalResult, CaptureReceipt]:

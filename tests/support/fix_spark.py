@@ -89,7 +89,7 @@ class Journal:
     def table(self) -> JournalTable:
         name = "t_pkey" if self.key else None
         return JournalTable(
-            self.relid, "public", "t", self.columns, self.key, name, 1, str(self.relid)
+            self.relid, "public", "t", self.columns, self.key, name, 1, f"1/{self.relid}"
         )
 
     def snapshot(self) -> TableSnapshot:

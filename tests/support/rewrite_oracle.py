@@ -151,7 +151,7 @@ class Oracle:
             key=tuple(key[0]) if key else (),
             key_name=f"{row[0]}_pkey" if key else None,
             definition_version=1,
-            location=f"{relid}",
+            location=f"1/{relid}",
         )
         segments = []
         tail_rows = 0

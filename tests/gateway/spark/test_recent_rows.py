@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
-from pgwire_gateway.spark.recent_rows import MOST_ROWS, RecentRows
+from pgwire_gateway.spark.recent_rows import MOST_ROWS, MOST_STORED_BYTES, RecentRows
 from pgwire_gateway.wire_types.versions import storage_schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -133,3 +133,18 @@ def test_keys_that_are_equal_in_several_forms_are_left_to_spark(
     found = recent.latest(snapshot, tail)
     assert (found is not None) is simple
     assert recent.latest(snapshot, tail) is found
+
+
+def test_deltas_that_add_up_to_much_are_left_to_spark() -> None:
+    wide = "x" * (MOST_STORED_BYTES // 3)
+    found = {f"delta_{number}": rows((number, wide, number, False)) for number in range(1, 5)}
+    files = Deltas(**found)
+    recent = RecentRows(files.read)
+    deltas: tuple[Segment, ...] = ()
+    answers = []
+    for number in range(1, 5):
+        deltas = (*deltas, delta(number, 1))
+        snapshot = TableSnapshot(table(), f"s{number}", number, deltas, 0)
+        answers.append(recent.latest(snapshot, None) is not None)
+    assert answers == [True, True, False, False]
+    assert files.read_paths[-4:] == [one.path for one in deltas]
