@@ -44,6 +44,17 @@ def test_sync_parts_the_transactions(connection):
     assert connection.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,), (3,)]
 
 
+def test_an_error_among_many_that_return_rows(connection):
+    """They are asked for with Flush: nothing else tells the server to answer."""
+    connection.execute("CREATE TABLE many (id integer PRIMARY KEY, v integer CHECK (v < 10))")
+    connection.execute("INSERT INTO many VALUES (1, 1)")
+    update = "UPDATE many SET v = v + %s WHERE id = 1 RETURNING v"
+    with pytest.raises(psycopg.errors.CheckViolation), connection.pipeline():
+        connection.cursor().executemany(update, [(1,), (100,), (1,)], returning=True)
+    connection.rollback()
+    assert connection.execute("SELECT v FROM many").fetchall() == [(1,)]
+
+
 def test_transaction_in_a_pipeline(connection):
     with connection.pipeline(), connection.transaction():
         connection.execute("INSERT INTO t VALUES (1, 'a')")

@@ -58,6 +58,9 @@ def _fail(session: ClientSession, error: Exception, kind: type[FrontendMessage])
     if kind in CYCLES:
         session.skip_until_sync = False
         session.ready_for_query()
+    else:
+        # Clients that have sent Flush after this message, or that wait for it, send no Sync before.
+        session.frontend.flush()
 
 
 def on_function_call(_session: ClientSession, _message: FunctionCall) -> None:

@@ -17,6 +17,7 @@ from pgwire_gateway.messages import (
     CopyDone,
     CopyFail,
     Describe,
+    ErrorResponse,
     Execute,
     Flush,
     FrontendMessage,
@@ -376,6 +377,21 @@ def test_flush_sends_what_is_held(clients: tuple[WireClient, WireClient]) -> Non
         names = [type(answer).__name__ for answer in answers]
         assert names == ["ParseComplete", "BindComplete", "DataRow", "PortalSuspended"]
         client.exchange(Sync())
+
+
+@pytest.mark.parametrize(
+    ("failing", "values"), [("SELECT nothing", ()), ("SELECT id / $1 FROM t", ("0",))]
+)
+def test_errors_are_sent_at_once(
+    clients: tuple[WireClient, WireClient], failing: str, values: tuple[str, ...]
+) -> None:
+    """Clients may wait for them that have sent Flush, which is skipped after an error."""
+    for client in clients:
+        client.query("INSERT INTO t VALUES (1, 'one')")
+        client.send(Parse("", failing), bind(*values), Execute(), Flush())
+        while not isinstance(client.receive(), ErrorResponse):
+            pass
+        assert trace(client.exchange(Sync())) == "B\t5\tReadyForQuery\t I\n"
 
 
 GARBAGE = [
