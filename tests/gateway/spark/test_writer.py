@@ -33,7 +33,7 @@ def files(journal: Journal, path: str) -> list[Path]:
 
 
 def leftovers(journal: Journal) -> list[Path]:
-    root = Path(journal.engine.settings.warehouse) / str(journal.relid)
+    root = Path(journal.engine.settings.warehouse) / journal.table.location
     return [path for path in root.rglob("*") if path.is_file()]
 
 
