@@ -20,7 +20,7 @@ from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
 from catalog.hot_keys import Thawing
 from catalog.login import connect, options_of
 from catalog.migrations import migrate, require_bytewise_order
-from catalog.roles import Role, bootstrap, find_role
+from catalog.roles import Role, bootstrap, find_role, has_passwords, mock_secret
 from catalog.snapshots import KnownState
 
 MAINTENANCE_DATABASE = "postgres"
@@ -137,6 +137,16 @@ class Catalog:
         """Return what authentication needs of a role; None for unknown ones and our own."""
         with self._maintaining() as administrator:
             return find_role(administrator, name)
+
+    def has_passwords(self) -> bool:
+        """Return whether a role could prove that it is one."""
+        with self._maintaining() as administrator:
+            return has_passwords(administrator)
+
+    def mock_secret(self) -> bytes:
+        """Return what makes roles without a password look like others."""
+        with self._maintaining() as administrator:
+            return mock_secret(administrator)
 
     # sessions -------------------------------------------------------------------------------------
 

@@ -44,6 +44,9 @@ from catalog.steps import Close, Execute, Query, Step
 Call = tuple[Function, Sequence[bytes | None]]
 """A function of the bookkeeping and its arguments, without the secret."""
 
+_MOST_COLUMNS = 1600
+"""Fewer than the columns a result of PostgreSQL may have."""
+
 _FORGETTING_TAGS = frozenset({"DEALLOCATE ALL", "DISCARD ALL"})
 
 
@@ -175,9 +178,15 @@ class CatalogSession:
         """Return the binary form of each parameter, after PostgreSQL has validated it."""
         if not values:
             return []
-        marks = ", ".join(f"${i + 1}" for i in range(len(values)))
-        result = self._backend.run(Query(f"SELECT {marks}", values, parameter_oids, formats, 1))
-        return [result.get_value(0, i) for i in range(len(values))]
+        canonical: list[bytes | None] = []
+        for start in range(0, len(values), _MOST_COLUMNS):
+            part = slice(start, start + _MOST_COLUMNS)
+            marks = ", ".join(f"${i + 1}" for i in range(len(values[part])))
+            codes = formats[part] if len(formats) > 1 else formats
+            query = Query(f"SELECT {marks}", values[part], parameter_oids[part], codes, 1)
+            result = self._backend.run(query)
+            canonical += [result.get_value(0, i) for i in range(result.nfields)]
+        return canonical
 
     def copy_in(self, sql: str, *, is_own: bool = False) -> CopyIn:
         """Start a COPY FROM STDIN; errors and notices do not tell about one that is ours."""

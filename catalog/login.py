@@ -18,7 +18,7 @@ _TIMEOUT_S: Final = 30.0
 _REFUSALS: Final = (
     (r"role \".*\" does not exist", sqlstate.INVALID_AUTHORIZATION_SPECIFICATION),
     (r"role \".*\" is not permitted to log in", sqlstate.INVALID_AUTHORIZATION_SPECIFICATION),
-    (r"password authentication failed", "28P01"),
+    (r"password authentication failed", sqlstate.INVALID_PASSWORD),
     (r"no pg_hba.conf entry", sqlstate.INVALID_AUTHORIZATION_SPECIFICATION),
     (r"database \".*\" does not exist", sqlstate.INVALID_CATALOG_NAME),
     (r"permission denied for database", sqlstate.INSUFFICIENT_PRIVILEGE),

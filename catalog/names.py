@@ -12,6 +12,9 @@ from catalog.roles import IMPORT_ROLE
 from catalog.sqlstate import DUPLICATE_TABLE
 from catalog.statements import RelationName
 
+_ARRAY_NULLS: Final = "SELECT pg_catalog.current_setting('array_nulls')"
+_SET_ARRAY_NULLS: Final = "SELECT pg_catalog.set_config('array_nulls', $1, true)"
+
 
 def quoted(*names: str) -> str:
     """Return a possibly qualified name as SQL."""
@@ -293,6 +296,10 @@ def load(
         CatalogError: What PostgreSQL finds wrong with the rows.
     """
     listed = ", ".join(quoted(column) for column in columns)
+    # Off, it has NULL read as a text, which is not what was written.
+    (array_nulls,) = _texts(session, _ARRAY_NULLS, TEXT)
+    if array_nulls != "on":
+        _texts(session, _SET_ARRAY_NULLS, TEXT, "on")
     incoming = session.copy_in(f"COPY {table} ({listed}) FROM STDIN", is_own=True)
     source: Iterator[bytes | memoryview] = iter(lines)
     try:
@@ -302,7 +309,10 @@ def load(
         with suppress(CatalogError):
             incoming.fail("the rows could not be read")
         raise
-    return incoming.finish()
+    tag = incoming.finish()
+    if array_nulls != "on":
+        _texts(session, _SET_ARRAY_NULLS, TEXT, array_nulls)
+    return tag
 
 
 def volatilities(session: CatalogSession, functions: Iterable[int]) -> dict[int, str]:

@@ -1,7 +1,6 @@
 """The role clients find in a new catalog, and what authentication asks about roles."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 import psycopg
@@ -24,8 +23,8 @@ class Role:
     superuser: bool
     verifier: str | None
     """SCRAM verifier (or MD5 hash) as ``pg_authid`` keeps it; None when no password is set."""
-    valid_until: datetime | None
-    """When the password expires, aware; None for never."""
+    is_expired: bool
+    """Whether the password is not valid any more."""
     connection_limit: int
     """-1 for none."""
 
@@ -51,20 +50,34 @@ def find_role(administrator: "psycopg.Connection[tuple[object, ...]]", name: str
     """Return a role; None when there is none or it is the bookkeeping's own."""
     row = administrator.execute(
         "SELECT rolname::text, rolcanlogin, rolsuper, rolpassword,"
-        " CASE WHEN isfinite(rolvaliduntil) THEN extract(epoch FROM rolvaliduntil)::float8 END,"
+        " coalesce(rolvaliduntil < clock_timestamp(), false),"
         " rolconnlimit FROM pg_authid WHERE rolname = %s AND rolname <> %s",
         [name, SUPERUSER],
     ).fetchone()
     if row is None:
         return None
-    rolname, can_login, superuser, verifier, valid_until, limit = row
+    rolname, can_login, superuser, verifier, is_expired, limit = row
     return Role(
         name=str(rolname),
         can_login=bool(can_login),
         superuser=bool(superuser),
         verifier=str(verifier) if verifier is not None else None,
-        valid_until=datetime.fromtimestamp(float(str(valid_until)), UTC)
-        if valid_until is not None
-        else None,
+        is_expired=bool(is_expired),
         connection_limit=int(str(limit)),
     )
+
+
+def has_passwords(administrator: "psycopg.Connection[tuple[object, ...]]") -> bool:
+    """Return whether anybody could log in who has to prove a password by SCRAM."""
+    return bool(
+        administrator.execute(
+            "SELECT 1 FROM pg_authid WHERE rolcanlogin AND NOT rolsuper"
+            " AND starts_with(rolpassword, 'SCRAM-SHA-256$') LIMIT 1"
+        ).fetchone()
+    )
+
+
+def mock_secret(administrator: "psycopg.Connection[tuple[object, ...]]") -> bytes:
+    """Return what salts of roles without a password are made of: the same after each start."""
+    row = administrator.execute("SELECT system_identifier FROM pg_control_system()").fetchone()
+    return str(row[0] if row else "").encode()

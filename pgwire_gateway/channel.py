@@ -2,7 +2,9 @@
 
 import socket
 from collections import deque
+from contextlib import suppress
 
+from pgwire_gateway.encryption import Encryption, Tunnel
 from pgwire_gateway.flow_control import OutputBuffer
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
 from pgwire_gateway.messages.errors import FramingError
@@ -16,6 +18,11 @@ class ClientConnection:
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
+        """Where plain bytes come from and go to."""
+        self.encryption: Encryption | None = None
+        """What the connection is encrypted with, if it is."""
+        self._client = connection
+        self._tunnel: Tunnel | None = None
         self.encoding = "utf-8"
         """Python's name of the encoding of strings in messages."""
         self.frames = FrontendFrameReader()
@@ -24,6 +31,43 @@ class ClientConnection:
         # One for all time: a new one of this size costs more than what is read into it.
         self._buffer = bytearray(READ_BYTES)
         self._view = memoryview(self._buffer)
+
+    @property
+    def peer(self) -> str:
+        """Where the client is, for the log."""
+        try:
+            address = self._client.getpeername()
+        except OSError:
+            return "a client that has left"
+        return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
+
+    def encrypt(self, encryption: Encryption) -> str | None:
+        """Speak TLS from now on; bytes that have been received already are its first.
+
+        Returns:
+            The protocol that the client has named (ALPN), if any.
+
+        Raises:
+            OSError: Client and server could not agree, or the client hung up.
+        """
+        received = self.frames.peek()
+        self.frames.skip(len(received))
+        tunnel = Tunnel(self._client, encryption, received)
+        self.socket, self.encryption, self._tunnel = tunnel.plain, encryption, tunnel
+        self._output = OutputBuffer(tunnel.plain)
+        protocol = tunnel.shake_hands()
+        tunnel.start()
+        return protocol
+
+    def hang_up(self) -> None:
+        """End the connection from another thread, whatever its own waits for."""
+        with suppress(OSError):
+            self._client.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let the client have what was sent, as far as something stands between."""
+        if self._tunnel is not None:
+            self._tunnel.close()
 
     def receive(self) -> Frame[FrontendMessage]:
         """Wait for the next message, undecoded.

@@ -106,10 +106,27 @@ def _parser() -> argparse.ArgumentParser:
         "--model", metavar="FILE.json", help="register the journals of a model file (none)"
     )
     serve.add_argument(
+        "--tls-certificate", metavar="FILE.pem", help="certificate for encryption (none)"
+    )
+    serve.add_argument(
+        "--tls-key", metavar="FILE.pem", help="its private key (in the certificate's file)"
+    )
+    serve.add_argument(
+        "--tls-ca", metavar="FILE.pem", help="authorities of clients' certificates (none)"
+    )
+    serve.add_argument(
+        "--authentication",
+        metavar="METHOD",
+        help="trust or scram-sha-256 (trust on loopback, else scram-sha-256)",
+    )
+    serve.add_argument(
+        "--authentication-timeout-s", type=float, help="time for a client to begin (60)"
+    )
+    serve.add_argument(
         "--allow-insecure-network",
         action="store_true",
         default=None,
-        help="listen beyond loopback without encryption and authentication",
+        help="listen beyond loopback without encryption or authentication",
     )
     serve.add_argument("--config", metavar="FILE.toml", help="file with the same options")
     importing = commands.add_parser(

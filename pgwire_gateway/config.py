@@ -4,10 +4,13 @@ Precedence, highest first: command line, environment (``PGWIRE_GATEWAY_…``), f
 Knows nothing of what the settings are used for.
 """
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +24,15 @@ class ConfigError(GatewayError):
     """A setting is unknown or has a value that does not fit (SQLSTATE 22023)."""
 
     sqlstate = INVALID_PARAMETER_VALUE
+
+
+class Method(StrEnum):
+    """What a client proves its identity with, by PostgreSQL's names."""
+
+    TRUST = "trust"
+    """Nothing."""
+    SCRAM = "scram-sha-256"
+    """That it knows the role's password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +79,37 @@ class Config:
     """Java archives for Spark, such as drivers of other databases."""
     model: Path | None = None
     """Model file whose journals are registered when the server has started."""
+    tls_certificate: Path | None = None
+    """Certificate that proves the server's identity, PEM, followed by those up to a known one."""
+    tls_key: Path | None = None
+    """Its private key, PEM; in the same file where none is named."""
+    tls_ca: Path | None = None
+    """Authorities that certificates of clients have to come from, PEM."""
+    authentication: Method | None = None
+    """What clients prove their identity with; without it the address decides."""
+    authentication_timeout_s: float = 60.0
+    """A client has this long to begin its session."""
     allow_insecure_network: bool = False
-    """Listen beyond loopback although connections are neither encrypted nor authenticated."""
+    """Listen beyond loopback although anybody may read along, or need not prove who he is."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the address."""
+        with suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return self.host == "localhost"
+
+    @property
+    def method(self) -> Method:
+        """What clients prove their identity with."""
+        if self.authentication is not None:
+            return self.authentication
+        return Method.TRUST if self.is_loopback or self.allow_insecure_network else Method.SCRAM
+
+    @property
+    def requires_encryption(self) -> bool:
+        """Whether connections have to be encrypted: who listens to a network keeps it out."""
+        return not self.is_loopback and not self.allow_insecure_network
 
     @classmethod
     def load(
@@ -173,5 +214,10 @@ _CONVERTERS: Mapping[str, Any] = {
     "allow_path": _paths,
     "jars": _paths,
     "model": Path,
+    "tls_certificate": Path,
+    "tls_key": Path,
+    "tls_ca": Path,
+    "authentication": Method,
+    "authentication_timeout_s": float,
     "allow_insecure_network": _boolean,
 }

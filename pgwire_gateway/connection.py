@@ -49,6 +49,8 @@ class ClientHandler(BuenaVistaHandler):  # type: ignore[misc]
             logger.debug("client hung up")
         except Exception as error:  # noqa: BLE001 - the last resort of a connection's thread
             self._send_fatal(connection, error)
+        finally:
+            connection.close()
 
     def _serve(self, connection: ClientConnection) -> None:
         session = self.server.state.open_session(connection)

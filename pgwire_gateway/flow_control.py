@@ -4,7 +4,6 @@ Knows a socket and bytes, nothing of messages.
 """
 
 import socket
-import ssl
 
 from catalog import sockets
 
@@ -24,8 +23,6 @@ class OutputBuffer:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        # TLS has a layer of its own between output and socket.
-        self._at_once = 0 if isinstance(connection, ssl.SSLSocket) else AT_ONCE_BYTES
         self._parts: list[bytes | memoryview] = []
         self._size = 0
 
@@ -42,7 +39,7 @@ class OutputBuffer:
             return
         parts, size = self._parts, self._size
         self._parts, self._size = [], 0
-        if size <= self._at_once:
+        if size <= AT_ONCE_BYTES:
             data = b"".join(parts)
             sent = sockets.send(self._socket.fileno(), data)
             if sent < size:

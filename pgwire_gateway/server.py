@@ -3,7 +3,6 @@
 Built on buenavista's server: one thread per connection.
 """
 
-import ipaddress
 import logging
 import select
 import signal
@@ -11,10 +10,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from types import FrameType
 from typing import IO
 
@@ -25,15 +24,17 @@ from catalog import sqlstate as codes
 from catalog.api import Catalog, CatalogConfig, ResidentBounds
 from catalog.embedded import lock_directory, time_zone_directory
 from catalog.errors import GatewayError
-from pgwire_gateway import model_files, model_import, startup
+from pgwire_gateway import authentication, deadlines, model_files, model_import, startup
 from pgwire_gateway.allocator import keep_freed_memory
 from pgwire_gateway.cancel import CancelRegistry
 from pgwire_gateway.channel import ClientConnection
-from pgwire_gateway.config import Config, ConfigError
+from pgwire_gateway.config import Config, ConfigError, Method
 from pgwire_gateway.connection import ClientHandler
+from pgwire_gateway.encryption import Encryption
 from pgwire_gateway.errors import FatalError
 from pgwire_gateway.messages.base import ProtocolVersion
 from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
+from pgwire_gateway.messages.startup import StartupMessage
 from pgwire_gateway.session import deferred_keys
 from pgwire_gateway.session.flusher import Flusher
 from pgwire_gateway.session.services import Services
@@ -66,9 +67,11 @@ SWITCH_INTERVAL_S = 0.000_05
 class ServerState(BuenaVistaConnection):  # type: ignore[misc]
     """What all connections share: services, cancel keys and the open sessions."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, encryption: Encryption | None = None) -> None:
         super().__init__()
         self.services = services
+        self._encryption = encryption
+        self._starting = 0
         self.cancels = CancelRegistry()
         self.closing = False
         self._lock = threading.Lock()
@@ -86,12 +89,16 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
         Raises:
             FatalError: The connection is refused.
         """
-        message = startup.read_startup(connection, self.cancels)
-        if message is None:
-            return None
-        self._require_room()
-        version = startup.negotiate(connection, message)
-        catalog, database = startup.open_catalog_session(self.services.catalog, message)
+        with self._beginning(connection):
+            message = startup.read_startup(connection, self.cancels, self._encryption)
+            if message is None:
+                return None
+            self._require_room()
+            version = startup.negotiate(connection, message)
+            credentials = self._authenticate(connection, message)
+        catalog, database = startup.open_catalog_session(
+            self.services.catalog, message, credentials
+        )
         session = ClientSession(connection, self.services, catalog, database)
         session.transaction.look_at_deferred = partial(deferred_keys.settle, session)
         try:
@@ -122,6 +129,50 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
         for descriptor, _ in poll.poll(0):
             if descriptor in busy:
                 busy[descriptor].cancel()
+
+    @contextmanager
+    def _beginning(self, connection: ClientConnection) -> Iterator[None]:
+        """Let a client have some time, and not too many clients at once.
+
+        Raises:
+            FatalError: 53300.
+        """
+        config = self.services.config
+        with self._lock:
+            if self._starting > config.max_connections:
+                raise FatalError("sorry, too many clients already", sqlstate="53300")
+            self._starting += 1
+        deadline = deadlines.PROCESS.after(
+            config.authentication_timeout_s, partial(_give_up, connection)
+        )
+        try:
+            yield
+        finally:
+            deadline.cancel()
+            with self._lock:
+                self._starting -= 1
+
+    def _authenticate(
+        self, connection: ClientConnection, message: StartupMessage
+    ) -> Mapping[str, str] | None:
+        """Find out who a client is; return what the catalog lets it in by, if anything is needed.
+
+        Raises:
+            FatalError: 28000 or 28P01.
+        """
+        config, catalog = self.services.config, self.services.catalog
+        user = startup.user_of(message)
+        if config.requires_encryption:
+            startup.require_encryption(connection)
+        if config.method is Method.TRUST:
+            return None
+        role = catalog.role(user)
+        keys = authentication.by_password(connection, user, role, self._mock_secret)
+        return keys if catalog.server is None else None
+
+    @cached_property
+    def _mock_secret(self) -> bytes:
+        return self.services.catalog.mock_secret()
 
     def _greet(
         self, session: ClientSession, connection: ClientConnection, version: ProtocolVersion
@@ -182,6 +233,7 @@ class Gateway:
 
     def __init__(self, config: Config) -> None:
         _require_safe_address(config)
+        self._encryption = Encryption.load(config)
         self.config = config
         self._lock: IO[str] | None = None
         self._catalog: Catalog | None = None
@@ -247,6 +299,12 @@ class Gateway:
             config.resident_rows, config.resident_bytes, config.resident_hard_rows
         )
         self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog, bounds))
+        if config.method is not Method.TRUST and not self._catalog.has_passwords():
+            raise ConfigError(
+                "no role has a password that it could log in with",
+                hint="Start the gateway on 127.0.0.1, say ALTER ROLE postgres PASSWORD '...' (in "
+                "psql: \\password), and start it as you wanted.",
+            )
         self._engine = SparkEngine(
             SparkSettings(
                 warehouse=str(data_dir / "warehouse"),
@@ -280,7 +338,7 @@ class Gateway:
             time_zones,
         )
         try:
-            self._listener = GatewayServer(config, ServerState(services))
+            self._listener = GatewayServer(config, ServerState(services, self._encryption))
         except OSError as error:
             raise ConfigError(
                 f"could not listen on {config.host} port {config.port}: {error.strerror or error}",
@@ -307,6 +365,12 @@ class Gateway:
                 connection.socket.shutdown(socket.SHUT_RDWR)
         while time.monotonic() < deadline + 1 and state.sessions:
             time.sleep(0.02)
+
+
+def _give_up(connection: ClientConnection) -> None:
+    """End a connection that has not begun a session in time."""
+    logger.warning("%s has not begun a session in time", connection.peer)
+    connection.hang_up()
 
 
 def _warm_up(engine: SparkEngine, executor: Executor) -> None:
@@ -355,13 +419,23 @@ def _signals() -> Iterator[threading.Event]:
 
 
 def _require_safe_address(config: Config) -> None:
-    loopback = config.host == "localhost"
-    with suppress(ValueError):
-        loopback = loopback or ipaddress.ip_address(config.host).is_loopback
-    if not loopback and not config.allow_insecure_network:
+    """Refuse to let strangers in, or to let them read along.
+
+    Raises:
+        ConfigError: 22023.
+    """
+    if config.requires_encryption and (
+        config.tls_certificate is None or config.method is Method.TRUST
+    ):
         raise ConfigError(
-            f"refusing to listen on {config.host}: connections are neither encrypted nor "
-            "authenticated yet",
+            f"refusing to listen on {config.host}: connections would not be encrypted and "
+            "authenticated",
             sqlstate=codes.INVALID_PARAMETER_VALUE,
-            hint="Listen on 127.0.0.1, or say --allow-insecure-network on a network you trust.",
+            hint="Give a certificate with --tls-certificate, or listen on 127.0.0.1, or say "
+            "--allow-insecure-network on a network you trust.",
+        )
+    if config.model is not None and config.method is not Method.TRUST:
+        raise ConfigError(
+            "--model cannot be combined with authentication",
+            hint="Import the model when the gateway runs: pgwire-gateway import-model FILE.json.",
         )

@@ -56,3 +56,24 @@ def test_a_value_that_does_not_fit_is_refused_by_name(name, value):
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="could not read"):
         Config.load({"config": str(tmp_path / "none.toml")}, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "method", "encrypts"),
+    [
+        ({}, "trust", False),
+        ({"host": "::1"}, "trust", False),
+        ({"host": "localhost", "authentication": "scram-sha-256"}, "scram-sha-256", False),
+        ({"host": "192.0.2.1"}, "scram-sha-256", True),
+        ({"host": "db.example"}, "scram-sha-256", True),
+        ({"host": "192.0.2.1", "allow_insecure_network": True}, "trust", False),
+    ],
+)
+def test_the_address_decides_what_clients_have_to_prove(options, method, encrypts):
+    config = Config.load(options, {})
+    assert (config.method, config.requires_encryption) == (method, encrypts)
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(ConfigError, match="authentication"):
+        Config.load({"authentication": "md5"}, {})

@@ -1,5 +1,7 @@
 """The directory tree of data files: nothing but its own is read, or removed."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,24 @@ def test_tables_and_segments_are(root: Path, path: str) -> None:
     Warehouse(str(root)).remove(path)
     assert not (root / path).exists()
     assert (root / "5/18").exists()
+
+
+def test_tables_nobody_knows_are_those_of_transactions_that_ended_with_the_process(
+    root: Path,
+) -> None:
+    left, known, younger = root / "5/17", root / "5/18", root / "5/19"
+    younger.mkdir()
+    warehouse = Warehouse(str(root))
+    for table, since_s in ((left, -60), (known, -60), (younger, 60)):
+        moment = time.time() + since_s
+        os.utime(table, (moment, moment))
+    assert warehouse.unknown_tables(5, {"5/18"}) == ["5/17"]
+
+
+def test_nothing_is_left_of_a_database_that_is_gone(root: Path) -> None:
+    Warehouse(str(root)).remove_database(5)
+    assert sorted(root.parent.iterdir()) == [root.parent / "other", root]
+    assert list(root.iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["..", "../other", "/etc", "5/17/../../../other", "5//17", ""])

@@ -25,6 +25,13 @@ def test_the_operators_settings_win() -> None:
     assert small["spark.sql.shuffle.partitions"] == "3"
 
 
+@pytest.mark.parametrize("kind", SessionKind)
+def test_nothing_in_statements_is_a_variable(kind: SessionKind) -> None:
+    name = "spark.sql.variable.substitute"
+    settings = SparkSettings("warehouse", Path("runtime"), conf={name: "true"})
+    assert session_conf(settings, kind)[name] == "false"
+
+
 def test_there_is_one_garbage_collector() -> None:
     options = "spark.driver.extraJavaOptions"
     own = driver_conf(SETTINGS)[options]
