@@ -10,23 +10,39 @@ from collections.abc import Iterable
 from catalog.bookkeeping import array
 from catalog.connections import CatalogSession
 
-_RETIRED = """
-SELECT s.segment_id, s.path FROM pg_journal.segments s
-WHERE s.retired_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
-ORDER BY s.segment_id
+_OLDEST = """(SELECT coalesce(max(pg_catalog.age(a.backend_xmin)), 0)
+FROM pg_catalog.pg_stat_activity a
+WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid())"""
+"""Age of the oldest snapshot that is in use: what went later, its transaction can still read."""
+
+_OPEN = """
+SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - CASE
+    WHEN EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p
+                  WHERE p.database = pg_catalog.current_database()) THEN '-infinity'
+    ELSE (SELECT min(a.xact_start) FROM pg_catalog.pg_stat_activity a
+           WHERE a.datname = pg_catalog.current_database()) END)
 """
 
-_DROPPED = """
+_RETIRED = f"""
+SELECT s.segment_id, s.path FROM pg_journal.segments s
+WHERE s.retired_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
+AND pg_catalog.age(s.xmin) > {_OLDEST}
+ORDER BY s.segment_id
+"""  # noqa: S608 - of constants
+
+_DROPPED = f"""
 SELECT l.location FROM pg_journal.dropped_locations l
 WHERE l.dropped_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
+AND pg_catalog.age(l.xmin) > {_OLDEST}
 ORDER BY l.location
-"""
+"""  # noqa: S608 - of constants
 
 
 def retired_segments(administrator: CatalogSession, grace_s: float) -> dict[int, str]:
     """Return paths by number of the segments retired longer ago than `grace_s`.
 
-    Statements that run longer than the grace time may lose files they are reading.
+    Those that a snapshot in use can show are not among them. A statement that has no such snapshot
+    while Spark runs it, and runs longer than the grace time, may lose files it is reading.
     """
     rows = administrator.execute_parameters(_RETIRED, [str(grace_s).encode()]).rows
     return {int(number or b"0"): (path or b"").decode() for number, path in rows}
@@ -67,6 +83,15 @@ def known_paths(administrator: CatalogSession) -> set[str]:
     return {(row[0] or b"").decode() for row in rows}
 
 
+def open_since_s(administrator: CatalogSession) -> float:
+    """Return for how long the oldest transaction of the database has been open, in seconds.
+
+    What it has written is known to nobody yet. Of prepared ones nobody can tell.
+    """
+    ((value,),) = administrator.execute(_OPEN).rows
+    return float(value or b"0")
+
+
 def known_locations(administrator: CatalogSession) -> tuple[int, set[str]]:
     """Return the OID of the database, and the directories of its tables, dropped ones included."""
     sql = (
@@ -79,6 +104,12 @@ def known_locations(administrator: CatalogSession) -> tuple[int, set[str]]:
     )
     rows = administrator.execute(sql).rows
     return database, {(row[0] or b"").decode() for row in rows}
+
+
+def databases(session: CatalogSession) -> set[int]:
+    """Return the OIDs of all databases."""
+    rows = session.execute("SELECT d.oid FROM pg_catalog.pg_database d").rows
+    return {int(row[0] or b"0") for row in rows}
 
 
 def journaled(administrator: CatalogSession, relids: Iterable[int]) -> set[int]:

@@ -73,6 +73,42 @@ BEGIN
     END IF;
 END $$;
 
+-- Refuse columns whose types are gone when the session ends: nobody tells that the columns go, too.
+CREATE FUNCTION pg_journal.check_lasting(relid oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    column_name text;
+BEGIN
+    SELECT a.attname INTO column_name
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace n ON n.oid = t.typnamespace
+     WHERE a.attrelid = check_lasting.relid AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname ~ '^pg_temp_'
+     ORDER BY a.attnum LIMIT 1;
+    IF FOUND THEN
+        PERFORM refuse(format('the column "%s" of a temporary type is', column_name),
+                       'Create the type in a schema that outlives the session.');
+    END IF;
+END $$;
+
+-- Refuse a value, as text, that segments cannot hold.
+CREATE FUNCTION pg_journal.check_storable(value text, type_oid oid, typmod int4) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET array_nulls = on
+AS $$
+DECLARE
+    condition text := storable(format('%L::%s', value, tail_type(type_oid, typmod)), type_oid, typmod);
+    is_storable boolean;
+BEGIN
+    IF condition IS NULL THEN RETURN; END IF;
+    EXECUTE format('SELECT %s', condition) INTO is_storable;
+    IF NOT is_storable THEN
+        PERFORM refuse(format('the default %L of rows that are there is', value),
+                       'Add the column without default, then set the default.');
+    END IF;
+END $$;
+
 -- Bring columns of a tiered table's journal into line with the table.
 CREATE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -145,6 +181,7 @@ BEGIN
         IF filled THEN
             IF c.atthasmissing THEN
                 missing := (SELECT c.attmissingval::text::text[])[1];
+                PERFORM check_storable(missing, c.atttypid, c.atttypmod);
             ELSIF c.attidentity <> '' OR c.attgenerated <> '' OR c.atthasdef THEN
                 PERFORM refuse(
                     format('ADD COLUMN "%s" with a default that differs from row to row is', c.attname),
@@ -827,7 +864,8 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    PERFORM note_definition();
+    -- What DROP has taken away is noted there, unless it was a session's own.
+    IF tg_tag NOT LIKE 'DROP %' OR tg_tag = 'DROP OWNED' THEN PERFORM note_definition(); END IF;
     PERFORM check_planning();
     IF tg_tag = 'ALTER TRIGGER' THEN PERFORM check_triggers(); END IF;
     FOR touched IN
@@ -874,7 +912,9 @@ BEGIN
         IF (SELECT c.relkind = 'p' AND c.relpersistence = 'p' FROM pg_class c WHERE c.oid = touched) THEN
             PERFORM follow_partitioned(touched, tg_tag);
         END IF;
-        CONTINUE WHEN NOT is_journalable(touched);
+        -- COMMENT changes nothing that is kept, and is not to wait for writers.
+        CONTINUE WHEN tg_tag = 'COMMENT' OR NOT is_journalable(touched);
+        PERFORM check_lasting(touched);
         IF EXISTS (SELECT FROM journals j WHERE j.relid = touched) THEN
             PERFORM reconcile(touched);
         ELSE
@@ -928,7 +968,9 @@ DECLARE
     orphan oid;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_event_trigger_dropped_objects()
-                    WHERE schema_name IS DISTINCT FROM 'pg_journal' AND NOT is_temporary) THEN
+                    WHERE schema_name IS DISTINCT FROM 'pg_journal' AND NOT is_temporary
+                      -- rules of temporary views have no schema
+                      AND NOT (schema_name IS NULL AND NOT original AND object_identity ~ ' on pg_temp\.')) THEN
         RETURN;
     END IF;
     PERFORM note_definition();

@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from catalog import bookkeeping, names, residency
+from catalog import bookkeeping, names, residency, session_state
+from catalog import vacuum as catalog_vacuum
 from catalog.errors import CatalogError, GatewayError
 from catalog.results import Relation, RelationKind
 from catalog.sqlstate import (
@@ -36,6 +37,11 @@ OUTSIDE_TRANSACTIONS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Definitions PostgreSQL refuses inside a transaction block, or may."""
+
+DROPPING_DATABASE = re.compile(r"DROP\s+DATABASE\b", re.IGNORECASE)
+
+LOCKING_NOTHING = re.compile(r"(GRANT|REVOKE|COMMENT)\b", re.IGNORECASE)
+"""Definitions that wait for no writer."""
 
 VALIDATING = re.compile(r"(ALTER|CREATE)\s+TABLE\b", re.IGNORECASE)
 """Definitions that may have PostgreSQL look for what rows reference."""
@@ -118,12 +124,15 @@ def definition(call: Invocation) -> StatementResult:
         # A database is dropped or copied only while nobody, ourselves included, is connected to it.
         with session.services.flusher.paused():
             session.services.catalog.release()
+            if DROPPING_DATABASE.match(call.statement.text):
+                return _drop_database(call)
             return local_queries.pass_on(session, call.statement.text)
     session.shortcuts.clear()
     session.passages.clear()
     session.transaction.begin_implicit()
     unvalidated = _told_unvalidated(call)
-    _close_gates(call)
+    if not LOCKING_NOTHING.match(call.statement.text):
+        _close_gates(call)
     adds_reference = added_references.applies(call)
     text = added_references.begin(call) if adds_reference else _without_capture(call)
     with unvalidated:
@@ -310,6 +319,7 @@ def vacuum(call: Invocation) -> StatementResult:
         maintenance.check_options(session, call.statement.text)
         result = StatementResult(None, NoRows(), lambda _: "VACUUM")
     if details["is_vacuum"]:
+        session.watch(call.running, session_state.statement_timeout_s(session.catalog))
         maintenance.vacuum(
             session, call.statement.relations, call.running, is_full=details["is_full"]
         )
@@ -324,6 +334,22 @@ def deallocate(call: Invocation) -> StatementResult:
     for known in [name] if name else [known for known in session.statements if known]:
         session.statements.pop(known, None)
     return result
+
+
+def _drop_database(call: Invocation) -> StatementResult:
+    """Let PostgreSQL drop a database, whose files nobody would know any more."""
+    before = catalog_vacuum.databases(call.session.catalog)
+    result = local_queries.pass_on(call.session, call.statement.text)
+    for database in before - catalog_vacuum.databases(call.session.catalog):
+        call.services.warehouse.remove_database(database)
+    return result
+
+
+def discard(call: Invocation) -> StatementResult:
+    """Forget what PostgreSQL forgets: its prepared statements only with all the rest."""
+    if call.statement.details["target"] == "all":
+        return deallocate(call)
+    return local_queries.pass_on(call.session, call.statement.text)
 
 
 def prepare(call: Invocation) -> StatementResult:
@@ -369,7 +395,7 @@ COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {
     StatementKind.COPY: copy_mode.copy,
     StatementKind.SET_CONSTRAINTS: deferred_keys.set_constraints,
     StatementKind.DEALLOCATE: deallocate,
-    StatementKind.DISCARD: deallocate,
+    StatementKind.DISCARD: discard,
     StatementKind.PREPARE: prepare,
     StatementKind.EXECUTE: execute_prepared,
 }

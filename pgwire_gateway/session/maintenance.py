@@ -130,7 +130,8 @@ def remove_files(session: ClientSession) -> None:
         retired = catalog_vacuum.retired_segments(administrator, RETIRED_GRACE_S)
         dropped = catalog_vacuum.dropped_locations(administrator, RETIRED_GRACE_S)
         known = catalog_vacuum.known_paths(administrator)
-        orphans = services.warehouse.abandoned(known, ORPHAN_AGE_S)
+        age_s = max(ORPHAN_AGE_S, catalog_vacuum.open_since_s(administrator))
+        orphans = services.warehouse.abandoned(known, age_s)
         database, locations = catalog_vacuum.known_locations(administrator)
         orphans += services.warehouse.unknown_tables(database, locations)
         for path in (*retired.values(), *dropped, *orphans):

@@ -1,6 +1,5 @@
 """One client's session: what it has prepared, its transaction, its settings."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -14,7 +13,8 @@ from catalog.errors import DEFERRED, GatewayError
 from catalog.results import Notification
 from catalog.sqlstate import SERIALIZATION_FAILURE, WARNING
 from catalog.statements import Statement, StatementKind, split
-from pgwire_gateway import errors
+from pgwire_gateway import deadlines, errors
+from pgwire_gateway.deadlines import Deadline
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
 from pgwire_gateway.messages.responses import (
     NoticeResponse,
@@ -103,7 +103,7 @@ class ClientSession(Session):  # type: ignore[misc]
         """Who evaluated the latest statement that was planned, and why."""
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
-        self._timer: threading.Timer | None = None
+        self._timer: Deadline | None = None
         self._prepared = 0
         self._settings = self._reported = catalog.parameter_statuses()
         frontend.encoding = catalog.codec
@@ -142,9 +142,8 @@ class ClientSession(Session):  # type: ignore[misc]
         """Cancel a statement that runs longer than statement_timeout allows; 0 is no limit."""
         if timeout_s > 0:
             message = "canceling statement due to statement timeout"
-            self._timer = threading.Timer(timeout_s, running.cancel, [message])
-            self._timer.daemon = True
-            self._timer.start()
+            self.finish_watch()
+            self._timer = deadlines.PROCESS.after(timeout_s, lambda: running.cancel(message))
 
     def finish(self) -> None:
         """Note that no statement is running any more."""

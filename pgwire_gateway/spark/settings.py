@@ -89,7 +89,12 @@ _SQL: Final = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Names and constants may look like variables; those would be filled from our environment.
+    "spark.sql.variable.substitute": "false",
 }
+
+_FIXED: Final = ("spark.sql.session.timeZone", "spark.sql.variable.substitute")
+"""Settings that are nobody's to change: what values mean depends on them."""
 
 _KINDS: Final[Mapping[SessionKind, Mapping[str, str]]] = {
     SessionKind.SMALL: {
@@ -137,4 +142,5 @@ def driver_conf(settings: SparkSettings) -> dict[str, str]:
 def session_conf(settings: SparkSettings, kind: SessionKind) -> dict[str, str]:
     """Return the SQL settings of one session; tasks need them too."""
     own = {name: value for name, value in settings.conf.items() if name.startswith("spark.sql.")}
-    return {**_SQL, **_KINDS[kind], **own, "spark.sql.session.timeZone": "UTC"}
+    fixed = {name: _SQL[name] for name in _FIXED}
+    return {**_SQL, **_KINDS[kind], **own, **fixed}

@@ -166,6 +166,10 @@ class Warehouse:
             return
         shutil.rmtree(self._root / path, ignore_errors=True)
 
+    def remove_database(self, database: int) -> None:
+        """Remove the directories of all tables of a database that is gone."""
+        shutil.rmtree(self._root / str(database), ignore_errors=True)
+
     def abandoned(self, known: Set[str], age_s: float) -> list[str]:
         """Return directories, older than that, of segments that were staged or moved but not kept.
 

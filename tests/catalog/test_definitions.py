@@ -47,6 +47,30 @@ def test_a_temporary_table_stays_with_postgresql(client):
     assert client.session.relations([relid])[relid].kind is RelationKind.CATALOG
 
 
+def test_columns_of_temporary_types_are_refused(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    client.run("CREATE DOMAIN pg_temp.d AS int")
+    client.run("CREATE TYPE pg_temp.e AS ENUM ('x')")
+    assert client.sqlstate("ALTER TABLE t ADD COLUMN b pg_temp.d") == "0A000"
+    assert client.sqlstate("CREATE TABLE u (a int PRIMARY KEY, b pg_temp.e[])") == "0A000"
+    client.run("CREATE TEMP TABLE v (a pg_temp.d, b pg_temp.e)")
+
+
+def test_temporary_relations_change_no_definition_for_others(client, other):
+    client.run("CREATE TABLE t (a int PRIMARY KEY)")
+    fingerprint = "SELECT bit_xor(mark) FROM pg_journal.definition_marks"
+    before = client.value(fingerprint)
+    other.run("CREATE TEMP TABLE x (a serial PRIMARY KEY, b text)")
+    other.run("CREATE INDEX y ON x (b)")
+    other.run("CREATE TEMP VIEW z AS SELECT b FROM x")
+    other.run("DROP VIEW z")
+    other.run("DROP INDEX y")
+    other.run("DROP TABLE x")
+    assert client.value(fingerprint) == before
+    other.run("DROP TABLE t")
+    assert client.value(fingerprint) != before
+
+
 def _journal(client, name):
     """The relation that stands for a table's journal."""
     return f"pg_journal.journal_{client.relid(name)}"

@@ -36,9 +36,8 @@ def test_visible_segments_are_never_offered(administrator, client, table):
     assert vacuum.known_paths(administrator) == set(deltas(client))
 
 
-@pytest.fixture
-def compacted(client, table):
-    """The table, whose segments another one has replaced."""
+def compact(client, table):
+    """Replace the segments of the table by another one."""
     (snapshot,) = client.snapshot("t").snapshots.values()
     numbers = [segment.segment_id for segment in snapshot.segments]
     path = client.segment_path("t", "base", 1)
@@ -47,12 +46,35 @@ def compacted(client, table):
     client.session.commit()
 
 
+@pytest.fixture
+def compacted(client, table):
+    compact(client, table)
+
+
 def test_retired_segments_are_offered_after_the_grace_time(administrator, client, compacted):
     assert vacuum.retired_segments(administrator, 3600) == {}
     retired = vacuum.retired_segments(administrator, 0)
     assert sorted(retired.values()) == deltas(client)
     vacuum.forget_segments(administrator, list(retired))
     assert vacuum.known_paths(administrator) == {client.segment_path("t", "base", 1)}
+
+
+def test_segments_that_a_snapshot_shows_are_not_offered(administrator, client, other, table):
+    other.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.run("SELECT 1")
+    compact(client, table)
+    assert vacuum.retired_segments(administrator, 0) == {}
+    other.session.commit()
+    assert sorted(vacuum.retired_segments(administrator, 0).values()) == deltas(client)
+
+
+def test_open_transactions_may_have_written_what_nobody_knows(administrator, client, other):
+    before = vacuum.open_since_s(administrator)
+    other.run("BEGIN")
+    other.run("SELECT pg_sleep(0.1)")
+    assert vacuum.open_since_s(administrator) > max(before, 0.1)
+    other.session.commit()
+    assert vacuum.open_since_s(administrator) < 0.1
 
 
 def test_a_truncated_table_keeps_its_segments(administrator, client, table):

@@ -51,6 +51,7 @@ CREATE TABLE logs (line text);
 
 SELECT_ALL = "SELECT id, v, n FROM t ORDER BY id"
 SELECT_ONE = "SELECT v, n FROM t WHERE id = $1"
+MANY_PARAMETERS = f"SELECT v FROM t WHERE id IN ({', '.join(f'${n}' for n in range(1, 5001))})"
 
 
 @pytest.fixture
@@ -85,6 +86,14 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [Parse("d", "SELECT $1 || v FROM t", (25,)), Describe(STATEMENT, "d"), Sync()],
         [Parse("e", "SELECT $1"), Describe(STATEMENT, "e"), Sync()],
         [Parse("f", "SELECT $2 + 1 FROM t"), Describe(STATEMENT, "f"), Sync()],
+    ],
+    "statements_outlive_all_that_is_discarded_but_all": [
+        [Parse("s", SELECT_ONE), Sync()],
+        [Query("DISCARD PLANS"), Query("DISCARD TEMP"), Query("DISCARD SEQUENCES")],
+        [bind("1", statement="s"), Execute(), Sync()],
+        [Query("DISCARD ALL")],
+        [bind("1", statement="s"), Execute(), Sync()],
+        [Query("SET search_path = dialogues")],
     ],
     "null_parameters": [
         [Parse("", SELECT_ONE), bind(None), Execute(), Sync()],
@@ -181,6 +190,30 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
             Sync(),
         ],
         [Query("SELECT count(*) FROM logs")],
+    ],
+    "rows_before_an_error_are_delivered": [
+        [
+            Parse("", "SELECT v FROM t WHERE id = 1"),
+            bind(),
+            Execute(),
+            Parse("", "SELECT 1 / (id - 1) FROM t"),
+            bind(),
+            Execute(),
+            Sync(),
+        ],
+        [Query("SELECT id FROM t ORDER BY id; SELECT nothing FROM t; SELECT 1")],
+    ],
+    "statements_prepared_in_a_failed_transaction": [
+        [Query("BEGIN"), Parse("f", SELECT_ONE), Sync()],
+        [Query("SELECT 1 / 0"), Query("DEALLOCATE f"), Query("ROLLBACK")],
+        [bind("1", statement="f"), Execute(), Sync()],
+        [Parse("f", SELECT_ONE), Sync()],
+        [Query("DEALLOCATE f")],
+        [Parse("f", SELECT_ONE), bind("2", statement="f"), Execute(), Sync()],
+    ],
+    "thousands_of_parameters": [
+        [Parse("", MANY_PARAMETERS), bind(*["1"] * 5000), Execute(), Sync()],
+        [Query("SELECT 1")],
     ],
     "error_in_a_transaction": [
         [Query("BEGIN")],

@@ -525,6 +525,18 @@ SCENARIOS = {
         a: COMMIT
         b: UPDATE t SET v = 1 WHERE id = 1 => UPDATE 1
     """,
+    "definitions that lock nothing wait for no writer": """
+        a: BEGIN
+        a: UPDATE t SET v = 0 WHERE id = 1
+        b: SET lock_timeout = '100ms'
+        b: GRANT SELECT ON t TO PUBLIC => GRANT
+        b: COMMENT ON TABLE t IS 'a comment' => COMMENT
+        b: COMMENT ON COLUMN t.v IS 'another' => COMMENT
+        b: REVOKE SELECT ON t FROM PUBLIC => REVOKE
+        a: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 1
+        a: COMMIT
+        b: COMMENT ON TABLE t IS NULL => COMMENT
+    """,
     "statement_timeout ends the wait": """
         a: BEGIN
         a: UPDATE t SET v = 0 WHERE id = 1

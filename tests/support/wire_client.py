@@ -81,7 +81,7 @@ class WireClient:
         """Values of ParameterStatus, the latest."""
         self.key: BackendKeyData | None = None
         """What a cancel request has to carry."""
-        self.protocol_version: ProtocolVersion | None = None
+        self.protocol_version = ProtocolVersion(3, 0)
         """The version spoken."""
         self.transaction_status: TransactionStatus | None = None
         """What the latest ReadyForQuery said."""
