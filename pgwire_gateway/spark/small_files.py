@@ -26,6 +26,13 @@ It takes a tenth of a second or two, as long as Spark takes for a single row.
 
 _FILE: Final = "part-00000.zstd.parquet"
 
+_LEAST_PAGE_BYTES: Final = 64
+"""Smallest page: more than an encoder counts for none.
+
+Of the only row of a group Arrow writes an array's pages in two parts, the first of which is empty
+(PyArrow 26). It would be a page of its own below 8 bytes, and reading ends at an empty page.
+"""
+
 
 def write_small(rows: pa.Table, table: JournalTable, staged: StagedSegment, volume: Volume) -> None:
     """Write rows, given in the columns of relations, sorted by key to the file of a segment.
@@ -51,7 +58,7 @@ def write_small(rows: pa.Table, table: JournalTable, staged: StagedSegment, volu
         write_page_index=True,
         # A page ends where there is a batch in it.
         write_batch_size=PAGE_ROWS,
-        data_page_size=1,
+        data_page_size=_LEAST_PAGE_BYTES,
         store_decimal_as_integer=True,
         store_schema=False,
     )

@@ -138,6 +138,17 @@ def test_values_of_all_types_are_read_the_same(
     assert shown(found["itself"]) == shown(rows.take(pa.array(range(ROWS - 1, -1, -1))))
 
 
+@pytest.mark.parametrize("place", range(5))
+def test_a_row_that_is_alone_is_read_without_spark(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    row = everything(journal).slice(place, 1)
+    segment = written(journal, row, monkeypatch, "itself")
+    found = journal.compactor().row_versions(journal.table, [segment])
+    assert found is not None
+    assert shown(found) == shown(row)
+
+
 def test_both_are_read_together(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     written(journal, everything(journal, 0), monkeypatch, "spark")
     written(journal, everything(journal, ROWS), monkeypatch, "itself")
