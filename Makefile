@@ -7,12 +7,13 @@ DATA_DIR ?= data
 SERVE_ARGS ?=
 PYTEST_ARGS ?=
 WORKERS ?= 2
+SOAK_MINUTES ?= 60
 PACKAGES := pgwire_gateway rewrite catalog
 CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check \
-	test test-unit test-catalog test-spark test-server integration baseline bench bench-endurance clean
+	test test-unit test-catalog test-spark test-server integration baseline bench bench-endurance soak clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +107,9 @@ bench: install-dev ## Measure the gateway against PostgreSQL and bare Spark
 
 bench-endurance: install-dev ## Watch what PostgreSQL keeps of a tiered table under an hour of small writes
 	$(BIN)/python -m benchmarks --only 10
+
+soak: install-dev ## Compare random histories with PostgreSQL for SOAK_MINUTES, with kills in between
+	$(BIN)/python -m tests.support.soak --minutes $(SOAK_MINUTES) --kill
 
 clean: ## Remove environments and caches (not the data)
 	rm -rf $(VENV) $(DBT_VENV) .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info
