@@ -56,9 +56,10 @@ class Answer(NamedTuple):
     def is_like(self, other: "Answer") -> bool:
         """Return whether both are right, if one is.
 
-        Which one of several constraints is violated first is nobody's business.
+        Which one of several rows is met first, and found to violate a constraint or to have
+        changed, is nobody's business.
         """
-        if self.ended[:2] == other.ended[:2] == "23":
+        if {self.ended[:2], other.ended[:2]} <= {"23", "40"}:
             return True
         return (self.ended, self.rows) == (other.ended, other.rows)
 
