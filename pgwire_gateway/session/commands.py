@@ -243,7 +243,7 @@ def set_option(call: Invocation) -> StatementResult:
         residency.ask(session.catalog, relid, value or "auto")
     else:
         residency.ask_bound(session.catalog, relid, name, value)
-    session.services.flusher.notice(session.database)
+    session.services.flusher.ask(session.database)
     return StatementResult(None, NoRows(), lambda _: "ALTER TABLE")
 
 

@@ -37,6 +37,8 @@ class Flusher:
         self._compactor = compactor
         self._flush_rows = config.flush_rows
         self._written: set[str] = set()
+        self._asked = False
+        """Somebody waits for what a visit does."""
         self._visited_s = 0.0
         """When all databases were to be visited, by the monotonic clock."""
         self._changed = threading.Condition()
@@ -58,6 +60,12 @@ class Flusher:
         with self._changed:
             self._written.add(database)
             self._changed.notify_all()
+
+    def ask(self, database: str) -> None:
+        """Have this database visited without a pause: it was asked for what upkeep does."""
+        with self._changed:
+            self._asked = True
+            self.notice(database)
 
     def compact(
         self, database: str, relid: int, running: RunningStatement, *, is_full: bool
@@ -130,9 +138,10 @@ class Flusher:
         with self._changed:
             due_s = self._visited_s + VISIT_S
             self._changed.wait_for(lambda: self._stopping or self._written, _left(due_s))
-            self._changed.wait_for(lambda: self._stopping, PAUSE_S)
+            self._changed.wait_for(lambda: self._stopping or self._asked, PAUSE_S)
             if self._stopping:
                 return None
+            self._asked = False
             if not _left(due_s):
                 self._visited_s = time.monotonic()
                 self._written.update(self._catalog.adopted())

@@ -93,6 +93,20 @@ def test_databases_that_nobody_tells_of_are_visited_beside_busy_ones(
         assert databases.has_visited("idle")
 
 
+def test_a_database_that_is_asked_about_is_visited_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flusher, "PAUSE_S", 10 * PATIENCE_S)
+    databases = Databases(["asked", "written"])
+    with upkeep(databases) as running:
+        running.notice("written")
+        running.ask("asked")
+        assert databases.has_visited("asked", "written")
+        running.notice("written")
+        time.sleep(0.2)
+        assert len(databases.visits) == 2
+
+
 def test_who_wants_all_databases_left_alone_waits_for_one_at_most() -> None:
     names = [f"d{number}" for number in range(200)]
     databases = Databases(list(names), takes_s=0.05)
