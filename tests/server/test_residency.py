@@ -9,8 +9,9 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
+from tests.support.attentive import REST_S, VISIT_S
 from tests.support.fix_server import MACHINE_OPTIONS
-from tests.support.servers import GatewayProcess
+from tests.support.servers import ATTENTIVE, GatewayProcess
 
 pytestmark = pytest.mark.server
 
@@ -21,7 +22,7 @@ HARD_BOUND = 5_000
 PATIENCE_S = 90.0
 """How long upkeep may take to look at a table."""
 
-SEVERAL_VISITS_S = 12.0
+SEVERAL_VISITS_S = max(REST_S + 1.0, 6 * VISIT_S)
 """How long nothing must happen to say that nothing will."""
 
 Row = tuple[object, ...]
@@ -33,7 +34,7 @@ def small_bounds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayPr
     bounds = [f"--resident-rows={BOUND}", f"--resident-hard-rows={HARD_BOUND}"]
     options = [*bounds, "--flush-age-s=1", "--flush-rows=300"]
     directory = tmp_path_factory.mktemp("residency")
-    with GatewayProcess(directory, *MACHINE_OPTIONS, *options) as process:
+    with GatewayProcess(directory, *MACHINE_OPTIONS, *options, module=ATTENTIVE) as process:
         yield process
 
 
@@ -330,7 +331,7 @@ def test_who_writes_to_a_large_pinned_table_is_told_once(client: Client) -> None
     assert told == [f"{stays}{pinned_by}"]
     for number in range(20):
         client.run(f"INSERT INTO t VALUES ({-number}, 0)")
-        time.sleep(0.5)
+        time.sleep(0.2)
     assert len(told) == 1
     assert client.is_lawful("t")
 

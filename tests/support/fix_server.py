@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.java import QUICK_COMPILER
 from tests.support.programs import program
-from tests.support.servers import Address, GatewayProcess, PlainPostgres
+from tests.support.servers import ATTENTIVE, Address, GatewayProcess, PlainPostgres
 
 MACHINE_OPTIONS = (
     "--spark-master=local[2]",
@@ -64,7 +64,8 @@ def plain_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address
 @pytest.fixture(scope="session")
 def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """The gateway that tests share; none of them may end it."""
-    with GatewayProcess(tmp_path_factory.mktemp("gateway"), *SPARK_OPTIONS) as process:
+    directory = tmp_path_factory.mktemp("gateway")
+    with GatewayProcess(directory, *SPARK_OPTIONS, module=ATTENTIVE) as process:
         yield process
 
 
@@ -73,7 +74,8 @@ def resident_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatew
     """A gateway with its own bounds of residency, for tests that share it; none may end it."""
     # Hundreds of small tables: writing each of their tails to a file would only take time.
     options = (*MACHINE_OPTIONS, "--flush-age-s=3600")
-    with GatewayProcess(tmp_path_factory.mktemp("resident"), *options) as process:
+    directory = tmp_path_factory.mktemp("resident")
+    with GatewayProcess(directory, *options, module=ATTENTIVE) as process:
         yield process
 
 

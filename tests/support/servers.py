@@ -21,6 +21,9 @@ from tests.support.repository import ROOT
 
 READY = re.compile(r"ready: listening on (\S+) port (\d+)")
 
+ATTENTIVE = "tests.support.attentive"
+"""The module of a gateway whose upkeep tests wait for."""
+
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0
 

@@ -1,0 +1,30 @@
+"""The gateway's command, with upkeep that looks after tables often.
+
+``python -m tests.support.attentive serve …``: what upkeep decides, and in which order, is as in
+``pgwire_gateway``; tests that wait for it, or until it would have done something, wait less.
+"""
+
+from pgwire_gateway.cli import main
+from pgwire_gateway.session import flusher, hot_tables, residency
+
+PAUSE_S = 0.2
+"""Least time between two looks at a database that is written to."""
+
+VISIT_S = 0.5
+"""Time between two looks at one that nobody tells of."""
+
+REST_S = 3.0
+"""A table that is written by many is at rest when it has not been written for this long."""
+
+
+def hurry() -> None:
+    """Shorten the pauses of upkeep."""
+    flusher.PAUSE_S = PAUSE_S
+    flusher.VISIT_S = VISIT_S
+    hot_tables.PAUSE_S = PAUSE_S  # type: ignore[misc]
+    residency.REST_S = REST_S
+
+
+if __name__ == "__main__":
+    hurry()
+    raise SystemExit(main())
