@@ -41,6 +41,11 @@ $(VENV)/.installed-clients: $(VENV)/.installed-dev
 	@rm $(VENV)/src/django-*.tar.gz
 	@touch $@
 
+# Only makes the JVMs of tests start faster; a Java that cannot write one is as good.
+$(VENV)/.class-archive: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.support.class_archive
+	@touch $@
+
 # dbt wants other versions of what the gateway is built on.
 $(DBT_VENV)/.installed: integration/dbt/constraints.txt
 	$(PYTHON) -m venv --clear $(DBT_VENV)
@@ -79,7 +84,7 @@ layers: install-dev ## Check the direction of imports
 
 check: lint typecheck layers ## All static checks
 
-test: install-clients ## Run all tests but for those that take minutes, in WORKERS processes
+test: install-clients $(VENV)/.class-archive ## Run all tests but for those that take minutes, in WORKERS processes
 	$(BIN)/python -m pytest -m "not exhaustive" -n $(WORKERS) --dist loadfile \
 		--no-loadscope-reorder $(PYTEST_ARGS) tests integration
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.java import QUICK_COMPILER
+from tests.support.java import JAVA_OPTIONS
 from tests.support.programs import program
 from tests.support.servers import ATTENTIVE, Address, GatewayProcess, PlainPostgres
 
 MACHINE_OPTIONS = (
     "--spark-master=local[2]",
     "--spark-conf=spark.driver.memory=1g",
-    f"--spark-conf=spark.driver.extraJavaOptions={QUICK_COMPILER}",
+    f"--spark-conf=spark.driver.extraJavaOptions={JAVA_OPTIONS}",
 )
 """Two cores and little memory, as on the machine that runs the checks."""
 

@@ -19,7 +19,7 @@ from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.writer import SegmentWriter
 from rewrite.results import Source, SourcePart, SparkQuery
-from tests.support.java import QUICK_COMPILER
+from tests.support.java import JAVA_OPTIONS
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _NUMBERS = itertools.count(1000)
@@ -62,7 +62,7 @@ def settings(directory: Path, **conf: str) -> SparkSettings:
         master="local[2]",
         conf={
             "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": QUICK_COMPILER,
+            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
             **conf,
         },
         java_home=find_java_home(directory / "runtime"),

@@ -30,7 +30,7 @@ from rewrite.pipeline import (
 )
 from rewrite.results import MergeSource, OutputColumn, RowChange, Source, SourcePart, SparkQuery
 from rewrite.tree import Node
-from tests.support.java import QUICK_COMPILER
+from tests.support.java import JAVA_OPTIONS
 
 UTC = dt.UTC
 # Loses track of columns when a projection over a union holds a subquery.
@@ -69,7 +69,7 @@ def make_spark() -> SparkSession:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": QUICK_COMPILER,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.optimizer.excludedRules": BROKEN_RULE,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.pyspark.plotting.max_rows": "10",
