@@ -21,19 +21,10 @@ from catalog.hot_keys import Thawing
 from catalog.login import connect, options_of
 from catalog.migrations import migrate, require_bytewise_order
 from catalog.roles import Role, bootstrap, find_role, has_passwords, mock_secret
+from catalog.session_settings import ADMINISTRATOR, EVERYWHERE
 from catalog.snapshots import KnownState
 
 MAINTENANCE_DATABASE = "postgres"
-
-_UPKEEP_SETTINGS = {
-    # Else the planner could evaluate CHECK constraints of users with an administrator's rights.
-    "constraint_exclusion": "off",
-}
-
-_OWN_SETTINGS = {
-    # Parse trees are read by the gateway, not by people.
-    "debug_pretty_print": "off",
-}
 
 _MISSING_BOOKKEEPING = frozenset({"3F000", "42883", "42501", "42P01"})
 """What the first call meets in a database that was dropped and created again."""
@@ -182,7 +173,7 @@ class Catalog:
         }
         if application_name is not None:
             parameters["application_name"] = application_name
-        wanted = {**_OWN_SETTINGS, **(settings or {})}
+        wanted = {**EVERYWHERE, **(settings or {})}
         for name in list(wanted):
             if name.lower() in {"application_name", "client_encoding"}:
                 parameters[name.lower()] = wanted.pop(name)
@@ -197,7 +188,7 @@ class Catalog:
                 "dbname": database,
                 "client_encoding": "UTF8",
                 "application_name": "pgwire_gateway",
-                "options": options_of({**_OWN_SETTINGS, **_UPKEEP_SETTINGS}),
+                "options": self._administrators_options(),
             }
         )
 
@@ -319,9 +310,18 @@ class Catalog:
                     "the connection to the catalog was lost", detail=str(error).strip()
                 ) from error
 
+    def _administrators_options(self) -> str:
+        given = self._parameters.get("options", "")
+        return " ".join(filter(None, [given, options_of({**EVERYWHERE, **ADMINISTRATOR})]))
+
     def _administrator(self, database: str) -> "psycopg.Connection[tuple[object, ...]]":
         try:
-            parameters = {**self._parameters, "dbname": database, "client_encoding": "UTF8"}
+            parameters = {
+                **self._parameters,
+                "dbname": database,
+                "client_encoding": "UTF8",
+                "options": self._administrators_options(),
+            }
             return psycopg.connect(make_conninfo("", **parameters), autocommit=True)
         except psycopg.OperationalError as error:
             raise CatalogUnavailableError(
