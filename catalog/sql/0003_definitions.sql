@@ -759,8 +759,20 @@ RETURN EXISTS (
      WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')
        AND (m[2] IS NULL OR l.lanname = 'sql' AND p.proconfig IS NULL AND NOT p.prosecdef));
 
+-- What the planner would run of a user's code, with the rights of whoever reads a table: an index, or statistics.
+CREATE FUNCTION pg_journal.run_by_planner(relid oid) RETURNS SETOF text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+BEGIN ATOMIC
+    SELECT format('the index %s', i.indexrelid::regclass) FROM pg_index i
+     WHERE i.indrelid = $1 AND is_run_by_planner(concat(i.indexprs, i.indpred))
+    UNION ALL
+    SELECT format('the statistics object %s', x.stxname) FROM pg_statistic_ext x
+     WHERE x.stxrelid = $1 AND is_run_by_planner(x.stxexprs::text);
+END;
+
 -- Refuse indexes and statistics that would run a user's code with the bookkeeping's rights whenever it reads
--- the table. To be asked before anything reads it.
+-- the table. To be asked before anything reads it. Temporary tables it does not read then.
 CREATE FUNCTION pg_journal.check_planning() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -780,17 +792,18 @@ BEGIN
         SELECT d.classid, d.objid FROM e JOIN pg_operator o ON e.classid = 'pg_proc'::regclass AND o.oprcode = e.objid
           JOIN pg_depend d ON d.refclassid = 'pg_operator'::regclass AND d.refobjid = o.oid),
     found AS MATERIALIZED (
-        SELECT format('the index %s', i.indexrelid::regclass) AS what, concat(i.indexprs, i.indpred) AS expression
+        SELECT i.indrelid AS relid
           FROM pg_index i WHERE EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass
                                            AND c.objid IN (i.indexrelid, i.indrelid))
            AND num_nonnulls(i.indexprs, i.indpred) > 0
-        UNION ALL
-        SELECT format('the statistics object %s', x.stxname), x.stxexprs::text
+        UNION
+        SELECT x.stxrelid
           FROM pg_statistic_ext x
          WHERE x.stxexprs IS NOT NULL
            AND EXISTS (SELECT FROM calls c WHERE c.classid = 'pg_class'::regclass AND c.objid = x.stxrelid
                                               OR c.classid = 'pg_statistic_ext'::regclass AND c.objid = x.oid))
-    SELECT f.what INTO what FROM found f WHERE is_run_by_planner(f.expression) LIMIT 1;
+    SELECT r INTO what FROM found f JOIN pg_class t ON t.oid = f.relid AND t.relpersistence <> 't'
+     CROSS JOIN run_by_planner(f.relid) r LIMIT 1;
     IF what IS NOT NULL THEN
         PERFORM refuse(format('%s with a function that is called with constants, or that can be inlined, is', what),
                        'Pass a column, and write the function in PL/pgSQL or with a SET clause.');
@@ -853,6 +866,8 @@ AS $$
 DECLARE
     touched oid;
 BEGIN
+    -- Of a session's own functions too: indexes and statistics of lasting tables may call them.
+    PERFORM check_planning();
     -- Temporary relations are their session's: what names stand for is looked at there.
     IF (SELECT bool_and(schema_name IS NOT DISTINCT FROM 'pg_temp') FROM pg_event_trigger_ddl_commands()) THEN
         IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
@@ -866,7 +881,6 @@ BEGIN
     END IF;
     -- What DROP has taken away is noted there, unless it was a session's own.
     IF tg_tag NOT LIKE 'DROP %' OR tg_tag = 'DROP OWNED' THEN PERFORM note_definition(); END IF;
-    PERFORM check_planning();
     IF tg_tag = 'ALTER TRIGGER' THEN PERFORM check_triggers(); END IF;
     FOR touched IN
         WITH RECURSIVE e AS MATERIALIZED (

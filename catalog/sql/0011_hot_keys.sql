@@ -531,7 +531,8 @@ RETURN (
      WHERE EXISTS (SELECT FROM pg_class c WHERE c.oid = wanted AND c.relkind = 'r'
                       AND (c.relpersistence = 't' OR EXISTS (SELECT FROM journals j WHERE j.relid = c.oid
                                                                 AND j.residency = 'resident')))
-       AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = wanted));
+       AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = wanted)
+       AND NOT EXISTS (SELECT FROM run_by_planner(wanted)));
 
 -- The rows of a resident or a temporary table, one more than `most` at most, in some columns; and, of a resident one, by
 -- what its tail tells later what has come since: a snapshot that is not younger than the rows, and the epoch it shows.
@@ -626,6 +627,8 @@ BEGIN
     PERFORM authorize(secret);
     SELECT CASE WHEN c.relrowsecurity THEN 'row security'
                 WHEN c.relkind <> 'r' OR c.relpersistence <> 't' OR c.relhassubclass THEN 'rows of other tables'
+                WHEN EXISTS (SELECT FROM run_by_planner(wanted))
+                THEN (SELECT r || ' with a function' FROM run_by_planner(wanted) r LIMIT 1)
                 ELSE (SELECT format('column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
                         FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
                         LEFT JOIN pg_type e ON e.oid = y.typelem AND y.typcategory = 'A'
