@@ -17,6 +17,10 @@ AS $$
 DECLARE
     above oid[] := ancestors(wanted);
 BEGIN
+    -- What is put back into a leaf is checked to be in its bounds.
+    PERFORM check_expression(p.partexprs, c.relowner, format('PARTITION BY on "%s"', c.relname))
+       FROM pg_partitioned_table p JOIN pg_class c ON c.oid = p.partrelid
+      WHERE c.oid = ANY (above) AND p.partexprs IS NOT NULL;
     IF EXISTS (SELECT FROM pg_class c WHERE c.oid = ANY (above) AND c.relrowsecurity)
        OR EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = ANY (above)) THEN
         PERFORM refuse('ROW LEVEL SECURITY is');
