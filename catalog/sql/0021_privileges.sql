@@ -38,6 +38,16 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Bodies are parsed when a session first runs them: as they were written, whatever its string literals mean.
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace AND p.prosecdef LOOP
+        EXECUTE format('ALTER FUNCTION %s SET standard_conforming_strings = on', f);
+    END LOOP;
+END $$;
+
 -- Dumps compare privileges with those a new database has.
 SET LOCAL allow_system_table_mods = on;
 INSERT INTO pg_catalog.pg_init_privs (objoid, classoid, objsubid, privtype, initprivs)
