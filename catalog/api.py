@@ -2,10 +2,12 @@
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -18,6 +20,7 @@ from catalog.connections import CatalogSession
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
 from catalog.hot_keys import Thawing
+from catalog.keeper import Keeper
 from catalog.login import connect, options_of
 from catalog.migrations import migrate, require_bytewise_order
 from catalog.roles import Role, bootstrap, find_role, has_passwords, mock_secret
@@ -28,6 +31,23 @@ MAINTENANCE_DATABASE = "postgres"
 
 _MISSING_BOOKKEEPING = frozenset({"3F000", "42883", "42501", "42P01"})
 """What the first call meets in a database that was dropped and created again."""
+
+_PASSING = frozenset(
+    {
+        sqlstate.CANNOT_CONNECT_NOW,
+        sqlstate.CONNECTION_FAILURE,
+        sqlstate.ADMIN_SHUTDOWN,
+        sqlstate.CRASH_SHUTDOWN,
+    }
+)
+"""What a new client meets while the server is started again."""
+
+RESTART_S: Final = 15.0
+"""How long new clients wait for an embedded server that is being started again."""
+
+_RETRY_S: Final = 0.1
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +92,19 @@ class Catalog:
         self._parameters = dict(parameters)
         self.bounds = bounds
         self._server = server
+        self._closing = threading.Event()
+        self._names: set[str] = set()
         self._databases: dict[str, _Database] = {}
         self._lock = threading.RLock()
         self._maintenance: psycopg.Connection[tuple[object, ...]] | None = None
         self._maintenance_lock = threading.Lock()
+        self.on_restart: Callable[[], None] = _nothing
+        """Told when the embedded server has ended by itself, and when it runs again.
+
+        What was committed without waiting for it to be durable may not be there any more, and
+        numbers it had been given may be given anew.
+        """
+        self._keeper = Keeper(server, self._restarted) if server is not None else None
 
     @classmethod
     def open(cls, config: CatalogConfig) -> "Catalog":
@@ -100,7 +129,7 @@ class Catalog:
             with catalog._administrator(MAINTENANCE_DATABASE) as administrator:
                 bootstrap(administrator)
         except BaseException:
-            server.stop()
+            catalog.close()
             raise
         return catalog
 
@@ -126,6 +155,9 @@ class Catalog:
 
     def role(self, name: str) -> Role | None:
         """Return what authentication needs of a role; None for unknown ones and our own."""
+        return self._patiently(lambda: self._role(name))
+
+    def _role(self, name: str) -> Role | None:
         with self._maintaining() as administrator:
             return find_role(administrator, name)
 
@@ -178,7 +210,7 @@ class Catalog:
             if name.lower() in {"application_name", "client_encoding"}:
                 parameters[name.lower()] = wanted.pop(name)
         parameters["options"] = " ".join(filter(None, [options, options_of(wanted)]))
-        return self._session(parameters)
+        return self._patiently(lambda: self._session(parameters))
 
     def admin(self, database: str) -> CatalogSession:
         """Open a session with administrator rights, for flush, compaction and vacuum."""
@@ -206,11 +238,12 @@ class Catalog:
     def adopted(self) -> tuple[str, ...]:
         """Return the databases used since the start."""
         with self._lock:
-            return tuple(self._databases)
+            return tuple(self._names)
 
     def forget(self, database: str) -> None:
         """Forget a database that is gone."""
         with self._lock:
+            self._names.discard(database)
             known = self._databases.pop(database, None)
         if known is not None:
             known.thawing.close()
@@ -226,12 +259,32 @@ class Catalog:
 
     def close(self) -> None:
         """Stop an embedded server, which ends every session."""
+        self._closing.set()
         self._close_maintenance()
         self.release()
-        if self._server is not None:
-            self._server.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
 
     # ----------------------------------------------------------------------------------------------
+
+    def _patiently(self, attempt: Callable[[], _T]) -> _T:
+        """Do what a new client waits for, again while the embedded server is started again."""
+        deadline = time.monotonic() + RESTART_S
+        while True:
+            try:
+                return attempt()
+            except GatewayError as error:
+                is_short = error.sqlstate in _PASSING and self._server is not None
+                if not is_short or self._closing.is_set() or time.monotonic() > deadline:
+                    raise
+            self._closing.wait(_RETRY_S)
+
+    def _restarted(self) -> None:
+        """Forget what was learnt from a server that has ended."""
+        self.release()
+        with self._lock:
+            self._databases.clear()
+        self.on_restart()
 
     def _session(self, parameters: Mapping[str, str]) -> CatalogSession:
         backend = Backend(connect(parameters))
@@ -271,6 +324,7 @@ class Catalog:
                 database = self._databases.get(name)
                 if database is None:
                     database = self._databases[name] = self._adopt(name)
+                    self._names.add(name)
         return database
 
     def _adopt(self, name: str) -> _Database:
@@ -327,6 +381,10 @@ class Catalog:
             raise CatalogUnavailableError(
                 "the catalog cannot be reached", detail=str(error).strip()
             ) from error
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _fatal(message: str) -> CatalogError:

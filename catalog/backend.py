@@ -14,12 +14,17 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from catalog import contexts, sqlstate
 from catalog.closing import finish
-from catalog.errors import CatalogError, CatalogUnavailableError, error_of
+from catalog.errors import CatalogError, CatalogUnavailableError, error_of, lost_with
 from catalog.relay import Batch, Relay, Reply, Sink
 from catalog.results import LocalResult, Notification, ResultColumn, Row
 from catalog.steps import Close, Describe, DescribePortal, Execute, Prepare, Query, Step
 
 _FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
+
+_LAST_WORDS: Final = frozenset({"FATAL", "PANIC"})
+"""Severities after which the server hangs up."""
+
+_HUNG_UP: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 _FINITE: Final = "pgwire_finite_"
 """Beginning of the names of the tails' constraints."""
@@ -108,6 +113,8 @@ class Backend:
         self._relayed_status = ""
         self._used = True
         self._copies_own = False
+        self._last_words: dict[str, str] | None = None
+        """What the server said when it ended the session."""
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
         self.on_notification: Callable[[Notification], None] = _ignore
 
@@ -386,6 +393,24 @@ class Backend:
         """Return the socket, to wait for notifications together with other sockets."""
         return self._socket
 
+    def require_connected(self) -> None:
+        """Raise what the server said when it has ended the session.
+
+        Raises:
+            CatalogUnavailableError: 57P01, 57P02, 57P05 … as PostgreSQL says them.
+        """
+        poll = select.poll()
+        poll.register(self._socket, _HUNG_UP)
+        if not poll.poll(0):
+            return
+        with suppress(OperationalError):
+            # The last words may have come in parts.
+            while self._poll.poll(0):
+                self._connection.consume_input()
+                self._connection.is_busy()
+        self._connection.is_busy()
+        raise self._lost()
+
     def cancel(self) -> None:
         """Ask the server to cancel what runs; callable from any thread."""
         # A server that does not take the request, as it ends, runs nothing for long.
@@ -456,7 +481,17 @@ class Backend:
         while self._connection.is_busy():
             self._wait_readable()
             self._guard(self._connection.consume_input)
-        return self._connection.get_result()
+        result = self._connection.get_result()
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+            self._note_last_words(self._fields(result))
+        return result
+
+    def _note_last_words(self, fields: dict[str, str]) -> bool:
+        """Keep what the server says before it hangs up."""
+        is_last = fields.get("V") in _LAST_WORDS or fields.get("R") == contexts.CRASH_ROUTINE
+        if is_last:
+            self._last_words = fields
+        return is_last
 
     def _drain(self) -> None:
         while self._fetch() is not None:
@@ -482,6 +517,8 @@ class Backend:
             raise self._lost() from error
 
     def _lost(self) -> CatalogUnavailableError:
+        if self._last_words is not None:
+            return lost_with(self._last_words)
         return CatalogUnavailableError(
             "the connection to the catalog was lost",
             sqlstate=sqlstate.CONNECTION_FAILURE,
@@ -492,7 +529,9 @@ class Backend:
 
     def _on_notice(self, result: PGresult) -> None:
         # The result is only valid in here.
-        self.on_notice(self._fields(result))
+        fields = self._fields(result)
+        if not self._note_last_words(fields):
+            self.on_notice(fields)
 
     def _deliver_notifications(self) -> None:
         while (found := self._connection.notifies()) is not None:
@@ -516,6 +555,8 @@ class Backend:
         if result.status in _OK:
             return
         fields = self._fields(result)
+        if fields.get("V") in _LAST_WORDS:
+            raise self._lost()
         if "C" not in fields:
             if result.status in {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT}:
                 raise CatalogError("unexpected COPY", sqlstate=sqlstate.PROTOCOL_VIOLATION)

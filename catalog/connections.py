@@ -669,6 +669,14 @@ class CatalogSession:
         """Deliver notifications that arrive within the time."""
         self._backend.wait_notifications(timeout_s)
 
+    def require_connected(self) -> None:
+        """Raise what PostgreSQL said when it has ended the session.
+
+        Raises:
+            CatalogUnavailableError: 57P01, 57P02, 57P05 … as PostgreSQL says them.
+        """
+        self._backend.require_connected()
+
     def cancel(self) -> None:
         """Ask PostgreSQL to cancel what runs; callable from any thread."""
         self._backend.cancel()

@@ -21,6 +21,9 @@ _COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
 """The last line of the context of what goes wrong in a COPY."""
 
 
+CRASH_ROUTINE: Final = "quickdie"
+"""PostgreSQL's routine that warns of a crash of the server before it hangs up."""
+
 _RAISED: Final = "exec_stmt_raise"
 """PostgreSQL's routine that says what RAISE of PL/pgSQL is given."""
 

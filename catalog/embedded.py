@@ -17,12 +17,13 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from catalog import sqlstate
+from catalog import leftovers, sqlstate
 from catalog.errors import CatalogUnavailableError, GatewayError
 
 logger = logging.getLogger(__name__)
@@ -39,8 +40,13 @@ _SYSTEM_USER: Final = "pgserver"
 _LONGEST_SOCKET_DIR: Final = 100 - len(f"/.s.PGSQL.{PORT}.lock")
 """sockaddr_un holds 108 bytes on Linux and 104 on others."""
 
+_START_S: Final = 30.0
+"""How long a server may wait for what another one has left behind, before it recovers."""
+
 _SETTINGS: Final = {
     "listen_addresses": "",
+    # Whoever starts it again forgets what was learnt from the one that has ended.
+    "restart_after_crash": "off",
     "unix_socket_permissions": "0700",
     "max_connections": "200",
     "max_wal_size": "4GB",
@@ -78,6 +84,8 @@ class EmbeddedServer:
         self._lock: IO[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket_dir: Path | None = None
+        self._changing = threading.Lock()
+        self._ending = threading.Event()
 
     @property
     def host(self) -> str:
@@ -107,6 +115,37 @@ class EmbeddedServer:
             GatewayError: 55000 when another gateway uses the directory.
             CatalogUnavailableError: when the server does not come up.
         """
+        with self._changing:
+            self._ending.clear()
+            self._start()
+
+    def wait(self) -> None:
+        """Wait until the server has ended, if it runs."""
+        process = self._process
+        if process is not None:
+            process.wait()
+
+    def start_again(self) -> bool:
+        """Start the server after it has ended by itself; False when it is to stay ended.
+
+        Raises:
+            CatalogUnavailableError: when it does not come up.
+        """
+        with self._changing:
+            if self._ending.is_set():
+                return False
+            self._start()
+            return True
+
+    def stop(self) -> None:
+        """Stop the server, disconnecting every session, and release the directory."""
+        self._ending.set()
+        with self._changing:
+            self._stop()
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
         if self.is_running():
             return
         self._root.mkdir(parents=True, exist_ok=True)
@@ -117,11 +156,11 @@ class EmbeddedServer:
         if not self._data.exists():
             self._create()
         self._stop_leftover()
-        self._socket_dir = self._make_socket_dir()
+        # Whoever knows the server knows where its socket is.
+        self._socket_dir = self._socket_dir or self._make_socket_dir()
         self._launch()
 
-    def stop(self) -> None:
-        """Stop the server, disconnecting every session, and release the directory."""
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             for signal_number, timeout_s in ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0)):
@@ -139,8 +178,6 @@ class EmbeddedServer:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-    # ----------------------------------------------------------------------------------------------
 
     def _create(self) -> None:
         """Run initdb beside the final place: a half-made directory is never taken for a server."""
@@ -164,7 +201,12 @@ class EmbeddedServer:
 
     def _stop_leftover(self) -> None:
         """Stop the server a killed gateway left behind: its sessions hold locks for nobody."""
-        if not (self._data / "postmaster.pid").exists():
+        pid_file = self._data / "postmaster.pid"
+        if not pid_file.exists():
+            return
+        if leftovers.is_stale(pid_file):
+            # Its number may be another program's by now, which must not be taken for the server.
+            pid_file.unlink()
             return
         for mode, timeout_s in (("fast", 5), ("immediate", 10)):
             try:
@@ -179,7 +221,7 @@ class EmbeddedServer:
             except CatalogUnavailableError as error:
                 # Also the answer when the process has gone already.
                 logger.debug("stopping a leftover server: %s", error)
-            if not (self._data / "postmaster.pid").exists():
+            if not pid_file.exists():
                 logger.warning("stopped a catalog server left behind in %s", self._data)
                 return
 
@@ -210,8 +252,7 @@ class EmbeddedServer:
         command = [str(_bin_dir() / "postgres"), "-D", str(self._data), "-k", self.host]
         for name, value in {**_SETTINGS, "port": str(PORT)}.items():
             command += ["-c", f"{name}={value}"]
-        # A killed postmaster's children may hold its shared memory for a moment.
-        deadline = time.monotonic() + 30.0
+        began = time.monotonic()
         while True:
             with self._log.open("ab") as log:
                 start_of_output = log.tell()
@@ -227,33 +268,35 @@ class EmbeddedServer:
                     group=account.gid,
                     extra_groups=account.other_groups,
                 )
-            if self._wait_ready(self._process, deadline):
+            if self._wait_ready(self._process):
                 return
             output = self._log.read_bytes()[start_of_output:].decode("utf-8", "replace")
-            if "shared memory" not in output or time.monotonic() > deadline:
+            waited_s = time.monotonic() - began
+            if "shared memory" not in output or waited_s > _START_S or self._ending.is_set():
                 self._process = None
                 raise CatalogUnavailableError(
                     "the catalog server did not start", detail=output.strip()[-2000:]
                 )
+            # A killed postmaster's children hold its shared memory as long as they work.
+            leftovers.end(self._data, waited_s)
             time.sleep(0.2)
 
-    def _wait_ready(self, process: "subprocess.Popen[bytes]", deadline: float) -> bool:
-        """Wait until the postmaster's status line says ready; False when it ended."""
+    def _wait_ready(self, process: "subprocess.Popen[bytes]") -> bool:
+        """Wait until the postmaster's status line says ready; False when it ended.
+
+        Once it has begun to recover, it may take as long as there is something to recover.
+        """
         pid_file = self._data / "postmaster.pid"
-        while time.monotonic() < deadline:
-            if process.poll() is not None:
-                return False
-            with contextlib.suppress(OSError):
-                lines = pid_file.read_text().splitlines()
-                if (
-                    len(lines) >= 8
-                    and lines[0].strip() == str(process.pid)
-                    and lines[7].strip() == "ready"
-                ):
-                    return True
+        deadline = time.monotonic() + _START_S
+        while process.poll() is None:
+            status = leftovers.status(pid_file, process.pid)
+            if status == "ready":
+                return True
+            is_late = time.monotonic() > deadline and not status
+            if is_late or self._ending.is_set():
+                process.kill()
+                process.wait()
             time.sleep(0.005)
-        process.kill()
-        process.wait()
         return False
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -63,6 +63,18 @@ class CatalogUnavailableError(GatewayError):
     sqlstate = codes.CANNOT_CONNECT_NOW
 
 
+def lost_with(fields: Mapping[str, str]) -> CatalogUnavailableError:
+    """Return the error of a session that PostgreSQL has ended with these fields."""
+    return CatalogUnavailableError(
+        fields.get("M", ""),
+        sqlstate=fields.get("C"),
+        detail=fields.get("D"),
+        hint=fields.get("H"),
+        # Clients are told that it is fatal: of a crash PostgreSQL only warns, and hangs up.
+        fields={code: text for code, text in fields.items() if code in "FLR"},
+    )
+
+
 DEFERRED: Final = "GW005"
 """SQLSTATE by which the bookkeeping tells that COMMIT has something left to be looked at."""
 

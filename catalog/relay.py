@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from psycopg.pq.abc import PGconn
 
 from catalog import contexts, sockets, sqlstate
-from catalog.errors import DATA_TYPE_NAME, DEFERRED, CatalogUnavailableError
+from catalog.errors import DATA_TYPE_NAME, DEFERRED, CatalogUnavailableError, lost_with
 from catalog.sockets import Buffer
 
 HELD_BYTES: Final = 1 << 20
@@ -319,17 +319,27 @@ class _Walk:
             case "N" if error_code(found) == DEFERRED:
                 reply.defers = True
             case "N":
-                if _is_for_clients(found):
-                    reply.data.append(_without_own(found))
+                self._note_notice(found)
             case "A" | "t":
                 reply.data.append(found)
             case letter:
                 raise _lost(reply, f"unexpected message of type {letter}")
 
+    def _note_notice(self, found: bytes) -> None:
+        """Take a notice as what it is: for the client, for nobody, or the last that is said."""
+        if _routine(found) == contexts.CRASH_ROUTINE:
+            self._reply.error = found
+        elif _is_for_clients(found):
+            self._reply.data.append(_without_own(found))
+
 
 def _fields(found: bytes) -> Iterator[tuple[int, bytes]]:
     """Return the fields of an ErrorResponse or a NoticeResponse."""
     return ((part[0], part[1:]) for part in found[5:].split(b"\0") if part)
+
+
+def _routine(notice: bytes) -> str:
+    return dict(_fields(notice)).get(_ROUTINE, b"").decode()
 
 
 def _is_for_clients(notice: bytes) -> bool:
@@ -362,8 +372,8 @@ def _of_fields(found: bytes, fields: Mapping[int, bytes]) -> bytes:
 
 def _lost(reply: Reply, detail: str = "") -> CatalogUnavailableError:
     if reply.error is not None:
-        texts = (text for code, text in _fields(reply.error) if code == ord("M"))
-        detail = next(texts, b"").decode("utf-8", "replace")
+        texts = {chr(code): text.decode("utf-8", "replace") for code, text in _fields(reply.error)}
+        return lost_with(texts)
     return CatalogUnavailableError(
         "the connection to the catalog was lost",
         sqlstate=sqlstate.CONNECTION_FAILURE,

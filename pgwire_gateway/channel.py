@@ -64,6 +64,11 @@ class ClientConnection:
         with suppress(OSError):
             self._client.shutdown(socket.SHUT_RDWR)
 
+    def stop_receiving(self) -> None:
+        """Let who waits for the client's messages find their end, from another thread."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RD)
+
     def close(self) -> None:
         """Let the client have what was sent, as far as something stands between."""
         if self._tunnel is not None:

@@ -64,6 +64,10 @@ class ClientHandler(BuenaVistaHandler):  # type: ignore[misc]
                 if frame.message_class is Terminate:
                     return
                 dispatch.on_frame(session, frame)
+        except EOFError:
+            # Nothing is received any more, too, when the catalog has ended the session.
+            session.catalog.require_connected()
+            raise
         finally:
             self.server.state.close_session(session)
 

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -118,17 +118,20 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
 
     def cancel_abandoned(self) -> None:
         """Cancel running statements whose clients hung up."""
-        busy: dict[int, ClientSession] = {}
-        poll = select.poll()
-        for session, connection in self.sessions.items():
+        for session in _hung_up(
             # The connection's own thread may close it at any moment.
-            descriptor = connection.socket.fileno()
-            if session.running is not None and descriptor >= 0:
-                busy[descriptor] = session
-                poll.register(descriptor, select.POLLRDHUP)
-        for descriptor, _ in poll.poll(0):
-            if descriptor in busy:
-                busy[descriptor].cancel()
+            (session, connection.socket.fileno())
+            for session, connection in self.sessions.items()
+            if session.running is not None
+        ):
+            session.cancel()
+
+    def end_lost(self) -> None:
+        """End sessions the catalog has ended, whatever their threads wait for."""
+        sessions = self.sessions
+        for session in _hung_up((session, session.catalog.fileno()) for session in sessions):
+            session.cancel()
+            sessions[session].stop_receiving()
 
     @contextmanager
     def _beginning(self, connection: ClientConnection) -> Iterator[None]:
@@ -221,6 +224,7 @@ class GatewayServer(BuenaVistaServer):  # type: ignore[misc]
     def service_actions(self) -> None:
         """Look after connections between two accepts."""
         self.state.cancel_abandoned()
+        self.state.end_lost()
 
     @property
     def port(self) -> int:
@@ -337,6 +341,7 @@ class Gateway:
             ZoneRules(self._engine, time_zones),
             time_zones,
         )
+        self._catalog.on_restart = services.forget
         try:
             self._listener = GatewayServer(config, ServerState(services, self._encryption))
         except OSError as error:
@@ -365,6 +370,15 @@ class Gateway:
                 connection.socket.shutdown(socket.SHUT_RDWR)
         while time.monotonic() < deadline + 1 and state.sessions:
             time.sleep(0.02)
+
+
+def _hung_up(sockets: Iterable[tuple[ClientSession, int]]) -> list[ClientSession]:
+    """Return the sessions with a socket whose other end is closed."""
+    by_descriptor = {descriptor: session for session, descriptor in sockets if descriptor >= 0}
+    poll = select.poll()
+    for descriptor in by_descriptor:
+        poll.register(descriptor, select.POLLRDHUP)
+    return [by_descriptor[descriptor] for descriptor, _ in poll.poll(0)]
 
 
 def _give_up(connection: ClientConnection) -> None:

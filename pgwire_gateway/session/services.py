@@ -34,3 +34,8 @@ class Services:
     zone_rules: ZoneRules
     time_zones: str | None = None
     """Time zone database of the catalog, where it is at hand; else the system's is used."""
+
+    def forget(self) -> None:
+        """Forget rows that were read from a catalog server that has ended."""
+        self.tails.clear()
+        self.recent_rows.clear()

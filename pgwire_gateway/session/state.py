@@ -178,6 +178,8 @@ class ClientSession(Session):  # type: ignore[misc]
         """
         if errors.is_fatal(error):
             raise error
+        # What ends the session may be why the statement failed.
+        self.catalog.require_connected()
         if isinstance(error, GatewayError) and error.sqlstate == OUTDATED:
             # A guard's word: the table has become tiered since the transaction's snapshot.
             error.sqlstate = SERIALIZATION_FAILURE

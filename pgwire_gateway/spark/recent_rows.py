@@ -50,6 +50,12 @@ class RecentRows:
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._bytes = 0
 
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
+
     def latest(self, snapshot: TableSnapshot, tail: pa.Table | None) -> pa.Table | None:
         """Return the newest version of each row that deltas and tail have, tombstones included.
 

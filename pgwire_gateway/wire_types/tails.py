@@ -33,6 +33,11 @@ class TailCache:
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, int], _Entry] = {}
 
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._entries.clear()
+
     def known_state(self, database: str, relid: int) -> str | None:
         """Return the state whose rows are held, None when there are none."""
         with self._lock:

@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from catalog.api import Catalog, CatalogConfig
+from catalog.api import Catalog, CatalogConfig, ResidentBounds
 from catalog.embedded import SUPERUSER, EmbeddedServer
-from catalog.errors import GatewayError
+from catalog.errors import CatalogUnavailableError, GatewayError
 from tests.support.fix_catalog import PATIENCE_S
 
 pytestmark = pytest.mark.catalog
@@ -106,6 +106,49 @@ def test_a_lost_server_is_started_again(server):
     server.start()
     with _connect(server) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_number_that_another_program_has_taken_is_left_alone(server, directory):
+    os.kill(server.process_id, signal.SIGKILL)
+    server.wait()
+    pid_file = directory / "catalog" / "postmaster.pid"
+    lines = pid_file.read_text().splitlines()
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        pid_file.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
+        server.start()
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    with _connect(server) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("victim", ["postmaster", "backend"])
+def test_a_catalog_whose_server_dies_is_served_again(directory, victim):
+    """What was learnt from the server that has ended is forgotten: numbers may be given anew."""
+    catalog = Catalog.open(CatalogConfig(directory, bounds=ResidentBounds(1000)))
+    forgotten = []
+    catalog.on_restart = lambda: forgotten.append(catalog.adopted())
+    session = catalog.connect("postgres", "postgres")
+    list(session.execute("CREATE TABLE kept (a int PRIMARY KEY)").rows)
+    list(session.execute("INSERT INTO kept VALUES (42)").rows)
+    known = catalog.thawing("postgres")
+    first = catalog.server.process_id
+    os.kill(first if victim == "postmaster" else session.backend_pid, signal.SIGKILL)
+    again = catalog.connect("postgres", "postgres")
+    assert [row[0] for row in again.execute("SELECT a FROM kept").rows] == [b"42"]
+    assert catalog.server.process_id != first
+    assert forgotten[0] == ("postgres",)
+    assert catalog.thawing("postgres") is not known
+    with pytest.raises(CatalogUnavailableError):
+        session.require_connected()
+    session.close()
+    again.require_connected()
+    again.close()
+    catalog.close()
+    assert not catalog.server.is_running()
 
 
 def test_the_server_of_a_killed_gateway_is_stopped_with_its_sessions(directory):
