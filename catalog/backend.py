@@ -5,6 +5,7 @@ module waits on the socket, so that other threads run meanwhile.
 """
 
 import select
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
@@ -12,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar
 from psycopg import OperationalError, pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from catalog import contexts, sqlstate
+from catalog import contexts, presence, sqlstate
 from catalog.closing import finish
 from catalog.errors import CatalogError, CatalogUnavailableError, error_of, lost_with
 from catalog.relay import Batch, Relay, Reply, Sink
@@ -93,7 +94,11 @@ _T = TypeVar("_T")
 
 
 class Backend:
-    """One libpq connection."""
+    """One libpq connection.
+
+    It belongs to one thread; only ``cancel`` and ``stand_in`` are called from others, the latter
+    while that thread asks nothing of it.
+    """
 
     def __init__(self, connection: PGconn) -> None:
         self._connection = connection
@@ -115,6 +120,12 @@ class Backend:
         self._copies_own = False
         self._last_words: dict[str, str] | None = None
         """What the server said when it ended the session."""
+        self._lock = threading.RLock()
+        """Held by whoever asks something of the server."""
+        self._present_in = ""
+        """The transaction's status while the server only stands in for others' work."""
+        self.uses = 0
+        """How often something was asked of the server."""
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
         self.on_notification: Callable[[Notification], None] = _ignore
 
@@ -127,12 +138,14 @@ class Backend:
         Raises:
             CatalogUnavailableError: when the connection is gone.
         """
-        if self._relayed_status:
-            return self._relayed_status
-        try:
-            return _STATUS_LETTERS[pq.TransactionStatus(self._connection.transaction_status)]
-        except KeyError:
-            raise self._lost() from None
+        with self._lock:
+            known = self._present_in or self._relayed_status
+            if known:
+                return known
+            try:
+                return _STATUS_LETTERS[pq.TransactionStatus(self._connection.transaction_status)]
+            except KeyError:
+                raise self._lost() from None
 
     @property
     def codec(self) -> str:
@@ -174,26 +187,28 @@ class Backend:
         """Pass messages through up to ReadyForQuery; see `Relay.exchange`."""
         if self._relay is None:
             raise self._lost()
-        self._settle()
-        if self._used:
-            # What came unasked must not be left half read.
-            self._guard(self._connection.consume_input)
-            self._deliver_notifications()
-            self.parameter_statuses()
-        self._relayed_status = "T"
-        reply = self._relay.exchange(batch, sink)
-        self._relayed_status = reply.status
-        self._used = bool(reply.settings)
-        return reply
+        with self._lock:
+            self._settle()
+            if self._used:
+                # What came unasked must not be left half read.
+                self._guard(self._connection.consume_input)
+                self._deliver_notifications()
+                self.parameter_statuses()
+            self._relayed_status = "T"
+            reply = self._relay.exchange(batch, sink)
+            self._relayed_status = reply.status
+            self._used = bool(reply.settings)
+            return reply
 
     def run(self, step: Step) -> PGresult:
         """Run one step and return its result; raise what the server reports."""
-        self._settle()
-        self._send(step)
-        result = self._only_result()
-        self._deliver_notifications()
-        self._check(result, internal=step.internal)
-        return result
+        with self._lock:
+            self._settle()
+            self._send(step)
+            result = self._only_result()
+            self._deliver_notifications()
+            self._check(result, internal=step.internal)
+            return result
 
     def run_all(
         self, steps: Sequence[Step], on_success: Callable[[Step], None] | None = None
@@ -203,7 +218,13 @@ class Backend:
         Outside a transaction block the steps form one implicit transaction. `on_success` hears of
         each step that succeeded, also before an error.
         """
-        self._settle()
+        with self._lock:
+            self._settle()
+            return self._run_all(steps, on_success)
+
+    def _run_all(
+        self, steps: Sequence[Step], on_success: Callable[[Step], None] | None
+    ) -> list[PGresult]:
         connection = self._connection
         self._guard(connection.enter_pipeline_mode)
         results: list[PGresult] = []
@@ -233,7 +254,11 @@ class Backend:
 
         Rows not fetched before the next request are dropped.
         """
-        self._settle()
+        with self._lock:
+            self._settle()
+            return self._stream(step)
+
+    def _stream(self, step: Query | Execute) -> LocalResult:
         if isinstance(step, Query) and step.is_plain:
             # The simple query protocol spares PostgreSQL the messages of the extended one.
             self._guard(self._connection.send_query, self.encode(step.sql))
@@ -265,7 +290,10 @@ class Backend:
         return answer
 
     def _settle(self) -> None:
-        """Drop what is left of an earlier result."""
+        """Drop what is left of an earlier result, and have the server for the asking."""
+        self.uses += 1
+        if self._present_in:
+            self._stand_down()
         if self._streamed is not None:
             self._streamed = None
             self._drain()
@@ -280,12 +308,14 @@ class Backend:
                 if result.command_status:
                     answer.command_tag = self.decode(result.command_status)
                 yield from rows_of(result)
-                if self._streamed is answer:
-                    result = self._fetch()
+                with self._lock:
+                    if self._streamed is answer:
+                        result = self._fetch()
         finally:
-            if self._streamed is answer:
-                self._settle()
-                self._deliver_notifications()
+            with self._lock:
+                if self._streamed is answer:
+                    self._settle()
+                    self._deliver_notifications()
 
     def columns(self, result: PGresult) -> tuple[ResultColumn, ...] | None:
         """Return the row description of a result, None when it has no columns to return."""
@@ -311,19 +341,20 @@ class Backend:
             sql: The statement.
             is_own: Whether errors and notices are not to tell that there is a COPY.
         """
-        self._settle()
-        self._copies_own = is_own
-        self._connection.send_query(self.encode(sql))
-        self._note_use()
-        self._flush()
-        result = self._fetch()
-        if result is None:
-            raise self._lost()
-        if result.status not in {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT}:
-            self._drain()
-            self._check(result, internal=False)
-            raise CatalogError("COPY did not start", sqlstate=sqlstate.PROTOCOL_VIOLATION)
-        return result
+        with self._lock:
+            self._settle()
+            self._copies_own = is_own
+            self._connection.send_query(self.encode(sql))
+            self._note_use()
+            self._flush()
+            result = self._fetch()
+            if result is None:
+                raise self._lost()
+            if result.status not in {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT}:
+                self._drain()
+                self._check(result, internal=False)
+                raise CatalogError("COPY did not start", sqlstate=sqlstate.PROTOCOL_VIOLATION)
+            return result
 
     def put_copy_data(self, data: bytes) -> None:
         """Send data of a COPY FROM STDIN."""
@@ -360,11 +391,16 @@ class Backend:
         finally:
             if not finished:
                 self.cancel()
-                while self._connection.get_copy_data(0)[0] > 0:
-                    pass
-                self._drain()
+                with self._lock:
+                    while self._connection.get_copy_data(0)[0] > 0:
+                        pass
+                    self._drain()
 
     def _finish_copy(self) -> str:
+        with self._lock:
+            return self._copied()
+
+    def _copied(self) -> str:
         try:
             result = self._fetch()
             if result is None:
@@ -379,6 +415,81 @@ class Backend:
     def finish_copy_out(self) -> str:
         """Return the command tag after the last data of a COPY TO STDOUT."""
         return self._finish_copy()
+
+    # others' work ---------------------------------------------------------------------------------
+
+    def stand_in(self, text: str, wanted: Callable[[], bool]) -> None:
+        """Let the server sleep under a client's text, unless it is at work, or others ask first.
+
+        It is woken by whatever is asked of it next. For another thread than that which asks.
+
+        Args:
+            text: What `pg_stat_activity` shows.
+            wanted: Whether that is still to be, asked when nobody can come in between.
+        """
+        with self._lock:
+            idle = (pq.TransactionStatus.IDLE, pq.TransactionStatus.INTRANS)
+            if self._present_in or self._streamed is not None or not wanted():
+                return
+            if not self._relayed_status and self._connection.transaction_status not in idle:
+                return
+            status = self.transaction_status
+            if status == "E":
+                return
+            try:
+                self._run_all(presence.entering(status), None)
+            except CatalogError:
+                self._run_all(presence.leaving(status), None)
+                return
+            self._guard(self._connection.send_query, self.encode(presence.sleeping(text)))
+            self._note_use()
+            self._present_in = status
+            self._flush()
+
+    def stand_down(self) -> None:
+        """Wake the server if it stands in for others' work."""
+        with self._lock:
+            if self._present_in:
+                self._stand_down()
+
+    def interruption(self, timeout_s: float) -> CatalogError | None:
+        """Wait until somebody ends what stands in for others' work, and return how; None if nobody.
+
+        For the thread that has called `stand_in`.
+        """
+        poll = select.poll()  # of its own: none can be in two threads
+        poll.register(self._socket, select.POLLIN)
+        if not poll.poll(timeout_s * 1000):
+            return None
+        with self._lock:
+            if not self._present_in:
+                return None
+            try:
+                self._guard(self._connection.consume_input)
+                if self._connection.is_busy():
+                    return None
+                return self._woken()
+            except CatalogError as error:
+                return error
+
+    def _stand_down(self) -> None:
+        self._cancel_quietly()
+        while self._connection.is_busy():
+            if self._poll.poll(presence.RETRY_MS):
+                self._guard(self._connection.consume_input)
+            else:
+                self._cancel_quietly()
+        self._woken()
+
+    def _woken(self) -> CatalogError | None:
+        """Take the answer of the server that slept, and leave the transaction as it was."""
+        status, self._present_in = self._present_in, ""
+        result = self._fetch()
+        self._drain()
+        self._run_all(presence.leaving(status), None)
+        if result is None or result.status in _OK:
+            return None
+        return error_of(self._fields(result))
 
     # lifetime -------------------------------------------------------------------------------------
 
@@ -403,22 +514,30 @@ class Backend:
         poll.register(self._socket, _HUNG_UP)
         if not poll.poll(0):
             return
-        with suppress(OperationalError):
-            # The last words may have come in parts.
-            while self._poll.poll(0):
-                self._connection.consume_input()
-                self._connection.is_busy()
-        self._connection.is_busy()
-        raise self._lost()
+        with self._lock:
+            self.stand_down()
+            with suppress(OperationalError):
+                # The last words may have come in parts.
+                while self._poll.poll(0):
+                    self._connection.consume_input()
+                    self._connection.is_busy()
+            with suppress(CatalogUnavailableError):
+                self._fetch()
+            raise self._lost()
 
     def cancel(self) -> None:
         """Ask the server to cancel what runs; callable from any thread."""
+        self._cancel_quietly()
+
+    def _cancel_quietly(self) -> None:
         # A server that does not take the request, as it ends, runs nothing for long.
         with suppress(OperationalError):
             self._cancel.cancel()
 
     def close(self) -> None:
         """Close the connection; returns when the server's process has ended."""
+        with suppress(CatalogUnavailableError):
+            self.stand_down()
         if self._relay is not None:
             self._relay.close()
             self._relay = None

@@ -659,6 +659,25 @@ class CatalogSession:
         """Call a bookkeeping function and return its answer."""
         return self._calls.call(function, *values)
 
+    # others' work ---------------------------------------------------------------------------------
+
+    @property
+    def uses(self) -> int:
+        """How often something was asked of PostgreSQL."""
+        return self._backend.uses
+
+    def stand_in(self, text: str, wanted: Callable[[], bool]) -> None:
+        """Let PostgreSQL wait under a client's text; see `Backend.stand_in`."""
+        self._backend.stand_in(text, wanted)
+
+    def stand_down(self) -> None:
+        """Have PostgreSQL wait no more."""
+        self._backend.stand_down()
+
+    def interruption(self, timeout_s: float) -> CatalogError | None:
+        """Return how somebody has ended that; see `Backend.interruption`."""
+        return self._backend.interruption(timeout_s)
+
     # lifetime -------------------------------------------------------------------------------------
 
     def fileno(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from catalog import names, procedure_calls, session_state, upkeep
+from catalog import names, procedure_calls, upkeep
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.grammar import Tokens
@@ -39,7 +39,7 @@ def archive(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
     name = RelationName(*tokens.relation())
     tokens.expect_end()
     external_writes.require_allowed(call)
-    session.watch(call.running, session_state.statement_timeout_s(catalog))
+    session.watch(call.running, call.statement.text)
     session.transaction.begin_implicit()
     relid = names.relation_oid(catalog, name)
     if not catalog.relations([relid])[relid].is_external:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from catalog import bookkeeping, names, residency, session_state
+from catalog import bookkeeping, names, residency
 from catalog import vacuum as catalog_vacuum
 from catalog.errors import CatalogError, GatewayError
 from catalog.results import Relation, RelationKind
@@ -319,7 +319,7 @@ def vacuum(call: Invocation) -> StatementResult:
         maintenance.check_options(session, call.statement.text)
         result = StatementResult(None, NoRows(), lambda _: "VACUUM")
     if details["is_vacuum"]:
-        session.watch(call.running, session_state.statement_timeout_s(session.catalog))
+        session.watch(call.running, call.statement.text)
         maintenance.vacuum(
             session, call.statement.relations, call.running, is_full=details["is_full"]
         )

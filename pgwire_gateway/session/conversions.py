@@ -5,7 +5,7 @@ What becomes a table is written as the base of its journal: rows do not pass thr
 
 from collections.abc import Callable
 
-from catalog import boolean_text, names, procedure_calls, session_state
+from catalog import boolean_text, names, procedure_calls
 from catalog.errors import GatewayError
 from catalog.extensions import convert as grammar
 from catalog.extensions.convert import Convert, Files, Table
@@ -39,7 +39,7 @@ def convert(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
     """
     session = call.session
     conversion = _conversion(call)
-    session.watch(call.running, session_state.statement_timeout_s(session.catalog))
+    session.watch(call.running, call.statement.text)
     ends = (_shown(end) for end in (conversion.source, conversion.target))
     with ProgressReport(call, "CONVERT", *ends) as progress:
         rows = _converted(call, run, conversion, progress)

@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from typing import Any, Final
 
-from catalog import bookkeeping, contexts, session_state
+from catalog import bookkeeping, contexts
 from catalog import sqlstate as codes
 from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
 from catalog.statements import split
@@ -52,7 +52,7 @@ def settle(session: ClientSession, fk: int | None = None) -> None:
     try:
         told = json.loads(session.catalog.call(bookkeeping.END_DEFERRING, asked))
         if told["taken"] or told["seeks"]:
-            session.watch(call.running, session_state.statement_timeout_s(session.catalog))
+            session.watch(call.running, call.statement.text)
             _settle(call, told["taken"])
     finally:
         session.finish_watch()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from catalog import journal_names, names, session_state
+from catalog import journal_names, names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.statements import RelationName, Statement, StatementKind, split
@@ -156,7 +156,7 @@ def _run(call: Invocation) -> StatementResult:
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
-        session.watch(call.running, session_state.statement_timeout_s(session.catalog))
+        session.watch(call.running, call.statement.text)
     return _performed(call)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from catalog import names, session_state
+from catalog import names
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.convert import Files, Table
@@ -39,7 +39,7 @@ def create(call: Invocation, run: Run) -> StatementResult:
     if not table.is_temporary:
         names.require_unshadowed(session.catalog, RelationName(*table.relation))
     if table.location is not None:
-        session.watch(call.running, session_state.statement_timeout_s(session.catalog))
+        session.watch(call.running, call.statement.text)
         name = names.qualified(RelationName(*table.relation))
         with ProgressReport(call, "CREATE TABLE", table.location, name) as progress:
             return _of_files(call, run, table, table.location, progress)

@@ -1,12 +1,12 @@
 """One client's session: what it has prepared, its transaction, its settings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from buenavista.core import Session
 
-from catalog import contexts
+from catalog import contexts, session_state
 from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
 from catalog.errors import DEFERRED, GatewayError
@@ -24,6 +24,7 @@ from pgwire_gateway.messages.responses import (
     TransactionStatus,
 )
 from pgwire_gateway.session import uncommitted
+from pgwire_gateway.session.attendance import Attendance
 from pgwire_gateway.session.plans import Plan, RowRules
 from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
@@ -104,6 +105,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
         self._timer: Deadline | None = None
+        self._attendance: Attendance | None = None
         self._prepared = 0
         self._settings = self._reported = catalog.parameter_statuses()
         frontend.encoding = catalog.codec
@@ -126,6 +128,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.cancel()
         for portal in self.portals.values():
             portal.close()
+        with suppress(GatewayError):
+            self._finish_attendance()
         self.catalog.close()
         self.transaction.forget_made()
 
@@ -138,18 +142,39 @@ class ClientSession(Session):  # type: ignore[misc]
             running.cancel()
             self.catalog.cancel()
 
-    def watch(self, running: RunningStatement, timeout_s: float) -> None:
-        """Cancel a statement that runs longer than statement_timeout allows; 0 is no limit."""
-        if timeout_s > 0:
+    def watch(self, running: RunningStatement, text: str) -> None:
+        """Look after a statement that others than PostgreSQL work on.
+
+        It is cancelled when it runs longer than statement_timeout allows, and PostgreSQL stands in
+        for it.
+        """
+        limits = session_state.time_outs(self.catalog)
+        if limits.statement_s > 0:
             message = "canceling statement due to statement timeout"
             self.finish_watch()
-            self._timer = deadlines.PROCESS.after(timeout_s, lambda: running.cancel(message))
+            self._timer = deadlines.PROCESS.after(
+                limits.statement_s, lambda: running.cancel(message)
+            )
+        self._finish_attendance()
+        self._attendance = Attendance(self.catalog, text, limits.idle_s, self._interrupt)
+
+    def _interrupt(self, message: str) -> None:
+        running = self.running
+        if running is not None:
+            running.cancel(message)
 
     def finish(self) -> None:
         """Note that no statement is running any more."""
         self.running = None
         if self._timer is not None:
             self.finish_watch()
+        if self._attendance is not None:
+            self._finish_attendance()
+
+    def _finish_attendance(self) -> None:
+        attendance, self._attendance = self._attendance, None
+        if attendance is not None:
+            attendance.end()
 
     def finish_watch(self) -> None:
         """Let the statement run as long as it takes."""

@@ -400,7 +400,7 @@ def test_end_of_the_backend_is_the_end_of_the_session(
     )
     with pytest.raises(psycopg.OperationalError) as raised:
         connection.execute("SELECT v FROM p WHERE id = 1")
-    assert raised.value.sqlstate == "08006"
+    assert raised.value.sqlstate == "57P01"
 
 
 def test_definitions_of_others_are_seen(connection: psycopg.Connection, shared_pair: Pair) -> None:

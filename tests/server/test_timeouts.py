@@ -3,16 +3,21 @@
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 
 from tests.support.fix_server import Pair
 from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
+
+PATIENCE_S = 60.0
+"""How long something may take that is sure to happen."""
 
 SCHEMA = "timeouts"
 SETUP = (
@@ -25,7 +30,8 @@ SETUP = (
 SLOW = "SELECT max(md5(a.id::text || b.id::text)) FROM t a, t b WHERE a.id <= 2000"
 """A query Spark takes seconds for."""
 
-UNSEEN = "PostgreSQL does not know that its session works while Spark does"
+LONG = "SELECT max(md5(a.id::text || b.id::text)) FROM t a, t b WHERE a.id <= 400"
+"""One that takes longer than the time-outs here."""
 
 
 @pytest.fixture
@@ -39,34 +45,90 @@ def client(shared_pair: Pair) -> Iterator[psycopg.Connection]:
     gateway.execute(f"DROP SCHEMA {SCHEMA} CASCADE", database=shared_pair.database)
 
 
-@pytest.mark.xfail(strict=True, raises=psycopg.Error, reason=UNSEEN)
+def seen_by(client: psycopg.Connection, pair: Pair, columns: str) -> tuple[object, ...]:
+    """Return what others see of the client's session when it is at work."""
+    pid = client.info.backend_pid
+    query = f"SELECT {columns} FROM pg_stat_activity WHERE pid = {pid} AND state = 'active'"
+    deadline = time.monotonic() + PATIENCE_S
+    with psycopg.connect(pair.gateway.conninfo(pair.database), autocommit=True) as other:
+        while time.monotonic() < deadline:
+            for row in other.execute(query).fetchall():
+                if "pg_sleep" in str(row[0]):
+                    return row
+            time.sleep(0.02)
+    raise AssertionError("the session is not seen to work")
+
+
+def running(client: psycopg.Connection, statement: str) -> "Future[psycopg.Cursor]":
+    """Run a statement in a thread of its own."""
+    future: Future[psycopg.Cursor] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(client.execute(statement))
+        except psycopg.Error as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
 def test_a_session_is_not_idle_while_spark_works(client: psycopg.Connection) -> None:
-    client.execute("SET idle_session_timeout = '300ms'")
-    client.execute(SLOW)
+    client.execute("SET idle_session_timeout = '1s'")
+    client.execute(LONG)
     assert client.execute("SELECT 1").fetchall() == [(1,)]
 
 
-@pytest.mark.xfail(strict=True, raises=psycopg.Error, reason=UNSEEN)
 def test_a_transaction_is_not_idle_while_spark_works(client: psycopg.Connection) -> None:
-    client.execute("SET idle_in_transaction_session_timeout = '300ms'")
-    client.execute("BEGIN")
-    client.execute(SLOW)
-    assert client.execute("SELECT 1").fetchall() == [(1,)]
+    client.execute("SET idle_in_transaction_session_timeout = '1s'")
+    client.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    client.execute("CREATE TEMP TABLE mine AS SELECT 1 AS a")
+    client.execute(LONG)
+    client.execute("SAVEPOINT s")
+    client.execute(LONG)
+    client.execute("ROLLBACK TO s")
+    assert client.execute("SELECT a FROM mine").fetchall() == [(1,)]
+    # It is idle now.
+    time.sleep(2.0)
+    with pytest.raises(errors.IdleInTransactionSessionTimeout):
+        client.execute("SELECT 1")
 
 
-@pytest.mark.xfail(strict=True, reason=UNSEEN)
 def test_pg_cancel_backend_ends_what_spark_does(
     client: psycopg.Connection, shared_pair: Pair
 ) -> None:
-    cancel = f"SELECT pg_cancel_backend({client.info.backend_pid})"
-    execute, database = shared_pair.gateway.execute, shared_pair.database
-    later = threading.Timer(0.5, lambda: execute(cancel, database=database))
-    later.start()
-    try:
-        with pytest.raises(errors.QueryCanceled):
-            client.execute(SLOW)
-    finally:
-        later.join()
+    for before in ("SELECT 1", "BEGIN"):
+        client.execute(before)
+        statement = running(client, SLOW)
+        query, wait = seen_by(client, shared_pair, "query, wait_event_type")
+        assert str(query).startswith(f"/* {SLOW} */")
+        assert wait == "Timeout"
+        cancel = f"SELECT pg_cancel_backend({client.info.backend_pid})"
+        shared_pair.gateway.execute(cancel, database=shared_pair.database)
+        assert isinstance(statement.exception(PATIENCE_S), errors.QueryCanceled)
+    assert client.info.transaction_status is TransactionStatus.INERROR
+    client.execute("ROLLBACK")
+    assert client.execute("SELECT count(*) FROM t").fetchall() == [(3000,)]
+
+
+def test_pg_terminate_backend_ends_the_session(
+    client: psycopg.Connection, shared_pair: Pair
+) -> None:
+    statement = running(client, SLOW)
+    seen_by(client, shared_pair, "query")
+    terminate = f"SELECT pg_terminate_backend({client.info.backend_pid})"
+    shared_pair.gateway.execute(terminate, database=shared_pair.database)
+    assert isinstance(statement.exception(PATIENCE_S), errors.AdminShutdown)
+    assert client.closed
+
+
+def test_a_client_that_reads_slowly_is_not_idle(client: psycopg.Connection) -> None:
+    client.execute("SET idle_session_timeout = '1s'")
+    rows = "SELECT repeat('x', 500) FROM t a, t b WHERE a.id <= 20"
+    for count, _ in enumerate(client.cursor().stream(rows), 1):
+        if count == 10_000:
+            time.sleep(1.5)
+    assert count == 60_000
 
 
 def test_statement_timeout_ends_vacuum(client: psycopg.Connection) -> None:
