@@ -197,3 +197,8 @@ def basis_of(result: PGresult) -> Basis:
 def value_of(result: PGresult) -> bytes:
     """Return the one value of a result."""
     return bytes(result.get_value(0, 0) or b"")
+
+
+def values_of(result: PGresult) -> list[bytes]:
+    """Return the values of a result with one column."""
+    return [bytes(result.get_value(row, 0) or b"") for row in range(result.ntuples)]

@@ -13,7 +13,7 @@ from psycopg.pq.abc import PGresult
 
 from catalog import bookkeeping, describe, proofs, sqlstate, tail
 from catalog.backend import Backend
-from catalog.bookkeeping import Bookkeeping, Function, array, basis_of, value_of
+from catalog.bookkeeping import Bookkeeping, Function, array, basis_of, value_of, values_of
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import (
     CatalogError,
@@ -744,7 +744,7 @@ class CatalogSession:
         results = self._calls.run_all([*before, *steps])
         for _ in range(100):
             try:
-                return results, self._known.decode(value_of(results[-1]))
+                return results, self._known.decode(values_of(results[-1]))
             except StaleDefinitionError as stale:
                 self._known.forget(stale.relid)
                 results[-1:] = self._calls.run_all(

@@ -3,6 +3,7 @@
 Nothing here does I/O; the gateway may pass these values between threads.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -177,6 +178,15 @@ class TailRows:
     increment: bool
     """True when ``rows`` are only those added since the known state."""
     rows: list[list[Any]]
+    parts: tuple[bytes, ...] = ()
+    """The rows as JSON, some in each, where they are too many bytes for ``rows`` to hold them."""
+
+    def pieces(self) -> Iterator[list[list[Any]]]:
+        """Yield the rows, a bounded number of bytes at a time."""
+        if self.rows:
+            yield self.rows
+        for part in self.parts:
+            yield json.loads(part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,11 +85,12 @@ class KnownState:
             )
         return json.dumps(asked).encode()
 
-    def decode(self, answer: bytes) -> SnapshotResult:
-        """Return the snapshots of the catalog's answer."""
-        document = json.loads(answer)
+    def decode(self, answer: Sequence[bytes]) -> SnapshotResult:
+        """Return the snapshots of the catalog's answer: what there is, then parts of tails."""
+        document = json.loads(answer[0])
         snapshots = {}
         tails = {}
+        parts = _parts(answer[1:])
         for entry in document["tables"] or ():
             relid = entry["relid"]
             if entry["definition"] is not None:
@@ -115,7 +116,9 @@ class KnownState:
                     self._snapshots.put((relid, snapshot.state), snapshot)
             snapshots[relid] = snapshot
             tails[relid] = TailRows(
-                increment=entry["same"] or entry["increment"], rows=entry.get("rows") or []
+                increment=entry["same"] or entry["increment"],
+                rows=entry.get("rows") or [],
+                parts=tuple(parts.get(relid, ())),
             )
         return SnapshotResult(
             snapshots=snapshots,
@@ -218,6 +221,15 @@ def _tree(described: dict[str, Any]) -> PartitionTree:
         },
         named=named,
     )
+
+
+def _parts(found: Sequence[bytes]) -> dict[int, list[bytes]]:
+    """Return parts of tails, each of which follows the OID of its table, by these."""
+    parts: dict[int, list[bytes]] = {}
+    for part in found:
+        relid, _, rows = part.partition(b" ")
+        parts.setdefault(int(relid), []).append(rows)
+    return parts
 
 
 def _segment(entry: list[Any]) -> Segment:

@@ -12,7 +12,11 @@ CREATE TABLE pg_journal.instance (
     -- Bounds of resident tables; 0 rows: tables are tiered from the beginning.
     resident_rows bigint NOT NULL DEFAULT 0,
     resident_bytes bigint NOT NULL DEFAULT 67108864,
-    resident_hard_rows bigint NOT NULL DEFAULT 1000000
+    resident_hard_rows bigint NOT NULL DEFAULT 1000000,
+    -- Row versions of a tail travel in parts of about this size.
+    part_bytes bigint NOT NULL DEFAULT 16777216,
+    -- Largest row of a tail: as JSON, which makes six characters of some, it is a text that PostgreSQL can still hold.
+    row_bytes bigint NOT NULL DEFAULT 134217728
 );
 INSERT INTO pg_journal.instance (secret_key, database_oid)
 SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), oid

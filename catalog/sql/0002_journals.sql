@@ -273,6 +273,55 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN plain_type(type_oid, typmod) ELSE 'text' END;
 
+-- SQL of how many bytes the values take up, in transfer forms, of a row of the tail that has this name. Text counts as it
+-- is, although JSON and CSV may write it longer; long text and bytea are told without being read.
+CREATE FUNCTION pg_journal.row_size(wanted oid, source text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT concat_ws(' + ', 40 * (count(*) + 3), string_agg(
+                   format(CASE WHEN t.spelled = 'bytea' THEN 'coalesce(2 * octet_length(%s)::bigint, 0)'
+                               WHEN t.spelled ~ '^(text|character)[^[]*$' THEN 'coalesce(octet_length(%s)::bigint, 0)'
+                               ELSE 'coalesce(octet_length(%s::text)::bigint, 0)' END, t.reference),
+                   ' + ' ORDER BY t.attnum) FILTER (WHERE t.is_long))
+          FROM (SELECT k.attnum, format('%s.c%s', source, k.attnum) AS reference,
+                       tail_type(k.type_oid, k.typmod) AS spelled,
+                       (NOT is_built_in(base_type(k.type_oid))
+                        OR (SELECT y.typlen < 0 FROM pg_type y WHERE y.oid = base_type(k.type_oid)))
+                       AND tail_type(k.type_oid, k.typmod) !~ '^numeric[(][^[]*$' AS is_long
+                  FROM columns k WHERE k.relid = wanted AND k.name <> '') t);
+
+-- True for rows that journals can hold; others are refused (54000).
+CREATE FUNCTION pg_journal.require_size(size bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    most bigint := (SELECT i.row_bytes FROM instance i);
+BEGIN
+    IF size <= most THEN RETURN true; END IF;
+    RAISE EXCEPTION 'row is too big for a journaled table: size %, maximum size %', size, most
+        USING ERRCODE = '54000', HINT = 'Values count as text; a bytea takes up two characters a byte.';
+END $$;
+
+-- Have the tail of a table refuse rows that are too large to be read again, or forget that while its columns change. Rows
+-- that are small whatever the setting cost no call.
+CREATE FUNCTION pg_journal.bound_rows(relid oid, bounded boolean) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    tail regclass := (SELECT j.tail_relid FROM journals j WHERE j.relid = bound_rows.relid);
+    size text := row_size(bound_rows.relid, 'x');
+BEGIN
+    IF NOT bounded THEN
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS pgwire_size', tail);
+    ELSIF size ~ ' ' AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = tail AND c.conname = 'pgwire_size') THEN
+        size := replace(size, 'x.', '');
+        EXECUTE format('ALTER TABLE %s ADD CONSTRAINT pgwire_size CHECK (%s <= 65536 OR pg_journal.require_size(%s)) NOT VALID',
+                       tail, size, size);
+    END IF;
+END $$;
+
 -- A value as the tail holds it. concat() takes the type's output function: a cast could be a user's.
 CREATE FUNCTION pg_journal.tail_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE sql STABLE
@@ -594,6 +643,7 @@ BEGIN
     UPDATE journals j SET journal_relid = journal, tail_relid = tail WHERE j.relid = t.oid;
     PERFORM index_tail(t.oid);
     IF NOT resident THEN PERFORM constrain_tail(t.oid, true); END IF;
+    PERFORM bound_rows(t.oid, true);
     PERFORM check_default(t.oid);
     PERFORM mirror_readers(t.oid);
     PERFORM watch(t.oid);

@@ -66,6 +66,7 @@ BEGIN
     VALUES (add_column.relid, add_column.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
             storage_name(add_column.relid, a.attname), missing,
             generation_tree(add_column.relid, add_column.attnum));
+    PERFORM bound_rows(relid, false);
     EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', tail, tail_column(attnum, a.atttypid, a.atttypmod),
                    CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);
     IF missing IS NOT NULL THEN
@@ -141,6 +142,7 @@ BEGIN
         END IF;
         IF (c.type_oid, c.typmod) <> (c.atttypid, c.atttypmod) THEN
             spelled := plain_type(c.atttypid, c.atttypmod);
+            PERFORM bound_rows(relid, false);
             IF filled AND NOT keeps_values(c.type_oid, c.typmod, c.atttypid, c.atttypmod) THEN
                 PERFORM refuse(format('ALTER COLUMN "%s" TYPE %s of a table with rows is', c.attname, spelled),
                                'Add a column of the new type and update it from the old one.');
@@ -196,6 +198,7 @@ BEGIN
         PERFORM add_column(relid, c.attnum, missing);
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', j.journal_relid::regclass, c.attname, spelled);
     END LOOP;
+    PERFORM bound_rows(relid, true);
 END $$;
 
 -- Bring key and constraints into line with the table.
@@ -338,6 +341,7 @@ BEGIN
                            'pgwire_renamed_' || c.attnum, c.attname);
         END IF;
         IF (c.type_oid, c.typmod) <> (c.atttypid, c.atttypmod) THEN
+            PERFORM bound_rows(relid, false);
             IF keeps_values(c.type_oid, c.typmod, c.atttypid, c.atttypmod) THEN
                 EXECUTE format('ALTER TABLE %s ALTER COLUMN c%s TYPE %s', j.tail_relid::regclass, c.attnum,
                                tail_type(c.atttypid, c.atttypmod));
@@ -367,6 +371,7 @@ BEGIN
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', j.journal_relid::regclass, c.attname,
                        tail_type(c.atttypid, c.atttypmod));
     END LOOP;
+    PERFORM bound_rows(relid, true);
     IF told_otherwise THEN
         -- What segments hold is told apart otherwise, or by values of another type: it is history from now on.
         UPDATE segments s SET kind = 'archive'

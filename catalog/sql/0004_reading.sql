@@ -28,11 +28,68 @@ SET search_path = pg_catalog, pg_temp
 RETURN pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax(seen)
    AND NOT EXISTS (SELECT FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE pg_visible_in_snapshot(x, seen));
 
+-- SQL of the row versions of a tail `v`, as arrays of transfer forms, and the condition of those that are wanted.
+CREATE FUNCTION pg_journal.tail_query(wanted oid, tail oid, condition text, OUT image text, OUT rows text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT (SELECT format('json_build_array(%s pg_journal.micros(v.version_number), '
+                          'pg_journal.micros(v.subsequent_version_number), v.row_identity)',
+                          string_agg(transfer_expression('v.c' || k.attnum, k.type_oid) || ', ', '' ORDER BY k.attnum))
+              FROM columns k WHERE k.relid = wanted AND k.name <> ''),
+           format('%s v%s', tail::regclass, condition)
+$$;
+
+-- Row versions of a tail as a JSON array; NULL for none, and where they take up more than some bytes: then it is said
+-- under which condition tail_parts() has them.
+CREATE FUNCTION pg_journal.tail_rows(
+    wanted oid, tail oid, condition text, most_bytes bigint, OUT rows json, OUT parted text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    q record := tail_query(wanted, tail, condition);
+    sized text;
+    size bigint;
+BEGIN
+    -- What is stored is compressed: read, it may be 255 times as much. Twice as much as is allowed, or some times more,
+    -- does no harm; but the text of a number may be thousands of times as long.
+    IF pg_table_size(tail) > most_bytes / 256 THEN
+        sized := row_size(wanted, 'v');
+        IF pg_table_size(tail) > most_bytes / 32 OR sized ~ '::text' THEN
+            EXECUTE format('SELECT sum(%s) FROM %s', sized, q.rows) INTO size;
+        END IF;
+        IF size > most_bytes THEN
+            parted := condition;
+            RETURN;
+        END IF;
+    END IF;
+    EXECUTE format('SELECT json_agg(%s) FROM %s', q.image, q.rows) INTO rows;
+END $$;
+
+-- The same rows in parts: the OID of the table, a blank, a JSON array.
+CREATE FUNCTION pg_journal.tail_parts(wanted oid, condition text, part_bytes bigint) RETURNS SETOF bytea
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET enable_hashagg = off
+AS $$
+DECLARE
+    q record;
+BEGIN
+    SELECT t.image, t.rows INTO q
+      FROM journals j CROSS JOIN LATERAL tail_query(j.relid, j.tail_relid, condition) t WHERE j.relid = wanted;
+    -- What is sorted are places: values stay where they are until their part is made.
+    RETURN QUERY EXECUTE format(
+        'SELECT convert_to(%L || json_agg(%s)::text, ''UTF8'') FROM (SELECT v.*, '
+        '(sum(%s) OVER (ROWS UNBOUNDED PRECEDING))::bigint / %s AS pgwire_part FROM %s) v GROUP BY v.pgwire_part',
+        wanted || ' ', q.image, row_size(wanted, 'v'), part_bytes, q.rows);
+END $$;
+
 -- Snapshot of the journal of a resident or hot table. Versions of its tail are ordered by row, not by table, and come
 -- without a lock: the state tells which transactions are in it. Of a hot table only what a known snapshot did not show
 -- is looked at.
 CREATE FUNCTION pg_journal.resident_snapshot(
-    wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot)
+    wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot, most_bytes bigint)
 RETURNS json
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -44,33 +101,30 @@ DECLARE
     known text[] := string_to_array(known_state, '_');
     increment boolean;
     added text := '';
-    rows json;
+    fetched record;
     same boolean;
 BEGIN
     SELECT b.relid, b.epoch, b.tail_relid::regclass AS tail, b.definition, b.version, b.is_hot INTO j
       FROM journals b WHERE b.relid = wanted;
     increment := j.is_hot AND with_rows AND coalesce(known[1]::bigint = j.epoch AND contains(known_seen), false);
     IF increment THEN
-        added := ' WHERE writer >= pg_snapshot_xmin($1) AND NOT pg_visible_in_snapshot(writer, $1)';
+        added := format(' WHERE v.writer >= pg_snapshot_xmin(%1$L) AND NOT pg_visible_in_snapshot(v.writer, %1$L)', known_seen);
     ELSE
         known := ARRAY[NULL, '0', NULL, '0'];
     END IF;
-    EXECUTE format('SELECT count(*) AS added, count(*) + $2 AS row_count, '
-                   'micros(greatest(max(version_number), moment($3))) AS version_micros, '
-                   'coalesce(sum(hashtextextended(writer::text, 0)), 0) + $4 AS writers FROM %s%s', j.tail, added)
-       INTO t USING known_seen, known[2]::bigint, coalesce(known[3]::bigint, micros(j.version)), known[4]::numeric;
+    EXECUTE format('SELECT count(*) AS added, count(*) + $1 AS row_count, '
+                   'micros(greatest(max(version_number), moment($2))) AS version_micros, '
+                   'coalesce(sum(hashtextextended(writer::text, 0)), 0) + $3 AS writers FROM %s v%s', j.tail, added)
+       INTO t USING known[2]::bigint, coalesce(known[3]::bigint, micros(j.version)), known[4]::numeric;
     state := concat_ws('_', j.epoch, t.row_count, t.version_micros, t.writers);
     same := state IS NOT DISTINCT FROM known_state;
+    SELECT NULL::json AS rows, NULL::text AS parted INTO fetched;
     IF t.added > 0 AND with_rows AND NOT same THEN
-        EXECUTE format(
-            'SELECT json_agg(json_build_array(%s pg_journal.micros(version_number), '
-            'pg_journal.micros(subsequent_version_number), row_identity)) FROM %s%s',
-            (SELECT string_agg(transfer_expression('c' || k.attnum, k.type_oid) || ', ', '' ORDER BY k.attnum)
-               FROM columns k WHERE k.relid = wanted AND k.name <> ''), j.tail, added) INTO rows USING known_seen;
+        fetched := tail_rows(wanted, j.tail, added, most_bytes);
     END IF;
     RETURN json_build_object(
         'relid', wanted::bigint, 'state', state, 'version', t.version_micros, 'tail_rows', t.row_count,
-        'same', same, 'increment', increment, 'rows', rows,
+        'same', same, 'increment', increment, 'rows', fetched.rows, 'parted', fetched.parted,
         'segments', CASE WHEN NOT same THEN visible_segments(wanted) END, 'definition_version', j.definition,
         'resident', true, 'seen', pg_current_snapshot()::text,
         -- A snapshot's text shows the transaction it is of as one that has ended.
@@ -93,7 +147,7 @@ SELECT x.*, concat_ws('_', x.epoch, x.changes, x.version_micros, x.writer) AS st
          WHERE b.residency <> 'resident' AND NOT b.is_hot) x;
 
 CREATE FUNCTION pg_journal.table_snapshot(
-    wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot,
+    wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot, most_bytes bigint,
     OUT result json)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -102,15 +156,16 @@ DECLARE
     j record;
     known text[] := string_to_array(known_state, '_');
     after bigint;
-    rows json;
+    fetched record;
     segment_list json;
 BEGIN
     IF (SELECT b.residency = 'resident' OR b.is_hot FROM journals b WHERE b.relid = wanted) THEN
-        result := resident_snapshot(wanted, known_definition, known_state, with_rows, known_seen);
+        result := resident_snapshot(wanted, known_definition, known_state, with_rows, known_seen, most_bytes);
         RETURN;
     END IF;
     SELECT * INTO j FROM cold_states s WHERE s.relid = wanted;
     IF NOT FOUND THEN PERFORM outdated(); END IF;
+    SELECT NULL::json AS rows, NULL::text AS parted INTO fetched;
     IF j.state IS DISTINCT FROM known_state THEN
         -- What the caller holds is the beginning of this tail if its writer has committed, or is the writer
         -- of the present state, and nothing left the tail since.
@@ -118,27 +173,24 @@ BEGIN
            AND (known[4]::bigint = j.writer OR is_committed(known[4]::bigint)) THEN
             after := known[3]::bigint;
         END IF;
-        IF j.tail_rows > 0 THEN
-            EXECUTE (SELECT format(
-                        'SELECT json_agg(json_build_array(%s, pg_journal.micros(version_number), '
-                        'pg_journal.micros(subsequent_version_number), row_identity)) FROM %s%s',
-                        string_agg(transfer_expression('c' || k.attnum, k.type_oid), ', ' ORDER BY k.attnum),
-                        j.tail_relid::regclass,
-                        CASE WHEN after IS NOT NULL THEN ' WHERE version_number > pg_journal.moment($1)' ELSE '' END)
-                       FROM columns k WHERE k.relid = wanted AND k.name <> '')
-               INTO rows USING after;
+        IF j.tail_rows > 0 AND with_rows THEN
+            fetched := tail_rows(
+                wanted, j.tail_relid,
+                CASE WHEN after IS NOT NULL THEN format(' WHERE v.version_number > pg_journal.moment(%s)', after) ELSE '' END,
+                most_bytes);
         END IF;
         segment_list := visible_segments(wanted);
     END IF;
     result := json_build_object(
         'relid', wanted::bigint, 'state', j.state, 'version', j.version_micros, 'tail_rows', j.tail_rows,
         'same', j.state IS NOT DISTINCT FROM known_state, 'increment', after IS NOT NULL,
-        'rows', rows, 'segments', segment_list, 'definition_version', j.definition,
+        'rows', fetched.rows, 'parted', fetched.parted, 'segments', segment_list, 'definition_version', j.definition,
         'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
 END $$;
 
--- STABLE, so that every query inside sees the calling statement's snapshot.
-CREATE FUNCTION pg_journal.snapshot(secret text, requests json) RETURNS bytea
+-- STABLE, so that every query inside sees the calling statement's snapshot. What is seen of the tables comes first; then,
+-- where tails are large, their row versions in parts: a text of all could be longer than PostgreSQL allows.
+CREATE FUNCTION pg_journal.snapshot(secret text, requests json) RETURNS SETOF bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -149,19 +201,23 @@ SET extra_float_digits = 1
 AS $$
 DECLARE
     tables json;
+    part_bytes bigint := (SELECT i.part_bytes FROM instance i);
+    most_bytes bigint := part_bytes / greatest(json_array_length(requests), 1);
 BEGIN
     PERFORM authorize(secret);
     -- Of most tables of a large statement nothing has changed, which is told without a call for each.
     SELECT json_agg(CASE WHEN s.relid IS NULL
-                         THEN table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true), r.seen)
+                         THEN table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true), r.seen, most_bytes)
                          ELSE json_build_object('relid', r.relid::bigint, 'state', r.state, 'same', true,
                                                 'definition_version', r.definition, 'definition', NULL) END) INTO tables
       FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text, rows boolean, seen pg_snapshot)
       LEFT JOIN LATERAL (SELECT c.relid FROM cold_states c WHERE c.relid = r.relid AND c.definition = r.definition
                             AND c.state = r.state OFFSET 0) s ON true;
-    RETURN convert_to(json_build_object(
+    RETURN NEXT convert_to(json_build_object(
         'tables', tables, 'definitions', fingerprint(), 'temporary_schema', pg_my_temp_schema()::bigint,
         'transaction_timestamp', micros(transaction_timestamp()))::text, 'UTF8');
+    RETURN QUERY SELECT p FROM json_to_recordset(tables) AS t(relid oid, parted text)
+                   CROSS JOIN LATERAL tail_parts(t.relid, t.parted, part_bytes) p WHERE t.parted IS NOT NULL;
 END $$;
 
 CREATE FUNCTION pg_journal.definitions(secret text) RETURNS bytea

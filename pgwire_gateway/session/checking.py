@@ -69,7 +69,7 @@ def hot_differences(
     snapshot = result.snapshots[relid]
     table = snapshot.table
     answered = {key_of(table, texts) for texts in keys}
-    tail = settle(snapshot, captured(table, result.tails[relid].rows), lambda: None)
+    tail = settle(snapshot, captured(table, result.tails[relid]), lambda: None)
     journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
     names = [f"c{attnum}" for attnum in table.key]
     chosen = [key in answered for key in plain_keys.tuples(journal, names)]
@@ -100,7 +100,7 @@ def differences(
     def stored() -> Any:
         return compactor.live_rows(replace(snapshot, tail_rows=0), running)
 
-    tail = settle(snapshot, captured(snapshot.table, result.tails[relid].rows), stored)
+    tail = settle(snapshot, captured(snapshot.table, result.tails[relid]), stored)
     journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
     rows = tail_table(snapshot.table, [[*row, 0, None, 0] for row in held])
     difference = Counter(images(snapshot.table, rows))

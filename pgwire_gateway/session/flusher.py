@@ -18,7 +18,7 @@ from pgwire_gateway.session.hot_tables import HotTables
 from pgwire_gateway.session.residency import PASSING, Residency
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.catalog_rows import tail_of
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ class Flusher:
         upkeep.await_writer(session, relid)
         result = session.snapshot([SnapshotRequest(relid)])
         snapshot = result.snapshots[relid]
-        tail = tail_table(snapshot.table, result.tails[relid].rows)
+        tail = tail_of(snapshot.table, result.tails[relid])
         work.begin("writing files", snapshot.tail_rows)
         flushed = self._compactor.flush(snapshot, tail, self._running)
         work.begin("publishing", snapshot.tail_rows)

@@ -190,7 +190,8 @@ class Observer:
             result = self._session.catalog.snapshot(full)
             tails = self._tails(full, result)
         result = own_states(result, self._session.transaction.written)
-        return Observation(self._with_outside(result), tails)
+        # What came is held once, as a table.
+        return Observation(self._with_outside(replace(result, tails={})), tails)
 
     def _with_outside(self, result: SnapshotResult) -> SnapshotResult:
         """Add what there is in journals of others, which is looked at anew for each statement."""

@@ -18,14 +18,14 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind, TableSnapshot
 from catalog.resident_upkeep import ResidentTable
-from catalog.results import SnapshotRequest
+from catalog.results import SnapshotRequest, TailRows
 from catalog.upkeep_work import Work
 from pgwire_gateway.spark.compactor import Compaction, Compactor
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.catalog_rows import tail_of
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
-from pgwire_gateway.wire_types.settling import TRUNCATION, captured, captured_lines, settle
+from pgwire_gateway.wire_types.settling import captured, captured_lines, has_marks, settle
 
 logger = logging.getLogger(__name__)
 
@@ -282,10 +282,11 @@ class Residency:
             _noted(work, "moving rows out", table.rows),
             resident_upkeep.exclusive(session, schema, name, LOCK_WAIT_MS),
         ):
-            snapshot, rows = _read(session, table.relid)
-            if rows and (not snapshot.table.key or any(row[-1] == TRUNCATION for row in rows)):
+            snapshot, fetched = _read(session, table.relid)
+            rows = captured(snapshot.table, fetched)
+            if rows.num_rows and (not snapshot.table.key or has_marks(rows)):
                 # A tail of a tiered table has identities, and no marks.
-                tail = self._settled(session, snapshot, captured(snapshot.table, rows))
+                tail = self._settled(session, snapshot, rows)
                 self._replace(session, snapshot, self._written(None, snapshot, tail))
             resident_upkeep.make_tiered(session, table.relid)
         taken_s = time.monotonic() - started
@@ -304,7 +305,7 @@ class Residency:
             ):
                 resident_upkeep.cool(session, relid)
                 snapshot, rows = _read(session, relid)
-                tail = tail_table(table, rows)
+                tail = tail_of(table, rows)
                 current = self._compactor.live_rows(snapshot, self._running, tail)
                 if current.num_rows:
                     resident_upkeep.silence_triggers(session)
@@ -315,7 +316,7 @@ class Residency:
                         [column.name for column in columns],
                         _lines(current, columns),
                     )
-                if rows and not table.key:
+                if tail.num_rows and not table.key:
                     # Capture adds rows without identities; those of what is there would be lost.
                     self._settle_tail(session, snapshot, tail)
                 resident_upkeep.make_resident(session, relid)
@@ -359,9 +360,9 @@ def _read_whole(session: CatalogSession, relid: int) -> tuple[TableSnapshot, pa.
         return snapshot, captured_lines(snapshot.table, lines)
 
 
-def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, list[list[object]]]:
+def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, TailRows]:
     result = session.snapshot([SnapshotRequest(relid)])
-    return result.snapshots[relid], result.tails[relid].rows
+    return result.snapshots[relid], result.tails[relid]
 
 
 def _lines(rows: pa.Table, columns: Sequence[Column]) -> Iterator[bytes | memoryview]:

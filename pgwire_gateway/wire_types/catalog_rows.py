@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from catalog.model import JournalTable
+from catalog.results import TailRows
 from pgwire_gateway.wire_types import input_text, type_oids
 from pgwire_gateway.wire_types.buffers import as_binary, as_text
 from pgwire_gateway.wire_types.catalog_csv import csv_batches
@@ -29,6 +30,7 @@ __all__ = [
     "key_values",
     "row_versions",
     "storage_schema",
+    "tail_of",
     "tail_table",
 ]
 
@@ -57,6 +59,12 @@ def tail_table(table: JournalTable, rows: Sequence[Sequence[Any]]) -> pa.Table:
     if not table.key:
         arrays.append(pa.array(fields[count + 2], pa.int64()))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def tail_of(table: JournalTable, rows: TailRows) -> pa.Table:
+    """Return the rows of a tail that the catalog has sent, in storage types."""
+    pieces = [tail_table(table, piece) for piece in rows.pieces()]
+    return pa.concat_tables(pieces) if pieces else storage_schema(table).empty_table()
 
 
 def row_versions(batch: pa.RecordBatch, table: JournalTable, version: int) -> pa.RecordBatch:

@@ -9,15 +9,16 @@ identities: which of several equal rows went cannot be told, so the oldest has g
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import GatewayError
 from catalog.model import JournalTable, TableSnapshot
+from catalog.results import TailRows
 from catalog.sqlstate import DATA_CORRUPTED
-from pgwire_gateway.wire_types.catalog_rows import csv_batches, tail_table
+from pgwire_gateway.wire_types.catalog_rows import csv_batches, tail_of
 from pgwire_gateway.wire_types.datetimes import countable
 from pgwire_gateway.wire_types.versions import (
     IDENTITY,
@@ -43,9 +44,9 @@ class _Alive:
     row: int
 
 
-def captured(table: JournalTable, rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Return captured rows, given as arrays of transfer forms; identities may be missing."""
-    return tail_table(replace(table, key=()), rows)
+def captured(table: JournalTable, rows: TailRows) -> pa.Table:
+    """Return captured rows as the catalog has sent them; identities may be missing."""
+    return tail_of(replace(table, key=()), rows)
 
 
 def captured_lines(table: JournalTable, lines: Iterable[bytes]) -> pa.Table:
@@ -73,7 +74,7 @@ def settle(
     Raises:
         GatewayError: XX001 when a row has gone that was never there.
     """
-    marking = pc.fill_null(pc.equal(rows.column(IDENTITY), TRUNCATION), False)
+    marking = _marking(rows)
     marks = rows.filter(marking).column(VERSION).cast(pa.int64()).to_pylist()
     tail = rows.filter(pc.invert(marking)) if marks else rows
     keyed = bool(snapshot.table.key)
@@ -104,6 +105,15 @@ def settle(
         history.truncate(mark)
     settled = tail if keyed else _identified(tail, identities)
     return pa.concat_tables([settled, *history.tombstones(settled.schema)]).combine_chunks()
+
+
+def has_marks(rows: pa.Table) -> bool:
+    """Tell whether truncations are among captured rows."""
+    return bool(pc.any(_marking(rows)).as_py())
+
+
+def _marking(rows: pa.Table) -> pa.ChunkedArray:
+    return pc.fill_null(pc.equal(rows.column(IDENTITY), TRUNCATION), False)
 
 
 class _History:

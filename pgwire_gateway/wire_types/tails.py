@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from catalog.model import JournalTable, TableSnapshot
 from catalog.results import TailRows
-from pgwire_gateway.wire_types.catalog_rows import tail_table
+from pgwire_gateway.wire_types.catalog_rows import tail_of
 from pgwire_gateway.wire_types.plain_keys import has_one_form, plain, tuples
 from pgwire_gateway.wire_types.settling import captured, settle
 
@@ -71,8 +71,8 @@ class TailCache:
             if entry is None or entry.state != known:
                 raise StaleTailError
             rows = entry.rows
-            if fetched is not None and fetched.rows:
-                added = tail_table(snapshot.table, fetched.rows)
+            if fetched is not None and (fetched.rows or fetched.parts):
+                added = tail_of(snapshot.table, fetched)
                 rows = pa.concat_tables([rows, added]).combine_chunks()
         else:
             rows = self._whole(snapshot, fetched, stored)
@@ -86,8 +86,8 @@ class TailCache:
         snapshot: TableSnapshot, fetched: TailRows, stored: Callable[[], pa.Table]
     ) -> pa.Table:
         if snapshot.seen is None:
-            return tail_table(snapshot.table, fetched.rows)
-        return settle(snapshot, captured(snapshot.table, fetched.rows), stored)
+            return tail_of(snapshot.table, fetched).combine_chunks()
+        return settle(snapshot, captured(snapshot.table, fetched), stored)
 
 
 def only_version(tail: pa.Table, version: int) -> pa.Table:

@@ -84,8 +84,8 @@ class Client:
     def tail(self, table: str) -> list[list[object]]:
         """Return the row versions in a table's tail, without version numbers."""
         result = self.snapshot(table)
-        (rows,) = (tail.rows for tail in result.tails.values())
-        return [row[:-3] for row in rows]
+        (tail,) = result.tails.values()
+        return [row[:-3] for piece in tail.pieces() for row in piece]
 
     def state(self, table: str) -> str:
         (snapshot,) = self.snapshot(table).snapshots.values()

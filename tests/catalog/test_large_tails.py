@@ -1,0 +1,128 @@
+"""Tails whose rows are many bytes: they travel in parts, and rows that could not are refused."""
+
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.results import SnapshotRequest
+
+pytestmark = pytest.mark.catalog
+
+ROWS = "SELECT g, repeat('\"', g), decode(repeat('0a', g), 'hex') FROM generate_series(1, {}) g"
+
+
+@pytest.fixture
+def bounded(inspector, client):
+    """A client of a database where parts and rows are small; new tables are tiered."""
+    inspector.run("SELECT pg_journal.configure(0, 0, 0)")
+    inspector.run("UPDATE pg_journal.instance SET part_bytes = 30000, row_bytes = 100000")
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text, c bytea)")
+    return client
+
+
+def _fetched(client, table, **known):
+    (tail,) = client.session.snapshot(
+        [SnapshotRequest(client.relid(table), **known)]
+    ).tails.values()
+    return tail, sorted((row[0], row[1], row[2]) for piece in tail.pieces() for row in piece)
+
+
+def _expected(*numbers):
+    return [(number, '"' * number, "0a" * number) for number in numbers]
+
+
+def test_a_small_tail_comes_with_what_is_seen_of_its_table(bounded):
+    bounded.insert("t", f"INSERT INTO t {ROWS.format(5)}")
+    tail, rows = _fetched(bounded, "t")
+    assert (tail.parts, rows) == ((), _expected(*range(1, 6)))
+
+
+def test_a_large_tail_comes_in_parts(bounded):
+    bounded.insert("t", f"INSERT INTO t {ROWS.format(300)}")
+    tail, rows = _fetched(bounded, "t")
+    assert not tail.rows
+    assert len(tail.parts) == 7
+    assert max(map(len, tail.parts)) < 60_000
+    assert rows == _expected(*range(1, 301))
+
+
+def test_of_a_known_tail_only_what_has_come_is_sent_in_parts(bounded):
+    bounded.insert("t", f"INSERT INTO t {ROWS.format(300)}")
+    known = bounded.state("t")
+    bounded.insert("t", "INSERT INTO t VALUES (1000, repeat('\"', 1000), '')")
+    tail, rows = _fetched(bounded, "t", known_state=known)
+    assert (tail.increment, tail.parts) == (True, ())
+    assert rows == [(1000, '"' * 1000, "")]
+    known = bounded.state("t")
+    more = "SELECT g, repeat('\"', g), '' FROM generate_series(301, 500) g"
+    bounded.insert("t", f"INSERT INTO t {more}")
+    tail, rows = _fetched(bounded, "t", known_state=known)
+    assert (tail.increment, len(tail.parts)) == (True, 5)
+    assert [row[0] for row in rows] == list(range(301, 501))
+
+
+def test_tails_of_many_tables_share_what_comes_with_them(bounded):
+    bounded.run("CREATE TABLE u (a int PRIMARY KEY, b text, c bytea)")
+    for table in "tu":
+        bounded.insert(table, f"INSERT INTO {table} {ROWS.format(60)}")
+    assert not _fetched(bounded, "t")[0].parts
+    both = [SnapshotRequest(bounded.relid(table)) for table in "tu"]
+    tails = bounded.session.snapshot(both).tails
+    assert [len(tail.parts) for tail in tails.values()] == [1, 1]
+    for tail in tails.values():
+        (rows,) = tail.pieces()
+        assert sorted(row[0] for row in rows) == list(range(1, 61))
+
+
+def test_the_tail_of_a_resident_table_comes_in_parts(inspector, client):
+    inspector.run("UPDATE pg_journal.instance SET part_bytes = 30000")
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text, c bytea)")
+    client.run(f"INSERT INTO t {ROWS.format(300)}")
+    client.run("DELETE FROM t WHERE a = 7")
+    tail, rows = _fetched(client, "t")
+    assert (tail.increment, len(tail.parts)) == (False, 7)
+    assert rows == _expected(*range(1, 8), *range(7, 301))
+
+
+@pytest.mark.parametrize("residency", ["tiered", "resident"])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("text", "repeat('x', {0})"),
+        ("bytea", "decode(repeat('00', {0} / 2), 'hex')"),
+        ("varchar(200000)", "repeat('x', {0})"),
+        ("int[]", "array_fill(1, ARRAY[{0} / 2])"),
+        ("jsonb", "to_jsonb(repeat('x', {0}))"),
+        ("numeric", "10::numeric ^ {0}"),
+    ],
+)
+def test_a_row_that_is_too_large_is_refused_when_it_is_written(
+    bounded, inspector, residency, column, value
+):
+    if residency == "resident":
+        inspector.run("SELECT pg_journal.configure(100000, 67108864, 1000000)")
+    bounded.run(f"CREATE TABLE d (a int PRIMARY KEY, v {column})")
+
+    def insert(size):
+        sql = f"INSERT INTO d VALUES ({size}, {value.format(size)})"
+        return bounded.insert("d", sql) if residency == "tiered" else bounded.run(sql)
+
+    insert(65_000), insert(90_000)
+    with pytest.raises(GatewayError, match="row is too big for a journaled table") as caught:
+        insert(101_000)
+    assert caught.value.sqlstate == "54000"
+    assert len(bounded.tail("d")) == 2
+
+
+def test_rows_are_bounded_by_the_columns_a_table_has_now(inspector, client):
+    inspector.run("UPDATE pg_journal.instance SET row_bytes = 100000")
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    client.run("ALTER TABLE t ADD COLUMN c text")
+    client.run("ALTER TABLE t DROP COLUMN b")
+    client.run("INSERT INTO t VALUES (1, repeat('x', 90000))")
+    assert client.sqlstate("UPDATE t SET c = repeat('x', 101000)") == "54000"
+    client.run("ALTER TABLE t ALTER COLUMN c TYPE bytea USING 'x'")
+    client.run("UPDATE t SET c = decode(repeat('00', 45000), 'hex')")
+    assert client.sqlstate("UPDATE t SET c = c || c") == "54000"
+    client.run("ALTER TABLE t ALTER COLUMN c TYPE int USING 1")
+    client.run("UPDATE t SET c = 2")
+    assert client.run("SELECT * FROM t") == [("1", "2")]
