@@ -9,6 +9,7 @@ from typing_extensions import override
 from catalog.results import LocalResult, ResultColumn, Row
 from pgwire_gateway.messages.row_data import FieldDescription, encode_data_rows
 from pgwire_gateway.read_ahead import ReadAhead
+from pgwire_gateway.session.held_rows import held
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.wire_types.mixed_formats import with_binary_columns
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
@@ -52,12 +53,13 @@ class CatalogRows:
         self._type_oids = type_oids
         self._codes = codes
         self._mixed = len(set(codes)) > 1
+        self._is_held = False
         self.exhausted = False
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of encoded rows; a limit fetches the rest, as the connection must be free."""
-        if limit:
-            self._rows = iter(list(self._rows))
+        if limit and not self._is_held:
+            self._rows, self._is_held = held(self._rows), True
         rows = islice(self._rows, limit) if limit else self._rows
         while run := list(islice(rows, RUN_ROWS)):
             if self._mixed:

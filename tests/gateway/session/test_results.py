@@ -4,8 +4,10 @@ import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 
-from pgwire_gateway.session.results import SparkRows
+from pgwire_gateway.session import held_rows
+from pgwire_gateway.session.results import CatalogRows, SparkRows
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
 
 
@@ -73,3 +75,26 @@ def test_closing_in_the_middle_ends_the_encoder() -> None:
     assert encoders() == []
     assert source.closed
     assert source.taken < 20
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1000, 1 << 20])
+def test_rows_that_wait_for_the_client_are_the_same_in_memory_and_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, most_bytes: int
+) -> None:
+    monkeypatch.setattr(held_rows, "MOST_BYTES", most_bytes)
+    rows = [[b"%d" % number, None, b"", b"x" * number] for number in range(100)]
+    fetched = iter(rows)
+    taken = CatalogRows(fetched, [23, 25, 25, 25], [0] * 4)
+    first = list(taken.take(3))
+    assert list(fetched) == []
+    rest = [run for limit in (50, 0) for run in taken.take(limit)]
+    whole = list(CatalogRows(rows, [23, 25, 25, 25], [0] * 4).take(0))
+    assert sum(count for _, count in (*first, *rest)) == 100
+    assert b"".join(bytes(data) for data, _ in (*first, *rest)) == bytes(whole[0][0])
+
+
+def test_rows_that_nobody_asks_for_leave_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_rows, "MOST_BYTES", 0)
+    taken = CatalogRows([[b"1"], [b"2"], [b"3"]], [23], [0])
+    assert [count for _, count in taken.take(1)] == [1]
+    taken.close()
