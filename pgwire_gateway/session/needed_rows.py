@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -42,6 +42,9 @@ from rewrite.needs.sources import Source, sources
 from rewrite.needs.statement import needs
 from rewrite.pipeline import compile_query, parse_tree, relations
 from rewrite.tree import Node
+
+MOST_BYTES: Final = 64 << 20
+"""Values of the rows that a statement makes hot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +266,11 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
         for column in query.columns
     ]
     found: list[TextRow] = []
+    size = 0
     with observer.run(query, observation, call.running) as batches:
         for batch in batches:
+            size += batch.nbytes
+            _require_few_bytes(size)
             if len(found) + batch.num_rows > most:
                 raise Refusal(f"a condition that more than {most} rows satisfy is not supported")
             found += ([*row, None] for row in input_rows(batch, columns))
@@ -287,6 +293,7 @@ def holders(
     rows = rows_with(observation, table.relid, columns, values, call.services.lookups)
     if rows is None:
         raise Refusal("the files of the table are read by Spark only")
+    _require_few_bytes(rows.nbytes)
     return text_rows(table, rows)
 
 
@@ -340,7 +347,14 @@ def look_up(
     return _single_rows(observation.result.snapshots[relid].table, rows, keys)
 
 
+def _require_few_bytes(size: int) -> None:
+    """Refuse rows that are too many bytes to be made hot: they travel as one text."""
+    if size > MOST_BYTES:
+        raise Refusal(f"single rows of more than {MOST_BYTES >> 20} MB are not supported")
+
+
 def _single_rows(table: JournalTable, rows: pa.Table, keys: Sequence[Key]) -> SingleRows:
+    _require_few_bytes(rows.nbytes)
     there = set(plain_keys.tuples(rows, [f"c{attnum}" for attnum in table.key]))
     return SingleRows(
         tuple(text_rows(table, rows)),
