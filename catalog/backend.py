@@ -6,7 +6,7 @@ module waits on the socket, so that other threads run meanwhile.
 
 import select
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
@@ -67,8 +67,13 @@ _CODECS: Final = {
     "BIG5": "big5",
 }
 
-CHUNK_ROWS: Final = 1000
-"""Rows libpq collects before it hands them over."""
+CHUNK_ROWS: Final = 100
+"""Rows libpq collects before it hands them over; few, as each may be long."""
+
+_CHUNK_BYTES: Final = 4 << 20
+
+_MOST_BYTES: Final = 1_000_000_000
+"""Values of a message; PostgreSQL ends the session where one is longer than 1 GB."""
 
 _COPY_FLUSH_BYTES: Final = 1 << 20
 
@@ -91,6 +96,11 @@ _OK: Final = frozenset(
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def chunk_rows(row_bytes: int) -> int:
+    """Return how many rows of at most so many bytes are to be taken at a time."""
+    return min(max(_CHUNK_BYTES // max(row_bytes, 1), 1), CHUNK_ROWS)
 
 
 class Backend:
@@ -202,6 +212,7 @@ class Backend:
 
     def run(self, step: Step) -> PGresult:
         """Run one step and return its result; raise what the server reports."""
+        self._require_sendable([step])
         with self._lock:
             self._settle()
             self._send(step)
@@ -218,6 +229,7 @@ class Backend:
         Outside a transaction block the steps form one implicit transaction. `on_success` hears of
         each step that succeeded, also before an error.
         """
+        self._require_sendable(steps)
         with self._lock:
             self._settle()
             return self._run_all(steps, on_success)
@@ -254,6 +266,7 @@ class Backend:
 
         Rows not fetched before the next request are dropped.
         """
+        self._require_sendable([step])
         with self._lock:
             self._settle()
             return self._stream(step)
@@ -265,7 +278,8 @@ class Backend:
             self._note_use()
         else:
             self._send(step)
-        self._connection.set_chunked_rows_mode(CHUNK_ROWS)
+        wanted = step.chunk_rows if isinstance(step, Query) else None
+        self._connection.set_chunked_rows_mode(wanted or CHUNK_ROWS)
         first = self._fetch()
         if first is None:
             raise self._lost()
@@ -584,6 +598,19 @@ class Backend:
             case DescribePortal():
                 self._guard(connection.send_describe_portal, self.encode(step.name))
         self._note_use()
+
+    @staticmethod
+    def _require_sendable(steps: Iterable[Step]) -> None:
+        """Refuse messages that PostgreSQL would end the session for."""
+        for step in steps:
+            if isinstance(step, Query | Execute) and step.values:
+                size = sum(len(value) for value in step.values if value is not None)
+                if size > _MOST_BYTES:
+                    raise CatalogError(
+                        "the values of a statement are too many bytes",
+                        sqlstate=sqlstate.PROGRAM_LIMIT_EXCEEDED,
+                        detail=f"They take up {size} bytes; {_MOST_BYTES} are the most.",
+                    )
 
     def _only_result(self) -> PGresult:
         """Return the result of one step, and pass the end of the step."""

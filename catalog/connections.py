@@ -143,9 +143,11 @@ class CatalogSession:
         self._parameter_counts.pop(name, None)
         self._backend.run(Close(name))
 
-    def execute(self, sql: str, *, result_format: int = 0) -> LocalResult:
-        """Run one statement without parameters."""
-        return self._stream(Query(sql, result_format=result_format))
+    def execute(
+        self, sql: str, *, result_format: int = 0, chunk_rows: int | None = None
+    ) -> LocalResult:
+        """Run one statement without parameters; its rows are taken so many at a time."""
+        return self._stream(Query(sql, result_format=result_format, chunk_rows=chunk_rows))
 
     def execute_parameters(
         self,
@@ -432,6 +434,7 @@ class CatalogSession:
         formats: Sequence[int] = (),
         result_format: int = 0,
         inline_rows: int,
+        inline_bytes: int,
         prepared: bool = False,
         named: Iterable[str] = (),
         basis: Basis | None = None,
@@ -464,17 +467,16 @@ class CatalogSession:
             [relid], "INSERT", (), b"fail" if began and not cools else b"cool"
         )
         after = expect[-1:]
-        after += tail.insert_steps(self._calls, relid, inline_rows)
+        after += tail.capture_steps(self._calls, relid, inline_rows, inline_bytes)
         with self._undoing(began=began):
             results = self._calls.run_all([*before, insert, *after])
         rows, answer = tail.inserted(self._backend, results[len(before)])
         return rows, answer, tail.receipt(value_of(results[-1]))
 
-    def capture(self, relid: int, inline_rows: int) -> CaptureReceipt:
+    def capture(self, relid: int, inline_rows: int, inline_bytes: int) -> CaptureReceipt:
         """Move rows an INSERT or COPY left in the catalog table to the tail, if they are few."""
-        return tail.receipt(
-            self._calls.call(bookkeeping.CAPTURE, _number(relid), _number(inline_rows))
-        )
+        steps = tail.capture_steps(self._calls, relid, inline_rows, inline_bytes)
+        return tail.receipt(value_of(self._calls.run_all(steps)[-1]))
 
     def drain(self, relid: int) -> DrainedRows:
         """Read the rows capture left in the catalog table; then call `clear_drained`."""

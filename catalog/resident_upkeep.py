@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from catalog.backend import chunk_rows
 from catalog.connections import CatalogSession
 from catalog.model import TableSnapshot
 from catalog.names import quoted
@@ -14,7 +15,8 @@ from catalog.results import RelationKind, SnapshotRequest
 from catalog.tail import PLAIN_SETTINGS
 
 _RESIDENT = (
-    "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes"
+    "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes,"
+    " tail_bytes"
     " FROM pg_journal.resident_tables($1)"
 )
 
@@ -37,6 +39,8 @@ class ResidentTable:
     """Rows ever inserted, updated and deleted, as statistics count them."""
     tail_changes: int
     """Row versions that ever came to the tail, as statistics count them."""
+    tail_bytes: int
+    """Bytes of the row versions in the tail; 0 for few."""
 
 
 def rows_left(session: CatalogSession, relid: int) -> int:
@@ -92,6 +96,7 @@ def _completed(
         table = replace(
             table,
             tail_rows=known.tail_rows,
+            tail_bytes=known.tail_bytes,
             rest_s=known.rest_s + elapsed_s,
             writers=known.writers,
         )
@@ -130,29 +135,57 @@ def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
     return list(json.loads(text)) if text else []
 
 
-@contextmanager
-def tail_read(
-    session: CatalogSession, relid: int
-) -> Iterator[tuple[TableSnapshot, Iterator[bytes]]]:
-    """Yield a resident table's snapshot, and its tail of that moment as CSV of transfer forms.
+@dataclass(frozen=True, slots=True)
+class TailReading:
+    """A tail that is being read, of the moment of a snapshot."""
+
+    snapshot: TableSnapshot
+    size_bytes: int
+    """How many bytes the values of its rows take up."""
+    lines: Iterator[bytes]
+    """Its rows as CSV of transfer forms, which are fetched as they are taken.
 
     Each line holds the live columns in attribute-number order, version number, subsequent version
     number and row identity.
     """
+
+
+@contextmanager
+def tail_read(session: CatalogSession, relid: int) -> Iterator[TailReading]:
+    """Read the tail of a table, in a transaction that does nothing else."""
     session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         result = session.snapshot([SnapshotRequest(relid, rows=False)])
         for name, value in PLAIN_SETTINGS:
             _run(session, f"SET LOCAL {name} = '{value}'")
-        _text(session, "SELECT pg_journal.open_tail($1)", relid)
-        yield result.snapshots[relid], _lines(session)
+        opened = session.execute_parameters(
+            "SELECT row_bytes, size_bytes FROM pg_journal.open_tail($1)",
+            [str(relid).encode()],
+            parameter_oids=[OID],
+        )
+        row_bytes, size_bytes = (int(value or b"0") for value in next(iter(list(opened.rows))))
+        lines = _lines(session, chunk_rows(row_bytes))
+        yield TailReading(result.snapshots[relid], size_bytes, lines)
     finally:
         session.rollback()
 
 
-def _lines(session: CatalogSession) -> Iterator[bytes]:
-    rows = session.execute("FETCH ALL FROM pgwire_tail", result_format=1).rows
-    return (row[0] or b"" for row in rows)
+def tail_bytes(session: CatalogSession, relid: int) -> int:
+    """Return how many bytes the rows of a tail take up; 0 for few, and for a table that is gone."""
+    sql = "SELECT pg_journal.tail_bytes(j.relid, j.tail_relid) FROM pg_journal.journals j"
+    return int(_text(session, f"{sql} WHERE j.relid = $1", relid) or 0)
+
+
+def stands_alone(session: CatalogSession, relid: int) -> bool:
+    """Tell whether a tail can be written to files without what there was before."""
+    return _text(session, "SELECT pg_journal.stands_alone($1)", relid) == "t"
+
+
+def _lines(session: CatalogSession, at_once: int) -> Iterator[bytes]:
+    fetch = "FETCH ALL FROM pgwire_tail"
+    rows = session.execute(fetch, result_format=1, chunk_rows=at_once).rows
+    for row in rows:
+        yield row[0] or b""
 
 
 def check_tail(session: CatalogSession, relid: int) -> int | None:
@@ -214,6 +247,8 @@ class HotTable:
     relid: int
     tail_rows: int
     """Row versions in the tail."""
+    tail_bytes: int
+    """Their bytes; 0 for few."""
     rest_s: float
     """Seconds since a row was written, or made hot."""
     hot_rows: int
@@ -227,15 +262,17 @@ class HotTable:
 def hot_tables(session: CatalogSession) -> list[HotTable]:
     """Return all tables of the database that can have hot rows."""
     result = session.execute(
-        "SELECT relid, tail_rows, rest_s, hot_rows, asked_rows, asked_age_s"
+        "SELECT relid, tail_rows, tail_bytes, rest_s, hot_rows, asked_rows, asked_age_s"
         " FROM pg_journal.hot_tables()"
     )
     found = []
     for *numbers, asked_rows, asked_age in result.rows:
-        relid, tail, rest, rows = (value or b"0" for value in numbers)
+        relid, tail, size, rest, rows = (value or b"0" for value in numbers)
         most = None if asked_rows is None else int(asked_rows)
         age_s = None if asked_age is None else float(asked_age)
-        found.append(HotTable(int(relid), int(tail), float(rest), int(rows), most, age_s))
+        found.append(
+            HotTable(int(relid), int(tail), int(size), float(rest), int(rows), most, age_s)
+        )
     return found
 
 

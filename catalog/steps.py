@@ -15,6 +15,8 @@ class Query:
     result_format: int = 0
     internal: bool = False
     """True for our own calls, whose error context is not for clients."""
+    chunk_rows: int | None = None
+    """How many rows are taken at a time where they are streamed; None: the usual number."""
 
     @property
     def is_plain(self) -> bool:

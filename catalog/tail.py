@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from psycopg.pq.abc import PGresult
 
 from catalog import bookkeeping
-from catalog.backend import Backend, rows_of
+from catalog.backend import Backend, chunk_rows, rows_of
 from catalog.bookkeeping import Bookkeeping, value_of
 from catalog.results import CaptureReceipt, DrainedRows, LocalResult, Row
 from catalog.steps import Query, Step
@@ -34,9 +34,12 @@ def receipt(answer: bytes) -> CaptureReceipt:
     )
 
 
-def insert_steps(calls: Bookkeeping, relid: int, inline_rows: int) -> list[Step]:
-    """Return the steps that capture the rows of the INSERT before them."""
-    return calls.steps(bookkeeping.CAPTURE, str(relid).encode(), str(inline_rows).encode())
+def capture_steps(
+    calls: Bookkeeping, relid: int, inline_rows: int, inline_bytes: int
+) -> list[Step]:
+    """Return the steps that capture the rows of the INSERT or COPY before them, if they are few."""
+    limits = (str(inline_rows).encode(), str(inline_bytes).encode())
+    return calls.steps(bookkeeping.CAPTURE, str(relid).encode(), *limits)
 
 
 def inserted(backend: Backend, result: PGresult) -> tuple[list[Row], LocalResult]:
@@ -60,16 +63,17 @@ def drain(backend: Backend, calls: Bookkeeping, relid: int) -> DrainedRows:
         ]
     )
     restored = [backend.decode(value or b"") for value in next(rows_of(saved[0]))]
-    attnums = tuple(json.loads(value_of(saved[-1])))
-    return DrainedRows(attnums, _lines(backend, restored))
+    attnums, row_bytes = json.loads(value_of(saved[-1]))
+    return DrainedRows(tuple(attnums), _lines(backend, restored, chunk_rows(row_bytes)))
 
 
-def _lines(backend: Backend, restored: Sequence[str]) -> Iterator[bytes]:
-    rows = backend.stream(Query("FETCH ALL FROM pgwire_drain", result_format=1, internal=True)).rows
+def _lines(backend: Backend, restored: Sequence[str], at_once: int) -> Iterator[bytes]:
+    fetch = "FETCH ALL FROM pgwire_drain"
+    rows = backend.stream(Query(fetch, result_format=1, internal=True, chunk_rows=at_once)).rows
     lines: list[bytes] = []
     for row in rows:
         lines.append(row[0] or b"")
-        if len(lines) == 1000:
+        if len(lines) == at_once:
             yield b"".join(lines)
             lines.clear()
     if lines:

@@ -9,13 +9,6 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p'
   AND pg_catalog.has_table_privilege(c.oid, 'MAINTAIN') ORDER BY c.oid
 """
 
-_LARGE_TAILS = """
-SELECT j.relid FROM pg_journal.journals j
-WHERE j.residency = 'tiered' AND NOT j.is_hot AND (pg_journal.latest(j)).tail_rows > $1
-ORDER BY j.relid
-"""
-
-
 LOCK_WAIT_MS = 1000
 """How long upkeep waits for a lock; the other tables must not wait for one that is in use."""
 
@@ -36,9 +29,14 @@ def may_maintain(session: CatalogSession, relid: int) -> bool:
     return row[0] == b"t"
 
 
-def large_tails(session: CatalogSession, rows: int) -> list[int]:
-    """Return the tables with more row versions than that in their tails; for administrators."""
-    result = session.execute_parameters(_LARGE_TAILS, [str(rows).encode()])
+def large_tails(session: CatalogSession, rows: int, size_bytes: int) -> list[int]:
+    """Return the tables with tails of more row versions, or more bytes; for administrators.
+
+    Those that somebody keeps from being read are left out.
+    """
+    result = session.execute_parameters(
+        "SELECT pg_journal.large_tails($1, $2)", [str(rows).encode(), str(size_bytes).encode()]
+    )
     return [int(row[0] or b"0") for row in result.rows]
 
 

@@ -68,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
         "--spark-conf", metavar="KEY=VALUE", action="append", help="Spark setting; repeatable"
     )
     serve.add_argument("--inline-rows", type=int, help="largest write kept in the tail (1000)")
+    serve.add_argument("--inline-bytes", type=int, help="largest write in bytes, likewise (16 MB)")
     serve.add_argument("--flush-rows", type=int, help="size of the tail that is flushed (10000)")
+    serve.add_argument("--flush-bytes", type=int, help="likewise in bytes (64 MB)")
     serve.add_argument(
         "--resident-rows", type=int, help="largest table PostgreSQL answers for (100000); 0: none"
     )

@@ -55,6 +55,10 @@ class Config:
     """Writes of up to this many row versions go to the tail; 0 turns the tail off."""
     flush_rows: int = 10000
     """A tail that has grown past this many row versions is flushed to a delta."""
+    inline_bytes: int = 16 << 20
+    """Writes of more bytes than this do not go to the tail."""
+    flush_bytes: int = 64 << 20
+    """A tail that has grown past this many bytes is flushed to a delta."""
     resident_rows: int = 100_000
     """Tables up to this many rows are PostgreSQL's to answer; 0 leaves all tables to Spark."""
     resident_bytes: int = 64 << 20
@@ -202,6 +206,8 @@ _CONVERTERS: Mapping[str, Any] = {
     "spark_conf": _assignments,
     "inline_rows": _natural,
     "flush_rows": _natural,
+    "inline_bytes": _natural,
+    "flush_bytes": _natural,
     "resident_rows": _natural,
     "resident_bytes": _natural,
     "resident_hard_rows": _natural,

@@ -273,9 +273,17 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN plain_type(type_oid, typmod) ELSE 'text' END;
 
--- SQL of how many bytes the values take up, in transfer forms, of a row of the tail that has this name. Text counts as it
--- is, although JSON and CSV may write it longer; long text and bytea are told without being read.
-CREATE FUNCTION pg_journal.row_size(wanted oid, source text) RETURNS text
+-- A value as the tail holds it. concat() takes the type's output function: a cast could be a user's.
+CREATE FUNCTION pg_journal.tail_expression(reference text, type_oid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN reference
+            ELSE format('CASE WHEN num_nonnulls(%1$s) = 1 THEN concat(%1$s) END', reference) END;
+
+-- SQL of how many bytes the values take up, in transfer forms, of a row that has this name: one of the tail, or of the
+-- catalog table. Text counts as it is, although JSON and CSV may write it longer; long text and bytea are told without
+-- being read.
+CREATE FUNCTION pg_journal.row_size(wanted oid, source text, of_tail boolean DEFAULT true) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT concat_ws(' + ', 40 * (count(*) + 3), string_agg(
@@ -283,7 +291,8 @@ RETURN (SELECT concat_ws(' + ', 40 * (count(*) + 3), string_agg(
                                WHEN t.spelled ~ '^(text|character)[^[]*$' THEN 'coalesce(octet_length(%s)::bigint, 0)'
                                ELSE 'coalesce(octet_length(%s::text)::bigint, 0)' END, t.reference),
                    ' + ' ORDER BY t.attnum) FILTER (WHERE t.is_long))
-          FROM (SELECT k.attnum, format('%s.c%s', source, k.attnum) AS reference,
+          FROM (SELECT k.attnum, CASE WHEN of_tail THEN format('%s.c%s', source, k.attnum)
+                                      ELSE tail_expression(format('%s.%I', source, k.name), k.type_oid) END AS reference,
                        tail_type(k.type_oid, k.typmod) AS spelled,
                        (NOT is_built_in(base_type(k.type_oid))
                         OR (SELECT y.typlen < 0 FROM pg_type y WHERE y.oid = base_type(k.type_oid)))
@@ -321,13 +330,6 @@ BEGIN
                        tail, size, size);
     END IF;
 END $$;
-
--- A value as the tail holds it. concat() takes the type's output function: a cast could be a user's.
-CREATE FUNCTION pg_journal.tail_expression(reference text, type_oid oid) RETURNS text
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN reference
-            ELSE format('CASE WHEN num_nonnulls(%1$s) = 1 THEN concat(%1$s) END', reference) END;
 
 -- Definition of a column of the tail.
 CREATE FUNCTION pg_journal.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text

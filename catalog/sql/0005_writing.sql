@@ -368,8 +368,8 @@ BEGIN
     END IF;
 END $$;
 
--- Move the rows a statement of the client left in the catalog table to the tail, unless they are many.
-CREATE FUNCTION pg_journal.capture(secret text, wanted oid, inline_rows bigint) RETURNS bytea
+-- Move the rows a statement of the client left in the catalog table to the tail, unless they are many, or many bytes.
+CREATE FUNCTION pg_journal.capture(secret text, wanted oid, inline_rows bigint, inline_bytes bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -378,6 +378,7 @@ DECLARE
     j journals;
     places tid[];
     moved bigint;
+    size bigint;
     new_version timestamptz;
     first_identity bigint;
     unresolved json;
@@ -391,6 +392,15 @@ BEGIN
     ELSIF moved > inline_rows THEN
         EXECUTE format('SELECT count(*) FROM ONLY %s', wanted::regclass) INTO moved;
         RETURN convert_to(format('{"count": %s, "captured": false, "version": 0}', moved), 'UTF8');
+    END IF;
+    -- What is on a page by itself is 2 MB at most, compressed 255 times.
+    IF moved > inline_bytes >> 21
+       OR (SELECT c.reltoastrelid <> 0 AND pg_relation_size(c.reltoastrelid) > 0 FROM pg_class c WHERE c.oid = wanted) THEN
+        EXECUTE format('SELECT sum(%s) FROM ONLY %s t WHERE t.ctid = ANY ($1)', row_size(wanted, 't', false),
+                       wanted::regclass) INTO size USING places;
+        IF size > inline_bytes THEN
+            RETURN convert_to(format('{"count": %s, "captured": false, "version": 0}', moved), 'UTF8');
+        END IF;
     END IF;
     unresolved := check_keys(j, places, j.tail_rows > 0);
     PERFORM note_references(wanted);
@@ -548,7 +558,8 @@ BEGIN
                   reference, transferred);
 END $$;
 
--- Open the cursor pgwire_drain over the rows in the catalog table, as lines of CSV.
+-- Open the cursor pgwire_drain over the rows in the catalog table, as lines of CSV. The answer is the numbers of their
+-- columns, and how many bytes the values of one take up at most.
 CREATE FUNCTION pg_journal.open_drain(secret text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -558,9 +569,15 @@ DECLARE
     line text;
     drained int2[];
     block bigint;
+    -- What is not stored elsewhere is on a page, compressed maybe.
+    row_bytes bigint := 32768;
 BEGIN
     PERFORM authorize(secret);
     PERFORM note_references(wanted);
+    IF (SELECT c.reltoastrelid <> 0 AND pg_relation_size(c.reltoastrelid) > 0 FROM pg_class c WHERE c.oid = wanted) THEN
+        EXECUTE format('SELECT max(%s) FROM ONLY %s t', row_size(wanted, 't', false), wanted::regclass) INTO row_bytes;
+        PERFORM require_size(row_bytes);
+    END IF;
     UPDATE journals j SET identity_blocks = j.identity_blocks + 1 WHERE j.relid = wanted AND j.key = '{}'
     RETURNING j.identity_blocks INTO block;
     SELECT string_agg(csv_expression('t.' || quote_ident(k.name), k.type_oid), $f$ || ',' || $f$
@@ -571,7 +588,7 @@ BEGIN
         $f$SELECT convert_to(%s || ',' || %s || E'\n', 'UTF8') FROM ONLY %s t$f$, line,
         coalesce(format('(%s + row_number() OVER ())', block << 32), $f$''$f$),
         wanted::regclass);
-    RETURN convert_to(array_to_json(drained)::text, 'UTF8');
+    RETURN convert_to(json_build_array(drained, coalesce(row_bytes, 0))::text, 'UTF8');
 END $$;
 
 -- Empty the catalog table after its rows have been written elsewhere. TRUNCATE is the faster way and keeps

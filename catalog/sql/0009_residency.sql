@@ -339,13 +339,70 @@ BEGIN
     RAISE EXCEPTION 'counted' USING ERRCODE = 'GW004';
 END $$;
 
--- What upkeep has to know of resident tables: row versions in the tail, how long none has come, transactions
+-- How many bytes the values of a tail take up; 0 where it is small. Of one that has been large its empty pages are left.
+CREATE FUNCTION pg_journal.tail_bytes(wanted oid, tail oid) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    size bigint := 0;
+BEGIN
+    IF pg_table_size(tail) > 65536 THEN
+        EXECUTE format('SELECT coalesce(sum(%s), 0) FROM %s v', row_size(wanted, 'v'), tail::regclass) INTO size;
+    END IF;
+    RETURN size;
+END $$;
+
+-- Tiered tables without hot rows that have more row versions, or more bytes, than that in their tails.
+CREATE FUNCTION pg_journal.large_tails(most_rows bigint, most_bytes bigint) RETURNS SETOF oid
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j record;
+    size bigint;
+BEGIN
+    FOR j IN SELECT x.relid, x.tail_relid, (latest(x)).tail_rows AS count FROM journals x
+              WHERE x.residency = 'tiered' AND NOT x.is_hot ORDER BY x.relid LOOP
+        IF j.count BETWEEN 1 AND most_rows THEN
+            size := 0;
+            BEGIN
+                PERFORM lock_for_count(j.relid, j.tail_relid);
+                size := tail_bytes(j.relid, j.tail_relid);
+                PERFORM end_count();
+            EXCEPTION
+                WHEN SQLSTATE 'GW004' THEN NULL;
+                WHEN lock_not_available OR undefined_table THEN CONTINUE;
+            END;
+            CONTINUE WHEN size <= most_bytes;
+        END IF;
+        IF j.count > 0 THEN RETURN NEXT j.relid; END IF;
+    END LOOP;
+END $$;
+
+-- Whether a tail can be written to files by itself alone: where rows have gone that have no key, and where TRUNCATE has
+-- ended rows, it depends on what there was before.
+CREATE FUNCTION pg_journal.stands_alone(wanted oid) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    alone boolean;
+BEGIN
+    EXECUTE (SELECT format('SELECT NOT EXISTS (SELECT FROM pg_journal.tail_%s v WHERE v.row_identity = %s%s)', wanted,
+                           truncation_mark(),
+                           CASE WHEN j.key = '{}' THEN ' OR v.subsequent_version_number IS NOT NULL' ELSE '' END)
+               FROM journals j WHERE j.relid = wanted AND (j.residency = 'resident' OR j.is_hot)) INTO alone;
+    RETURN coalesce(alone, true);
+END $$;
+
+-- What upkeep has to know of resident tables: row versions in the tail and their bytes, how long none has come, transactions
 -- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. Neither
 -- is counted again (-1) where nothing has changed since, which `known` tells: of each table its OID, its
 -- `changes` when its rows were counted, and its `tail_changes` when its tail was.
 CREATE FUNCTION pg_journal.resident_tables(
     known json, OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
-    OUT row_bytes bigint, OUT changes bigint, OUT tail_changes bigint)
+    OUT row_bytes bigint, OUT changes bigint, OUT tail_changes bigint, OUT tail_bytes bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -375,7 +432,7 @@ BEGIN
                                    AND l.mode = 'AccessExclusiveLock' AND l.granted)
               ORDER BY x.relid LOOP
         relid := j.relid;
-        rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; changes := j.changed; tail_changes := j.tail_changed;
+        rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; tail_bytes := 0; changes := j.changed; tail_changes := j.tail_changed;
         tail_known := told AND j.known_tail_changes IS NOT DISTINCT FROM j.tail_changed;
         rows_known := told AND j.known_changes IS NOT DISTINCT FROM j.changed;
         IF tail_known THEN tail_rows := -1; END IF;
@@ -392,6 +449,7 @@ BEGIN
                         'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 0), '
                         'count(DISTINCT writer) FILTER (WHERE version_number > clock_timestamp() - interval ''10 s'') '
                         'FROM pg_journal.tail_%s', j.relid) INTO tail_rows, rest_s, writers;
+                    tail_bytes := tail_bytes(j.relid, j.tail_relid);
                 END IF;
                 IF NOT rows_known THEN
                     SELECT m.row_count, m.row_bytes INTO row_count, row_bytes
@@ -464,14 +522,17 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Open the cursor pgwire_tail over the rows of a tail, as lines of CSV.
-CREATE FUNCTION pg_journal.open_tail(wanted oid) RETURNS void
+-- Open the cursor pgwire_tail over the rows of a tail, as lines of CSV. The answer is how many bytes the values of one
+-- take up at most, and those of all.
+CREATE FUNCTION pg_journal.open_tail(wanted oid, OUT row_bytes bigint, OUT size_bytes bigint)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     lines refcursor := 'pgwire_tail';
 BEGIN
+    EXECUTE format('SELECT coalesce(max(x.size), 0), coalesce(sum(x.size), 0) FROM (SELECT %s AS size '
+                   'FROM pg_journal.tail_%s v) x', row_size(wanted, 'v'), wanted) INTO row_bytes, size_bytes;
     OPEN lines NO SCROLL FOR EXECUTE format(
         $f$SELECT convert_to(concat_ws(',', %s micros(v.version_number),
                   coalesce(micros(v.subsequent_version_number)::text, ''), coalesce(v.row_identity::text, ''))

@@ -441,8 +441,8 @@ END $$;
 -- What upkeep has to know of tables with hot rows: row versions in the tail, how long none has come and no key has
 -- become hot, hot rows, and the bounds that their owners have asked for. Those that others have locked are left out.
 CREATE FUNCTION pg_journal.hot_tables(
-    OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT hot_rows bigint, OUT asked_rows bigint,
-    OUT asked_age_s float8)
+    OUT relid oid, OUT tail_rows bigint, OUT tail_bytes bigint, OUT rest_s float8, OUT hot_rows bigint,
+    OUT asked_rows bigint, OUT asked_age_s float8)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -458,6 +458,7 @@ BEGIN
             EXECUTE format(
                 'SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - max(version_number)), 1e9) '
                 'FROM pg_journal.tail_%s', relid) INTO tail_rows, rest_s;
+            tail_bytes := tail_bytes(relid, tail);
             EXECUTE format(
                 'SELECT greatest(count(*), (SELECT count(*) FROM ONLY %2$s)), '
                 'least($1, coalesce(extract(epoch FROM clock_timestamp() - max(thawed_at)), 1e9)) '
@@ -534,6 +535,21 @@ RETURN (
        AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = wanted)
        AND NOT EXISTS (SELECT FROM run_by_planner(wanted)));
 
+-- Whether expressions of rows `v` take up no more than 64 MB as JSON; `rows` is SQL of them, of this relation.
+CREATE FUNCTION pg_journal.are_few_bytes(listed text, rows text, relation oid) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    few boolean;
+BEGIN
+    -- What is stored is compressed, 255 times at most.
+    IF pg_table_size(relation) <= 262144 THEN RETURN true; END IF;
+    EXECUTE format('SELECT coalesce(sum(octet_length(json_build_array(%s)::text)), 0) <= 67108864 FROM %s', listed, rows)
+       INTO few;
+    RETURN few;
+END $$;
+
 -- The rows of a resident or a temporary table, one more than `most` at most, in some columns; and, of a resident one, by
 -- what its tail tells later what has come since: a snapshot that is not younger than the rows, and the epoch it shows.
 -- Row security does not matter: rows that the caller cannot see are some more.
@@ -549,7 +565,7 @@ BEGIN
     PERFORM authorize(secret);
     SELECT pg_current_snapshot()::text AS seen, (SELECT j.epoch FROM journals j WHERE j.relid = wanted) AS epoch INTO mark;
     listed := source_columns(wanted, numbers, false);
-    IF listed IS NOT NULL THEN
+    IF listed IS NOT NULL AND are_few_bytes(listed, format('(SELECT * FROM ONLY %s LIMIT %s) v', wanted::regclass, most + 1), wanted) THEN
         EXECUTE format('SELECT coalesce(json_agg(json_build_array(%s)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
                        listed, wanted::regclass) INTO found USING most + 1;
     END IF;
@@ -653,6 +669,8 @@ BEGIN
         EXECUTE format('SELECT EXISTS (SELECT FROM ONLY %s v WHERE %s)', wanted::regclass, excluded) INTO unfit;
         IF unfit THEN
             reason := 'values that data files cannot hold';
+        ELSIF NOT are_few_bytes(transferred, format('(SELECT * FROM ONLY %s LIMIT %s) v', wanted::regclass, most + 1), wanted) THEN
+            reason := 'more than 64 MB of values';
         ELSE
             EXECUTE format('SELECT coalesce(json_agg(json_build_array(%s)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
                            transferred, wanted::regclass) INTO found USING most + 1;

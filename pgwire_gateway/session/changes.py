@@ -191,7 +191,7 @@ def write(
     table = context.snapshots[call.target].table
     changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
     assigned = _assigned(call, table)
-    if _gather(changed, batches, call.services.config.inline_rows):
+    if _gather(changed, batches, *call.inline, whole=compiled.changes_key):
         if compiled.kind == "merge":
             for batch in changed.gathered:
                 merge_conflicts.require_none(call.session, table, batch)
@@ -227,11 +227,18 @@ def _result(call: Invocation, compiled: RowChange, changed: ChangedRows) -> Stat
     return StatementResult(columns, BatchRows(changed.returning, encoder), lambda n: f"{verb} {n}")
 
 
-def _gather(rows: ChangedRows, batches: Iterator[Any], limit: int) -> bool:
-    """Take batches until there are no more (True) or they are too many for the tail (False)."""
+def _gather(
+    rows: ChangedRows, batches: Iterator[Any], most_rows: int, most_bytes: int, *, whole: bool
+) -> bool:
+    """Take batches until there are no more (True) or they are too many for the tail (False).
+
+    Only their number counts where they can go nowhere else as a `whole`.
+    """
+    size = 0
     for batch in batches:
         rows.add(batch)
-        if rows.rows > limit:
+        size += batch.nbytes
+        if rows.rows > most_rows or (size > most_bytes and not whole):
             return False
     return True
 

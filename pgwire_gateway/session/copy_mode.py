@@ -101,7 +101,7 @@ def _captured(call: Invocation, relid: int | None, tag: str) -> StatementResult:
     """Have the journal of a tiered table take the rows that were copied."""
     session = call.session
     if relid is not None:
-        receipt = session.catalog.capture(relid, call.services.config.inline_rows)
+        receipt = session.catalog.capture(relid, *call.inline)
         JournalWriter(session, relid, call.running).settle(receipt)
         if session.catalog.relations([relid])[relid].is_external:
             external_writes.append(call, relid)

@@ -10,15 +10,15 @@ from catalog import resident_upkeep, upkeep, upkeep_work
 from catalog.api import Catalog
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.results import SnapshotRequest
 from catalog.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE
 from catalog.upkeep_work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.session.hot_tables import HotTables
 from pgwire_gateway.session.residency import PASSING, Residency
 from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.wire_types.catalog_rows import tail_of
+from pgwire_gateway.wire_types.settling import captured_pieces, settled_pieces
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ class Flusher:
         self._catalog = catalog
         self._compactor = compactor
         self._flush_rows = config.flush_rows
+        self._flush_bytes = config.flush_bytes
         self._written: set[str] = set()
         self._asked = False
         """Somebody waits for what a visit does."""
@@ -47,9 +48,7 @@ class Flusher:
         """How many want all databases to be left alone."""
         self._stopping = False
         self._running = RunningStatement()
-        self._residency = Residency(
-            compactor, catalog.bounds, config.flush_rows, config.flush_age_s, self._running
-        )
+        self._residency = Residency(compactor, catalog.bounds, config, self._running)
         self._hot_tables = HotTables(config, catalog, self._residency.flush)
         self._session: CatalogSession | None = None
         self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
@@ -80,6 +79,16 @@ class Flusher:
         session = self._catalog.admin(database)
         try:
             return self._residency.compact(session, relid, running, is_full=is_full)
+        finally:
+            session.close()
+
+    def flush_large(self, database: str, relid: int) -> None:
+        """Write a tiered table's tail to files where it is large, unless somebody else has it."""
+        session = self._catalog.admin(database)
+        try:
+            upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
+            if resident_upkeep.tail_bytes(session, relid) > MAX_BYTES:
+                self._flush_if_there(session, relid)
         finally:
             session.close()
 
@@ -152,7 +161,7 @@ class Flusher:
         session = self._session = self._catalog.admin(database)
         try:
             upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
-            for relid in upkeep.large_tails(session, self._flush_rows):
+            for relid in upkeep.large_tails(session, self._flush_rows, self._flush_bytes):
                 if not self._stopping:
                     self._flush_if_there(session, relid)
             self._hot_tables.visit(database, session, lambda: self._stopping)
@@ -179,11 +188,14 @@ class Flusher:
         started = time.monotonic()
         # What is written for nothing would be written again at each visit.
         upkeep.await_writer(session, relid)
-        result = session.snapshot([SnapshotRequest(relid)])
-        snapshot = result.snapshots[relid]
-        tail = tail_of(snapshot.table, result.tails[relid])
-        work.begin("writing files", snapshot.tail_rows)
-        flushed = self._compactor.flush(snapshot, tail, self._running)
+        with resident_upkeep.tail_read(session, relid) as reading:
+            snapshot = reading.snapshot
+            if snapshot.seen is not None:
+                return  # which is another road from now on
+            pieces = captured_pieces(snapshot.table, reading.lines, MAX_BYTES)
+            flushed = self._compactor.flush_pieces(
+                snapshot, settled_pieces(snapshot, pieces, 0), self._running
+            )
         work.begin("publishing", snapshot.tail_rows)
         try:
             session.begin()

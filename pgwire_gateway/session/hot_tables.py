@@ -74,7 +74,8 @@ class HotTables:
     def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
         del database
         rested = table.rest_s >= self._config.flush_age_s
-        if table.tail_rows >= self._config.flush_rows or (rested and table.tail_rows):
+        heavy = table.tail_bytes >= self._config.flush_bytes
+        if table.tail_rows >= self._config.flush_rows or (table.tail_rows and (rested or heavy)):
             self._flush(session, table.relid)
 
     def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:

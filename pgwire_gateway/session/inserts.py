@@ -85,6 +85,7 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
         formats=call.formats,
         result_format=call.catalog_format,
         inline_rows=call.services.config.inline_rows,
+        inline_bytes=call.services.config.inline_bytes,
         prepared=bool(call.plan.prepared),
         named=router.named(call.statement),
         basis=call.plan.basis,
@@ -115,7 +116,7 @@ def insert_query(call: Invocation) -> StatementResult:
         _, observation = observer.observe_for_write(call.plan)
         _load(call, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
-    receipt = session.catalog.capture(call.target, call.services.config.inline_rows)
+    receipt = session.catalog.capture(call.target, *call.inline)
     segment = writer.settle(receipt)
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {receipt.count}")
@@ -154,7 +155,7 @@ def fill(call: Invocation) -> StatementResult:
         is_load = is_loadable and begin_load(session, relid, "INSERT")
         rows = copy(session, query, chain(first, batches), call.plan.filled, columns)
     if is_load:
-        receipt = catalog.capture(relid, call.services.config.inline_rows)
+        receipt = catalog.capture(relid, *call.inline)
         JournalWriter(session, relid, call.running).settle(receipt)
     return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")
 

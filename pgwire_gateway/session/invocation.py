@@ -54,6 +54,11 @@ class Invocation:
         return self.plan.target
 
     @property
+    def inline(self) -> tuple[int, int]:
+        """How many row versions, and bytes of them, of one write go to the tail."""
+        return self.services.config.inline_rows, self.services.config.inline_bytes
+
+    @property
     def columns(self) -> tuple[ResultColumn, ...] | None:
         """Result columns PostgreSQL announced; None for a statement without rows."""
         return self.plan.analysis.columns if self.plan.analysis else None

@@ -94,6 +94,7 @@ def _vacuum_table(
                 return
             if relation.kind is RelationKind.RESIDENT:
                 continue
+        services.flusher.flush_large(session.database, relid)
         try:
             with _compacting(session, relid):
                 session.transaction.expect_implicit()
@@ -145,17 +146,21 @@ def remove_files(session: ClientSession) -> None:
 def compact(
     session: ClientSession, relid: int, running: RunningStatement, *, is_full: bool = False
 ) -> None:
-    """Merge deltas and tail of a table into a new base and fill its archive.
+    """Merge deltas and tail of a table into a new base and fill its archive; or small bases alone.
 
     Writers of the table wait until the transaction ends; readers do not.
     """
     observation = _observe_locked(session, relid)
     snapshot = observation.result.snapshots[relid]
+    compactor = session.services.compactor
+    compaction: Compaction | None
     has_recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA)
-    if not has_recent and not (is_full and snapshot.is_borrowed):
-        return
-    compaction = session.services.compactor.compact(snapshot, observation.tails[relid], running)
-    _replace(session, snapshot, compaction)
+    if has_recent or (is_full and snapshot.is_borrowed):
+        compaction = compactor.compact(snapshot, observation.tails[relid], running)
+    else:
+        compaction = compactor.join_bases(snapshot, running)
+    if compaction is not None:
+        _replace(session, snapshot, compaction)
 
 
 def complete_pending_keys(session: ClientSession, running: RunningStatement) -> None:

@@ -174,7 +174,7 @@ def capture(call: Invocation, tiered: Iterable[int]) -> list[CaptureReceipt]:
     """Have the journals of tiered leaves take the rows that PostgreSQL has put there."""
     receipts = []
     for relid in tiered:
-        receipt = call.session.catalog.capture(relid, call.services.config.inline_rows)
+        receipt = call.session.catalog.capture(relid, *call.inline)
         JournalWriter(call.session, relid, call.running).settle(receipt)
         receipts.append(receipt)
     return receipts

@@ -20,14 +20,26 @@ from catalog.model import Column, SegmentKind, TableSnapshot
 from catalog.resident_upkeep import ResidentTable
 from catalog.results import SnapshotRequest, TailRows
 from catalog.upkeep_work import Work
+from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compaction, Compactor
+from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_of
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
-from pgwire_gateway.wire_types.settling import captured, captured_lines, has_marks, settle
+from pgwire_gateway.wire_types.settling import (
+    captured,
+    captured_lines,
+    captured_pieces,
+    has_marks,
+    settle,
+    settled_pieces,
+)
 
 logger = logging.getLogger(__name__)
+
+MOST_FLUSHES = 3
+"""How often a large tail is written to files before what is left of it is merged."""
 
 MOST_DELTAS = 4
 """Deltas of a resident table that are merged instead of getting another one."""
@@ -63,14 +75,12 @@ class Residency:
         self,
         compactor: Compactor,
         bounds: ResidentBounds,
-        flush_rows: int,
-        flush_age_s: float,
+        config: Config,
         running: RunningStatement,
     ) -> None:
         self._compactor = compactor
         self._bounds = bounds
-        self._flush_rows = flush_rows
-        self._flush_age_s = flush_age_s
+        self._config = config
         self._running = running
         self._visits: dict[str, _Visit] = {}
         """The last one of each database."""
@@ -137,8 +147,9 @@ class Residency:
                 self._freeze(session, table)
                 return True
             self._tell(database, table.relid, f"stays resident: {reason}")
-        rested = table.tail_rows and table.rest_s >= self._flush_age_s
-        if rested or table.tail_rows >= self._flush_rows:
+        rested = table.tail_rows and table.rest_s >= self._config.flush_age_s
+        heavy = table.tail_rows and table.tail_bytes >= self._config.flush_bytes
+        if rested or heavy or table.tail_rows >= self._config.flush_rows:
             self.flush(session, table.relid)
             return True
         return False
@@ -155,12 +166,18 @@ class Residency:
         """Write the tail of a resident or hot table to its segments; writers go on meanwhile."""
         with Work(session, relid, upkeep_work.FLUSH) as work:
             work.begin("reading the tail")
-            snapshot, rows = _read_whole(session, relid)
-            if not rows.num_rows or snapshot.seen is None:
+            snapshot, rows = _read_whole(session, relid, MAX_BYTES)
+            if snapshot.seen is None:
                 return
-            tail = self._settled(session, snapshot, rows)
-            written = self._merged(work, snapshot, tail) or self._written(work, snapshot, tail)
-            work.begin("publishing", rows.num_rows)
+            if rows is None:
+                work.begin("writing files", snapshot.tail_rows)
+                snapshot, written = self._written_in_pieces(session, snapshot)
+            elif rows.num_rows:
+                tail = self._settled(session, snapshot, rows)
+                written = self._merged(work, snapshot, tail) or self._written(work, snapshot, tail)
+            else:
+                return
+            work.begin("publishing", snapshot.tail_rows)
             session.begin()
             resident_upkeep.seize(session, relid)
             self._replace(session, snapshot, written)
@@ -178,6 +195,10 @@ class Residency:
             GatewayError: 57014 when cancelled.
         """
         try:
+            for _ in range(MOST_FLUSHES):
+                if resident_upkeep.tail_bytes(session, relid) <= MAX_BYTES:
+                    break
+                self.flush(session, relid)
             with Work(session, relid, upkeep_work.COMPACTION) as work:
                 return self._compacted(session, relid, running, work, is_full=is_full)
         except GatewayError as error:
@@ -198,15 +219,25 @@ class Residency:
     ) -> bool:
         work.begin("reading the tail")
         snapshot, rows = _read_whole(session, relid)
-        if snapshot.seen is None:
+        if snapshot.seen is None or rows is None:
             return False
-        has_recent = rows.num_rows or snapshot.of_kind(SegmentKind.DELTA)
-        if not has_recent and not (is_full and snapshot.is_borrowed):
-            return True
-        tail = self._settled(session, snapshot, rows)
-        work.begin("merging", snapshot.stored_rows + tail.num_rows)
-        merged = self._compactor.compact(replace(snapshot, tail_rows=tail.num_rows), tail, running)
-        work.begin("publishing", snapshot.stored_rows + tail.num_rows)
+        merged: Compaction | None
+        if (
+            rows.num_rows
+            or snapshot.of_kind(SegmentKind.DELTA)
+            or (is_full and snapshot.is_borrowed)
+        ):
+            tail = self._settled(session, snapshot, rows)
+            work.begin("merging", snapshot.stored_rows + tail.num_rows)
+            merged = self._compactor.compact(
+                replace(snapshot, tail_rows=tail.num_rows), tail, running
+            )
+        else:
+            work.begin("merging", snapshot.stored_rows)
+            merged = self._compactor.join_bases(snapshot, running)
+            if merged is None:
+                return True
+        work.begin("publishing", snapshot.stored_rows + rows.num_rows)
         session.begin()
         resident_upkeep.seize(session, relid)
         self._replace(session, snapshot, merged)
@@ -228,6 +259,26 @@ class Residency:
         if work is not None:
             work.begin("writing files", tail.num_rows)
         return self._compactor.flush(snapshot, tail, self._running)
+
+    def _written_in_pieces(
+        self, session: CatalogSession, snapshot: TableSnapshot
+    ) -> tuple[TableSnapshot, Compaction]:
+        """Write a large tail, as it is now; only what depends on older rows is held as a whole."""
+        relid, keyed = snapshot.table.relid, bool(snapshot.table.key)
+        first = 0 if keyed else resident_upkeep.identity_block(session, relid)
+        with resident_upkeep.tail_read(session, relid) as reading:
+            snapshot = reading.snapshot
+            if snapshot.seen is None or bool(snapshot.table.key) != keyed:
+                raise GatewayError(
+                    "the table has become another one", sqlstate=sqlstate.SERIALIZATION_FAILURE
+                )
+            if resident_upkeep.stands_alone(session, relid):
+                pieces = captured_pieces(snapshot.table, reading.lines, MAX_BYTES)
+                return snapshot, self._compactor.flush_pieces(
+                    snapshot, settled_pieces(snapshot, pieces, first), self._running
+                )
+            rows = captured_lines(snapshot.table, reading.lines)
+        return snapshot, self._written(None, snapshot, self._settled(session, snapshot, rows))
 
     def _settled(
         self, session: CatalogSession, snapshot: TableSnapshot, rows: pa.Table
@@ -354,10 +405,14 @@ def _noted(work: Work, phase: str, rows: int | None = None) -> Iterator[None]:
     yield
 
 
-def _read_whole(session: CatalogSession, relid: int) -> tuple[TableSnapshot, pa.Table]:
-    """Return a table's snapshot and all of its tail, however large."""
-    with resident_upkeep.tail_read(session, relid) as (snapshot, lines):
-        return snapshot, captured_lines(snapshot.table, lines)
+def _read_whole(
+    session: CatalogSession, relid: int, most_bytes: int | None = None
+) -> tuple[TableSnapshot, pa.Table | None]:
+    """Return a table's snapshot and all of its tail, None where it is more bytes than that."""
+    with resident_upkeep.tail_read(session, relid) as reading:
+        if most_bytes is not None and reading.size_bytes > most_bytes:
+            return reading.snapshot, None
+        return reading.snapshot, captured_lines(reading.snapshot.table, reading.lines)
 
 
 def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, TailRows]:

@@ -1,7 +1,8 @@
 """Flush tails to deltas and merge a journal into a new base and archive."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,16 @@ from pgwire_gateway.spark.warehouse import StagedSegment
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
 from pgwire_gateway.wire_types.versions import SUBSEQUENT, VERSION, VERSION_TYPE, storage_schema
 from rewrite.results import Source, SourcePart
+
+MOST_TIMES: Final = 4
+"""A base joins smaller ones when it is no more than this many times as large as all of them."""
+
+MOST_AT_ONCE: Final = 64 << 20
+"""Rows held in memory that are more bytes than this are not given to Spark, which would hold all
+of them a second time."""
+
+LARGEST_JOINED: Final = 1 << 30
+"""Bases of more bytes stay as they are: readers would gain little by fewer of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,19 @@ class Compactor:
         added = self._rows(snapshot.table, tail, SegmentKind.DELTA, statement)
         return Compaction(added, (), snapshot.version)
 
+    def flush_pieces(
+        self, snapshot: TableSnapshot, pieces: Iterable[pa.Table], statement: RunningStatement
+    ) -> Compaction:
+        """Write a tail that comes in pieces, each of few bytes, as a delta of as many files.
+
+        No more than one of them is in memory.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+        """
+        added = self._pieces(snapshot.table, pieces, SegmentKind.DELTA, statement)
+        return Compaction(added, (), snapshot.version)
+
     def join(
         self, snapshot: TableSnapshot, tail: pa.Table, statement: RunningStatement
     ) -> Compaction | None:
@@ -89,6 +113,28 @@ class Compactor:
         added = self._rows(snapshot.table, joined, SegmentKind.DELTA, statement)
         retired = tuple(delta.segment_id for delta in deltas)
         return Compaction(added, retired, snapshot.version)
+
+    def join_bases(self, snapshot: TableSnapshot, statement: RunningStatement) -> Compaction | None:
+        """Write bases of like size as one; None where there are none.
+
+        Files of others stay where they are.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+        """
+        joined = like_sized(
+            [
+                (self._warehouse.value_bytes(segment), segment)
+                for segment in snapshot.of_kind(SegmentKind.BASE)
+                if not segment.is_borrowed
+            ]
+        )
+        if not joined:
+            return None
+        alone = replace(snapshot, segments=joined, tail_rows=0)
+        volume = self._volume(alone, joined, None)
+        added = self._write(alone, None, statement, Merge(alone).queries, volume)
+        return Compaction(added, tuple(base.segment_id for base in joined), snapshot.version)
 
     def end(
         self,
@@ -198,6 +244,10 @@ class Compactor:
         """Write rows held in memory as a segment; no row makes none."""
         if not rows.num_rows:
             return ()
+        if rows.nbytes > MOST_AT_ONCE:
+            at_once = max(rows.num_rows * MAX_BYTES // rows.nbytes, 1)
+            pieces = (rows.slice(start, at_once) for start in range(0, rows.num_rows, at_once))
+            return self._pieces(table, pieces, kind, statement)
         statement.check()
         volume = Volume(rows.num_rows, rows.nbytes)
         with storage_failures():
@@ -230,6 +280,29 @@ class Compactor:
             frame = self._relations.frame(relation, driver, SessionKind.LARGE)
             write_sorted(driver, frame, table, staged, volume)
             statement.end(group)
+
+    def _pieces(
+        self,
+        table: JournalTable,
+        pieces: Iterable[pa.Table],
+        kind: SegmentKind,
+        statement: RunningStatement,
+    ) -> tuple[Segment, ...]:
+        """Write pieces of few bytes as the files of a segment; no row makes none."""
+        rows = size = 0
+        with storage_failures():
+            staged = self._warehouse.stage(table)
+            try:
+                for number, piece in enumerate(pieces):
+                    statement.check()
+                    rows, size = rows + piece.num_rows, size + piece.nbytes
+                    write_small(piece, table, staged, Volume(piece.num_rows, piece.nbytes), number)
+                if not rows:
+                    return ()
+                segment = install(self._warehouse, staged, table, kind, Volume(rows, size))
+            finally:
+                staged.discard()
+        return (segment,) if segment else ()
 
     def _is_sorted(self, table: JournalTable, base: Sequence[Segment]) -> bool:
         return all(
@@ -295,6 +368,22 @@ class Compactor:
         with session.views(frames) as names:
             texts = queries(names["base"], names["recent"])
             return {kind: session.sql(text) for kind, text in texts.items()}
+
+
+def like_sized(segments: Sequence[tuple[int, Segment]]) -> tuple[Segment, ...]:
+    """Return the smallest of some segments, given with their sizes, that are to become one.
+
+    A segment joins them unless it is much larger than they are together: so each row is written
+    again a few times only, however often little comes.
+    """
+    joined: list[Segment] = []
+    joined_bytes = 0
+    for size, segment in sorted(segments, key=lambda found: (found[0], found[1].segment_id)):
+        if size > LARGEST_JOINED or (joined and size > MOST_TIMES * joined_bytes):
+            break
+        joined.append(segment)
+        joined_bytes += size
+    return tuple(joined) if len(joined) > 1 else ()
 
 
 def _current(snapshot: TableSnapshot) -> tuple[Segment, ...]:

@@ -24,7 +24,7 @@ MAX_BYTES: Final = 16 << 20
 It takes a tenth of a second or two, as long as Spark takes for a single row.
 """
 
-_FILE: Final = "part-00000.zstd.parquet"
+_FILE: Final = "part-{:05}.zstd.parquet"
 
 _LEAST_PAGE_BYTES: Final = 64
 """Smallest page: more than an encoder counts for none.
@@ -34,8 +34,10 @@ Of the only row of a group Arrow writes an array's pages in two parts, the first
 """
 
 
-def write_small(rows: pa.Table, table: JournalTable, staged: StagedSegment, volume: Volume) -> None:
-    """Write rows, given in the columns of relations, sorted by key to the file of a segment.
+def write_small(
+    rows: pa.Table, table: JournalTable, staged: StagedSegment, volume: Volume, number: int = 0
+) -> None:
+    """Write rows, given in the columns of relations, sorted by key to a file of a segment.
 
     Raises:
         OSError: Storage failed.
@@ -45,10 +47,10 @@ def write_small(rows: pa.Table, table: JournalTable, staged: StagedSegment, volu
     keys = [f"c{attnum}" for attnum in table.key] or [IDENTITY]
     rows = rows.take(_order(rows, [*keys, VERSION])).rename_columns(list(layout.file_names))
     key_names = {table.column(attnum).storage_name for attnum in table.key} or {IDENTITY}
-    staged.files.mkdir()
+    staged.files.mkdir(exist_ok=True)
     pq.write_table(
         rows,
-        staged.files / _FILE,
+        staged.files / _FILE.format(number),
         row_group_size=group_rows(volume),
         compression="zstd",
         use_dictionary=_leaves(field for field in rows.schema if field.name not in key_names),

@@ -52,8 +52,42 @@ def captured(table: JournalTable, rows: TailRows) -> pa.Table:
 def captured_lines(table: JournalTable, lines: Iterable[bytes]) -> pa.Table:
     """Return captured rows, given as CSV of transfer forms."""
     schema = storage_schema(replace(table, key=()))
-    batches = list(csv_batches(table.columns, lines, trailing=(VERSION, SUBSEQUENT, IDENTITY)))
-    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+    return pa.concat_tables([schema.empty_table(), *captured_pieces(table, lines, 0)])
+
+
+def captured_pieces(
+    table: JournalTable, lines: Iterable[bytes], size_bytes: int
+) -> Iterator[pa.Table]:
+    """Yield captured rows, given as CSV of transfer forms, in pieces of about so many bytes."""
+    schema = storage_schema(replace(table, key=()))
+    gathered: list[pa.RecordBatch] = []
+    for batch in csv_batches(table.columns, lines, trailing=(VERSION, SUBSEQUENT, IDENTITY)):
+        gathered.append(batch)
+        if sum(part.nbytes for part in gathered) >= size_bytes:
+            yield pa.Table.from_batches(gathered).cast(schema)
+            gathered.clear()
+    if gathered:
+        yield pa.Table.from_batches(gathered).cast(schema)
+
+
+def settled_pieces(
+    snapshot: TableSnapshot, pieces: Iterable[pa.Table], first_identity: int
+) -> Iterator[pa.Table]:
+    """Yield the tail of a table in storage layout, where it does not matter what was before.
+
+    Args:
+        snapshot: What the rows were read of.
+        pieces: The rows as captured: no truncations, and none have gone that have no key.
+        first_identity: Identities of new rows count up from this number.
+    """
+    for piece in pieces:
+        if snapshot.table.key:
+            yield piece.drop_columns([IDENTITY])
+        elif snapshot.seen is None:
+            yield piece
+        else:
+            yield settle(snapshot, piece, lambda: None, first_identity)
+            first_identity += piece.num_rows
 
 
 def settle(

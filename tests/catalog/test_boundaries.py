@@ -18,7 +18,7 @@ pytestmark = pytest.mark.catalog
         "ALTER SCHEMA pg_journal OWNER TO postgres",
         "DROP EVENT TRIGGER pgwire_sql_drop",
         "ALTER EVENT TRIGGER pgwire_sql_drop DISABLE",
-        "ALTER FUNCTION pg_journal.capture(text, oid, bigint) OWNER TO postgres",
+        "ALTER FUNCTION pg_journal.capture(text, oid, bigint, bigint) OWNER TO postgres",
         "SELECT pg_journal.snapshot('guess', '[]')",
         "SELECT pg_journal.begin_write(NULL, '{1}', 'x', '{}', 'cool')",
         "SELECT pg_journal.truncate('', 1, 0, '[]')",

@@ -327,7 +327,7 @@ def test_who_would_rather_write_hot_rows_is_told(client, administrator, warm, th
         client.session.begin_write([warm], cools=False)
     with pytest.raises(HotRowsError):
         client.session.insert_small(
-            warm, "INSERT INTO t VALUES (3, 30)", inline_rows=1000, cools=False
+            warm, "INSERT INTO t VALUES (3, 30)", inline_rows=1000, inline_bytes=1000, cools=False
         )
     assert client.session.transaction_status == "I"
     assert client.run("SELECT count(*) FROM t") == [("2",)]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from catalog import resident_upkeep, upkeep
+from catalog.backend import chunk_rows
 from catalog.errors import GatewayError
 from catalog.results import SnapshotRequest
 
@@ -17,6 +19,10 @@ def bounded(inspector, client):
     inspector.run("UPDATE pg_journal.instance SET part_bytes = 30000, row_bytes = 100000")
     client.run("CREATE TABLE t (a int PRIMARY KEY, b text, c bytea)")
     return client
+
+
+MIXED = "(SELECT string_agg(md5(n::text), '') FROM generate_series(g, g + {} - 1) n)"
+"""Text that can hardly be compressed, of 32 characters so many times."""
 
 
 def _fetched(client, table, **known):
@@ -126,3 +132,49 @@ def test_rows_are_bounded_by_the_columns_a_table_has_now(inspector, client):
     client.run("ALTER TABLE t ALTER COLUMN c TYPE int USING 1")
     client.run("UPDATE t SET c = 2")
     assert client.run("SELECT * FROM t") == [("1", "2")]
+
+
+def test_many_bytes_are_not_put_inline(bounded):
+    values = f"INSERT INTO t SELECT g, {MIXED.format(300)}, '' FROM generate_series(1, 3) g"
+    *_, receipt = bounded.insert("t", values, inline_bytes=20_000, commit=False)
+    assert (receipt.count, receipt.captured) == (3, False)
+    bounded.session.rollback()
+    *_, receipt = bounded.insert("t", values, inline_bytes=40_000)
+    assert (receipt.count, receipt.captured) == (3, True)
+
+
+@pytest.mark.parametrize("residency", ["tiered", "resident"])
+def test_upkeep_is_told_of_tails_of_many_bytes(bounded, inspector, residency):
+    if residency == "resident":
+        inspector.run("SELECT pg_journal.configure(100000, 67108864, 1000000)")
+    bounded.run("CREATE TABLE d (a int PRIMARY KEY, v text)")
+    values = f"INSERT INTO d SELECT g, {MIXED.format(1000)} FROM generate_series(1, 10) g"
+    if residency == "tiered":
+        bounded.insert("d", values)
+        assert upkeep.large_tails(inspector.session, 100, 300_000) == [bounded.relid("d")]
+        assert upkeep.large_tails(inspector.session, 100, 400_000) == []
+    else:
+        bounded.run(values)
+        bounded.run("SELECT pg_stat_force_next_flush()")
+        (table,) = resident_upkeep.resident_tables(inspector.session, {}, 0.0)
+        assert 320_000 < table.tail_bytes < 330_000
+
+
+def test_rows_of_many_bytes_are_taken_one_by_one(bounded, inspector):
+    bounded.insert("t", f"INSERT INTO t {ROWS.format(50)}")
+    with resident_upkeep.tail_read(inspector.session, bounded.relid("t")) as reading:
+        assert reading.size_bytes == 50 * 240 + 3 * 1275
+        assert len(list(reading.lines)) == 50
+    assert [chunk_rows(size) for size in (0, 50_000, 1 << 20, 1 << 28)] == [100, 83, 4, 1]
+
+
+@pytest.mark.parametrize("key", ["", "PRIMARY KEY"])
+def test_what_has_gone_without_key_depends_on_what_was_there(inspector, client, key):
+    client.run(f"CREATE TABLE t (a int {key})")
+    relid = client.relid("t")
+    client.run("INSERT INTO t VALUES (1), (2)")
+    assert resident_upkeep.stands_alone(inspector.session, relid)
+    client.run("DELETE FROM t WHERE a = 1")
+    assert resident_upkeep.stands_alone(inspector.session, relid) == bool(key)
+    client.run("TRUNCATE t")
+    assert not resident_upkeep.stands_alone(inspector.session, relid)

@@ -65,7 +65,6 @@ def test_a_snapshot_keeps_what_it_shows_however_old_it_is(
     assert client.execute(total).fetchall() == [(ROWS, ROWS)]
 
 
-@pytest.mark.xfail(strict=True, reason="VACUUM merges deltas and tail, never a base with another")
 def test_small_bases_become_one(
     gateway_process: GatewayProcess, database: str, client: psycopg.Connection
 ) -> None:

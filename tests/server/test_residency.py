@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -124,6 +125,60 @@ def make(client: Client, *, tiered: bool) -> None:
 
 def decision(client: Client) -> str:
     return str(client.run("SHOW gateway.last_decision")[0][0])
+
+
+DOCUMENT = (
+    "decode((SELECT string_agg(md5((g * 20000 + n)::text), '')"
+    " FROM generate_series(1, 15000) n), 'hex')"
+)
+"""Of 240 kB that cannot be compressed, another one for each ``g``."""
+
+
+def wait_for_flush(process: GatewayProcess, client: Client, table: str) -> Path:
+    """Return the one delta that a table's tail has become."""
+    deadline = time.monotonic() + PATIENCE_S
+    ((place,),) = client.run(
+        "SELECT (SELECT oid FROM pg_database WHERE datname = current_database())"
+        f" || '/' || '{table}'::regclass::oid"
+    )
+    directory = process.data_dir / "warehouse" / str(place)
+    while not (found := list(directory.glob("delta-*"))):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    (delta,) = found
+    return delta
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+def test_a_tail_of_many_bytes_is_written_in_pieces(
+    small_bounds: GatewayProcess, client: Client, key: str
+) -> None:
+    client.run(f"CREATE TABLE t (id integer {key}, v bytea)")
+    client.run(f"INSERT INTO t SELECT g, {DOCUMENT} FROM generate_series(1, 80) g")
+    delta = wait_for_flush(small_bounds, client, "t")
+    assert len(list(delta.glob("*.parquet"))) == 2
+    assert client.run("SELECT count(*), sum(length(v)) FROM t_journal") == [(80, 80 * 240_000)]
+    assert client.is_lawful("t")
+
+
+def test_a_tail_of_many_bytes_is_vacuumed(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v bytea)")
+    client.run(f"INSERT INTO t SELECT g, {DOCUMENT} FROM generate_series(1, 40) g")
+    client.run("VACUUM t")
+    assert client.run("SELECT count(*), sum(length(v)) FROM t_journal") == [(40, 40 * 240_000)]
+
+
+def test_what_has_gone_without_key_is_written_with_all_of_its_tail(
+    small_bounds: GatewayProcess, client: Client
+) -> None:
+    client.run("CREATE TABLE t (id integer, v bytea)")
+    client.run("BEGIN")
+    client.run(f"INSERT INTO t SELECT g, {DOCUMENT} FROM generate_series(1, 40) g")
+    client.run("DELETE FROM t WHERE id > 30")
+    client.run("COMMIT")
+    wait_for_flush(small_bounds, client, "t")
+    assert client.is_lawful("t")
+    assert client.run("SELECT count(*) FROM t") == [(30,)]
 
 
 # growing and shrinking ----------------------------------------------------------------------------

@@ -61,10 +61,18 @@ class Client:
         return f"{location}/{kind}-{number:032x}"
 
     def insert(
-        self, table: str, sql: str, *, inline_rows: int = 1000, commit: bool = True
+        self,
+        table: str,
+        sql: str,
+        *,
+        inline_rows: int = 1000,
+        inline_bytes: int = 1 << 40,
+        commit: bool = True,
     ) -> tuple[list[list[bytes | None]], LocalResult, CaptureReceipt]:
         """Run an INSERT as the gateway does."""
-        answer = self.session.insert_small(self.relid(table), sql, inline_rows=inline_rows)
+        answer = self.session.insert_small(
+            self.relid(table), sql, inline_rows=inline_rows, inline_bytes=inline_bytes
+        )
         if commit:
             self.session.commit()
         return answer

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
-from catalog.model import Column, SegmentKind
+from catalog.model import Column, Segment, SegmentKind
+from pgwire_gateway.spark import compactor
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import RunningStatement
 from rewrite.results import SourcePart
@@ -140,3 +142,78 @@ def test_a_cancelled_compaction_leaves_nothing(journal: Journal) -> None:
     with pytest.raises(QueryCanceledError):
         journal.compactor().compact(journal.snapshot(), journal.tail, statement)
     assert journal.segments == []
+
+
+def test_a_tail_in_pieces_becomes_one_delta_of_several_files(journal: Journal) -> None:
+    pieces = [
+        pa.Table.from_batches([journal.rows((2 * n, "a"), (n, "b"), version=10 + n)])
+        for n in (5, 3, 4)
+    ]
+    journal.tail = pa.concat_tables(pieces)
+    before = journal.fetch(VERSIONS)
+    flushed = journal.compactor().flush_pieces(journal.snapshot(), iter(pieces), RunningStatement())
+    (delta,) = flushed.added
+    assert (delta.rows, delta.min_version, delta.max_version) == (6, 13, 15)
+    assert (delta.key_min, delta.key_max) == (3, 10)
+    journal.segments, journal.tail = [replace(delta, segment_id=1)], None
+    assert len(journal.relations.warehouse.data_files(journal.segments[0])) == 3
+    assert journal.fetch(VERSIONS) == before
+    nothing = journal.compactor().flush_pieces(journal.snapshot(), iter(()), RunningStatement())
+    assert nothing.added == ()
+
+
+def test_many_rows_in_memory_are_not_given_to_spark(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.append(journal.rows(*((number, "a") for number in range(100))))
+    rows = journal.tail
+    assert rows is not None
+    before = journal.fetch(VERSIONS)
+    monkeypatch.setattr(compactor, "MAX_BYTES", rows.nbytes // 9)
+    monkeypatch.setattr(compactor, "MOST_AT_ONCE", rows.nbytes - 1)
+    (delta,) = journal.compactor().flush(journal.snapshot(), rows, RunningStatement()).added
+    journal.segments, journal.tail = [replace(delta, segment_id=1)], None
+    assert len(journal.relations.warehouse.data_files(delta)) == 10
+    assert journal.fetch(VERSIONS) == before
+
+
+def test_bases_of_like_size_become_one(journal: Journal) -> None:
+    for first in (1, 3, 5):
+        rows = journal.rows((first + 1, "b"), (first, "a"), version=10 + first)
+        journal.write(rows, kind=SegmentKind.BASE)
+    before = journal.fetch(VERSIONS)
+    joined = journal.compactor().join_bases(journal.snapshot(), RunningStatement())
+    assert joined is not None
+    (base,) = joined.added
+    assert (base.kind, base.rows) == (SegmentKind.BASE, 6)
+    assert joined.retired == tuple(segment.segment_id for segment in journal.segments)
+    journal.segments = [replace(base, segment_id=1)]
+    assert journal.fetch(VERSIONS) == before
+    assert journal.compactor().join_bases(journal.snapshot(), RunningStatement()) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "joined"),
+    [
+        ((), ()),
+        ((7,), ()),
+        ((7, 7), (7, 7)),
+        ((1, 4, 20), (1, 4, 20)),
+        ((20, 4, 1), (1, 4, 20)),
+        ((1, 5), ()),
+        ((1, 1, 9), (1, 1)),
+        ((0, 1), ()),
+        ((compactor.LARGEST_JOINED, 1 << 29), (1 << 29, compactor.LARGEST_JOINED)),
+        ((compactor.LARGEST_JOINED + 1, 1 << 29), ()),
+    ],
+)
+def test_a_base_joins_smaller_ones_unless_it_is_much_larger(
+    sizes: tuple[int, ...], joined: tuple[int, ...]
+) -> None:
+    found = compactor.like_sized(
+        [
+            (size, Segment(number, SegmentKind.BASE, "", size, size, (), 0, 0))
+            for number, size in enumerate(sizes)
+        ]
+    )
+    assert tuple(segment.rows for segment in found) == joined
