@@ -7,7 +7,8 @@ this for hot keys, and no other rows but those that transactions which go on hav
 
 import logging
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ import pyarrow as pa
 from catalog import names, resident_upkeep
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.results import RelationKind, SnapshotRequest
+from catalog.expected_keys import Key
+from catalog.model import TableSnapshot
+from catalog.results import RelationKind, SnapshotRequest, TailRows
 from catalog.sqlstate import INSUFFICIENT_PRIVILEGE
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.text_rows import key_of
@@ -38,74 +41,75 @@ def differences_of(call: Invocation, table: str) -> int:
     relid = names.named_relation(session.catalog, table)
     if not names.may_select(session.catalog, relid):
         raise GatewayError(f"permission denied for table {table}", sqlstate=INSUFFICIENT_PRIVILEGE)
-    kind = session.catalog.relations([relid])[relid].kind
-    if kind not in {RelationKind.RESIDENT, RelationKind.JOURNALED}:
-        return 0
     administrator = session.services.catalog.admin(session.database)
     try:
-        if kind is RelationKind.JOURNALED:
-            return hot_differences(administrator, session.services.compactor, relid, call.running)
-        return differences(administrator, session.services.compactor, relid, call.running)
+        administrator.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            reading = _read(administrator, relid)
+        finally:
+            administrator.rollback()
     finally:
         administrator.close()
+    if isinstance(reading, _Reading):
+        return _noted(relid, _differences(reading, session.services.compactor, call.running))
+    return _noted(relid, reading)
 
 
-def hot_differences(
-    session: CatalogSession, compactor: Compactor, relid: int, running: RunningStatement
-) -> int:
-    """Return how many rows a tiered table has in PostgreSQL that its journal has not, and back.
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a table and its journal hold in one snapshot."""
 
-    Only keys that are hot are looked at; where none can be there are to be no rows.
+    snapshot: TableSnapshot
+    tail: TailRows
+    held: list[list[Any]]
+    """Rows of the catalog table, in transfer forms."""
+    answered: Sequence[Key] | None
+    """Keys that it answers for; None for all."""
+
+
+def _read(session: CatalogSession, relid: int) -> _Reading | int:
+    """Read a table in the snapshot of a transaction; or return in how many rows it differs.
+
+    Whether it is resident may change at any moment, and is that of the snapshot.
     """
-    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    try:
-        keys = resident_upkeep.answered_keys(session, relid)
-        if keys is None:
-            return _noted(relid, resident_upkeep.rows_left(session, relid))
-        result = session.snapshot([SnapshotRequest(relid)])
-        held = resident_upkeep.held_rows(session, relid)
-    finally:
-        session.rollback()
-    snapshot = result.snapshots[relid]
-    table = snapshot.table
-    answered = {key_of(table, texts) for texts in keys}
-    tail = settle(snapshot, captured(table, result.tails[relid]), lambda: None)
-    journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
-    names = [f"c{attnum}" for attnum in table.key]
-    chosen = [key in answered for key in plain_keys.tuples(journal, names)]
-    rows = tail_table(table, [[*row, 0, None, 0] for row in held])
-    difference = Counter(images(table, rows))
-    difference.subtract(images(table, journal.filter(pa.array(chosen, pa.bool_()))))
-    return _noted(relid, sum(abs(count) for count in difference.values()))
-
-
-def differences(
-    session: CatalogSession, compactor: Compactor, relid: int, running: RunningStatement
-) -> int:
-    """Return how many rows a resident table has and its journal has not, and the other way round.
-
-    Both are read in one snapshot of an administrator's session.
-    """
-    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    try:
+    kind = session.relations([relid])[relid].kind
+    answered = None
+    if kind is RelationKind.JOURNALED:
+        answered = resident_upkeep.answered_keys(session, relid)
+        if answered is None:
+            return resident_upkeep.rows_left(session, relid)
+    elif kind is not RelationKind.RESIDENT:
+        return 0
+    else:
         found = resident_upkeep.check_tail(session, relid)
         if found is not None:
-            return _noted(relid, found)
-        result = session.snapshot([SnapshotRequest(relid)])
-        snapshot = result.snapshots[relid]
-        held = resident_upkeep.held_rows(session, relid)
-    finally:
-        session.rollback()
+            return found
+    result = session.snapshot([SnapshotRequest(relid)])
+    held = resident_upkeep.held_rows(session, relid)
+    return _Reading(result.snapshots[relid], result.tails[relid], held, answered)
+
+
+def _differences(reading: _Reading, compactor: Compactor, running: RunningStatement) -> int:
+    """Return how many rows a table has in PostgreSQL that its journal has not, and back.
+
+    Of a tiered table only keys that are hot are looked at.
+    """
+    snapshot, table = reading.snapshot, reading.snapshot.table
 
     def stored() -> Any:
         return compactor.live_rows(replace(snapshot, tail_rows=0), running)
 
-    tail = settle(snapshot, captured(snapshot.table, result.tails[relid]), stored)
+    tail = settle(snapshot, captured(table, reading.tail), stored)
     journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
-    rows = tail_table(snapshot.table, [[*row, 0, None, 0] for row in held])
-    difference = Counter(images(snapshot.table, rows))
-    difference.subtract(images(snapshot.table, journal))
-    return _noted(relid, sum(abs(count) for count in difference.values()))
+    if reading.answered is not None:
+        answered = {key_of(table, texts) for texts in reading.answered}
+        names = [f"c{attnum}" for attnum in table.key]
+        chosen = [key in answered for key in plain_keys.tuples(journal, names)]
+        journal = journal.filter(pa.array(chosen, pa.bool_()))
+    rows = tail_table(table, [[*row, 0, None, 0] for row in reading.held])
+    difference = Counter(images(table, rows))
+    difference.subtract(images(table, journal))
+    return sum(abs(count) for count in difference.values())
 
 
 def _noted(relid: int, found: int) -> int:
