@@ -26,6 +26,7 @@ _HIDDEN: Final = re.compile(r"\bjournal_\d+\b")
 _VIEWS: Final = {
     RelationName("gateway", "commits"): "pg_journal.commit_list",
     RelationName("gateway", "commit_files"): "pg_journal.commit_file_list",
+    RelationName("gateway", "write_amplification"): "pg_journal.amplification_list",
     RelationName("gateway", "maintenance"): "pg_journal.maintenance",
     RelationName("gateway", "progress"): "pg_journal.progress_list",
     RelationName("gateway", "rollbacks"): "pg_journal.rollback_list",

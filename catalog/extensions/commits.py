@@ -266,6 +266,17 @@ def _file_sizes(given: Given) -> str:
     )
 
 
+def _amplification(given: Given) -> str:
+    """Return the query of how often row versions of tables were written."""
+    return (
+        "SELECT x.schema_name, x.table_name, x.row_versions AS total_upserted,"  # noqa: S608
+        " x.rows_written AS total_written,"
+        " pg_catalog.round(x.rows_written OPERATOR(pg_catalog./) NULLIF(x.row_versions, 0), 2)"
+        " AS write_amplification_factor FROM gateway.write_amplification AS x"
+        f" WHERE {_of_table(given)} ORDER BY 1, 2 LIMIT {literal(given.get('limit', DEFAULT_LIMIT))}"
+    )
+
+
 def _partitions(given: Given) -> str:
     """Return the query of which tables, and partitions of which, a commit has changed."""
     commit = given.get("commit", given.get("commit_time"))
@@ -364,7 +375,6 @@ _SHOW_FLUSHES: Final = _list(
 )
 
 _NO_PLANS: Final = "compactions and clusterings are not planned before they run"
-_NOT_MEASURED: Final = "what compactions write is not told by commit"
 _NO_METADATA: Final = "the catalog lists the files, there is no table of metadata"
 
 COMMANDS: Final[Mapping[str, Command | str]] = {
@@ -400,7 +410,7 @@ COMMANDS: Final[Mapping[str, Command | str]] = {
     "clustering run": Command((_WHERE,), _vacuum),
     "cleans show": Command(_LIMITED, _SHOW_FLUSHES),
     "cleans run": Command((_WHERE,), _vacuum),
-    "stats wa": _NOT_MEASURED,
+    "stats wa": Command(_LIMITED, _amplification),
     "stats filesizes": Command(_LIMITED, _file_sizes),
     "metadata": _NO_METADATA,
     "repair deduplicate": "keys are enforced, so there are no duplicates",
@@ -459,7 +469,7 @@ PROCEDURES: Final[Mapping[str, Command | str]] = {
     "run_compaction": Command((_OP, _WHERE), _vacuum),
     "run_clustering": Command((_WHERE, _OP), _vacuum),
     "run_clean": Command((_WHERE,), _vacuum),
-    "stats_wa": _NOT_MEASURED,
+    "stats_wa": Command(_LIMITED, _amplification),
     "stats_file_sizes": Command(_LIMITED, _file_sizes),
     "repair_deduplicate": "keys are enforced, so there are no duplicates",
 }

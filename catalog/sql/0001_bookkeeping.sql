@@ -80,6 +80,8 @@ CREATE TABLE pg_journal.journals (
     -- a concurrent transaction fail to serialize.
     version timestamptz NOT NULL DEFAULT 'epoch',
     tail_rows bigint NOT NULL DEFAULT 0,
+    -- Row versions that upkeep has written to files, each as often as it was.
+    copied_rows numeric NOT NULL DEFAULT 0,
     -- Of a table whose journal others keep, too: where that lies, and how it names what it holds.
     external jsonb,
     -- When the tail was last written to files, segments were merged to a base, all hot rows went cold.

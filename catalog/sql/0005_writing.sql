@@ -702,6 +702,8 @@ BEGIN
     numbers := add_segments(wanted, segment_list);
     UPDATE journals s
        SET epoch = epoch + 1, changes = changes + 1, tail_rows = tail_rows - cleared,
+           copied_rows = copied_rows
+                         + (SELECT coalesce(sum((e->>'row_count')::bigint), 0) FROM json_array_elements(segment_list) e),
            version = greatest(version, CASE WHEN seen IS NOT NULL THEN moment(tail_to_micros) END),
            flushed_at = CASE WHEN tail_to_micros IS NULL THEN flushed_at ELSE done_at END,
            compacted_at = CASE WHEN EXISTS (SELECT FROM json_array_elements(segment_list) e WHERE e->>'kind' = 'base')

@@ -224,6 +224,23 @@ $$;
 CREATE VIEW pg_journal.commit_file_list AS SELECT * FROM pg_journal.listed_commit_files();
 GRANT SELECT ON pg_journal.commit_file_list TO PUBLIC;
 
+-- How many row versions commits have written to tables, and how many were written in all, as upkeep copies them.
+CREATE FUNCTION pg_journal.listed_amplification(
+    OUT schema_name name, OUT table_name name, OUT row_versions numeric, OUT rows_written numeric)
+RETURNS SETOF record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT n.nspname, c.relname, x.rows, x.rows + j.copied_rows
+      FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+     CROSS JOIN LATERAL (
+           SELECT coalesce(sum(k.row_count), 0) AS rows
+             FROM pg_journal.commits_of(j.relid, '-infinity', 'infinity', 9223372036854775807) k) x
+     WHERE j.tail_relid <> 0 AND has_table_privilege(acting_role(), c.oid, 'SELECT')
+$$;
+CREATE VIEW pg_journal.amplification_list AS SELECT * FROM pg_journal.listed_amplification();
+GRANT SELECT ON pg_journal.amplification_list TO PUBLIC;
+
 CREATE FUNCTION pg_journal.listed_savepoints(
     OUT savepoint text, OUT schema_name name, OUT table_name name, OUT created_at timestamptz, OUT created_by name,
     OUT comment text)

@@ -28,7 +28,8 @@ BEGIN
     FOR f IN SELECT p.oid::regprocedure AS name,
                     ('secret' = (p.proargnames)[1]
                      OR p.proname IN ('residencies', 'maintained', 'listed_commits', 'listed_commit_files',
-                                      'listed_savepoints', 'listed_rollbacks', 'listed_progress', 'named_resolution', 'unproved', 'shows_journals',
+                                      'listed_savepoints', 'listed_rollbacks', 'listed_amplification', 'listed_progress',
+                                      'named_resolution', 'unproved', 'shows_journals',
                                       'pg_table_is_visible')) AS callable
                FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f.name);

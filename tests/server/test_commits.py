@@ -388,11 +388,27 @@ def test_commands_do_the_same(client: psycopg.Connection) -> None:
     client.execute("RESET gateway.table")
     with pytest.raises(errors.InvalidParameterValue, match="no table is named"):
         client.execute(f"savepoint create (commit = '{name}')")
-    with pytest.raises(errors.FeatureNotSupported, match="not told by commit"):
-        client.execute("stats wa")
     with pytest.raises(errors.SyntaxError) as raised:
         client.execute("SELECT 1; commits show limit")
     assert raised.value.diag.statement_position == "24"
+
+
+def test_upkeep_writes_row_versions_again(client: psycopg.Connection) -> None:
+    def told() -> tuple[object, ...]:
+        (row,) = client.execute("stats wa (table = 't')").fetchall()
+        return row[1:]
+
+    client.execute("UPDATE t SET v = 7 WHERE id <= 3")
+    ((written,),) = client.execute("SELECT count(*) FROM t_journal").fetchall()
+    table, upserted, total, factor = told()
+    assert (table, upserted) == ("t", written)
+    assert factor == round(total / upserted, 2)
+    client.execute("VACUUM t")
+    assert told()[:2] == ("t", written)
+    again = told()[2]
+    assert again == total + written
+    client.execute("UPDATE t SET v = 8 WHERE id = 1")
+    assert told()[1:3] == (written + 1, again + 1)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
