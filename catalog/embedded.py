@@ -63,6 +63,17 @@ _SETTINGS: Final = {
     "jit": "off",
 }
 
+_INITDB_OPTIONS: Final = [
+    f"--username={SUPERUSER}",
+    "--auth-local=trust",
+    "--auth-host=reject",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--no-instructions",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class _Account:
@@ -185,18 +196,7 @@ class EmbeddedServer:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         self._give(new)
-        self._run(
-            "initdb",
-            f"--pgdata={new}",
-            f"--username={SUPERUSER}",
-            "--auth-local=trust",
-            "--auth-host=reject",
-            "--encoding=UTF8",
-            "--locale=C",
-            "--locale-provider=builtin",
-            "--builtin-locale=C.UTF-8",
-            "--no-instructions",
-        )
+        self._run("initdb", f"--pgdata={new}", *_INITDB_OPTIONS)
         new.rename(self._data)
 
     def _stop_leftover(self) -> None:

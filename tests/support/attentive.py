@@ -1,11 +1,13 @@
 """The gateway's command, with upkeep that looks after tables often.
 
 ``python -m tests.support.attentive serve …``: what upkeep decides, and in which order, is as in
-``pgwire_gateway``; tests that wait for it, or until it would have done something, wait less.
+``pgwire_gateway``; tests that wait for it, or until it would have done something, wait less. Nor do
+they wait for the disk.
 """
 
 from pgwire_gateway.cli import main
 from pgwire_gateway.session import flusher, hot_tables, residency
+from tests.support import unsynced
 
 PAUSE_S = 0.2
 """Least time between two looks at a database that is written to."""
@@ -27,4 +29,5 @@ def hurry() -> None:
 
 if __name__ == "__main__":
     hurry()
+    unsynced.apply()
     raise SystemExit(main())

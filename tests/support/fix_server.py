@@ -9,19 +9,28 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support import unsynced
 from tests.support.java import JAVA_OPTIONS
 from tests.support.programs import program
 from tests.support.servers import ATTENTIVE, Address, GatewayProcess, PlainPostgres
 
-MACHINE_OPTIONS = (
+DRIVER_OPTIONS = (
     "--spark-master=local[2]",
     "--spark-conf=spark.driver.memory=1g",
     f"--spark-conf=spark.driver.extraJavaOptions={JAVA_OPTIONS}",
 )
 """Two cores and little memory, as on the machine that runs the checks."""
 
-SPARK_OPTIONS = (*MACHINE_OPTIONS, "--resident-rows=0", "--thaw-rows=1000")
+MACHINE_OPTIONS = DRIVER_OPTIONS
+"""The same, said by tests whose tables are resident."""
+
+SPARK_OPTIONS = (*DRIVER_OPTIONS, "--resident-rows=0", "--thaw-rows=1000")
 """The same with all tables on Spark: few rows exercise its road, some more that of bulk writes."""
+
+
+def pytest_configure() -> None:
+    """Let the PostgreSQL servers of this process not wait for the disk."""
+    unsynced.apply()
 
 
 def pytest_report_header() -> list[str]:

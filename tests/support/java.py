@@ -19,10 +19,14 @@ CLASS_ARCHIVE = Path(sys.prefix, "spark-classes.jsa")
 A JVM that has none, or one of another Java or other archives, loads and verifies each class.
 """
 
+ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=240m"
+"""As with all compilers; the default for the quick one alone has code thrown away and made anew."""
+
 JAVA_OPTIONS = " ".join(
     [
         QUICK_COMPILER,
         ONE_COLLECTOR,
+        ROOM_FOR_CODE,
         *([f"-XX:SharedArchiveFile={CLASS_ARCHIVE}"] if CLASS_ARCHIVE.exists() else []),
     ]
 )
