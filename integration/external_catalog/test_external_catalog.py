@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from catalog.embedded import SUPERUSER
+from tests.support.fix_server import DRIVER_OPTIONS
 from tests.support.servers import GatewayProcess, PlainPostgres
 
 pytestmark = [pytest.mark.integration]
@@ -46,7 +47,7 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
 ) -> None:
     data_dir = tmp_path / "gateway"
     with (
-        GatewayProcess(data_dir, "--catalog", url(server)) as gateway,
+        GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway,
         psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection,
     ):
         connection.execute("CREATE SCHEMA hr")
@@ -62,7 +63,7 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
         )
         assert connection.execute("SELECT current_user").fetchone() == ("postgres",)
         await_tiered(connection, "depts")
-    with GatewayProcess(data_dir, "--catalog", url(server)) as gateway:
+    with GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway:
         assert rows(gateway, "SELECT * FROM hr.depts WHERE deptno < 1000") == [(666, "New")]
         assert rows(gateway, "SELECT count(*), max(deptno) FROM hr.depts") == [(3001, 3999)]
         versions = "SELECT department_name FROM hr.depts_journal WHERE deptno = 666"
@@ -77,7 +78,7 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
 def test_a_second_gateway_on_the_same_directory_is_refused(
     server: PlainPostgres, tmp_path: Path
 ) -> None:
-    with GatewayProcess(tmp_path / "gateway", "--catalog", url(server)):
+    with GatewayProcess(tmp_path / "gateway", *DRIVER_OPTIONS, "--catalog", url(server)):
         second = GatewayProcess(tmp_path / "gateway", "--catalog", url(server))
         second.launch()
         assert second.wait() == 1

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from catalog.embedded import SUPERUSER
-from tests.support.servers import GatewayProcess, PlainPostgres
+from tests.support.fix_server import DRIVER_OPTIONS
+from tests.support.servers import ATTENTIVE, GatewayProcess, PlainPostgres
 
 pytestmark = [pytest.mark.integration]
 
@@ -40,13 +41,14 @@ def connected(directory: Path) -> Iterator[Connection]:
         address = server.address
         url = f"postgresql://{SUPERUSER}@/postgres?host={address.host}&port={address.port}"
         options = (
+            f"--catalog={url}",
             f"--resident-rows={BOUND}",
             "--flush-age-s=1",
             "--flush-rows=300",
-            "--spark-master=local[2]",
+            *DRIVER_OPTIONS,
         )
         with (
-            GatewayProcess(directory / "gateway", "--catalog", url, *options) as gateway,
+            GatewayProcess(directory / "gateway", *options, module=ATTENTIVE) as gateway,
             psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection,
         ):
             yield connection

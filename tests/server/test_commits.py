@@ -13,7 +13,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from tests.support.servers import GatewayProcess
+from tests.support.fix_server import DRIVER_OPTIONS
+from tests.support.servers import ATTENTIVE, GatewayProcess
 from tests.support.tiers import await_tiered
 
 pytestmark = pytest.mark.server
@@ -36,7 +37,7 @@ LATEST = "SELECT commit FROM gateway.commits ORDER BY committed_at DESC LIMIT 1"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     directory: Path = tmp_path_factory.mktemp("commits")
-    with GatewayProcess(directory) as gateway:
+    with GatewayProcess(directory, *DRIVER_OPTIONS, module=ATTENTIVE) as gateway:
         yield gateway
 
 

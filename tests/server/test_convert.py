@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.fix_server import MACHINE_OPTIONS, SPARK_OPTIONS
-from tests.support.servers import GatewayProcess
+from tests.support.servers import ATTENTIVE, GatewayProcess
 
 pytestmark = pytest.mark.server
 
@@ -112,7 +112,7 @@ def process(request, tmp_path_factory) -> Iterator[GatewayProcess]:
     directory = tmp_path_factory.mktemp("convert")
     (directory / "files").mkdir()
     option = f"--allow-path={directory / 'files'}"
-    with GatewayProcess(directory / "data", *options, option) as process:
+    with GatewayProcess(directory / "data", *options, option, module=ATTENTIVE) as process:
         yield process
 
 

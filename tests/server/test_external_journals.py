@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.attentive import VISIT_S
 from tests.support.fix_server import MACHINE_OPTIONS, SPARK_OPTIONS
-from tests.support.servers import GatewayProcess
+from tests.support.servers import ATTENTIVE, GatewayProcess
 
 pytestmark = pytest.mark.server
 
@@ -104,7 +105,7 @@ def process(tmp_path_factory) -> Iterator[GatewayProcess]:
     directory = tmp_path_factory.mktemp("external")
     (directory / "files").mkdir()
     option = f"--allow-path={directory / 'files'}"
-    with GatewayProcess(directory / "data", *MACHINE_OPTIONS, option) as process:
+    with GatewayProcess(directory / "data", *MACHINE_OPTIONS, option, module=ATTENTIVE) as process:
         yield process
 
 
@@ -518,7 +519,7 @@ def test_upkeep_and_definitions_that_change_nothing_there(journal, process):
     assert journal.rows("SELECT * FROM named WHERE deptno = 5") == [(5, "Unnamed")]
     resident = "CREATE TABLE kept AS SELECT d.*, 1 AS one FROM hr.depts d"
     assert journal.execute(resident).statusmessage == "SELECT 3"
-    time.sleep(6)  # upkeep has looked at it
+    time.sleep(4 * VISIT_S)  # upkeep has looked at it
     assert journal.rows("SELECT count(*) FROM hr.depts") == [(3,)]
     assert not [line for line in process.log[start:] if "WARNING" in line or "ERROR" in line]
 

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from tests.support.attentive import VISIT_S
 from tests.support.fix_server import Pair
 from tests.support.tiers import make_tiered
 
@@ -437,7 +438,7 @@ def test_a_partition_does_not_become_tiered_while_rows_are_routed(
     with client.transaction():
         client.execute("INSERT INTO q VALUES (0)")
         other.execute("ALTER TABLE q_1 SET (gateway.residency = never)")
-        time.sleep(3)
+        time.sleep(2 * VISIT_S)
         assert residency(other, "q_1") == "resident"
         client.execute("INSERT INTO q VALUES (1)")
     make_tiered(other, "q_1")
@@ -477,7 +478,7 @@ def test_nothing_is_lost_while_partitions_come_and_go_cold(
         # It locks one partition after the other, as movers do.
         with suppress(errors.DeadlockDetected):
             client.execute("UPDATE p SET w = 'seen' WHERE id % 50 = 0")
-        time.sleep(4)
+        time.sleep(4 * VISIT_S)
         assert rows(client, "SELECT sum(v) FROM p") == [(30000,)]
     stop.set()
     for thread in threads:

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from tests.support.servers import GatewayProcess
+from tests.support.fix_server import DRIVER_OPTIONS
+from tests.support.servers import ATTENTIVE, GatewayProcess
 
 pytestmark = pytest.mark.server
 
@@ -29,7 +30,7 @@ KEYS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     directory: Path = tmp_path_factory.mktemp("rollbacks")
-    with GatewayProcess(directory) as gateway:
+    with GatewayProcess(directory, *DRIVER_OPTIONS, module=ATTENTIVE) as gateway:
         yield gateway
 
 
