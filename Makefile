@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 DATA_DIR ?= data
 SERVE_ARGS ?=
 PYTEST_ARGS ?=
-WORKERS ?= 2
+# One more than the cores of the machine that runs the checks: some tests wait for what takes its time.
+WORKERS ?= 3
 SOAK_MINUTES ?= 60
 PACKAGES := pgwire_gateway rewrite catalog
 CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
