@@ -23,7 +23,7 @@ HARD_BOUND = 5_000
 PATIENCE_S = 90.0
 """How long upkeep may take to look at a table."""
 
-SEVERAL_VISITS_S = max(REST_S + 1.0, 6 * VISIT_S)
+SEVERAL_VISITS_S = max(REST_S + 1.0, 4 * VISIT_S)
 """How long nothing must happen to say that nothing will."""
 
 Row = tuple[object, ...]

@@ -12,8 +12,8 @@ from tests.support import unsynced
 PAUSE_S = 0.2
 """Least time between two looks at a database that is written to."""
 
-VISIT_S = 0.5
-"""Time between two looks at one that nobody tells of."""
+VISIT_S = 1.0
+"""Time between two looks at one that nobody tells of; each look takes 7 ms of a processor."""
 
 REST_S = 3.0
 """A table that is written by many is at rest when it has not been written for this long."""
