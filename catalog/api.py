@@ -16,6 +16,7 @@ from catalog import sqlstate
 from catalog.backend import Backend
 from catalog.bookkeeping import session_secret
 from catalog.closing import finish
+from catalog.code_gate import CodeGate
 from catalog.connections import CatalogSession
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
@@ -77,7 +78,13 @@ class _Database:
 
     secret_key: str
     thawing: Thawing
+    code_gate: CodeGate
     known: KnownState = field(default_factory=KnownState)
+
+    def close(self) -> None:
+        """Close connections that are kept for later."""
+        self.thawing.close()
+        self.code_gate.close()
 
 
 class Catalog:
@@ -228,12 +235,16 @@ class Catalog:
         """Return what makes keys of this database hot."""
         return self._database(database).thawing
 
+    def code_gate(self, database: str) -> CodeGate:
+        """Return what keeps tables of this database from becoming tiered while code runs."""
+        return self._database(database).code_gate
+
     def release(self) -> None:
         """Close connections that are kept for later."""
         with self._lock:
             databases = list(self._databases.values())
         for database in databases:
-            database.thawing.close()
+            database.close()
 
     def adopted(self) -> tuple[str, ...]:
         """Return the databases used since the start."""
@@ -246,7 +257,7 @@ class Catalog:
             self._names.discard(database)
             known = self._databases.pop(database, None)
         if known is not None:
-            known.thawing.close()
+            known.close()
 
     def databases(self) -> tuple[str, ...]:
         """Return the databases that have bookkeeping, for background tasks to visit."""
@@ -342,7 +353,11 @@ class Catalog:
             ).fetchall()
         finally:
             finish(administrator.pgconn)
-        return _Database(str(secret_key), Thawing(lambda: self.admin(name)))
+
+        def connect() -> CatalogSession:
+            return self.admin(name)
+
+        return _Database(str(secret_key), Thawing(connect), CodeGate(connect))
 
     def _close_maintenance(self) -> None:
         with self._maintenance_lock:

@@ -1,17 +1,12 @@
 """What a client's session asks about residency: loads, code, wishes, names of journals."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import Enum
-from typing import Final
 
 from catalog import bookkeeping
 from catalog.bookkeeping import array
 from catalog.connections import CatalogSession
-
-LOCK: Final = 0x70676A72
-"""Class of the advisory locks that keep tables from becoming tiered, as in ``make_tiered``."""
 
 
 def check_body(session: CatalogSession, body: str) -> None:
@@ -21,21 +16,6 @@ def check_body(session: CatalogSession, body: str) -> None:
         CatalogError: 0A000.
     """
     session.call(bookkeeping.CHECK_BODY, body.encode(session.codec, "surrogateescape"))
-
-
-@contextmanager
-def kept(session: CatalogSession) -> Iterator[None]:
-    """Let no table become tiered while the context lasts, or until the transaction ends."""
-    in_block = session.transaction_status != "I"
-    _run(
-        session,
-        f"SELECT pg_catalog.pg_advisory_{'xact_' if in_block else ''}lock_shared({LOCK}, 0)",
-    )
-    try:
-        yield
-    finally:
-        if not in_block:
-            _run(session, f"SELECT pg_catalog.pg_advisory_unlock_shared({LOCK}, 0)")
 
 
 def is_loadable(session: CatalogSession, relid: int) -> bool:
@@ -91,8 +71,3 @@ def journals_named(session: CatalogSession, relids: Sequence[int]) -> dict[int, 
 
 def _oid(relid: int) -> bytes:
     return str(relid).encode()
-
-
-def _run(session: CatalogSession, sql: str) -> None:
-    for _ in session.execute(sql).rows:
-        pass

@@ -847,18 +847,29 @@ AS $$
                           AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid)
 $$;
 
--- Class of the advisory locks that keep tables from becoming tiered: LOCK of catalog/residency.py.
-CREATE FUNCTION pg_journal.residency_lock() RETURNS int
-LANGUAGE sql IMMUTABLE
-RETURN x'70676a72'::int;
+-- Code that runs, or is defined, has this table locked, and what makes a table tiered wants it alone. No advisory lock:
+-- those anybody may take, and code let go that they stand for.
+CREATE TABLE pg_journal.code_gate ();
 
 -- No table becomes tiered by a transaction that does not see the code of this one yet.
 CREATE FUNCTION pg_journal.await_residency() RETURNS void
-LANGUAGE sql
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT pg_advisory_xact_lock_shared(pg_journal.residency_lock(), 0);
-END;
+AS $$
+BEGIN
+    LOCK TABLE pg_journal.code_gate IN ROW SHARE MODE;
+END $$;
+
+-- The same for code that the transaction is about to run.
+CREATE FUNCTION pg_journal.hold_code(secret text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM await_residency();
+    RETURN convert_to('null', 'UTF8');
+END $$;
 
 -- Let the bookkeeping follow a command, in silence: notices of its own commands would be the client's. What the client
 -- is to be told is kept for tell_deferred().

@@ -71,9 +71,7 @@ BEGIN
     j := locked(wanted);
     IF j.residency = 'tiered' THEN RETURN; END IF;
     -- Code that runs now may come to the table yet.
-    IF NOT pg_try_advisory_xact_lock(residency_lock(), 0) THEN
-        RAISE EXCEPTION 'code is running' USING ERRCODE = '55P03';
-    END IF;
+    LOCK TABLE pg_journal.code_gate IN EXCLUSIVE MODE NOWAIT;
     reason := coalesce(obstacle(wanted), pin(wanted));
     IF reason IS NOT NULL THEN
         RAISE EXCEPTION 'table "%" cannot become tiered: %', j.table_name, reason USING ERRCODE = '55000';

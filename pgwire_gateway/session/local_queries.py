@@ -60,7 +60,8 @@ def run_in_place(call: Invocation, plan: Plan) -> StatementResult:
 def _run_code(call: Invocation) -> StatementResult:
     """Run a DO block; no table becomes tiered meanwhile."""
     catalog = call.session.catalog
-    with residency.kept(catalog):
+    gate = call.services.catalog.code_gate(call.session.database)
+    with gate.held(catalog, call.running.check):
         residency.check_body(catalog, str(call.statement.details["body"]))
         tag = tag_of(call.session, call.statement.text)
     return StatementResult(None, NoRows(), lambda _: tag)

@@ -26,7 +26,34 @@ def test_a_table_with_rows_stays_resident(client, loaded):
     assert residency.begin_load(client.session, loaded) is Loading.RESIDENT
 
 
-def test_code_of_others_that_may_come_to_the_table_is_told_apart(client, other, loaded):
-    with residency.kept(other.session):
+def test_code_of_others_that_may_come_to_the_table_is_told_apart(
+    catalog, database, client, other, loaded
+):
+    gate = catalog.code_gate(database)
+    with gate.held(other.session, pytest.fail), gate.held(other.session, pytest.fail):
         assert residency.begin_load(client.session, loaded) is Loading.BUSY
     assert residency.begin_load(client.session, loaded) is Loading.BEGUN
+    catalog.release()
+
+
+def test_code_in_a_transaction_block_is_told_apart(catalog, database, client, other, loaded):
+    other.session.begin()
+    with catalog.code_gate(database).held(other.session, pytest.fail):
+        pass
+    assert residency.begin_load(client.session, loaded) is Loading.BUSY
+    other.session.commit()
+    assert residency.begin_load(client.session, loaded) is Loading.BEGUN
+
+
+def test_who_waits_to_run_code_can_be_cancelled(catalog, database, client, other, loaded):
+    assert residency.begin_load(client.session, loaded) is Loading.BEGUN
+    with pytest.raises(InterruptedError), catalog.code_gate(database).held(other.session, _cancel):
+        pytest.fail("a table is becoming tiered")
+    client.session.rollback()
+    with catalog.code_gate(database).held(other.session, pytest.fail):
+        pass
+    catalog.release()
+
+
+def _cancel():
+    raise InterruptedError

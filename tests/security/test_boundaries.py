@@ -1,0 +1,318 @@
+"""What a role without rights tries to get at, by statement, and how it is told that it may not.
+
+Each group is of one boundary; docs/security.md lists them.
+"""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.support.servers import Address
+from tests.support.tiers import make_tiered
+
+pytestmark = pytest.mark.server
+
+DATABASE = "boundaries"
+ROLE = "boundaries_mallory"
+
+OTHERS = (
+    "CREATE TABLE secret (id integer PRIMARY KEY, word text)",
+    "INSERT INTO secret VALUES (1, 'open sesame')",
+    "CREATE TABLE cold_secret (id integer PRIMARY KEY, word text)",
+    "INSERT INTO cold_secret VALUES (1, 'open sesame')",
+)
+
+OWN = (
+    "CREATE SCHEMA m",
+    "CREATE TABLE own (id integer PRIMARY KEY, v integer)",
+    "INSERT INTO own VALUES (1, 1)",
+    "CREATE TABLE cold (id integer PRIMARY KEY, v integer)",
+    "INSERT INTO cold VALUES (1, 1)",
+    "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+)
+
+DENIED = "42501"
+
+BOUNDARIES: dict[str, dict[str, str]] = {
+    "bookkeeping": {
+        "SELECT * FROM pg_journal.journals": DENIED,
+        "SELECT secret_key FROM pg_journal.instance": DENIED,
+        "COPY pg_journal.instance TO STDOUT": DENIED,
+        "UPDATE pg_journal.definition_marks SET mark = 0": DENIED,
+        "SELECT * FROM pg_journal.definition_marks FOR UPDATE": DENIED,
+        "LOCK TABLE pg_journal.definition_marks IN ROW SHARE MODE": DENIED,
+        "LOCK TABLE pg_journal.code_gate IN ACCESS SHARE MODE": DENIED,
+        "LOCK TABLE pg_journal.journals IN ACCESS SHARE MODE": DENIED,
+        "SELECT pg_journal.snapshot('guess', '[]')": DENIED,
+        "SELECT pg_journal.hold_code(NULL)": DENIED,
+        "SELECT pg_journal.await_residency()": DENIED,
+        "SELECT pg_journal.make_resident(1)": DENIED,
+        "CREATE TABLE pg_journal.t ()": DENIED,
+        "CREATE OR REPLACE FUNCTION pg_journal.authorize(secret text) RETURNS void"
+        " LANGUAGE sql AS ''": DENIED,
+        "CREATE FUNCTION pg_journal.authorize(secret varchar) RETURNS void"
+        " LANGUAGE sql AS ''": DENIED,
+        "ALTER FUNCTION pg_journal.authorize(text) OWNER TO CURRENT_USER": DENIED,
+        "DROP FUNCTION pg_journal.authorize(text)": DENIED,
+        "ALTER TABLE pg_journal.journals OWNER TO CURRENT_USER": DENIED,
+        "GRANT SELECT ON pg_journal.instance TO CURRENT_USER": DENIED,
+        "ALTER DEFAULT PRIVILEGES FOR ROLE pgwire_gateway GRANT ALL ON TABLES TO PUBLIC": DENIED,
+        "REASSIGN OWNED BY pgwire_gateway TO CURRENT_USER": DENIED,
+        "DROP OWNED BY pgwire_gateway": DENIED,
+        "DROP SCHEMA pg_journal CASCADE": DENIED,
+        "ALTER SCHEMA pg_journal RENAME TO j": DENIED,
+        "ALTER EVENT TRIGGER pgwire_ddl_command_end DISABLE": DENIED,
+        "DROP EVENT TRIGGER pgwire_sql_drop": DENIED,
+        "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION noted()": DENIED,
+        "CREATE PUBLICATION p FOR TABLE pg_journal.journals": DENIED,
+    },
+    "capture": {
+        "DROP TRIGGER pgwire_insert ON own": "2BP01",
+        "DROP TRIGGER pgwire_guard ON cold CASCADE": "2BP01",
+        "ALTER TABLE own DISABLE TRIGGER pgwire_insert": DENIED,
+        "ALTER TRIGGER pgwire_insert ON own RENAME TO t": DENIED,
+        "ALTER FUNCTION pg_journal.guard() RESET ALL": DENIED,
+        "SET session_replication_role = replica": DENIED,
+        "SELECT set_config('session_replication_role', 'replica', false)": DENIED,
+        "UPDATE pg_settings SET setting = 'replica'"
+        " WHERE name = 'session_replication_role'": DENIED,
+        f"ALTER ROLE {ROLE} SET session_replication_role = replica": DENIED,
+        "CREATE FUNCTION f() RETURNS void LANGUAGE sql SET session_replication_role = replica"
+        " AS ''": DENIED,
+        "SET pg_journal.writing_1 = 'x'": DENIED,
+        "SET event_triggers = off": DENIED,
+        "SET allow_system_table_mods = on": DENIED,
+    },
+    "roles": {
+        "SET ROLE pgwire_gateway": DENIED,
+        "SET SESSION AUTHORIZATION pgwire_gateway": DENIED,
+        "SELECT set_config('role', 'pgwire_gateway', false)": DENIED,
+        "GRANT pgwire_gateway TO CURRENT_USER": DENIED,
+        "GRANT gateway_import TO CURRENT_USER": DENIED,
+        "GRANT pg_read_server_files TO CURRENT_USER": DENIED,
+        f"ALTER ROLE {ROLE} SUPERUSER": DENIED,
+        "ALTER ROLE pgwire_gateway PASSWORD 'x'": DENIED,
+        "CREATE ROLE somebody": DENIED,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE usename = 'pgwire_gateway'": DENIED,
+        "SELECT * FROM pg_authid": DENIED,
+        "SELECT * FROM pg_statistic": DENIED,
+    },
+    "others' tables": {
+        statement.replace("*", table): DENIED
+        for table in ("secret", "cold_secret")
+        for statement in (
+            "TABLE *",
+            "SELECT count(1) FROM *",
+            "SELECT word FROM *_journal",
+            "COPY * TO STDOUT",
+            "EXPLAIN SELECT FROM *",
+            "EXPLAIN ANALYZE SELECT FROM *_journal",
+            "CREATE TABLE mine AS TABLE *",
+            "INSERT INTO cold SELECT id FROM *",
+            "INSERT INTO * VALUES (2)",
+            "UPDATE * SET word = 'x' WHERE id = 1",
+            "UPDATE cold SET v = 1 FROM * s WHERE s.id = cold.id",
+            "DELETE FROM *",
+            "TRUNCATE *",
+            "MERGE INTO * s USING cold ON cold.id = s.id WHEN MATCHED THEN DELETE",
+            "MERGE INTO cold USING * s ON cold.id = s.id WHEN MATCHED THEN DELETE",
+            "LOCK TABLE * IN ACCESS SHARE MODE",
+            "ALTER TABLE * SET (gateway.residency = always)",
+            "ALTER TABLE * OWNER TO CURRENT_USER",
+            "ALTER TABLE cold INHERIT *",
+            "CREATE TABLE mine (id integer REFERENCES *)",
+            "CREATE TABLE mine () INHERITS (*)",
+            "CREATE RULE r AS ON INSERT TO * DO NOTHING",
+            "CREATE TRIGGER t BEFORE INSERT ON * FOR EACH ROW EXECUTE FUNCTION noted()",
+            "CREATE POLICY p ON *",
+            "CREATE INDEX ON * (id)",
+            "CREATE STATISTICS ON id, word FROM *",
+            "COMMENT ON TABLE * IS 'x'",
+            "DROP TABLE *",
+            "SELECT gateway.check('*')",
+            "SELECT query_to_xml('TABLE *', true, true, '')",
+            "SELECT table_to_xml('*', true, true, '')",
+            "SELECT FROM ts_stat('SELECT to_tsvector(word) FROM *')",
+        )
+    },
+    "files and programs": {
+        "COPY own FROM '/etc/passwd'": DENIED,
+        "COPY cold FROM '/etc/passwd'": DENIED,
+        "COPY cold FROM 'file:///etc/passwd'": DENIED,
+        "COPY cold TO '../x'": DENIED,
+        "COPY own FROM PROGRAM 'id'": DENIED,
+        "COPY (SELECT 1) TO PROGRAM 'id'": DENIED,
+        "SELECT pg_read_file('/etc/passwd')": DENIED,
+        "SELECT pg_read_binary_file('/etc/passwd')": DENIED,
+        "SELECT pg_ls_dir('/')": DENIED,
+        "SELECT pg_stat_file('/etc/passwd')": DENIED,
+        "SELECT lo_import('/etc/passwd')": DENIED,
+        "SELECT lo_export(1, '/x')": DENIED,
+        "CREATE FUNCTION f() RETURNS integer LANGUAGE c AS 'libc', 'getpid'": DENIED,
+        "CREATE FUNCTION f(text) RETURNS text LANGUAGE internal AS 'pg_read_file_all'": DENIED,
+        "CREATE TRUSTED LANGUAGE l HANDLER plpgsql_call_handler": DENIED,
+        "CREATE EXTENSION vector": DENIED,
+        "LOAD 'plpgsql'": DENIED,
+        "SET dynamic_library_path = '/'": DENIED,
+        "CREATE TABLE loc (id integer) USING parquet LOCATION '/etc'": DENIED,
+        "CREATE TABLE loc (id integer) USING parquet LOCATION 'file:///etc'": DENIED,
+        "CALL gateway.convert('own', '/etc/passwd')": DENIED,
+        'CONVERT TO gateway parquet."/etc"': "42601",
+    },
+    "Spark": {
+        "SELECT reflect('java.lang.System', 'getProperty', 'user.home') FROM cold": "42883",
+        "SELECT java_method('java.lang.System', 'exit', 0) FROM cold": "42883",
+        "SELECT input_file_name() FROM cold": "42883",
+        "SELECT raise_error('x') FROM cold": "42883",
+        "SELECT * FROM read_files('/etc/passwd')": "42883",
+        'SELECT * FROM text."/etc/passwd"': "42P01",
+        'SELECT count(*) FROM cold, parquet."/etc"': "42P01",
+        "SELECT * FROM parquet.`/etc`": "42601",
+        "SELECT * FROM spark_catalog.default.t": "0A000",
+        "SELECT current_setting('spark.master')": "42704",
+        "ADD JAR '/x.jar'": "42601",
+        "INSERT OVERWRITE DIRECTORY '/x' SELECT 1": "42601",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def conninfo(resident_gateway: Address) -> Iterator[str]:
+    resident_gateway.execute(f"CREATE ROLE {ROLE} LOGIN", f"CREATE DATABASE {DATABASE}")
+    with psycopg.connect(resident_gateway.conninfo(DATABASE), autocommit=True) as admin:
+        admin.execute(f"GRANT CREATE ON DATABASE {DATABASE} TO {ROLE}")
+        for statement in OTHERS:
+            admin.execute(statement)  # type: ignore[call-overload]
+        make_tiered(admin, "cold_secret")
+        found = make_conninfo(
+            resident_gateway.conninfo(DATABASE), user=ROLE, options="-c search_path=m,public"
+        )
+        with psycopg.connect(found, autocommit=True) as mallory:
+            for statement in OWN:
+                mallory.execute(statement)  # type: ignore[call-overload]
+            make_tiered(mallory, "cold")
+        yield found
+        for table in ("secret", "cold_secret"):
+            rows = admin.execute(f"TABLE {table}").fetchall()  # type: ignore[call-overload]
+            assert rows == [(1, "open sesame")]
+    resident_gateway.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)", f"DROP ROLE {ROLE}")
+
+
+@pytest.fixture
+def mallory(conninfo: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        yield connection
+
+
+def _answer(connection: psycopg.Connection, statement: str) -> str | None:
+    """Return the SQLSTATE a statement fails with; None for one that does not, which is undone."""
+    try:
+        with connection.transaction(force_rollback=True):
+            if statement.startswith("COPY") and statement.endswith("STDOUT"):
+                with connection.cursor().copy(statement) as copy:  # type: ignore[call-overload]
+                    for _ in copy:
+                        pass
+            else:
+                connection.execute(statement)  # type: ignore[call-overload]
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_what_is_not_ones_own_is_refused(mallory: psycopg.Connection, boundary: str) -> None:
+    expected = BOUNDARIES[boundary]
+    answers = {statement: _answer(mallory, statement) for statement in expected}
+    assert {key: value for key, value in answers.items() if value != expected[key]} == {}
+
+
+# Without a transaction block around them.
+ALONE = {
+    "SELECT gateway.rollback_commit('20200101000000000000')": "42704",
+    "CREATE DATABASE d": DENIED,
+    "ALTER SYSTEM SET work_mem = '1GB'": DENIED,
+    "CREATE TABLESPACE t LOCATION '/'": DENIED,
+    "CREATE SUBSCRIPTION s CONNECTION 'host=/tmp' PUBLICATION p": DENIED,
+    f"DROP DATABASE {DATABASE}": DENIED,
+    f"ALTER DATABASE {DATABASE} SET search_path = m": DENIED,
+    f"ALTER DATABASE {DATABASE} OWNER TO {ROLE}": DENIED,
+    "CLUSTER secret": DENIED,
+}
+
+
+def test_commands_that_transactions_cannot_hold(mallory: psycopg.Connection) -> None:
+    for statement, code in ALONE.items():
+        with pytest.raises(psycopg.Error) as caught:
+            mallory.execute(statement)  # type: ignore[call-overload]
+        assert caught.value.sqlstate == code, statement
+
+
+def test_lists_tell_of_what_one_may_read_alone(mallory: psycopg.Connection) -> None:
+    for name in ("commits", "commit_files", "maintenance", "tables"):
+        rows = mallory.execute(f"SELECT DISTINCT schema_name FROM gateway.{name}").fetchall()  # type: ignore[call-overload]
+        assert rows == [("m",)], name
+    assert mallory.execute("SELECT * FROM gateway.progress").fetchall() == []
+
+
+def test_views_over_others_tables_show_nothing(mallory: psycopg.Connection) -> None:
+    for table in ("secret", "cold_secret", "secret_journal", "cold_secret_journal"):
+        mallory.execute(f"CREATE VIEW v AS SELECT * FROM {table}")  # type: ignore[call-overload]
+        assert _answer(mallory, "SELECT * FROM v") == DENIED
+        mallory.execute("DROP VIEW v")
+
+
+def test_capture_goes_on_when_triggers_are_disabled(mallory: psycopg.Connection) -> None:
+    mallory.execute("ALTER TABLE own DISABLE TRIGGER ALL")
+    mallory.execute("UPDATE own SET v = v + 1")
+    assert mallory.execute("SELECT gateway.check('own')").fetchone() == (0,)
+
+
+def test_spark_replaces_nothing_in_texts(mallory: psycopg.Connection) -> None:
+    mallory.execute("SET spark.sql.variable.substitute = on")
+    row = mallory.execute("SELECT '${env:HOME}', '${spark.master}', count(*) FROM cold").fetchone()
+    assert row == ("${env:HOME}", "${spark.master}", 1)
+
+
+LOCKS = (0x70676A72, 0x70677769)
+"""Numbers that the gateway has given advisory locks of its own."""
+
+
+def test_nobody_waits_for_advisory_locks_of_others(
+    conninfo: str, resident_gateway: Address
+) -> None:
+    with psycopg.connect(conninfo, autocommit=True) as mallory:
+        for number in LOCKS:
+            mallory.execute(f"SELECT pg_advisory_lock({number}, 0), pg_advisory_lock({number})")  # type: ignore[call-overload]
+        with psycopg.connect(resident_gateway.conninfo(DATABASE), autocommit=True) as other:
+            for statement in (
+                "SET statement_timeout = '20s'",
+                "CREATE FUNCTION f() RETURNS integer LANGUAGE sql RETURN 1",
+                "CREATE VIEW v AS SELECT f()",
+                "DO 'BEGIN PERFORM f(); END'",
+                "BEGIN",
+                "DO 'BEGIN PERFORM f(); END'",
+                "COMMIT",
+                "DROP FUNCTION f CASCADE",
+            ):
+                other.execute(statement)  # type: ignore[call-overload]
+
+
+HELD = """
+DO $$
+BEGIN
+    PERFORM pg_advisory_unlock_all();
+    COMMIT;
+    IF NOT EXISTS (SELECT FROM pg_locks WHERE relation = 'pg_journal.code_gate'::regclass) THEN
+        RAISE 'tables may become tiered while this runs';
+    END IF;
+END $$
+"""
+
+
+def test_code_does_not_let_tables_become_tiered_while_it_runs(mallory: psycopg.Connection) -> None:
+    mallory.execute(HELD)
+    query = "SELECT count(*) FROM pg_locks WHERE relation = 'pg_journal.code_gate'::regclass"
+    assert mallory.execute(query).fetchone() == (0,)
