@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from catalog import resident_upkeep, upkeep, upkeep_work
@@ -83,12 +83,14 @@ class Flusher:
             session.close()
 
     def flush_large(self, database: str, relid: int) -> None:
-        """Write a tiered table's tail to files where it is large, unless somebody else has it."""
+        """Write a table's tail to files where it is large, unless somebody else has it."""
         session = self._catalog.admin(database)
         try:
             upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
             if resident_upkeep.tail_bytes(session, relid) > MAX_BYTES:
-                self._flush_if_there(session, relid)
+                # Each does nothing where the table is the other's.
+                self._flush_if_there(session, relid, self._residency.flush)
+                self._flush_if_there(session, relid, self._flush)
         finally:
             session.close()
 
@@ -163,16 +165,18 @@ class Flusher:
             upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
             for relid in upkeep.large_tails(session, self._flush_rows, self._flush_bytes):
                 if not self._stopping:
-                    self._flush_if_there(session, relid)
+                    self._flush_if_there(session, relid, self._flush)
             self._hot_tables.visit(database, session, lambda: self._stopping)
             self._residency.visit(database, session, lambda: self._stopping)
         finally:
             self._session = None
             session.close()
 
-    def _flush_if_there(self, session: CatalogSession, relid: int) -> None:
+    def _flush_if_there(
+        self, session: CatalogSession, relid: int, flush: Callable[[CatalogSession, int], None]
+    ) -> None:
         try:
-            self._flush(session, relid)
+            flush(session, relid)
         except GatewayError as error:
             # Other tables must not wait because this one has been dropped, or is in use.
             if self._stopping or error.sqlstate not in PASSING:

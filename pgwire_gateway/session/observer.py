@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
+from catalog import session_state
 from catalog.errors import OutdatedPlanError
 from catalog.model import JournalTable, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
@@ -27,6 +28,9 @@ from rewrite.context import (
 )
 from rewrite.pinned_keys import pinned_keys, plain_columns
 from rewrite.results import SparkQuery
+
+LARGE_TAIL_BYTES: Final = 32 << 20
+"""Tails of more bytes are written to files before they are read."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -77,8 +81,27 @@ class Observer:
             requests, check=check, check_prepared=check_prepared, writes=writes
         )
         _require_same_definitions(plan, result)
-        observation = self.complete(requests, result)
+        observation = self._without_large_tails(plan, self.complete(requests, result))
         return observation if plan is None else self.united(observation, plan.partitioned)
+
+    def _without_large_tails(self, plan: Plan | None, observation: Observation) -> Observation:
+        """Have large tails written to files, and look again: Spark cannot be given them.
+
+        Not where that would change nothing that the transaction sees.
+        """
+        large = [
+            relid
+            for relid, tail in observation.tails.items()
+            if tail.nbytes > LARGE_TAIL_BYTES and relid not in self._session.transaction.written
+        ]
+        if not large or session_state.keeps_snapshot(self._session.catalog):
+            return observation
+        for relid in large:
+            self._services.flusher.flush_large(self._session.database, relid)
+        requests = self.requests(observation.tails)
+        result = self._session.catalog.snapshot(requests)
+        _require_same_definitions(plan, result)
+        return self.complete(requests, result)
 
     def united(self, observation: Observation, partitioned: Mapping[int, Leaves]) -> Observation:
         """Return the same moment, where leaves of partitioned tables are read as one table."""

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from catalog.errors import GatewayError
 from catalog.model import Segment, TableSnapshot
+from catalog.sqlstate import PROGRAM_LIMIT_EXCEEDED
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.borrowed_files import Borrowed
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkSession
@@ -22,6 +24,9 @@ _MIN_SPLIT: Final = 64 << 10
 MAX_SPLIT: Final = 128 << 20
 _MAX_FRAMES: Final = 512
 MOST_LOCAL_ROWS: Final = 20_000
+MOST_LOCAL_BYTES: Final = 256 << 20
+"""More would be a danger to the driver's memory, and so to all statements."""
+_PASSED_BYTES: Final = 16 << 20
 _LOCAL_THRESHOLD: Final = "spark.sql.execution.arrow.localRelationThreshold"
 
 Frame = Any
@@ -77,6 +82,14 @@ class Frames:
 
         Many rows are given to the tasks as they are: the optimizer would look at each of them.
         """
+        if rows.nbytes > MOST_LOCAL_BYTES:
+            raise GatewayError(
+                "the row versions that are not in files yet are too many bytes for Spark",
+                sqlstate=PROGRAM_LIMIT_EXCEEDED,
+                detail=f"They take up {rows.nbytes} bytes; {MOST_LOCAL_BYTES} are the most.",
+                hint="They are being written to files: repeat the transaction in a moment. "
+                "Of what it has written itself a transaction can have no more.",
+            )
         many = rows.num_rows > MOST_LOCAL_ROWS
         session = self._scattering(kind) if many else self.reader(kind, MAX_SPLIT)
         session.activate()
@@ -84,7 +97,9 @@ class Frames:
         table = rows.select(list(layout.names)).cast(arrow_schema(schema)).combine_chunks()
         jvm = self._driver.jvm
         batches = jvm.java.util.ArrayList()
-        for batch in table.to_batches(MOST_LOCAL_ROWS):
+        # What is passed to the JVM at once must be short: it comes as text.
+        at_once = rows.num_rows * _PASSED_BYTES // max(rows.nbytes, 1)
+        for batch in table.to_batches(min(max(at_once, 1), MOST_LOCAL_ROWS)):
             batches.add(batch.serialize().to_pybytes())
         iterator = jvm.scala.jdk.javaapi.CollectionConverters.asScala(batches.iterator())
         return jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toDataFrame(

@@ -25,6 +25,8 @@ MAX_GROUP_ROWS: Final = 32_768
 PAGE_ROWS: Final = 4096
 ROWS_PER_FILE: Final = 2_000_000
 _MIN_GROUP_ROWS: Final = 256
+_MOST_GROUP_BYTES: Final = 64 << 20
+"""Of rows that are long there are fewer in a group: tasks decode all of it at once."""
 BOUNDED: Final = frozenset({20, 21, 23, 1082, 1114, 1184})
 """Types of keys that segments tell bounds of: integers, dates and timestamps."""
 _PLAIN_NAME: Final = re.compile(r"\w+")
@@ -102,7 +104,8 @@ def install(
 
 def group_rows(volume: Volume) -> int:
     """Return how many rows there may be in a row group, which tasks hold decoded."""
-    return min(max(PART_BYTES // volume.row_bytes, _MIN_GROUP_ROWS), MAX_GROUP_ROWS)
+    least = max(min(_MOST_GROUP_BYTES // volume.row_bytes, _MIN_GROUP_ROWS), 1)
+    return min(max(PART_BYTES // volume.row_bytes, least), MAX_GROUP_ROWS)
 
 
 def has_identity(warehouse: Warehouse, segment: Segment) -> bool:

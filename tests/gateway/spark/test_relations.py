@@ -5,7 +5,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind
+from pgwire_gateway.spark import frames
 from pgwire_gateway.spark.engine import SessionKind
 from pgwire_gateway.spark.relations import MAX_STATES, Relation, substitute
 from rewrite.results import Source, SourcePart
@@ -194,3 +196,25 @@ def test_a_point_read_of_current_rows_is_one_task(journal: Journal) -> None:
     assert "Exchange" not in plan
     assert "Filter (isnotnull(id" in plan
     assert [row.getString(0) for row in frame.collectAsList()] == ["new"]
+
+
+@pytest.mark.spark
+def test_rows_in_memory_are_passed_to_the_driver_in_parts(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.append(journal.rows(*((number, "x" * number) for number in range(100))))
+    expected = journal.fetch(ROWS)
+    monkeypatch.setattr(frames, "_PASSED_BYTES", 100)
+    journal.append(journal.rows((100, "y")))
+    assert journal.fetch(ROWS) == [*expected, (100, "y")]
+
+
+@pytest.mark.spark
+def test_more_rows_in_memory_than_the_driver_can_hold_are_refused(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.append(journal.rows((1, "a")))
+    monkeypatch.setattr(frames, "MOST_LOCAL_BYTES", 8)
+    with pytest.raises(GatewayError, match="too many bytes for Spark") as caught:
+        journal.fetch(ROWS)
+    assert caught.value.sqlstate == "54000"

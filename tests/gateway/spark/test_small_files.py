@@ -14,7 +14,7 @@ from catalog.model import Column, Segment, SegmentKind
 from pgwire_gateway.spark import compactor
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import RunningStatement
-from pgwire_gateway.spark.sorting import PAGE_ROWS
+from pgwire_gateway.spark.sorting import PAGE_ROWS, Volume, group_rows
 from pgwire_gateway.wire_types.registry import INTERVAL_TYPE, arrow_type
 from pgwire_gateway.wire_types.type_oids import ELEMENT_OF_ARRAY
 from pgwire_gateway.wire_types.versions import storage_schema
@@ -379,3 +379,18 @@ def test_a_failure_of_storage_is_told(journal: Journal, monkeypatch: pytest.Monk
         journal.compactor().flush(journal.snapshot(), tail, RunningStatement())
     assert caught.value.sqlstate == "53100"
     assert not list(Path(journal.engine.settings.warehouse).glob(f"{journal.relid}/_staging/*"))
+
+
+@pytest.mark.parametrize(
+    ("row_bytes", "rows"),
+    [
+        (1, 32_768),
+        (1 << 10, 24_576),
+        (96 << 10, 256),
+        (256 << 10, 256),
+        (4 << 20, 16),
+        (1 << 30, 1),
+    ],
+)
+def test_a_group_of_long_rows_has_few_of_them(row_bytes: int, rows: int) -> None:
+    assert group_rows(Volume(1000, 1000 * row_bytes)) == rows
