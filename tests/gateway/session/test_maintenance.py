@@ -41,6 +41,9 @@ class Table:
         self.done.append("resident")
         return self.kind is RelationKind.RESIDENT
 
+    def flush_large(self, *_: object) -> None:
+        """Find the tail to be small."""
+
     def compact_tiered(self, *_: object, **__: object) -> None:
         self.done.append("tiered")
         if self.kind is RelationKind.RESIDENT:
@@ -66,7 +69,7 @@ def vacuum(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     thawing = SimpleNamespace(is_warm=lambda _: False)
     services = SimpleNamespace(
         catalog=SimpleNamespace(thawing=lambda _: thawing),
-        flusher=SimpleNamespace(compact=table.compact_resident),
+        flusher=SimpleNamespace(compact=table.compact_resident, flush_large=table.flush_large),
     )
     session = SimpleNamespace(
         catalog=table, services=services, transaction=transaction, database="d"
