@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from catalog import bookkeeping, names, residency
+from catalog import bookkeeping, database_names, names, residency
 from catalog import vacuum as catalog_vacuum
 from catalog.errors import CatalogError, GatewayError
 from catalog.results import Relation, RelationKind
@@ -37,6 +38,8 @@ OUTSIDE_TRANSACTIONS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Definitions PostgreSQL refuses inside a transaction block, or may."""
+
+OF_DATABASES = re.compile(r"(CREATE|DROP|ALTER)\s+DATABASE\b", re.IGNORECASE)
 
 DROPPING_DATABASE = re.compile(r"DROP\s+DATABASE\b", re.IGNORECASE)
 
@@ -121,12 +124,9 @@ def definition(call: Invocation) -> StatementResult:
         return set_option(call)
     if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
         _refuse_unchecked(call)
-        # A database is dropped or copied only while nobody, ourselves included, is connected to it.
-        with session.services.flusher.paused():
-            session.services.catalog.release()
-            if DROPPING_DATABASE.match(call.statement.text):
-                return _drop_database(call)
-            return local_queries.pass_on(session, call.statement.text)
+        if OF_DATABASES.match(call.statement.text):
+            return _of_databases(call)
+        return local_queries.pass_on(session, call.statement.text)
     session.shortcuts.clear()
     session.passages.clear()
     session.transaction.begin_implicit()
@@ -334,6 +334,18 @@ def deallocate(call: Invocation) -> StatementResult:
     for known in [name] if name else [known for known in session.statements if known]:
         session.statements.pop(known, None)
     return result
+
+
+def _of_databases(call: Invocation) -> StatementResult:
+    """Run what is only done while nobody, ourselves included, is connected to a database."""
+    session, text = call.session, call.statement.text
+    session.watch(call.running, text)
+    concerns = partial(database_names.may_name, text)
+    with session.services.flusher.paused(concerns, call.running.check):
+        session.services.catalog.release()
+        if DROPPING_DATABASE.match(text):
+            return _drop_database(call)
+        return local_queries.pass_on(session, text)
 
 
 def _drop_database(call: Invocation) -> StatementResult:

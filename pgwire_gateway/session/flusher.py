@@ -1,4 +1,4 @@
-"""Flushes tails that have grown large, in the background."""
+"""Looks after the databases that have been written to, in the background: when, and how many."""
 
 import logging
 import threading
@@ -6,19 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from catalog import resident_upkeep, upkeep, upkeep_work
 from catalog.api import Catalog
-from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE
-from catalog.upkeep_work import Work
+from catalog.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE
 from pgwire_gateway.config import Config
-from pgwire_gateway.session.hot_tables import HotTables
-from pgwire_gateway.session.residency import PASSING, Residency
+from pgwire_gateway.session.database_upkeep import DatabaseUpkeep
 from pgwire_gateway.spark.compactor import Compactor
-from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.wire_types.settling import captured_pieces, settled_pieces
 
 logger = logging.getLogger(__name__)
 
@@ -28,31 +22,43 @@ PAUSE_S = 2.0
 VISIT_S = 5.0
 """Time between two looks at databases whose resident tables nobody tells of being written."""
 
+VISITORS = 3
+"""Databases that are visited at the same time: one that takes long keeps no other waiting."""
+
+CHECK_S = 0.1
+"""Time between two looks whether who waits for visits to end still does."""
+
 
 class Flusher:
-    """One thread that looks at the tails of databases which have been written to."""
+    """Threads that look at the tails of databases which have been written to."""
 
     def __init__(self, catalog: Catalog, compactor: Compactor, config: Config) -> None:
         self._catalog = catalog
         self._compactor = compactor
-        self._flush_rows = config.flush_rows
-        self._flush_bytes = config.flush_bytes
+        self._config = config
         self._written: set[str] = set()
         self._asked = False
         """Somebody waits for what a visit does."""
         self._visited_s = 0.0
         """When all databases were to be visited, by the monotonic clock."""
         self._changed = threading.Condition()
-        self._connected = threading.Lock()
-        self._waiting = 0
-        """How many want all databases to be left alone."""
+        self._due: dict[str, None] = {}
+        """Databases to be visited, in this order."""
+        self._busy: dict[str, DatabaseUpkeep] = {}
+        """Those that are being visited."""
+        self._kept: list[Callable[[str], bool]] = []
+        """Tell of databases that are to be left alone."""
+        self._upkeep: dict[str, DatabaseUpkeep] = {}
         self._stopping = False
-        self._running = RunningStatement()
-        self._residency = Residency(compactor, catalog.bounds, config, self._running)
-        self._hot_tables = HotTables(config, catalog, self._residency.flush)
-        self._session: CatalogSession | None = None
-        self._thread = threading.Thread(target=self._run, name="flusher", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name="flusher", daemon=True),
+            *(
+                threading.Thread(target=self._visit_due, name="upkeep", daemon=True)
+                for _ in range(VISITORS)
+            ),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def notice(self, database: str) -> None:
         """Remember that a journal of this database was written to."""
@@ -76,70 +82,67 @@ class Flusher:
         Raises:
             GatewayError: 57014 when cancelled.
         """
+        residency = self._of(database).residency
         session = self._catalog.admin(database)
         try:
-            return self._residency.compact(session, relid, running, is_full=is_full)
+            with running.stopping(session.cancel):
+                return residency.compact(session, relid, running, is_full=is_full)
         finally:
             session.close()
 
     def flush_large(self, database: str, relid: int) -> None:
         """Write a table's tail to files where it is large, unless somebody else has it."""
-        session = self._catalog.admin(database)
-        try:
-            upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
-            if resident_upkeep.tail_bytes(session, relid) > MAX_BYTES:
-                # Each does nothing where the table is the other's.
-                self._flush_if_there(session, relid, self._residency.flush)
-                self._flush_if_there(session, relid, self._flush)
-        finally:
-            session.close()
+        self._of(database).flush_large(relid)
+
+    def forget(self) -> None:
+        """Forget what was found at former visits."""
+        with self._changed:
+            self._upkeep.clear()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Keep away from all databases while the context lasts."""
+    def paused(
+        self,
+        concerns: Callable[[str], bool] = lambda _: True,
+        check: Callable[[], None] = lambda: None,
+    ) -> Iterator[None]:
+        """Keep away from databases while the context lasts.
+
+        Args:
+            concerns: Tells whether it is this database that is to be left alone.
+            check: Called time and again while visits end; what it raises ends the wait.
+        """
         with self._changed:
-            self._waiting += 1
+            self._kept.append(concerns)
         try:
-            with self._connected:
-                yield
+            with self._changed:
+                while any(map(concerns, self._busy)):
+                    check()
+                    self._changed.wait(CHECK_S)
+            yield
         finally:
             with self._changed:
-                self._waiting -= 1
+                self._kept.remove(concerns)
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """End the thread, giving up what it is doing, also when it waits for others' locks."""
+        """End the threads, giving up what they are doing, also when they wait for others' locks."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        while self._thread.is_alive():
-            self._running.cancel()
-            session = self._session
-            if session is not None:
-                session.cancel()
-            self._thread.join(1.0)
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            with self._changed:
+                visiting = list(self._busy.values())
+            for upkeep in visiting:
+                upkeep.stop()
+            alive[0].join(1.0)
+
+    # when -----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while (databases := self._next()) is not None:
-            for database in databases:
-                if not self._stopping:
-                    self._visit(database)
-
-    def _visit(self, database: str) -> None:
-        """Look after one database, whatever is wrong with it."""
-        with self._changed:
-            # Locks are not handed on in the order of who waits for them.
-            self._changed.wait_for(lambda: self._stopping or not self._waiting)
-        try:
-            with self._connected:
-                self._flush_database(database)
-        except GatewayError as error:
-            if error.sqlstate == INVALID_CATALOG_NAME:
-                self._catalog.forget(database)
-            elif not self._stopping and error.sqlstate != LOCK_NOT_AVAILABLE:
-                logger.warning('could not flush tails of "%s": %s', database, error.message)
-        except Exception:
-            logger.exception('could not flush tails of "%s"', database)
+            with self._changed:
+                self._due |= dict.fromkeys(databases)
+                self._changed.notify_all()
 
     def _next(self) -> list[str] | None:
         """Wait for databases to visit; None when this is to end.
@@ -159,71 +162,53 @@ class Flusher:
             databases, self._written = sorted(self._written), set()
         return databases
 
-    def _flush_database(self, database: str) -> None:
-        session = self._session = self._catalog.admin(database)
-        try:
-            upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
-            for relid in upkeep.large_tails(session, self._flush_rows, self._flush_bytes):
-                if not self._stopping:
-                    self._flush_if_there(session, relid, self._flush)
-            self._hot_tables.visit(database, session, lambda: self._stopping)
-            self._residency.visit(database, session, lambda: self._stopping)
-        finally:
-            self._session = None
-            session.close()
+    # visits ---------------------------------------------------------------------------------------
 
-    def _flush_if_there(
-        self, session: CatalogSession, relid: int, flush: Callable[[CatalogSession, int], None]
-    ) -> None:
+    def _visit_due(self) -> None:
+        while (database := self._begin()) is not None:
+            try:
+                self._visit(database, self._busy[database])
+            finally:
+                with self._changed:
+                    del self._busy[database]
+                    self._changed.notify_all()
+
+    def _begin(self) -> str | None:
+        """Wait for a database that is due and may be visited; None when this is to end."""
+        with self._changed:
+            while not self._stopping:
+                for database in self._due:
+                    if self._may_visit(database):
+                        del self._due[database]
+                        self._busy[database] = self._of(database)
+                        return database
+                self._changed.wait()
+        return None
+
+    def _may_visit(self, database: str) -> bool:
+        return database not in self._busy and not any(kept(database) for kept in self._kept)
+
+    def _visit(self, database: str, upkeep: DatabaseUpkeep) -> None:
+        """Look after one database, whatever is wrong with it."""
         try:
-            flush(session, relid)
+            upkeep.visit()
         except GatewayError as error:
-            # Other tables must not wait because this one has been dropped, or is in use.
-            if self._stopping or error.sqlstate not in PASSING:
-                raise
-            session.rollback()
+            if error.sqlstate == INVALID_CATALOG_NAME:
+                self._catalog.forget(database)
+                with self._changed:
+                    self._upkeep.pop(database, None)
+            elif not self._stopping and error.sqlstate != LOCK_NOT_AVAILABLE:
+                logger.warning('could not flush tails of "%s": %s', database, error.message)
+        except Exception:
+            logger.exception('could not flush tails of "%s"', database)
 
-    def _flush(self, session: CatalogSession, relid: int) -> None:
-        with Work(session, relid, upkeep_work.FLUSH) as work:
-            work.begin("reading the tail")
-            self._flush_tail(session, relid, work)
-
-    def _flush_tail(self, session: CatalogSession, relid: int, work: Work) -> None:
-        started = time.monotonic()
-        # What is written for nothing would be written again at each visit.
-        upkeep.await_writer(session, relid)
-        with resident_upkeep.tail_read(session, relid) as reading:
-            snapshot = reading.snapshot
-            if snapshot.seen is not None:
-                return  # which is another road from now on
-            pieces = captured_pieces(snapshot.table, reading.lines, MAX_BYTES)
-            flushed = self._compactor.flush_pieces(
-                snapshot, settled_pieces(snapshot, pieces, 0), self._running
-            )
-        work.begin("publishing", snapshot.tail_rows)
-        try:
-            session.begin()
-            resident_upkeep.seize(session, relid)
-            session.replace(
-                relid,
-                flushed.added,
-                flushed.retired,
-                flushed.tail_version,
-                expected_state=snapshot.state,
-            )
-            session.commit()
-        except GatewayError as error:
-            session.rollback()
-            # Another flush, VACUUM or TRUNCATE came first; the files are orphans now.
-            if error.sqlstate != SERIALIZATION_FAILURE:
-                raise
-            return
-        logger.info(
-            'flushed %d row versions of "%s" in %.1f s',
-            snapshot.tail_rows,
-            snapshot.table.name,
-            time.monotonic() - started,
-        )
+    def _of(self, database: str) -> DatabaseUpkeep:
+        with self._changed:
+            upkeep = self._upkeep.get(database)
+            if upkeep is None:
+                upkeep = DatabaseUpkeep(database, self._catalog, self._compactor, self._config)
+                self._upkeep[database] = upkeep
+            return upkeep
 
 
 def _left(until_s: float) -> float:

@@ -46,7 +46,7 @@ class _Pause:
 
 
 class HotTables:
-    """Upkeep of the hot rows of all databases."""
+    """Upkeep of the hot rows of a database."""
 
     def __init__(
         self, config: Config, catalog: Catalog, flush: Callable[[CatalogSession, int], None]
@@ -70,6 +70,9 @@ class HotTables:
                     session.rollback()
                     if error.sqlstate not in PASSING:
                         logger.warning("upkeep of table %d: %s", table.relid, error.message)
+                except Exception:  # other tables must not wait for what is wrong with this one
+                    session.rollback()
+                    logger.exception("upkeep of table %d", table.relid)
 
     def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
         del database

@@ -15,7 +15,7 @@ import pyarrow as pa
 from catalog import bookkeeping, names, resident_upkeep, sqlstate, upkeep_work
 from catalog.api import ResidentBounds
 from catalog.connections import CatalogSession
-from catalog.errors import GatewayError
+from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.model import Column, SegmentKind, TableSnapshot
 from catalog.resident_upkeep import ResidentTable
 from catalog.results import SnapshotRequest, TailRows
@@ -69,7 +69,7 @@ class _Visit:
 
 
 class Residency:
-    """Upkeep of the resident tables of all databases."""
+    """Upkeep of the resident tables of a database."""
 
     def __init__(
         self,
@@ -100,8 +100,15 @@ class Residency:
             if self._attended(database, session, table):
                 del visit.tables[table.relid]
         for relid in resident_upkeep.shrunken_tables(session):
-            if not stopping():
+            if stopping():
+                return
+            try:
                 self._thaw(session, relid)
+            except CatalogUnavailableError:
+                raise
+            except Exception:  # as above
+                session.rollback()
+                logger.exception("upkeep of table %d", relid)
 
     def _attended(self, database: str, session: CatalogSession, table: ResidentTable) -> bool:
         """Look after a table, whatever is wrong with it; return what ``_look_after`` does."""
@@ -227,7 +234,7 @@ class Residency:
             or snapshot.of_kind(SegmentKind.DELTA)
             or (is_full and snapshot.is_borrowed)
         ):
-            tail = self._settled(session, snapshot, rows)
+            tail = self._settled(session, snapshot, rows, running)
             work.begin("merging", snapshot.stored_rows + tail.num_rows)
             merged = self._compactor.compact(
                 replace(snapshot, tail_rows=tail.num_rows), tail, running
@@ -281,7 +288,11 @@ class Residency:
         return snapshot, self._written(None, snapshot, self._settled(session, snapshot, rows))
 
     def _settled(
-        self, session: CatalogSession, snapshot: TableSnapshot, rows: pa.Table
+        self,
+        session: CatalogSession,
+        snapshot: TableSnapshot,
+        rows: pa.Table,
+        running: RunningStatement | None = None,
     ) -> pa.Table:
         first = (
             0
@@ -291,7 +302,9 @@ class Residency:
         return settle(
             snapshot,
             rows,
-            lambda: self._compactor.live_rows(replace(snapshot, tail_rows=0), self._running),
+            lambda: self._compactor.live_rows(
+                replace(snapshot, tail_rows=0), running or self._running
+            ),
             first,
         )
 

@@ -36,6 +36,7 @@ class Services:
     """Time zone database of the catalog, where it is at hand; else the system's is used."""
 
     def forget(self) -> None:
-        """Forget rows that were read from a catalog server that has ended."""
+        """Forget what was read from a catalog server that has ended."""
+        self.flusher.forget()
         self.tails.clear()
         self.recent_rows.clear()

@@ -2,7 +2,8 @@
 
 import threading
 import uuid
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from pgwire_gateway.spark.engine import Driver
 from pgwire_gateway.spark.errors import QueryCanceledError
@@ -17,6 +18,7 @@ class RunningStatement:
         self._lock = threading.Lock()
         self._message: str | None = None
         self._job: tuple[Driver, str] | None = None
+        self._others: list[Callable[[], None]] = []
 
     @property
     def job(self) -> tuple[Driver, str] | None:
@@ -35,10 +37,29 @@ class RunningStatement:
             if self._message is None:
                 self._message = message
             job = self._job
+            others = list(self._others)
+        for other in others:
+            other()
         if job is not None:
             driver, group = job
             with suppress(Exception):  # a driver that does not answer runs nothing
                 driver.cancel(group)
+
+    @contextmanager
+    def stopping(self, cancel: Callable[[], None]) -> Iterator[None]:
+        """Have a cancellation stop something else, too, that works for the statement.
+
+        Raises:
+            QueryCanceledError: 57014 when it was cancelled already.
+        """
+        with self._lock:
+            self.check()
+            self._others.append(cancel)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._others.remove(cancel)
 
     def check(self) -> None:
         """Raise QueryCanceledError (57014) when it was cancelled."""

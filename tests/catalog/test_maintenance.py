@@ -1,10 +1,13 @@
 """What clients see of upkeep (``gateway.maintenance``), and what upkeep does not wait for."""
 
+import threading
+
 import pytest
 
 from catalog import residency, resident_upkeep
 from catalog.errors import CatalogError
 from catalog.upkeep_work import Work
+from tests.support.fix_catalog import PATIENCE_S, Client, wait_until_waiting
 
 pytestmark = pytest.mark.catalog
 
@@ -208,3 +211,16 @@ def test_who_swaps_segments_waits_for_nobody_while_others_may_wait_for_it(
     inspector.session.begin()
     resident_upkeep.seize(inspector.session, table)
     inspector.session.rollback()
+
+
+def test_who_drops_a_table_and_who_swaps_its_segments_do_not_deadlock(client, inspector, table):
+    inspector.session.begin()
+    resident_upkeep.seize(inspector.session, table)
+    dropped = threading.Thread(target=client.run, args=["DROP TABLE t"])
+    dropped.start()
+    wait_until_waiting(client, inspector, "Lock")
+    state = Client(inspector.session).state("t")
+    inspector.session.replace(table, [], [], None, expected_state=state)
+    inspector.session.commit()
+    dropped.join(PATIENCE_S)
+    assert client.run("SELECT to_regclass('t')") == [(None,)]

@@ -4,12 +4,14 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import errors, sql
 
+from catalog.embedded import SUPERUSER
 from tests.support.attentive import REST_S, VISIT_S
 from tests.support.fix_server import MACHINE_OPTIONS
 from tests.support.servers import ATTENTIVE, GatewayProcess
@@ -633,3 +635,94 @@ def test_rows_in_files_are_history_when_the_type_of_their_key_changes(
 def test_check_of_a_tiered_table_has_nothing_to_compare(client: Client) -> None:
     make(client, tiered=True)
     assert client.run("SELECT gateway.check('t')") == [(0,)]
+
+
+# one table and the others -------------------------------------------------------------------------
+
+
+def directories(process: GatewayProcess) -> set[Path]:
+    """Return the directories that have data files."""
+    return {path.parent for path in (process.data_dir / "warehouse").rglob("*.parquet")}
+
+
+def test_upkeep_of_one_table_is_nothing_to_another(
+    small_bounds: GatewayProcess, client: Client, other: Client
+) -> None:
+    """One table cannot be flushed at all, one is being written by somebody who rests."""
+    before = directories(small_bounds)
+    client.run("CREATE TABLE broken (id integer, v integer)")
+    client.run("INSERT INTO broken SELECT g, 1 FROM generate_series(1, 5) g")
+    client.run("ALTER TABLE broken SET (gateway.residency = never)")
+    assert client.becomes("broken", "tiered")
+    (segment,) = directories(small_bounds) - before
+    for name in ("written", "fine"):
+        client.run(f"CREATE TABLE {name} (id integer, v integer)")
+        client.run(f"ALTER TABLE {name} SET (gateway.residency = never)")
+        assert client.becomes(name, "tiered")
+    # Where its files belong there is a file.
+    kept = segment.parent.rename(segment.parent.with_name("kept"))
+    segment.parent.touch()
+    other.run("BEGIN")
+    other.run("INSERT INTO written VALUES (0, 0)")
+    seen = len(small_bounds.log)
+    try:
+        for _ in range(4):
+            for name in ("broken", "fine"):
+                client.run(f"INSERT INTO {name} SELECT g, 1 FROM generate_series(1, 100) g")
+        assert logged(small_bounds, seen, 'of "fine"')
+        assert logged(small_bounds, seen, "upkeep of table")
+        # It can be told to go while upkeep would have it.
+        client.run("SET lock_timeout = '20s'")
+        client.run("REINDEX TABLE fine")
+        client.run("DROP TABLE fine")
+    finally:
+        segment.parent.unlink()
+        kept.rename(segment.parent)
+    other.run("COMMIT")
+    assert logged(small_bounds, seen, 'of "broken"')
+    assert client.run("SELECT count(*) FROM broken") == [(405,)]
+    assert client.run("SELECT count(*) FROM written") == [(1,)]
+
+
+def test_vacuum_that_waits_for_upkeep_can_be_cancelled(
+    small_bounds: GatewayProcess, client: Client
+) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run("INSERT INTO t SELECT g, 1 FROM generate_series(1, 20) g")
+    pid_file = small_bounds.data_dir / "catalog" / "postmaster.pid"
+    socket = pid_file.read_text(encoding="utf-8").splitlines()[4]
+    # The thread that looks after tables does not wait as long.
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE application_name = 'pgwire_gateway' AND wait_event_type = 'Lock'"
+        " AND clock_timestamp() - query_start > interval '2 s'"
+    )
+    login = {"host": socket, "user": SUPERUSER, "dbname": "postgres"}
+    with (
+        psycopg.connect(**login) as upkeep,
+        psycopg.connect(**login, autocommit=True) as observer,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        upkeep.execute("SELECT FROM pg_journal.journals WHERE relid = 't'::regclass FOR UPDATE")
+        vacuum = thread.submit(client.run, "VACUUM t")
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while observer.execute(waiting).fetchone() == (0,):
+                assert time.monotonic() < deadline, "VACUUM does not wait"
+                time.sleep(0.05)
+            client.connection.cancel_safe()
+            assert isinstance(vacuum.exception(PATIENCE_S / 3), errors.QueryCanceled)
+        finally:
+            upkeep.rollback()
+    client.run("VACUUM t")
+    assert client.is_lawful("t")
+
+
+def logged(process: GatewayProcess, since: int, text: str) -> bool:
+    """Wait until something has been logged since a line."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(text in line for line in process.log[since:]):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True

@@ -15,6 +15,8 @@ from catalog.sqlstate import INVALID_CATALOG_NAME
 from pgwire_gateway.config import Config
 from pgwire_gateway.session import flusher
 from pgwire_gateway.session.flusher import Flusher
+from pgwire_gateway.spark.errors import QueryCanceledError
+from pgwire_gateway.spark.statements import RunningStatement
 
 PATIENCE_S = 30.0
 
@@ -28,6 +30,9 @@ class Databases:
     """How long a visit takes."""
     busy: str | None = None
     """A database that is written to whenever it is visited."""
+    slow: str | None = None
+    """A database whose visit lasts until it is let go."""
+    let_go: threading.Event = field(default_factory=threading.Event)
     visits: list[tuple[str, float]] = field(default_factory=list)
     bounds: object = None
     flusher: Flusher | None = None
@@ -41,6 +46,8 @@ class Databases:
             self.visits.append((name, time.monotonic()))
             self.changed.notify_all()
         time.sleep(self.takes_s)
+        if name == self.slow:
+            self.let_go.wait(PATIENCE_S)
         if self.flusher is not None and name == self.busy:
             self.flusher.notice(name)
         raise CatalogError(f"no {name}", sqlstate=INVALID_CATALOG_NAME)
@@ -120,6 +127,38 @@ def test_who_wants_all_databases_left_alone_waits_for_one_at_most() -> None:
             time.sleep(0.3)
             assert len(databases.visits) == visited
         assert databases.has_visited(*names)
+
+
+def test_no_database_waits_for_what_is_done_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flusher, "PAUSE_S", 0.01)
+    databases = Databases([], slow="a")
+    with upkeep(databases) as running:
+        for name in ("a", "b", "c"):
+            running.notice(name)
+        assert databases.has_visited("a", "b", "c")
+        # Nor does who wants another one to be left alone.
+        with running.paused(lambda name: name == "b"):
+            running.notice("b")
+            running.notice("c")
+            assert databases.has_visited("a", "b", "c")
+            time.sleep(0.2)
+            assert [name for name, _ in databases.visits].count("b") == 1
+        databases.let_go.set()
+
+
+def test_who_waits_for_a_visit_to_end_can_be_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flusher, "PAUSE_S", 0.01)
+    databases = Databases([], slow="a")
+    statement = RunningStatement()
+    with upkeep(databases) as running:
+        running.notice("a")
+        assert databases.has_visited("a")
+        threading.Timer(0.2, statement.cancel).start()
+        with pytest.raises(QueryCanceledError), running.paused(check=statement.check):
+            raise AssertionError("the database is being visited")
+        databases.let_go.set()
+        with running.paused(check=RunningStatement().check):
+            pass
 
 
 def test_upkeep_starts_without_databases(monkeypatch: pytest.MonkeyPatch) -> None:
