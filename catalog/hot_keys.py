@@ -92,6 +92,10 @@ class Announcement:
     """Those that are not hot, but that the catalog table has a row of."""
     thaw_rows: int | None = None
     """How many rows a condition may make hot; None for what the server says."""
+    own: bool = False
+    """Whether the transaction has to make keys hot itself, as it reads by one snapshot."""
+    new: bool = False
+    """Whether that snapshot shows the table as it was before it could have hot rows."""
     mark: int = 0
     """Microseconds since 1970: versions that the statement writes are not older."""
 
@@ -133,6 +137,8 @@ class Writing:
     """Whether it may insert rows with other keys, which are searched when they are there."""
     heats: int | None = None
     """How often the table had begun to have hot rows when the statement's were found to be hot."""
+    own: bool = False
+    """Whether a transaction that reads by one snapshot may make keys hot itself."""
 
     def announced(self, *, strict: bool, searched: bool = False) -> Call:
         """Return the call that announces it.
@@ -145,7 +151,7 @@ class Writing:
         way = Way.INSERT if self.keys is None or self.draws else Way.KEYS
         encoded = None if self.keys is None else json.dumps(self.keys).encode()
         heats = None if self.heats is None else _number(self.heats)
-        how = (way.value.encode(), encoded, _flag(strict), heats, _flag(searched))
+        how = (way.value.encode(), encoded, _flag(strict), heats, _flag(searched), _flag(self.own))
         return bookkeeping.ANNOUNCE, (_number(self.relid), mode, *how)
 
 
@@ -158,6 +164,7 @@ def announced(answer: bytes) -> Announcement:
             by_snapshot=told["snapshots"],
             is_full=told.get("full", False),
             never=told.get("never", False),
+            own=told.get("own", False),
         )
     cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
     return Announcement(
@@ -166,6 +173,8 @@ def announced(answer: bytes) -> Announcement:
         cold=cold,
         held=held,
         thaw_rows=told.get("thaw_rows"),
+        own=told.get("own", False),
+        new=told.get("new", False),
         mark=told.get("mark") or 0,
     )
 
@@ -179,6 +188,20 @@ def searching(relid: int, mark: int | None) -> Call:
             nothing else.
     """
     return bookkeeping.UNSEARCHED, (_number(relid), None if mark is None else _number(mark))
+
+
+def heating(relid: int, present: Sequence[Row], absent: Sequence[Row]) -> Call:
+    """Return the call by which a transaction that reads by one snapshot makes keys hot itself.
+
+    Others who have made one hot since that snapshot fail it (40001).
+
+    Args:
+        relid: The table, whose write has been announced.
+        present: Their rows: PostgreSQL's text of every live column in attribute-number order.
+        absent: The same for keys without a row to be put there, whose other columns are None.
+    """
+    rows = (encode_rows(present) or b"[]", encode_rows(absent) or b"[]")
+    return bookkeeping.HEAT_KEYS, (_number(relid), *rows)
 
 
 def written_since(relid: int, reading: Reading) -> Call:

@@ -38,6 +38,8 @@ CREATE TABLE pg_journal.journals (
     -- Of a tiered table: whether the catalog table answers for some keys, which are hot, and how often that has begun.
     is_hot boolean NOT NULL DEFAULT false,
     heats bigint NOT NULL DEFAULT 0,
+    -- The last version number it had before that; NULL for none.
+    cold_version timestamptz,
     -- So many rows are hot, as upkeep has counted, that no more are to become hot before all have gone cold.
     is_overheated boolean NOT NULL DEFAULT false,
     -- Bounds of hot rows that the owner asked for; NULL: the server's.

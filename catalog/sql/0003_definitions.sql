@@ -1023,7 +1023,8 @@ BEGIN
                        gone.relid);
         EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%1$s(), pg_journal.referenced_%1$s(), '
                        'pg_journal.seek_%1$s(), pg_journal.reseek_%1$s(), '
-                       'pg_journal.cold_%1$s(json), pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json)', gone.relid);
+                       'pg_journal.cold_%1$s(json), pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json), '
+                       'pg_journal.heat_%1$s(json, json), pg_journal.warmth_%1$s()', gone.relid);
     END LOOP;
     -- A journal table alone can only go with its schema or its owner.
     SELECT j.relid INTO orphan FROM journals j JOIN pg_event_trigger_dropped_objects() e

@@ -146,6 +146,26 @@ SELECT x.*, concat_ws('_', x.epoch, x.changes, x.version_micros, x.writer) AS st
                WHERE t.relid = b.relid AND t.changes > b.changes ORDER BY t.changes DESC LIMIT 1) s ON true
          WHERE b.residency <> 'resident' AND NOT b.is_hot) x;
 
+-- Whether a tiered table has got hot rows since the snapshot of this transaction, which may have written them.
+CREATE FUNCTION pg_journal.is_newly_hot(wanted oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN current_setting('transaction_isolation') <> 'read committed' AND pg_current_xact_id_if_assigned() IS NOT NULL
+   AND to_regprocedure(format('pg_journal.warmth_%s()', wanted)) IS NOT NULL;
+
+-- Have PostgreSQL note, for a serializable transaction, that it reads whatever is written to a tail.
+CREATE FUNCTION pg_journal.note_reading(tail regclass) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET enable_seqscan = on
+SET enable_indexscan = off
+SET enable_indexonlyscan = off
+SET enable_bitmapscan = off
+AS $$
+BEGIN
+    EXECUTE format('SELECT FROM ONLY %s LIMIT 1', tail);
+END $$;
+
 CREATE FUNCTION pg_journal.table_snapshot(
     wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot, most_bytes bigint,
     OUT result json)
@@ -159,13 +179,15 @@ DECLARE
     fetched record;
     segment_list json;
 BEGIN
-    IF (SELECT b.residency = 'resident' OR b.is_hot FROM journals b WHERE b.relid = wanted) THEN
+    IF (SELECT b.residency = 'resident' OR b.is_hot OR is_newly_hot(wanted) FROM journals b WHERE b.relid = wanted) THEN
         result := resident_snapshot(wanted, known_definition, known_state, with_rows, known_seen, most_bytes);
         RETURN;
     END IF;
     SELECT * INTO j FROM cold_states s WHERE s.relid = wanted;
     IF NOT FOUND THEN PERFORM outdated(); END IF;
     SELECT NULL::json AS rows, NULL::text AS parted INTO fetched;
+    -- Who writes single rows changes nothing else that was read here.
+    IF current_setting('transaction_isolation') = 'serializable' THEN PERFORM note_reading(j.tail_relid); END IF;
     IF j.state IS DISTINCT FROM known_state THEN
         -- What the caller holds is the beginning of this tail if its writer has committed, or is the writer
         -- of the present state, and nothing left the tail since.
@@ -212,7 +234,8 @@ BEGIN
                                                 'definition_version', r.definition, 'definition', NULL) END) INTO tables
       FROM json_to_recordset(requests) AS r(relid oid, definition bigint, state text, rows boolean, seen pg_snapshot)
       LEFT JOIN LATERAL (SELECT c.relid FROM cold_states c WHERE c.relid = r.relid AND c.definition = r.definition
-                            AND c.state = r.state OFFSET 0) s ON true;
+                            AND c.state = r.state AND NOT is_newly_hot(c.relid)
+                            AND current_setting('transaction_isolation') <> 'serializable' OFFSET 0) s ON true;
     RETURN NEXT convert_to(json_build_object(
         'tables', tables, 'definitions', fingerprint(), 'temporary_schema', pg_my_temp_schema()::bigint,
         'transaction_timestamp', micros(transaction_timestamp()))::text, 'UTF8');

@@ -328,6 +328,7 @@ BEGIN
     IF j.residency = 'resident' OR j.is_hot THEN
         PERFORM make_capture(j.relid, by_row);
     END IF;
+    PERFORM make_warmth(j.relid);
     PERFORM settle_pending(j.relid);
     IF told_references(j.relid) <> '{}' THEN
         PERFORM make_referenced(j.relid);

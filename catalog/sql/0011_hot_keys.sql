@@ -172,8 +172,60 @@ BEGIN
         wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.hot_names,
         (SELECT string_agg(quote_ident(k.name), ', ') FROM journals j JOIN columns k
              ON k.relid = j.relid AND k.attnum = ANY (j.key) WHERE j.relid = wanted)));
+    EXECUTE format(made, format('heat_%s(pgwire_present json, pgwire_absent json) RETURNS void', wanted), format(
+        $f$BEGIN
+            -- Above READ COMMITTED this fails with 40001 where others have made one of the keys hot since the snapshot.
+            INSERT INTO pg_journal.hot_%1$s (%2$s)
+            SELECT %3$s FROM (SELECT e FROM json_array_elements(pgwire_present) p(e) UNION ALL
+                              SELECT e FROM json_array_elements(pgwire_absent) a(e)) u
+            ORDER BY %3$s ON CONFLICT DO NOTHING;
+            -- The snapshot may show a row that others have deleted since, in front of whom this is not to put it back.
+            INSERT INTO %4$s (%5$s) OVERRIDING SYSTEM VALUE
+            SELECT %6$s FROM json_array_elements(pgwire_present) u(e)
+             WHERE NOT EXISTS (SELECT FROM ONLY %4$s h WHERE (%7$s) = (%3$s));
+        END $f$,
+        wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.held_columns));
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.cold_%1$s(json), '
-                   'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json) FROM PUBLIC', wanted);
+                   'pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json), pg_journal.heat_%1$s(json, json) FROM PUBLIC',
+                   wanted);
+END $$;
+
+-- Write the function that tells of a table with hot rows what it is, and take it away where there are none. A function is
+-- seen as it is now, whatever the snapshot of a transaction shows; who has passed the gate can rely on it.
+CREATE FUNCTION pg_journal.make_warmth(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j record;
+BEGIN
+    SELECT s.is_hot, s.heats, s.definition, micros(s.cold_version) AS version INTO j FROM journals s WHERE s.relid = wanted;
+    IF j.is_hot THEN
+        EXECUTE format('CREATE OR REPLACE FUNCTION pg_journal.warmth_%s() RETURNS jsonb LANGUAGE sql STABLE AS %L',
+                       wanted, format('SELECT %L::jsonb', json_build_object(
+                           'heats', j.heats, 'definition', j.definition, 'version', j.version,
+                           'alone', NOT EXISTS (SELECT FROM pg_constraint x
+                                                 WHERE x.contype = 'f' AND wanted IN (x.conrelid, x.confrelid)))));
+        EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.warmth_%s() FROM PUBLIC', wanted);
+    ELSIF to_regprocedure(format('pg_journal.warmth_%s()', wanted)) IS NOT NULL THEN
+        EXECUTE format('DROP FUNCTION pg_journal.warmth_%s()', wanted);
+    END IF;
+END $$;
+
+-- What it tells: how often the table has begun to have hot rows, its definition, the last version number before that,
+-- and whether there are no foreign keys. NULL where there are no hot rows now.
+CREATE FUNCTION pg_journal.warmth(wanted oid) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    told jsonb;
+BEGIN
+    IF to_regprocedure(format('pg_journal.warmth_%s()', wanted)) IS NULL THEN RETURN NULL; END IF;
+    EXECUTE format('SELECT pg_journal.warmth_%s()', wanted) INTO told;
+    RETURN told;
+EXCEPTION WHEN undefined_function THEN
+    RETURN NULL;
 END $$;
 
 -- Whether rows of a table could ever be hot: it is tiered and has a key, of types that are looked up.
@@ -216,7 +268,7 @@ BEGIN
                    wanted, parts.definitions, parts.names);
     -- Readers look for what transactions have added.
     EXECUTE format('CREATE INDEX IF NOT EXISTS tail_%1$s_writer ON pg_journal.tail_%1$s (writer)', wanted);
-    UPDATE journals s SET is_hot = true, heats = heats + 1, epoch = epoch + 1, changes = changes + 1
+    UPDATE journals s SET is_hot = true, heats = heats + 1, cold_version = j.version, epoch = epoch + 1, changes = changes + 1
      WHERE s.relid = wanted;
     PERFORM watch(wanted);
     PERFORM make_thawing(wanted);
@@ -290,13 +342,62 @@ BEGIN
     RETURN adds;
 END $$;
 
+-- Announce a write of a transaction that reads by one snapshot, and makes rows hot itself. That what it sees of the journal
+-- bookkeeping may be old does not matter where the table has had hot rows since, without a break, or had none, and has not
+-- been written before it got them: what is cold now has not changed, and of what is hot PostgreSQL tells. Else 40001.
+CREATE FUNCTION pg_journal.announce_own(wanted oid, way text, keys text) RETURNS json
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j record;
+    told jsonb;
+    cold json;
+    held json;
+    mark timestamptz;
+BEGIN
+    SELECT s.residency, s.is_hot, s.heats, s.definition, s.thaw_rows, has_hot_key(s) AS fits,
+           s.ancestors = '{}' AND current_setting('transaction_read_only') = 'off'
+           AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.contype = 'f' AND wanted IN (x.conrelid, x.confrelid))
+           -- Rows that do not satisfy them could not be put into the table.
+           AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = wanted AND NOT x.convalidated) AS plain
+      INTO j FROM journals s WHERE s.relid = wanted;
+    IF j.residency IS DISTINCT FROM 'tiered' THEN PERFORM outdated(); END IF;
+    IF NOT (j.plain AND j.fits) THEN RETURN json_build_object('hot', false, 'snapshots', true); END IF;
+    BEGIN
+        PERFORM pass_gate(wanted, 'ROW EXCLUSIVE');
+        told := warmth(wanted);
+        -- Locked in vain, the table would keep the gateway from making it hot.
+        IF told IS NULL OR NOT (told->>'alone')::boolean THEN PERFORM not_hot(); END IF;
+    EXCEPTION WHEN SQLSTATE 'GW002' THEN
+        RETURN json_build_object('hot', false, 'snapshots', told IS NOT NULL, 'own', true);
+    END;
+    IF NOT coalesce(CASE
+               WHEN j.is_hot THEN (told->>'heats')::bigint = j.heats
+               ELSE (told->>'definition')::bigint = j.definition AND (told->>'version')::bigint = (
+                   SELECT s.version_micros FROM cold_states s WHERE s.relid = wanted) END, false) THEN
+        RAISE EXCEPTION 'could not serialize access due to concurrent update' USING ERRCODE = '40001';
+    END IF;
+    PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
+    IF way = 'insert' THEN
+        EXECUTE 'SELECT ' || next_version(wanted, current_setting('transaction_isolation') = 'serializable') INTO mark;
+    END IF;
+    IF keys IS NOT NULL THEN
+        EXECUTE format('SELECT * FROM pg_journal.cold_%s($1)', wanted) INTO cold, held USING keys::json;
+    END IF;
+    RETURN json_build_object('hot', true, 'own', true, 'new', NOT j.is_hot, 'heats', told->'heats', 'cold', cold,
+                             'held', held, 'thaw_rows', j.thaw_rows, 'mark', micros(mark));
+END $$;
+
 -- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, or never, how often
 -- that has begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
 -- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002). Where too many rows are
 -- hot, a transaction that has not written the table before, and would add to them, by keys, by rows that it inserts, or by
--- others that are still to be `searched`, is told that it is full; it has not passed the gate then.
+-- others that are still to be `searched`, is told that it is full; it has not passed the gate then. Transactions above READ
+-- COMMITTED have to make rows hot themselves (`own`), or there are none for them.
 CREATE FUNCTION pg_journal.announce(
-    secret text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean)
+    secret text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean,
+    own boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -309,6 +410,7 @@ BEGIN
     PERFORM authorize(secret);
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         IF strict THEN RETURN not_hot(); END IF;
+        IF own THEN RETURN convert_to(announce_own(wanted, way, keys)::text, 'UTF8'); END IF;
         RETURN convert_to('{"hot": false, "snapshots": true}', 'UTF8');
     END IF;
     -- Locked in vain, the table would keep the gateway from making it hot.
@@ -381,6 +483,22 @@ BEGIN
         WHEN serialization_failure OR unique_violation THEN RETURN 'stale';
         WHEN integrity_constraint_violation OR data_exception OR program_limit_exceeded THEN RETURN 'unfit';
     END;
+END $$;
+
+-- The same for a transaction that reads by one snapshot, in itself. No error is caught: others who wait for what a
+-- subtransaction has written wait for the whole transaction.
+CREATE FUNCTION pg_journal.heat_keys(secret text, wanted oid, present text, absent text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET session_replication_role = replica
+SET array_nulls = on
+SET intervalstyle = 'postgres'
+SET constraint_exclusion = off
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    EXECUTE format('SELECT pg_journal.heat_%s($1, $2)', wanted) USING present::json, absent::json;
+    RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- The keys of rows that an INSERT of this transaction has brought, from a version number on (or all that it has written),

@@ -4,6 +4,7 @@ Who announces has passed the gate of the table: nothing of it goes cold before t
 """
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from catalog import hot_keys, sqlstate
@@ -55,11 +56,24 @@ class NotHotError(Exception):
 
 
 def announce(
-    call: Invocation, writing: Writing, *, began: bool, searched: bool = False
+    call: Invocation,
+    writing: Writing,
+    *,
+    began: bool,
+    searched: bool = False,
+    probe: Callable[[], None] | None = None,
 ) -> Announcement | None:
     """Announce a write; None where it is to be tried again, as the table can have hot rows now.
 
     Rows of a table that has too many hot ones go cold first.
+
+    Args:
+        call: The statement.
+        writing: What it is going to do.
+        began: Whether the transaction is for this statement.
+        searched: Whether rows are to be made hot that are still to be found.
+        probe: Called before a table gets hot rows for a transaction that reads by one snapshot and
+            can, from then on, not write it as a whole any more; what it raises keeps it from that.
 
     Raises:
         NotHotError: The table cannot have hot rows.
@@ -76,8 +90,14 @@ def announce(
     announced = hot_keys.announced(answer)
     if announced.hot:
         session.transaction.written.add(writing.relid)
+        if announced.new:
+            session.transaction.newly_hot.add(writing.relid)
         thawing.note_warm(writing.relid)
         return announced
+    # What this transaction has written as a whole it has locked as a whole.
+    lasts = announced.by_snapshot or announced.never or writing.relid in session.transaction.written
+    if announced.own and probe is not None and not lasts:
+        probe()
     if not announced.by_snapshot and not announced.is_full:
         thawing.note_cold(writing.relid)
     if began:
@@ -88,8 +108,6 @@ def announce(
         return None
     if announced.never and call.plan.basis:
         thawing.note_never(writing.relid, definitions_of(call))
-    # What this transaction has written as a whole it has locked as a whole.
-    lasts = announced.by_snapshot or announced.never or writing.relid in session.transaction.written
     if lasts or not thawing.warm(writing.relid):
         raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts)
     return None

@@ -1,21 +1,22 @@
 """Statements on single rows of a tiered table that PostgreSQL runs as they came, on hot rows.
 
 The session announces its write, the keys it can touch that are not hot yet are looked up and made
-so, and the statement runs beside those of others. What it changes is captured. This is for READ
-COMMITTED: who reads by an older snapshot could not see what was made hot meanwhile.
+so, and the statement runs beside those of others. What it changes is captured. Above READ COMMITTED
+the transaction makes them hot itself (:mod:`.own_hot_rows`).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from catalog import bookkeeping, hot_keys, sqlstate
+from catalog import bookkeeping, hot_keys, session_state, sqlstate
 from catalog.connections import Call
 from catalog.errors import CatalogError, GatewayError, HotRowsError, OutdatedPlanError
-from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
+from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Unsearched, Writing
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
-from pgwire_gateway.session import binding, insert_sizes, router, source_rows
+from pgwire_gateway.session import binding, forced, insert_sizes, own_hot_rows, router, source_rows
 from pgwire_gateway.session.announcements import (
     ATTEMPTS,
     NotHotError,
@@ -46,7 +47,7 @@ from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.text_rows import texts_of
-from pgwire_gateway.session.thawing import thaw
+from pgwire_gateway.session.thawing import probe, thaw
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
@@ -109,9 +110,11 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         sources = source_rows.read(call, needed.sources, needed.most)
         wanted = arbiters.added(needed.wanted(bound, sources.contents))
         _require_worth_searching(call, relid, wanted)
-        writing = replace(_writing(call, needed, wanted), draws=needed.draws)
+        own = own_hot_rows.can_be(call, needed)
+        writing = replace(_writing(call, needed, wanted), draws=needed.draws, own=own)
         searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
-        announced = announce(call, writing, began=began, searched=searched)
+        trial = partial(probe, call, needed, wanted, bound, finder)
+        announced = announce(call, writing, began=began, searched=searched, probe=trial)
         if announced is None:
             continue
         thawed, few = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
@@ -120,7 +123,8 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
             if result is not None:
                 if needed.draws:
                     _require_new(call, relid, announced)
-                thawing.expected.note(relid, writing.keys or (), were_hot=not announced.cold)
+                if not announced.own:
+                    thawing.expected.note(relid, writing.keys or (), were_hot=not announced.cold)
                 return result
         elif thawed is not Thawed.STALE:
             give_way(call, attempt, began=began)
@@ -171,7 +175,10 @@ def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -
         NotHotError: Spark can change them as a whole, and writers of others would not wait.
     """
     thawing = thawing_of(call)
-    if wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid):
+    if relid in call.session.transaction.newly_hot:
+        return
+    is_cold = wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid)
+    if is_cold and not session_state.keeps_snapshot(call.session.catalog):
         raise NotHotError(for_now=True)
     whole = (known for condition, known in wanted.conditions if condition.need.enough is None)
     if any(thawing.is_vain(relid, known) for known in whole):
@@ -233,7 +240,9 @@ def _kept(
     """
     if answers:
         writer = JournalWriter(call.session, needed.table.relid, call.running)
-        writer.require_new_values(hot_keys.unsearched(answers[0]).values)
+        values = hot_keys.unsearched(answers[0]).values
+        with own_hot_rows.conflicting(call, needed.table.relid, Unsearched([], 0, values)):
+            writer.require_new_values(values)
     return result
 
 
@@ -362,7 +371,8 @@ def insert(call: Invocation) -> StatementResult:
         NotHotError: The table has to be locked for it.
         GatewayError: PostgreSQL's own errors.
     """
-    writing, began = Writing(call.target), not call.session.transaction.open
+    own, began = not forced.is_forced(call.plan), not call.session.transaction.open
+    writing = Writing(call.target, own=own)
     if thawing_of(call).is_never(writing.relid, definitions_of(call)):
         raise NotHotError
     announced = announce_insert(call, writing, began=began)
@@ -386,7 +396,9 @@ def _searched(
     """Return the result of a statement, unless the journal held one of its new keys before."""
     if answers:
         writer = JournalWriter(call.session, writing.relid, call.running)
-        writer.require_kept(hot_keys.unsearched(answers[0]))
+        written = hot_keys.unsearched(answers[0])
+        with own_hot_rows.conflicting(call, writing.relid, written):
+            writer.require_kept(written)
     return result
 
 

@@ -45,7 +45,9 @@ def insert(call: Invocation) -> StatementResult:
     """
     if call.plan.is_external:
         return _insert_locked(call, cools=True)
-    is_small, is_full = insert_sizes.is_small(call), False
+    # Where the table cannot be locked any more, many rows are inserted as few are.
+    is_new = call.target in call.session.transaction.newly_hot
+    is_small, is_full = is_new or insert_sizes.is_small(call), False
     for _ in range(announcements.ATTEMPTS):
         try:
             try:

@@ -11,7 +11,7 @@ from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.hot_keys import Writing
 from catalog.results import RelationKind
 from catalog.statements import RelationName
-from pgwire_gateway.session import announcements, local_queries
+from pgwire_gateway.session import announcements, local_queries, own_hot_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.copied_data import Held, begin, pass_on
 from pgwire_gateway.session.invocation import Invocation
@@ -96,7 +96,9 @@ def copy(call: Invocation, name: RelationName, held: Held) -> StatementResult | 
     tag = pass_on(session, incoming, held, call.running)
     function, values = hot_keys.searching(relid, mark)
     answer = session.catalog.call(function, *values)
-    JournalWriter(session, relid, call.running).require_kept(hot_keys.unsearched(answer))
+    written = hot_keys.unsearched(answer)
+    with own_hot_rows.conflicting(call, relid, written):
+        JournalWriter(session, relid, call.running).require_kept(written)
     return StatementResult(None, NoRows(), lambda _: tag)
 
 
@@ -113,7 +115,7 @@ def _announced(call: Invocation, name: RelationName) -> tuple[int, int] | None:
         if relid is None:
             return None
         with suppress(OutdatedPlanError):
-            announced = announcements.announce_insert(call, Writing(relid), began=began)
+            announced = announcements.announce_insert(call, Writing(relid, own=True), began=began)
             # From now on nobody else can give the name to another table.
             if _tiered(session, name) == relid:
                 return relid, announced.mark

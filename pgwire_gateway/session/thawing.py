@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
-from catalog.model import JournalTable
+from pgwire_gateway.session import own_hot_rows
 from pgwire_gateway.session.announcements import announce, thawing_of, undo
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import (
@@ -27,6 +28,37 @@ from rewrite.needs.search import Condition
 
 Asked = Sequence[tuple[Condition, object]]
 """Conditions whose rows are to be found, each with what tells it from others."""
+
+
+MOST_FOR_ONE: Final = 100_000
+"""Rows of a condition that a transaction may make hot where it cannot write the table otherwise."""
+
+
+def probe(
+    call: Invocation,
+    needed: NeededRows,
+    wanted: WantedRows,
+    bound: tuple[ParameterValue, ...],
+    finder: Finder,
+) -> None:
+    """Find the rows of a statement, to know that it can be done.
+
+    Raises:
+        Refusal: They are too many, or Spark has to read the files.
+        UnsupportedError: Spark cannot find them.
+    """
+    observation = Observer(call.session).observe([needed.table.relid], call.plan)
+    look_up(call.services.lookups, observation, needed.table.relid, wanted.keys)
+    most = _most_found(call, Announcement(hot=False))
+    for condition, known in wanted.conditions:
+        few = condition.need.enough is not None
+        try:
+            finder(call, needed, condition, observation, bound, most=most, few=few)
+        except Refusal:
+            thawing_of(call).note_vain(needed.table.relid, known)
+            raise
+    for attnums, values in wanted.values:
+        holders(call, observation, needed.table, attnums, values)
 
 
 def thaw(  # noqa: PLR0913 - the rows, and what is known of them
@@ -52,6 +84,9 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
     relid, thawing = needed.table.relid, thawing_of(call)
 
     def asked() -> Asked:
+        if announced.own:
+            # What was made hot meanwhile the transaction's snapshot does not show.
+            return wanted.conditions
         remembered = partial(thawing.remembers, relid, announced.heats)
         return [one for one in wanted.conditions if not remembered(one[1])]
 
@@ -100,19 +135,25 @@ def _made_hot(  # noqa: PLR0913 - as above
         found += search(wanted=condition, few=True) if rows_found is None else rows_found
     for attnums, values in wanted.values:
         found += holders(call, observation, table, attnums, values)
-    if found and not began:
-        found = _without_own(call, relid, table, found)
+    if found and (announced.own or not began):
+        found = _without_own(call, needed, announced, found)
     present = [*rows.present, *found]
     absent = [*rows.absent, *(key_row(table, key) for key in held)]
+    if announced.own:
+        return _fit(own_hot_rows.heat(call, relid, present, absent)), None
     reading = Reading.of(announced.heats, observation.result.snapshots[relid])
     lasting = any(condition.is_lasting for condition, _ in whole)
-    thawed = thawing.thaw(relid, reading, present, absent, lasting=lasting)
-    if thawed is Thawed.UNFIT:
-        raise Refusal("a row that is stored does not satisfy a constraint now")
+    thawed = _fit(thawing.thaw(relid, reading, present, absent, lasting=lasting))
     for condition, known in whole:
         if condition.is_lasting and thawed is Thawed.DONE:
             thawing.remember(relid, announced.heats, known)
     return thawed, reading if len(whole) < len(wanted.conditions) else None
+
+
+def _fit(thawed: Thawed) -> Thawed:
+    if thawed is Thawed.UNFIT:
+        raise Refusal("a row that is stored does not satisfy a constraint now")
+    return thawed
 
 
 def _is_for_few(thawing: Thawing, relid: int, heats: int, asked: tuple[Condition, object]) -> bool:
@@ -151,6 +192,8 @@ def _all_found(
 def _most_found(call: Invocation, announced: Announcement) -> int:
     """Return how many rows that satisfy a condition may become hot."""
     config, asked = call.services.config, announced.thaw_rows
+    if announced.new:
+        return MOST_FOR_ONE
     if call.plan.route is not Route.CHANGE:
         return config.thaw_rows if asked is None else asked
     # More of them Spark changes as a whole, where it can.
@@ -158,11 +201,20 @@ def _most_found(call: Invocation, announced: Announcement) -> int:
 
 
 def _without_own(
-    call: Invocation, relid: int, table: JournalTable, rows: list[TextRow]
+    call: Invocation, needed: NeededRows, announced: Announcement, rows: list[TextRow]
 ) -> list[TextRow]:
-    """Leave out rows that this transaction has inserted: the gateway would wait for its end."""
+    """Leave out rows that are hot, or that this transaction has inserted.
+
+    For the latter the gateway would wait until it ends.
+    """
+    table = needed.table
     keys = {key_texts(table, row): row for row in rows}
-    announced = announce(
-        call, Writing(relid, tuple(keys), call.plan.locks is not None), began=False
+    writing = Writing(
+        table.relid,
+        tuple(keys),
+        call.plan.locks is not None,
+        draws=needed.draws,
+        own=announced.own,
     )
-    return [row for key, row in keys.items() if announced is not None and key in announced.cold]
+    again = announce(call, writing, began=False)
+    return [row for key, row in keys.items() if again is not None and key in again.cold]

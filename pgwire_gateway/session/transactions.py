@@ -77,6 +77,11 @@ class Transaction:
         """Looks at it."""
         self.written: set[int] = set()
         """Journaled tables with uncommitted changes of this transaction."""
+        self.newly_hot: set[int] = set()
+        """Those of them that have got hot rows since the snapshot of this transaction.
+
+        It cannot write them as a whole, as its snapshot does not tell which rows are hot.
+        """
         self.runs_nothing_at_once = False
         """Whether no statement is run any more in the hope that all rows it needs are hot."""
         self.guarded = 0
@@ -164,6 +169,7 @@ class Transaction:
             self._implicit = self.defers = self.runs_nothing_at_once = False
             self.guarded = 0
             self.written.clear()
+            self.newly_hot.clear()
             self.savepoints.clear()
             if self.open:
                 self._catalog.rollback()
@@ -182,6 +188,7 @@ class Transaction:
         self.defers = self.runs_nothing_at_once = False
         self.guarded = 0
         self.written.clear()
+        self.newly_hot.clear()
         self.savepoints.clear()
         self.forget_made()
         if written:

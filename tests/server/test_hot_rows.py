@@ -27,11 +27,11 @@ SETUP = (
     "CREATE TABLE t (id integer PRIMARY KEY, v integer, w text UNIQUE)",
     "CREATE TABLE few (id integer PRIMARY KEY, v integer, w text)",
     "CREATE UNIQUE INDEX few_w ON few (upper(w)) WHERE v > 0",
-    # Rows of a writer with one snapshot are not hot.
-    "BEGIN ISOLATION LEVEL REPEATABLE READ",
     "INSERT INTO t SELECT g, g * 10, 'w' || g FROM generate_series(1, 6) g",
     "INSERT INTO few SELECT g, g - 3, 'w' || g FROM generate_series(1, 6) g",
-    "COMMIT",
+    # Who defines a table lets its rows go cold.
+    "ALTER TABLE t ALTER v DROP DEFAULT",
+    "ALTER TABLE few ALTER v DROP DEFAULT",
 )
 
 TIERED = {
@@ -660,6 +660,201 @@ SCENARIOS = {
         a: COMMIT
         b: SELECT id, v FROM t WHERE id < 4 ORDER BY id => 1|11, 3|33
         b: ROLLBACK
+    """,
+    "one snapshot: writers of different rows": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT sum(v) FROM t => 210, 210
+        a: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 11
+        b: UPDATE t SET v = v + 2 WHERE id = 2 RETURNING v => 22
+        a: DELETE FROM t WHERE id = 3 => DELETE 1
+        b: INSERT INTO t VALUES (7, 70, 'w7') => INSERT 0 1
+        a: SELECT id, v FROM t ORDER BY id => 1|11, 2|20, 4|40, 5|50, 6|60
+        b: SELECT id, v FROM t ORDER BY id => 1|10, 2|22, 3|30, 4|40, 5|50, 6|60, 7|70
+        c: SELECT sum(v) FROM t => 210
+        a: COMMIT
+        b: UPDATE t SET v = v + 2 WHERE id = 2 RETURNING v => 24
+        b: SELECT id, v FROM t WHERE id < 4 ORDER BY id => 1|10, 2|24, 3|30
+        b: COMMIT
+        a: SELECT id, v FROM t ORDER BY id => 1|11, 2|24, 4|40, 5|50, 6|60, 7|70
+    """,
+    "one snapshot: two want one row": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT v FROM t WHERE id = 1 => 10, 10
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        b: UPDATE t SET v = v + 1 WHERE id = 1 -- waits
+        a: COMMIT
+        b goes on => error 40001
+        b: ROLLBACK
+        b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 12
+        b: COMMIT
+    """,
+    "one snapshot: two want one row, which is not changed after all": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT v FROM t WHERE id = 1 => 10, 10
+        a: DELETE FROM t WHERE id = 1
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v -- waits
+        a: ROLLBACK
+        b goes on => 11
+        b: COMMIT
+    """,
+    "one snapshot: a writer that has none waits for a row, not for others": """
+        a: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: SELECT v FROM t WHERE id = 6 => 60
+        a: UPDATE t SET v = v + 1 WHERE id = 6 RETURNING v => 61
+        c: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 11
+        b: UPDATE t SET v = v * 2 WHERE id = 6 RETURNING v -- waits
+        a: COMMIT
+        b goes on => 122
+    """,
+    "one snapshot: what has changed since, and what has not": """
+        a: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: SELECT count(*) FROM t => 6
+        b: UPDATE t SET v = 0 WHERE id = 1
+        b: DELETE FROM t WHERE id = 2
+        b: INSERT INTO t VALUES (7, 70, 'w7'), (8, 80, 'w8')
+        a: UPDATE t SET v = v + 1 WHERE id IN (3, 7) RETURNING id, v => 3|31
+        a: SAVEPOINT s
+        a: UPDATE t SET v = v + 1 WHERE id = 1 => error 40001
+        a: ROLLBACK TO s
+        a: DELETE FROM t WHERE id = 2 => error 40001
+        a: ROLLBACK TO s
+        a: SELECT v FROM t WHERE id = 2 FOR UPDATE => error 40001
+        a: ROLLBACK TO s
+        a: INSERT INTO t VALUES (7, 71, 'x') ON CONFLICT (id) DO UPDATE SET v = 1 => error 40001
+        a: ROLLBACK TO s
+        a: INSERT INTO t VALUES (8, 71, 'x') ON CONFLICT DO NOTHING => error 40001
+        a: ROLLBACK TO s
+        a: INSERT INTO t VALUES (7, 71, 'x') => error 23505
+        a: ROLLBACK TO s
+        a: INSERT INTO t VALUES (9, 90, 'w8') => error 23505
+        a: ROLLBACK TO s
+        a: INSERT INTO t VALUES (4, 90, 'x') => error 23505
+        a: ROLLBACK TO s
+        a: UPDATE t SET v = v + 1 WHERE id = 5 RETURNING v => 51
+        a: SELECT id, v FROM t ORDER BY id => 1|10, 2|20, 3|31, 4|40, 5|51, 6|60
+        a: COMMIT
+        a: SELECT id, v FROM t ORDER BY id => 1|0, 3|31, 4|40, 5|51, 6|60, 7|70, 8|80
+    """,
+    "one snapshot: upserts": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: INSERT INTO t VALUES (1, 5) ON CONFLICT (id) DO UPDATE SET v = t.v + 5 RETURNING v => 15
+        b: INSERT INTO t VALUES (9, 5, 'w2') ON CONFLICT (w) DO UPDATE SET v = 25 RETURNING id => 2
+        a: INSERT INTO t VALUES (3, 0) ON CONFLICT DO NOTHING RETURNING id => no rows
+        a: INSERT INTO t VALUES (7, 70) ON CONFLICT DO NOTHING RETURNING id => 7
+        b: INSERT INTO t VALUES (7, 71) ON CONFLICT (id) DO UPDATE SET v = 0 -- waits
+        a: COMMIT
+        b goes on => error 40001
+        b: ROLLBACK
+    """,
+    "one snapshot: rows by a condition": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: UPDATE t SET v = v + 1 WHERE v <= 20 => UPDATE 2
+        b: DELETE FROM t WHERE w IN ('w3', 'w4') => DELETE 2
+        c: INSERT INTO t VALUES (7, 5, 'w7')
+        a: UPDATE t SET v = v + 1 WHERE v < 30 => UPDATE 2
+        b: SELECT id, v FROM t ORDER BY id => 1|10, 2|20, 5|50, 6|60
+        a: COMMIT
+        b: UPDATE t SET v = 0 WHERE v = 10 => error 40001
+        b: ROLLBACK
+        b: SELECT id, v FROM t ORDER BY id => 1|12, 2|22, 3|30, 4|40, 5|50, 6|60, 7|5
+    """,
+    "one snapshot: savepoints": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: SAVEPOINT s
+        a: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 11
+        b: UPDATE t SET v = v + 2 WHERE id = 1 RETURNING v -- waits
+        a: ROLLBACK TO s
+        b goes on => 12
+        a: SELECT v FROM t WHERE id = 1 => 10
+        a: UPDATE t SET v = v + 1 WHERE id = 2 RETURNING v => 21
+        a: SAVEPOINT s
+        a: UPDATE t SET v = v + 1 WHERE id = 2 RETURNING v => 22
+        a: INSERT INTO t VALUES (7, 70) => INSERT 0 1
+        a: ROLLBACK TO s
+        a: INSERT INTO t VALUES (7, 71) => INSERT 0 1
+        a: UPDATE t SET v = v + 1 WHERE id = 7 RETURNING v => 72
+        a: SELECT id, v FROM t WHERE id IN (1, 2, 7) ORDER BY id => 1|10, 2|21, 7|72
+        b: COMMIT
+        a: COMMIT
+        a: SELECT id, v FROM t WHERE id IN (1, 2, 7) ORDER BY id => 1|12, 2|21, 7|72
+    """,
+    "one snapshot: keys and values that change": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: UPDATE t SET id = 7 WHERE id = 1 => UPDATE 1
+        a: UPDATE t SET id = 1, w = 'w1' WHERE id = 2 => error 23505
+        a: ROLLBACK
+        b: UPDATE t SET id = 8, w = 'w8' WHERE id = 3 => UPDATE 1
+        b: INSERT INTO t VALUES (3, 33, 'w3') => INSERT 0 1
+        b: SELECT id, v, w FROM t WHERE id IN (3, 8) ORDER BY id => 3|33|w3, 8|30|w8
+        b: DELETE FROM t WHERE id = 3 => DELETE 1
+        b: INSERT INTO t VALUES (9, 33, 'w4') => error 23505
+        b: ROLLBACK
+        b: SELECT id, v, w FROM t WHERE id IN (1, 3, 7, 8) ORDER BY id => 1|10|w1, 3|30|w3
+    """,
+    "one snapshot: locks": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: SELECT v FROM t WHERE id = 1 FOR UPDATE => 10
+        b: SELECT v FROM t WHERE id = 2 FOR UPDATE => 20
+        b: SELECT v FROM t WHERE id = 1 FOR UPDATE -- waits
+        a: ROLLBACK
+        b goes on => 10
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 11
+        b: COMMIT
+    """,
+    "one snapshot: many rows after single ones": """
+        a: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: SELECT count(*) FROM t => 6
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        a: INSERT INTO t SELECT g, g FROM generate_series(1001, 3000) g => INSERT 0 2000
+        a: COPY t FROM STDIN (FORMAT csv) << 7,70,w7
+        a: UPDATE t SET v = v + 1 WHERE v >= 0 => UPDATE 2007
+        a: SELECT count(*), sum(v) FROM t => 2007|4003288
+        a: COMMIT
+        a: DELETE FROM t WHERE id > 1000 => DELETE 2000
+    """,
+    "one snapshot: single rows and then all": """
+        b: UPDATE t SET v = v WHERE id = 6
+        a: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: UPDATE t SET v = v + 1 WHERE id = 1
+        a: UPDATE t SET v = v + 1 WHERE id = 6
+        a: TRUNCATE t
+        a: INSERT INTO t VALUES (1, 1) => INSERT 0 1
+        a: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 2
+        a: COMMIT
+    """,
+    "one snapshot: statements that are transactions": """
+        a: SET default_transaction_isolation = 'repeatable read'
+        a: UPDATE t SET v = v + 1 WHERE id = 1 => UPDATE 1
+        a: INSERT INTO t VALUES (8, 8) => INSERT 0 1
+        a: DELETE FROM t WHERE v = 20 => DELETE 1
+        a: INSERT INTO t VALUES (8, 9) ON CONFLICT (id) DO UPDATE SET v = 10 RETURNING v => 10
+        a: SELECT id, v FROM t ORDER BY id => 1|11, 3|30, 4|40, 5|50, 6|60, 8|10
+    """,
+    "one snapshot: MERGE": f"""
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: {MERGE.format(id=1, v=5)} => UPDATE|1|5
+        b: {MERGE.format(id=7, v=5)} => INSERT|7|5
+        b: UPDATE t SET v = 0 WHERE id = (SELECT id FROM t WHERE v > 55 LIMIT 1) => UPDATE 1
+        b: COMMIT
+        a: COMMIT
+        a: SELECT id, v FROM t ORDER BY id => 1|5, 2|20, 3|30, 4|40, 5|50, 6|0, 7|5
+    """,
+    "one snapshot: a deadlock": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: UPDATE t SET v = 0 WHERE id = 1
+        b: UPDATE t SET v = 0 WHERE id = 2
+        a: UPDATE t SET v = 0 WHERE id = 2 -- waits
+        b: UPDATE t SET v = 0 WHERE id = 1 -- waits
+        a or b goes on => error 40P01
+        a and b: ROLLBACK
     """,
     "REPEATABLE READ does not change what has changed": """
         a: BEGIN ISOLATION LEVEL REPEATABLE READ

@@ -123,7 +123,7 @@ def test_definitions_that_changed_meanwhile_are_followed(sessions: Connect) -> N
     assert other.execute(f"{ROWS} LIMIT 2").fetchall() == [(1, 3, 5, 6), (2, 3, 5, 6)]
 
 
-def test_a_transaction_with_one_snapshot_writes_as_before(sessions: Connect) -> None:
+def test_a_transaction_with_one_snapshot_sees_what_it_writes(sessions: Connect) -> None:
     one, other = sessions(), sessions()
     one.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     with one.transaction():
