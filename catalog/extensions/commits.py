@@ -268,12 +268,13 @@ def _file_sizes(given: Given) -> str:
 
 def _amplification(given: Given) -> str:
     """Return the query of how often row versions of tables were written."""
+    limit = literal(given.get("limit", DEFAULT_LIMIT))
     return (
         "SELECT x.schema_name, x.table_name, x.row_versions AS total_upserted,"  # noqa: S608
         " x.rows_written AS total_written,"
         " pg_catalog.round(x.rows_written OPERATOR(pg_catalog./) NULLIF(x.row_versions, 0), 2)"
         " AS write_amplification_factor FROM gateway.write_amplification AS x"
-        f" WHERE {_of_table(given)} ORDER BY 1, 2 LIMIT {literal(given.get('limit', DEFAULT_LIMIT))}"
+        f" WHERE {_of_table(given)} ORDER BY 1, 2 LIMIT {limit}"
     )
 
 
