@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from catalog.errors import SEALED
 from catalog.migrations import own_functions
 
 OWN_FIELDS: Final = frozenset("WpqFLR")
@@ -13,9 +14,6 @@ _OWN_FUNCTION: Final = re.compile(
     r"|(capture|referenced|seek|reseek|cold|thaw)_\d+)\("
 )
 """A line that names one; the schema is left out where the path has it."""
-
-_SEALED: Final = re.compile(r"[0-9a-f]{64} \{")
-"""How the data type of an error begins that is told to the gateway alone (``sql``, sealed)."""
 
 _COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
 """The last line of the context of what goes wrong in a COPY."""
@@ -44,7 +42,7 @@ def without_copy(context: str) -> str:
 
 def is_sealed(data_type: str) -> bool:
     """Return whether the data type of an error tells the gateway something, and clients nothing."""
-    return _SEALED.match(data_type) is not None
+    return SEALED.match(data_type) is not None
 
 
 def is_own(context: str) -> bool:

@@ -84,6 +84,20 @@ _OWN_OBJECT: Final = re.compile(r"\bpg_journal\.")
 DATA_TYPE_NAME: Final = "d"
 """Field of an error that names a data type."""
 
+SEALED: Final = re.compile(r"[0-9a-f]{64} \{")
+"""How the data type of an error begins that is told to the gateway alone (``sql``, sealed)."""
+
+
+def told_code(code: str, data_type: str) -> str:
+    """Return the SQLSTATE clients are told of an error with this one and this data type.
+
+    A refusal of the gateway's is an assertion that failed until here, which code of users does not
+    catch by WHEN OTHERS.
+    """
+    if code == codes.ASSERT_FAILURE and SEALED.match(data_type):
+        return codes.FEATURE_NOT_SUPPORTED
+    return code
+
 
 def error_of(fields: Mapping[str, str]) -> CatalogError:
     """Return the error an ErrorResponse with these fields stands for."""
@@ -93,7 +107,7 @@ def error_of(fields: Mapping[str, str]) -> CatalogError:
         detail = "\n".join(line for line in detail.splitlines() if not _OWN_OBJECT.search(line))
     return CatalogError(
         fields.get("M", ""),
-        sqlstate=fields.get("C"),
+        sqlstate=told_code(fields.get("C", ""), fields.get(DATA_TYPE_NAME, "")) or None,
         detail=detail or None,
         hint=fields.get("H"),
         position=int(position) if position is not None else None,

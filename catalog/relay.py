@@ -17,7 +17,13 @@ from typing import Final, NamedTuple
 from psycopg.pq.abc import PGconn
 
 from catalog import contexts, sockets, sqlstate
-from catalog.errors import DATA_TYPE_NAME, DEFERRED, CatalogUnavailableError, lost_with
+from catalog.errors import (
+    DATA_TYPE_NAME,
+    DEFERRED,
+    CatalogUnavailableError,
+    lost_with,
+    told_code,
+)
 from catalog.sockets import Buffer
 
 HELD_BYTES: Final = 1 << 20
@@ -29,6 +35,7 @@ _RECEIVED_BYTES: Final = 1 << 16
 
 _LENGTH: Final = Struct("!i")
 
+_CODE: Final = ord("C")
 _CONTEXT: Final = ord("W")
 _SEVERITY: Final = ord("V")
 _ROUTINE: Final = ord("R")
@@ -353,7 +360,9 @@ def _without_own(found: bytes) -> bytes:
     fields = dict(_fields(found))
     sealed = contexts.is_sealed(fields.get(_DATA_TYPE, b"").decode("utf-8", "surrogateescape"))
     if sealed:
-        del fields[_DATA_TYPE]
+        code = fields.get(_CODE, b"").decode()
+        told = fields.pop(_DATA_TYPE).decode("utf-8", "surrogateescape")
+        fields[_CODE] = told_code(code, told).encode()
     context = fields.get(_CONTEXT, b"").decode("utf-8", "surrogateescape")
     if not contexts.is_own(context):
         return _of_fields(found, fields) if sealed else found

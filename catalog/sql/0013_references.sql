@@ -187,7 +187,8 @@ RETURN (SELECT encode(sha256(convert_to(
           FROM instance);
 
 -- Tell that a value was taken away by which cold rows may reference: an error that is a refusal (0A000) for whoever does not
--- know what to do. Its data type is {"relid", "columns", "values", "action", "fk"}, the values as PostgreSQL's texts.
+-- know what to do. Until it has left PostgreSQL it is the one that code which goes on after any other does not catch: such
+-- code would leave rows as they were. Its data type is {"relid", "columns", "values", "action", "fk"}, the values as PostgreSQL's texts.
 CREATE FUNCTION pg_journal.refuse_referenced(fk oid, held json, deleted boolean) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -198,7 +199,7 @@ BEGIN
     SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
     RAISE EXCEPTION 'changing rows that rows of the tiered table "%" reference is not supported here',
                     (SELECT c.relname FROM pg_class c WHERE c.oid = x.conrelid)
-        USING ERRCODE = '0A000', CONSTRAINT = x.conname,
+        USING ERRCODE = 'assert_failure', CONSTRAINT = x.conname,
               HINT = 'Change them in a transaction that is READ COMMITTED, outside of functions.',
               DATATYPE = sealed(json_build_object(
                   'fk', fk::bigint, 'relid', x.conrelid::bigint, 'columns', x.conkey, 'values', held,
@@ -229,7 +230,7 @@ BEGIN
     IF pg_trigger_depth() < 2 AND NOT is_acting() THEN PERFORM outdated(); END IF;
     RAISE EXCEPTION 'changing rows that rows of the tiered table "%" reference is not supported here',
                     (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
-        USING ERRCODE = '0A000',
+        USING ERRCODE = 'assert_failure',
               HINT = 'Change them in a transaction that is READ COMMITTED, outside of functions.',
               DATATYPE = sealed(json_build_object('fk', 0, 'relid', wanted::bigint, 'columns', '[]'::json,
                                                   'values', '[]'::json, 'action', '')::text);
