@@ -37,6 +37,10 @@ OPTIONS = {"SPARK_OPTIONS": TIERED, "MACHINE_OPTIONS": RESIDENT}
 TIERED_ONLY = ("tests/rewrite/", "tests/gateway/spark/", "tests/sql/refused/")
 RESIDENT_ONLY = ("tests/sql/resident/",)
 """Directories of tests that look at tables of one kind."""
+BOTH_KINDS = tuple(
+    f"tests/security/test_{name}.py" for name in ("boundaries", "rights", "unseen_rows")
+)
+"""Files of tests that make some of their tables tiered where others are resident."""
 
 _TEST = re.compile(r"`([^`]+?)::([^`]+)`")
 
@@ -136,7 +140,7 @@ def residencies(path: str, name: str, root: Path = ROOT) -> frozenset[str]:
         return frozenset({TIERED})
     if path.startswith(RESIDENT_ONLY):
         return frozenset({RESIDENT})
-    if not path.endswith(".py"):
+    if not path.endswith(".py") or path in BOTH_KINDS:
         return BOTH
     module = ast.parse((root / path).read_text(encoding="utf-8"))
     function = next(
