@@ -31,6 +31,7 @@ def table(client):
 @pytest.fixture
 def administrator(catalog, database):
     opened = Client(catalog.admin(database))
+    opened.run("SET search_path = public")
     yield opened
     opened.session.close()
 
@@ -451,6 +452,7 @@ def test_upkeep_waits_for_nobody_who_may_wait_for_it(catalog, database, administ
     """Whoever closes the gate has the tail, and comes to the journal's row afterwards."""
     administrator.run("SET statement_timeout = '10s'")
     closer = Client(catalog.admin(database))
+    closer.run("SET search_path = public")
     closer.run("BEGIN")
     closer.run(f"LOCK TABLE pg_journal.tail_{warm} IN EXCLUSIVE MODE")
     administrator.session.begin()

@@ -20,6 +20,7 @@ PATIENCE_S = 20.0
 @pytest.fixture
 def administrator(catalog, database):
     opened = Client(catalog.admin(database))
+    opened.run("SET search_path = public")
     yield opened
     opened.session.close()
 

@@ -212,6 +212,7 @@ def inspector(catalog: Catalog, database: str) -> Iterator[Inspector]:
     session = catalog.admin(database)
     opened = Inspector(session)
     opened.run("SELECT pg_journal.configure(100000, 67108864, 1000000)")
+    opened.run("SET search_path = public")
     yield opened
     session.close()
 
