@@ -28,6 +28,8 @@ _VIEWS: Final = {
     RelationName("gateway", "commit_files"): "pg_journal.commit_file_list",
     RelationName("gateway", "write_amplification"): "pg_journal.amplification_list",
     RelationName("gateway", "maintenance"): "pg_journal.maintenance",
+    RelationName("gateway", "partitioned_tables"): "pg_journal.division_list",
+    RelationName("gateway", "partitions"): "pg_journal.partition_list",
     RelationName("gateway", "progress"): "pg_journal.progress_list",
     RelationName("gateway", "rollbacks"): "pg_journal.rollback_list",
     RelationName("gateway", "savepoints"): "pg_journal.savepoint_list",

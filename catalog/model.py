@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from catalog.divisions import Division, Partition
+
 BORROWED: Final = "-borrowed"
 """End of the paths of segments that are made of files of others."""
 LEAF: Final = 2_000
@@ -143,6 +145,8 @@ class JournalTable:
     """Attribute numbers of the columns of foreign keys."""
     external: ExternalJournal | None = None
     """Set where the row versions are in a journal of others."""
+    division: Division | None = None
+    """How the base is divided into partitions; None for one in no partitions."""
 
     def column(self, attnum: int) -> Column:
         """Return the column with this attribute number; KeyError when there is none."""
@@ -171,6 +175,8 @@ class Segment:
     key_min: int | None = None
     """Smallest key when the key is one integer column."""
     key_max: int | None = None
+    partition: Partition | None = None
+    """The partition that all rows are in, by the division of the table when it was written."""
 
     @property
     def is_borrowed(self) -> bool:

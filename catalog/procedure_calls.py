@@ -14,6 +14,7 @@ REGISTER: Final = "register_journal"
 REGISTER_TABLE: Final = "register_table"
 REGISTER_SCHEMA: Final = "register_schema"
 ARCHIVE: Final = "archive"
+PARTITION_BY: Final = "partition_by"
 
 PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     CONVERT: ("target", "source", "format", "key", "in_place"),
@@ -31,6 +32,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     REGISTER_TABLE: ("target", "location", "format", "columns", "connection"),
     REGISTER_SCHEMA: ("target", "location", "connection", "without"),
     ARCHIVE: ("target",),
+    PARTITION_BY: ("target", "columns"),
 }
 """Our procedures with their parameters, which are text, in order."""
 
@@ -40,6 +42,7 @@ REQUIRED: Final[Mapping[str, int]] = {
     REGISTER_TABLE: 2,
     REGISTER_SCHEMA: 3,
     ARCHIVE: 1,
+    PARTITION_BY: 2,
 }
 """How many of them have no default."""
 

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from catalog.divisions import Division, DivisionField, Partition, Transform
 from catalog.model import (
     CheckConstraint,
     Column,
@@ -201,7 +202,23 @@ def _table(definition: dict[str, Any]) -> JournalTable:
         unique_keys=tuple(UniqueKey.told(*key) for key in definition["unique_keys"] or ()),
         referencing=tuple(definition["referencing"] or ()),
         external=ExternalJournal(**external) if (external := definition["external"]) else None,
+        division=_division(definition),
     )
+
+
+def _division(definition: dict[str, Any]) -> Division | None:
+    """Return how a table is divided; None where a column it depends on is another one now."""
+    told = definition["division"]
+    if told is None:
+        return None
+    fields = tuple(
+        DivisionField(Transform(transform), attnum, type_oid, argument)
+        for transform, attnum, type_oid, argument in told["fields"]
+    )
+    types = {attnum: type_oid for attnum, _, type_oid, *_ in definition["columns"] or ()}
+    if any(types.get(field.attnum) != field.type_oid for field in fields):
+        return None
+    return Division(told["number"], fields)
 
 
 def _tree(described: dict[str, Any]) -> PartitionTree:
@@ -244,6 +261,7 @@ def _segment(entry: list[Any]) -> Segment:
         max_version,
         key_min,
         key_max,
+        partition,
     ) = entry
     return Segment(
         segment_id=segment_id,
@@ -256,7 +274,12 @@ def _segment(entry: list[Any]) -> Segment:
         max_version=max_version,
         key_min=key_min,
         key_max=key_max,
+        partition=None if partition is None else _partition(*partition),
     )
+
+
+def _partition(division: int, value_bytes: int, values: list[Any]) -> Partition:
+    return Partition(division, value_bytes, tuple(values))
 
 
 def encode_segments(segments: Sequence[Segment]) -> bytes:
@@ -273,6 +296,8 @@ def encode_segments(segments: Sequence[Segment]) -> bytes:
                 "max_version": segment.max_version,
                 "key_min": segment.key_min,
                 "key_max": segment.key_max,
+                "partition": (part := segment.partition)
+                and [part.division, part.value_bytes, part.values],
             }
             for segment in segments
         ]

@@ -2,7 +2,8 @@
 
 CREATE [TEMPORARY | UNLOGGED] TABLE [IF NOT EXISTS] name [(element, …)] with these clauses in any
 order, each at most once: USING hudi | parquet | orc, LOCATION 'path', COMMENT 'text',
-OPTIONS (key = value, …), TBLPROPERTIES (…), WITH (…); then AS query. Where the format is none of
+OPTIONS (key = value, …), TBLPROPERTIES (…), WITH (…), PARTITIONED BY (column, transform(column),
+…); then AS query. Where the format is none of
 these the statement is PostgreSQL's.
 """
 
@@ -12,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from catalog.errors import GatewayError
-from catalog.extensions import spark_columns
+from catalog.extensions import partition_fields, spark_columns
 from catalog.extensions.convert import parse_key
 from catalog.extensions.grammar import RelationPair, Tokens
+from catalog.extensions.partition_fields import PartitionField
 from catalog.extensions.translation import Passage, Translation, translation
 from catalog.sqlstate import (
     FEATURE_NOT_SUPPORTED,
@@ -26,8 +28,8 @@ FORMATS: Final = frozenset({"hudi", "parquet", "orc"})
 """What USING may name: all of them are journals here."""
 
 _REFUSED: Final[Mapping[tuple[str, ...], str]] = {
-    ("partitioned", "by"): "All rows of a table are in one place; leave the clause out.",
-    ("clustered", "by"): "Rows are sorted by the primary key; leave the clause out.",
+    ("clustered", "by"): "Rows are sorted by the primary key; PARTITIONED BY (bucket(n, column))"
+    " divides them into buckets.",
     ("sorted", "by"): "Rows are sorted by the primary key; leave the clause out.",
 }
 ADOPTED: Final = "parquet"
@@ -58,6 +60,7 @@ class SparkTable:
     """Whether columns are told; else they are those of the query, or of the files."""
     if_not_exists: bool = False
     is_temporary: bool = False
+    partitioned_by: tuple[PartitionField, ...] = ()
 
 
 def parse(text: str) -> SparkTable | None:
@@ -105,6 +108,7 @@ class _Reading:
     location: str | None = None
     location_place: int | None = None
     option_key: tuple[str, ...] = ()
+    partitioned_by: tuple[PartitionField, ...] = ()
 
     def table(self) -> SparkTable:
         """Read the whole statement."""
@@ -126,6 +130,8 @@ class _Reading:
             tokens.fail()
         if self.location is not None:
             self._require_adoptable(is_filled=bool(query))
+        if self.partitioned_by and self.scope:
+            raise self._unpartitioned(f"PARTITIONED BY of a table that is {self.scope[-1]}")
         later = self._place_key(is_filled=bool(query))
         words = ["CREATE", *map(str.upper, self.scope), "TABLE"]
         head = f"{' '.join(words)} {'IF NOT EXISTS ' if exists else ''}"
@@ -149,6 +155,7 @@ class _Reading:
             bool(self.elements),
             exists,
             self._is_temporary,
+            self.partitioned_by,
         )
 
     @property
@@ -164,6 +171,8 @@ class _Reading:
             refused = f"LOCATION of files in format {self.access_method}"
         elif is_filled:
             refused = "LOCATION of a table that is filled by a query"
+        elif self.partitioned_by:
+            refused = "LOCATION of a table with PARTITIONED BY"
         elif self.storage is not None and not self.elements:
             refused = "WITH in CREATE TABLE ... LOCATION without columns"
         if refused is not None:
@@ -174,6 +183,13 @@ class _Reading:
                 " FROM 'path' reads others.",
                 position=self.location_place,
             )
+
+    def _unpartitioned(self, what: str) -> GatewayError:
+        return GatewayError(
+            f"{what} is not supported",
+            sqlstate=FEATURE_NOT_SUPPORTED,
+            position=self.partitioned_by[0].position,
+        )
 
     def _read_elements(self) -> None:
         opening = self.tokens.current
@@ -215,6 +231,8 @@ class _Reading:
             self.location = tokens.string()
         elif tokens.accept("comment"):
             self.comment = tokens.string_text()
+        elif tokens.accept("partitioned", "by"):
+            self.partitioned_by = partition_fields.read(tokens)
         elif tokens.accept("options") or tokens.accept("tblproperties"):
             self._read_options()
         else:

@@ -86,6 +86,8 @@ CREATE TABLE pg_journal.journals (
     copied_rows numeric NOT NULL DEFAULT 0,
     -- Of a table whose journal others keep, too: where that lies, and how it names what it holds.
     external jsonb,
+    -- How its base is divided into partitions: {"number": …, "fields": [[transform, attnum, type, argument], …]}.
+    division jsonb,
     -- When the tail was last written to files, segments were merged to a base, all hot rows went cold.
     flushed_at timestamptz,
     compacted_at timestamptz,
@@ -155,6 +157,8 @@ CREATE TABLE pg_journal.segments (
     max_version timestamptz NOT NULL,
     key_min bigint,
     key_max bigint,
+    -- The partition that its rows are in: [number of the division, bytes in memory, [value, …]].
+    partition json,
     -- Transaction that published it.
     writer xid8 NOT NULL DEFAULT pg_current_xact_id(),
     retired_at timestamptz
@@ -418,7 +422,7 @@ BEGIN ATOMIC
 SELECT json_build_object(
     'relid', j.relid::bigint, 'schema', n.nspname, 'name', c.relname,
     'definition', j.definition, 'location', j.location,
-    'key', j.key, 'key_name', j.key_name, 'external', j.external,
+    'key', j.key, 'key_name', j.key_name, 'external', j.external, 'division', j.division,
     'columns', (
         SELECT json_agg(json_build_array(
                    a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, k.storage_name,

@@ -17,7 +17,7 @@ CREATE FUNCTION pg_journal.visible_segments(wanted oid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size_bytes, attnums,
-                                         micros(min_version), micros(max_version), key_min, key_max)
+                                         micros(min_version), micros(max_version), key_min, key_max, partition)
                         ORDER BY segment_id)
           FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL);
 

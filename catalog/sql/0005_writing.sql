@@ -624,18 +624,19 @@ DECLARE
 BEGIN
     IF EXISTS (SELECT FROM journals j CROSS JOIN json_to_recordset(segment_list) AS s(path text)
                 WHERE j.relid = wanted
-                  AND (s.path ~ ('^' || j.location || '/(base|delta|archive)-[0-9a-f]{32}(-borrowed)?$')) IS NOT TRUE) THEN
+                  AND (s.path ~ ('^' || j.location || '(/[0-9A-Za-z_%-]+=[0-9A-Za-z_%-]+)*'
+                                     '/(base|delta|archive)-[0-9a-f]{32}(-borrowed)?$')) IS NOT TRUE) THEN
         RAISE EXCEPTION 'a segment is outside of its table''s directory' USING ERRCODE = 'XX001';
     END IF;
     WITH added AS (
         INSERT INTO segments (segment_id, relid, kind, path, row_count, size_bytes, attnums, min_version,
-                              max_version, key_min, key_max)
+                              max_version, key_min, key_max, partition)
         -- In the order of time; the primary key finds out the two that ever got the same number.
         SELECT (micros(clock_timestamp()) << 11) + (random_mark() & 1023) + row_number() OVER (),
                wanted, s.kind, s.path, s.row_count, s.size_bytes, s.attnums, moment(s.min_version),
-               moment(s.max_version), s.key_min, s.key_max
+               moment(s.max_version), s.key_min, s.key_max, s.partition
           FROM json_to_recordset(segment_list) AS s(kind text, path text, row_count bigint, size_bytes bigint,
-               attnums int2[], min_version bigint, max_version bigint, key_min bigint, key_max bigint)
+               attnums int2[], min_version bigint, max_version bigint, key_min bigint, key_max bigint, partition json)
         RETURNING segment_id, path)
     SELECT json_object_agg(a.path, a.segment_id) INTO numbers FROM added a;
     RETURN numbers;

@@ -39,5 +39,4 @@ def as_table(
     ends.callback(writer.abort)
     for batch in rows.to_batches():
         writer.write(batch)
-    segment = writer.finish(call.running)
-    return TableSnapshot(table, state, 0, (segment,) if segment else (), 0)
+    return TableSnapshot(table, state, 0, writer.finish(call.running), 0)

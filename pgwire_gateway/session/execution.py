@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from catalog import journal_names, names
 from catalog import sqlstate as codes
@@ -16,6 +17,7 @@ from pgwire_gateway.session import (
     changes,
     commands,
     conversions,
+    divisions,
     explaining,
     external_writes,
     extracts,
@@ -112,17 +114,18 @@ def _dispatch(call: Invocation) -> StatementResult:
 
 def _composed(statement: Statement) -> Callable[..., StatementResult] | None:
     """Return what runs a statement that is made of others; None for one that is not."""
-    if registrations.applies(statement):
-        return registrations.register
-    if registered_schemas.applies(statement):
-        return registered_schemas.register
-    if archiving.applies(statement):
-        return archiving.archive
-    if conversions.applies(statement):
-        return conversions.convert
     if statement.kind is StatementKind.CREATE_TABLE_USING:
         return spark_tables.create
-    return None
+    return next((run for applies, run in _COMPOSED if applies(statement)), None)
+
+
+_COMPOSED: Final[tuple[tuple[Callable[[Statement], bool], Callable[..., StatementResult]], ...]] = (
+    (registrations.applies, registrations.register),
+    (registered_schemas.applies, registered_schemas.register),
+    (archiving.applies, archiving.archive),
+    (divisions.applies, divisions.partition_by),
+    (conversions.applies, conversions.convert),
+)
 
 
 def _execute_within(

@@ -119,10 +119,10 @@ def insert_query(call: Invocation) -> StatementResult:
         _load(call, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
     receipt = session.catalog.capture(call.target, *call.inline)
-    segment = writer.settle(receipt)
+    segments = writer.settle(receipt)
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {receipt.count}")
-    written = observer.observe([call.target]).only_written(call.target, receipt.version, segment)
+    written = observer.observe([call.target]).only_written(call.target, receipt.version, segments)
     returning = pipeline.compile_query(
         returning_query(call.query), observer.context(call.plan, written, bound)
     )

@@ -88,10 +88,10 @@ class JournalWriter:
         self._observer = Observer(session)
         session.transaction.written.add(relid)
 
-    def settle(self, receipt: CaptureReceipt) -> Segment | None:
+    def settle(self, receipt: CaptureReceipt) -> tuple[Segment, ...]:
         """Finish an INSERT or COPY whose rows PostgreSQL evaluated.
 
-        Returns the segment the rows went to; None when the tail has them.
+        Returns the segments the rows went to; none when the tail has them.
 
         Raises:
             GatewayError: 23505 when a key exists already.
@@ -99,7 +99,7 @@ class JournalWriter:
         if receipt.captured:
             self.require_new_keys(receipt)
             self.require_new_values(receipt.values)
-            return None
+            return ()
         return self._store_drained()
 
     def require_new_values(self, values: Sequence[Sequence[Sequence[Any]]]) -> None:
@@ -220,23 +220,25 @@ class JournalWriter:
         version: int,
         table: JournalTable,
         kind: SegmentKind = SegmentKind.DELTA,
-    ) -> Segment | None:
-        """Write row versions in storage layout as one segment of the journal."""
+    ) -> tuple[Segment, ...]:
+        """Write row versions in storage layout as one segment of the journal.
+
+        A base that is divided gets one for each partition.
+        """
         writer = SegmentWriter(self._services.engine, table, kind)
         try:
             for batch in batches:
                 self._statement.check()
                 writer.write(batch)
-            segment = writer.finish(self._statement)
-            if segment is None:
-                return None
-            self._session.catalog.publish(self._relid, version, [segment])
+            segments = writer.finish(self._statement)
+            if segments:
+                self._session.catalog.publish(self._relid, version, segments)
         except BaseException:
             writer.abort()
             raise
-        return segment
+        return segments
 
-    def _store_drained(self) -> Segment | None:
+    def _store_drained(self) -> tuple[Segment, ...]:
         requests = self._observer.requests([self._relid])
         versions, result = self._session.catalog.begin_write([self._relid], requests)
         version = versions[self._relid]
@@ -248,24 +250,24 @@ class JournalWriter:
         batches = csv_batches(columns, drained.chunks, trailing=("row_identity",))
         # New rows supersede nothing: where nothing is newer than the base, they extend it.
         recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA) or snapshot.outside
-        segment = self.publish(
+        segments = self.publish(
             (row_versions(batch, table, version) for batch in batches),
             version,
             table,
             SegmentKind.DELTA if recent else SegmentKind.BASE,
         )
         held = snapshot.segments or snapshot.tail_rows or snapshot.outside
-        if segment is not None and table.key and held:
-            self.require_disjoint(before, segment)
-        if segment is not None and held:
+        if segments and table.key and held:
+            self.require_disjoint(before, segments)
+        if segments and held:
             unique_keys.require_all(self._session, self._relid, self._statement, table.unique_keys)
         ending = self._session.transaction.implicit
         self._session.catalog.clear_drained(self._relid, ending=ending)
-        return segment
+        return segments
 
-    def require_disjoint(self, before: Observation, segment: Segment) -> None:
-        """Refuse a new segment with a key the table already has (23505)."""
-        both = before.with_segment(self._relid, segment)
+    def require_disjoint(self, before: Observation, segments: tuple[Segment, ...]) -> None:
+        """Refuse new segments with a key the table already has (23505)."""
+        both = before.with_segments(self._relid, segments)
         query = keys.compile_duplicate_keys(
             before.result.snapshots[self._relid], both.added[self._relid]
         )

@@ -134,14 +134,14 @@ class Load:
         block = 0
         if not table.key:
             block = residency.reserve_identities(catalog, table.relid, load.blocks)
-        segment = load.write(table, contents, version, block)
-        if (segment.rows if segment else 0) != contents.rows:
+        segments = load.write(table, contents, version, block)
+        if sum(segment.rows for segment in segments) != contents.rows:
             raise GatewayError(
                 "the files have changed while they were read",
                 sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
             )
-        if segment is not None:
-            catalog.publish(table.relid, version, [segment])
+        if segments:
+            catalog.publish(table.relid, version, segments)
 
     def _write_query(self, query: str, table: JournalTable, version: int) -> int:
         """Write what a query on tiered tables yields, with the table's columns in their order."""

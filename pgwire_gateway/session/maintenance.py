@@ -155,11 +155,12 @@ def compact(
     compactor = session.services.compactor
     compaction: Compaction | None
     has_recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA)
-    if has_recent or (is_full and snapshot.is_borrowed):
+    is_divided = snapshot.table.division is not None
+    if has_recent or is_divided or (is_full and snapshot.is_borrowed):
         compaction = compactor.compact(snapshot, observation.tails[relid], running)
     else:
         compaction = compactor.join_bases(snapshot, running)
-    if compaction is not None:
+    if compaction is not None and (has_recent or compaction.retired):
         _replace(session, snapshot, compaction)
 
 

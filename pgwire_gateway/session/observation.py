@@ -168,11 +168,11 @@ class Observation:
         snapshots = self.result.snapshots | {relid: before}
         return Observation(replace(self.result, snapshots=snapshots), {relid: tail})
 
-    def with_segment(self, relid: int, segment: Segment) -> "Observation":
-        """Return the same moment with a segment that is not part of the table beside it."""
+    def with_segments(self, relid: int, segments: tuple[Segment, ...]) -> "Observation":
+        """Return the same moment with segments that are not part of the table beside it."""
         snapshot = self.result.snapshots[relid]
         state = f"{snapshot.state}_{next(_OWN_STATES)}"
-        alone = replace(snapshot, segments=(segment,), tail_rows=0, state=state, outside=None)
+        alone = replace(snapshot, segments=segments, tail_rows=0, state=state, outside=None)
         return replace(self, added=self.added | {relid: alone})
 
     def of_rows(self, relid: int, rows: pa.Table) -> "Observation":
@@ -187,16 +187,18 @@ class Observation:
             latest_only=self.latest_only | {relid},
         )
 
-    def only_written(self, relid: int, version: int, segment: Segment | None) -> "Observation":
+    def only_written(
+        self, relid: int, version: int, segments: tuple[Segment, ...]
+    ) -> "Observation":
         """Return the same moment with nothing in a table but the rows of one write.
 
-        They are the tail's rows of this version number, or the rows of a segment.
+        They are the tail's rows of this version number, or the rows of segments.
         """
         snapshot = self.result.snapshots[relid]
-        tail = only_version(self.tails[relid], version) if segment is None else None
+        tail = only_version(self.tails[relid], version) if not segments else None
         written = replace(
             snapshot,
-            segments=(segment,) if segment else (),
+            segments=segments,
             tail_rows=0 if tail is None else tail.num_rows,
             state=f"{snapshot.state}_{next(_OWN_STATES)}",
             outside=None,

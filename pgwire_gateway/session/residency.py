@@ -233,6 +233,7 @@ class Residency:
             rows.num_rows
             or snapshot.of_kind(SegmentKind.DELTA)
             or (is_full and snapshot.is_borrowed)
+            or snapshot.table.division is not None
         ):
             tail = self._settled(session, snapshot, rows, running)
             work.begin("merging", snapshot.stored_rows + tail.num_rows)
@@ -242,8 +243,8 @@ class Residency:
         else:
             work.begin("merging", snapshot.stored_rows)
             merged = self._compactor.join_bases(snapshot, running)
-            if merged is None:
-                return True
+        if merged is None or not (rows.num_rows or merged.retired):
+            return True
         work.begin("publishing", snapshot.stored_rows + rows.num_rows)
         session.begin()
         resident_upkeep.seize(session, relid)

@@ -9,7 +9,7 @@ from catalog.errors import GatewayError
 from catalog.extensions.convert import Files, Table
 from catalog.extensions.create_table import SparkTable
 from catalog.statements import RelationName
-from pgwire_gateway.session import adoptions
+from pgwire_gateway.session import adoptions, divisions
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.loads import Load
 from pgwire_gateway.session.portals import StatementResult
@@ -53,6 +53,8 @@ def create(call: Invocation, run: Run) -> StatementResult:
         run(f"ALTER TABLE {name} ADD PRIMARY KEY ({listed})")
     for comment in table.comments:
         run(comment)
+    if table.partitioned_by:
+        divisions.divide(call, RelationName(*table.relation), table.partitioned_by)
     return result
 
 

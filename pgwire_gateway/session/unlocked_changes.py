@@ -384,7 +384,7 @@ class _Computation:
                 self._check(rows, part)
                 self._writer.write(rows.storage(part, self.version))
         self.rows = rows.rows
-        self.segment = self._writer.finish(call.running)
+        self.segment = next(iter(self._writer.finish(call.running)), None)
 
     def _changed(self) -> ChangedRows:
         return ChangedRows(self._snapshot.table, self.change, self._checks)

@@ -7,9 +7,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.divisions import MOST_PARTITIONS, Division
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.spark.affected_partitions import AffectedPartitions
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import collect
+from pgwire_gateway.spark.divided_files import Output, partition_columns
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
@@ -63,12 +66,15 @@ class Compactor:
         Raises:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
+        division = snapshot.table.division
+        if division is not None:
+            snapshot, division = self._affected(snapshot, tail, statement, division)
         base = snapshot.of_kind(SegmentKind.BASE)
         deltas = snapshot.of_kind(SegmentKind.DELTA)
-        if not deltas and not snapshot.tail_rows and self._is_sorted(snapshot.table, base):
+        is_done = not base if division else self._is_sorted(snapshot.table, base)
+        if not deltas and not snapshot.tail_rows and is_done:
             return Compaction((), (), snapshot.version)
-        volume = self._volume(snapshot, (*base, *deltas), tail)
-        added = self._write(snapshot, tail, statement, Merge(snapshot).queries, volume)
+        added = self._write(snapshot, tail, statement, Merge(snapshot).queries, division)
         retired = tuple(segment.segment_id for segment in (*base, *deltas))
         return Compaction(added, retired, snapshot.version)
 
@@ -117,11 +123,13 @@ class Compactor:
     def join_bases(self, snapshot: TableSnapshot, statement: RunningStatement) -> Compaction | None:
         """Write bases of like size as one; None where there are none.
 
-        Files of others stay where they are.
+        Files of others stay where they are, and so do bases of partitions.
 
         Raises:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
+        if snapshot.table.division is not None:
+            return None
         joined = like_sized(
             [
                 (self._warehouse.value_bytes(segment), segment)
@@ -132,8 +140,7 @@ class Compactor:
         if not joined:
             return None
         alone = replace(snapshot, segments=joined, tail_rows=0)
-        volume = self._volume(alone, joined, None)
-        added = self._write(alone, None, statement, Merge(alone).queries, volume)
+        added = self._write(alone, None, statement, Merge(alone).queries)
         return Compaction(added, tuple(base.segment_id for base in joined), snapshot.version)
 
     def end(
@@ -163,9 +170,8 @@ class Compactor:
             history = pa.concat_tables([history, gone])
             return self._rows(table, history, SegmentKind.ARCHIVE, statement)
         kept = self._rows(table, history, SegmentKind.ARCHIVE, statement)
-        volume = self._volume(snapshot, segments, tail)
         merge = Merge(snapshot).tombstones(version)
-        return (*kept, *self._write(snapshot, tail, statement, merge, volume))
+        return (*kept, *self._write(snapshot, tail, statement, merge))
 
     def live_rows(
         self,
@@ -310,6 +316,38 @@ class Compactor:
             for segment in base
         )
 
+    def _affected(
+        self,
+        snapshot: TableSnapshot,
+        tail: pa.Table | None,
+        statement: RunningStatement,
+        division: Division,
+    ) -> tuple[TableSnapshot, Division | None]:
+        """Return a divided table without the base segments that stay as they are.
+
+        They are those of partitions whose rows nothing supersedes, and that get none. The division
+        comes with it, or None where the rest has too many partitions to be divided.
+        """
+        table = snapshot.table
+        affected = AffectedPartitions.of(
+            snapshot, division, lambda segment: self._is_sorted(table, [segment])
+        )
+        asked = affected.asked()
+        if asked is not None:
+            session = self._engine.sessions().large
+            driver = session.driver
+            with failures(self._engine, driver, statement):
+                group = statement.begin(driver)
+                session.enter(group)
+                queries = Merge(asked).partitions(partition_columns(division))
+                frame = self._frames(session, asked, tail, queries)[SegmentKind.BASE]
+                frame = frame.limit(MOST_PARTITIONS + 1)
+                schema = arrow_schema(str(frame.schema().json()))
+                found = collect(driver, frame.toArrowBatchRdd(10_000, "UTC", False, False), schema)
+                statement.end(group)
+            affected = affected.with_partitions(pa.Table.from_batches(found, schema))
+        return affected.written(), division if affected.are_few else None
+
     def _volume(
         self, snapshot: TableSnapshot, segments: Iterable[Segment], tail: pa.Table | None
     ) -> Volume:
@@ -324,30 +362,33 @@ class Compactor:
         tail: pa.Table | None,
         statement: RunningStatement,
         queries: Queries,
-        volume: Volume,
+        division: Division | None = None,
     ) -> tuple[Segment, ...]:
-        """Write the rows of each query as a segment; all or none are moved into place."""
+        """Write the rows of each query as a segment; all or none are moved into place.
+
+        The base is a segment for each partition where it is divided.
+        """
         session = self._engine.sessions().large
         driver = session.driver
-        staged: dict[SegmentKind, StagedSegment] = {}
+        table, volume = snapshot.table, self._volume(snapshot, _current(snapshot), tail)
+        outputs: list[Output] = []
         try:
             with failures(self._engine, driver, statement):
                 group = statement.begin(driver)
                 session.enter(group)
                 for kind, frame in self._frames(session, snapshot, tail, queries).items():
                     statement.check()
-                    staged[kind] = self._warehouse.stage(snapshot.table)
-                    write_sorted(driver, frame, snapshot.table, staged[kind], volume)
+                    divided = division if kind is SegmentKind.BASE else None
+                    staged = self._warehouse.stage(table)
+                    output = Output(self._warehouse, table, kind, staged, volume, divided)
+                    outputs.append(output)
+                    output.write(driver, frame)
                 statement.end(group)
                 statement.check()
-                segments = [
-                    install(self._warehouse, directory, snapshot.table, kind, volume)
-                    for kind, directory in staged.items()
-                ]
+                return tuple(segment for output in outputs for segment in output.install())
         finally:
-            for directory in staged.values():
-                directory.discard()
-        return tuple(segment for segment in segments if segment is not None)
+            for output in outputs:
+                output.staged.discard()
 
     def _frames(
         self,

@@ -1,12 +1,12 @@
 """Rows of files as the base of a new table, written by Spark without passing through PostgreSQL."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.divided_files import Output, division_for
 from pgwire_gateway.spark.engine import SparkEngine, SparkSession
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
@@ -20,7 +20,7 @@ from pgwire_gateway.spark.file_sources import (
 )
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.layouts import IDENTITY, SUBSEQUENT, VERSION
-from pgwire_gateway.spark.sorting import Volume, install, write_sorted
+from pgwire_gateway.spark.sorting import Volume
 from pgwire_gateway.spark.source_types import SourceColumn
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
 from rewrite.dialect.type_mapping import storage_type
@@ -42,7 +42,7 @@ class FileLoad:
         self._frame: Frame | None = None
         self._session: SparkSession | None = None
         self._staged: StagedSegment | None = None
-        self._installed: str | None = None
+        self._installed: list[str] = []
         self.columns: tuple[SourceColumn, ...] = ()
         """Columns of the files, once they have been opened."""
         self.blocks = 0
@@ -88,8 +88,8 @@ class FileLoad:
 
     def write(
         self, table: JournalTable, contents: Contents, version: int, first_block: int
-    ) -> Segment | None:
-        """Write all rows, with one version number, as the base of a table; None for no rows.
+    ) -> tuple[Segment, ...]:
+        """Write all rows, with one version number, as the base of a table; none for no rows.
 
         Args:
             table: A table whose columns are those of the files, in their order.
@@ -102,7 +102,7 @@ class FileLoad:
                 failures of storage.
         """
         if not contents.rows:
-            return None
+            return ()
         session, frame = self._opened()
         driver = session.driver
         volume = Volume(contents.rows, contents.value_bytes)
@@ -111,12 +111,15 @@ class FileLoad:
             session.enter(group)
             rows = frame.selectExpr(driver.strings(self._row_versions(table, version, first_block)))
             staged = self._staged = self._warehouse.stage(table)
-            write_sorted(driver, rows, table, staged, volume)
+            division = division_for(driver, rows, table, SegmentKind.BASE)
+            kind = SegmentKind.BASE
+            output = Output(self._warehouse, table, kind, staged, volume, division)
+            output.write(driver, rows)
             self._statement.end(group)
             self._statement.check()
-            segment = install(self._warehouse, staged, table, SegmentKind.BASE, volume)
-        self._installed = segment.path if segment else None
-        return segment
+            segments = output.install()
+        self._installed = [segment.path for segment in segments]
+        return segments
 
     def export(self, directory: Path) -> int:
         """Write all rows as plain Parquet files into a directory; return their number.
@@ -146,8 +149,8 @@ class FileLoad:
         """Remove what has been written; harmless a second time."""
         if self._staged is not None:
             self._staged.discard()
-        if self._installed is not None:
-            shutil.rmtree(self._warehouse.absolute(self._installed), ignore_errors=True)
+        for path in self._installed:
+            self._warehouse.remove(path)
 
     def _opened(self) -> tuple[SparkSession, Frame]:
         if self._session is None or self._frame is None:

@@ -92,6 +92,6 @@ class HeldRows:
             parts.append(rows.rename_columns(list(stored)))
         found = pa.concat_tables(parts)
         if _LEAF in layout.names:
-            leaf = pa.scalar(int(segment.path.split("/")[-2]), pa.int64())
+            leaf = pa.scalar(int(segment.path.split("/")[1]), pa.int64())
             found = found.append_column(_LEAF, pa.repeat(leaf, found.num_rows))
         return found

@@ -12,8 +12,12 @@ VERSION: Final = "version_number"
 SUBSEQUENT: Final = "subsequent_version_number"
 IDENTITY: Final = "row_identity"
 
-_LEAF: Final = r"CAST(regexp_extract(_metadata.file_path, '/([0-9]+)/[^/]+/[^/]+$', 1) AS BIGINT)"
-"""The table that a file is of: the directory above that of its segment bears its OID."""
+_LEAF: Final = (
+    r"CAST(regexp_extract(_metadata.file_path,"
+    r" '/([0-9]+)(/[^/]+=[^/]+)*/[^/]+/[^/]+$', 1) AS BIGINT)"
+)
+"""The table that a file is of: the directory above that of its segment, or above the partitions
+that this is in, bears its OID."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ then all keys of such a row group are looked at.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from catalog.divisions import PartitionValue
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.decoded_groups import DecodedGroups
 from pgwire_gateway.spark.errors import storage_failures
@@ -31,6 +32,8 @@ from pgwire_gateway.wire_types.versions import storage_schema
 
 MOST_SEGMENTS: Final = 16
 """More segments than these that can have a key are read by Spark, several at a time."""
+MOST_PARTITIONS: Final = 1_000
+"""So it is with more partitions, whose bounds of keys often tell that they have none."""
 
 _KEPT_FILES: Final = 2_000
 _BATCH_ROWS: Final = 8_192
@@ -71,14 +74,24 @@ class Lookups:
             GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
         """
         table = snapshot.table
+        told = [(key, _told(table, key)) for key in keys]
         wanted = {
             segment: found
             for segment in snapshot.segments
             if segment.kind is not SegmentKind.ARCHIVE
-            and (found := [key for key in keys if _may_have(segment, key[0])])
+            and (
+                found := [
+                    key
+                    for key, values in told
+                    if _may_have(segment, key[0]) and _may_be_in(segment, values)
+                ]
+            )
         }
         attnums = tuple(column.attnum for column in table.columns)
-        if len(wanted) > MOST_SEGMENTS or any(s.attnums != attnums for s in wanted):
+        whole = sum(segment.partition is None for segment in wanted)
+        if whole > MOST_SEGMENTS or len(wanted) > MOST_PARTITIONS:
+            return None
+        if any(segment.attnums != attnums for segment in wanted):
             return None
         schema = storage_schema(table)
         parts = [schema.empty_table()]
@@ -143,6 +156,26 @@ def _may_have(segment: Segment, value: object) -> bool:
     if segment.key_min is None or segment.key_max is None or not isinstance(value, int):
         return True
     return segment.key_min <= value <= segment.key_max
+
+
+def _told(table: JournalTable, key: Key) -> tuple[int, Mapping[int, PartitionValue]] | None:
+    """Return the division of a table, and the values of partitions that a key tells, by place."""
+    division = table.division
+    if division is None:
+        return None
+    values = dict(zip(table.key, key, strict=True))
+    return division.number, {
+        place: field.value(values[field.attnum])
+        for place, field in enumerate(division.fields)
+        if field.attnum in values
+    }
+
+
+def _may_be_in(segment: Segment, told: tuple[int, Mapping[int, PartitionValue]] | None) -> bool:
+    partition = segment.partition
+    if told is None or partition is None or partition.division != told[0]:
+        return True
+    return all(partition.values[place] == value for place, value in told[1].items())
 
 
 def _key_names(table: JournalTable) -> list[str]:

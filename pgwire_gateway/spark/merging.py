@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - the names put into these queries are our own
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from catalog.model import SegmentKind, TableSnapshot
@@ -59,6 +59,29 @@ class Merge:
         def queries(base_view: str, recent_view: str) -> dict[SegmentKind, str]:
             current = self.queries(base_view, recent_view)[SegmentKind.BASE]
             return {SegmentKind.ARCHIVE: f"SELECT {columns} FROM ({current}) AS t"}
+
+        return queries
+
+    def partitions(self, columns: Mapping[str, str]) -> Queries:
+        """Return what gives the partitions of rows that are newer, and of base rows they concern.
+
+        A row that has moved leaves a version in the partition where it was.
+
+        Args:
+            columns: Names and expressions of what tells the partition of a row.
+        """
+        told = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+
+        def queries(base_view: str, recent_view: str) -> dict[SegmentKind, str]:
+            self._base, self._recent = base_view, recent_view
+            found = [f"SELECT {told} FROM {self._recent}"]
+            if self._has_base:
+                concerned = (
+                    f"SELECT {self._hint}b.* FROM {self._base} AS b "
+                    f"LEFT SEMI JOIN ({self._newer()}) AS k ON {self._same_key()}"
+                )
+                found.append(f"SELECT {told} FROM ({concerned}) AS c")
+            return {SegmentKind.BASE: f"SELECT DISTINCT * FROM ({' UNION ALL '.join(found)}) AS p"}
 
         return queries
 

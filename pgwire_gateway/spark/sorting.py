@@ -8,8 +8,10 @@ on sorted keys the page index answers first, and a filter would be read on top o
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow.parquet as pq
@@ -46,22 +48,36 @@ class Volume:
         return max(self.value_bytes // max(self.rows, 1), 1)
 
 
-def write_sorted(
-    driver: Driver, frame: Frame, table: JournalTable, staged: StagedSegment, volume: Volume
+def write_sorted(  # noqa: PLR0913 - what is written, and where
+    driver: Driver,
+    frame: Frame,
+    table: JournalTable,
+    staged: StagedSegment,
+    volume: Volume,
+    *,
+    partitions: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write rows, given in the columns of relations, sorted by key to the files of a segment."""
+    """Write rows, given in the columns of relations, sorted by key to the files of a segment.
+
+    With names and expressions of partitions each of these has a directory, and is sorted in itself.
+    """
     layout = Layout.of(table)
-    key = [f"c{attnum}" for attnum in table.key] or [IDENTITY]
+    key = [*partitions, *([f"c{attnum}" for attnum in table.key] or [IDENTITY])]
+    if partitions:
+        computed = [f"{expression} AS {name}" for name, expression in partitions.items()]
+        frame = frame.selectExpr(driver.strings(["*", *computed]))
     files = min(-(-volume.rows // ROWS_PER_FILE), 4 * driver.cores)
     if files > 1:
         frame = frame.repartitionByRange(files, _columns(driver, key))
     else:
         frame = frame.coalesce(1)
     frame = frame.sortWithinPartitions(_columns(driver, [*key, VERSION]))
-    frame = frame.selectExpr(driver.strings(layout.to_files()))
+    frame = frame.selectExpr(driver.strings([*layout.to_files(), *partitions]))
     writer = frame.write().option("compression", "zstd")
     for name, value in _options(table, volume).items():
         writer.option(name, value)
+    if partitions:
+        writer.partitionBy(driver.strings(list(partitions)))
     writer.parquet(str(staged.files))
 
 
@@ -79,21 +95,31 @@ def install(
     if not rows:
         staged.discard()
         return None
-    filled = [footer for footer in footers if footer.num_rows]
     for file, footer in zip(files, footers, strict=True):
         if not footer.num_rows:
             file.unlink()
-    size = sum(file.stat().st_size for file in warehouse.files(staged.files))
-    versions = _bounds(filled, VERSION)
-    keys = key_bounds(filled, table)
     path = warehouse.install(staged, table, kind, volume.row_bytes * rows)
     staged.discard()
+    return described(warehouse.files(warehouse.absolute(path)), footers, table, kind, path)
+
+
+def described(
+    files: Sequence[Path],
+    footers: Sequence[pq.FileMetaData],
+    table: JournalTable,
+    kind: SegmentKind,
+    path: str,
+) -> Segment:
+    """Return what files tell of the segment that they are."""
+    filled = [footer for footer in footers if footer.num_rows]
+    versions = _bounds(filled, VERSION)
+    keys = key_bounds(filled, table)
     return Segment(
         segment_id=0,
         kind=kind,
         path=path,
-        rows=rows,
-        size_bytes=size,
+        rows=sum(footer.num_rows for footer in filled),
+        size_bytes=sum(file.stat().st_size for file in files),
         attnums=tuple(column.attnum for column in table.columns),
         min_version=min(versions),
         max_version=max(versions),

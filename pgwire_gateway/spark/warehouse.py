@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +33,15 @@ _SUFFIX: Final = ".parquet"
 _DECODED_RATIO: Final = 8
 """How much rows grow when they are decoded, where nothing is known about them."""
 _KEPT_LISTS: Final = 2_000
+_ATTEMPTS: Final = 100
 
-_PLAIN: Final = re.compile(r"[0-9A-Za-z_-]+(/[0-9A-Za-z_-]+)*")
+_PARTITION: Final = r"[0-9A-Za-z_%-]+=[0-9A-Za-z_%-]+"
+_PLAIN: Final = re.compile(rf"[0-9A-Za-z_-]+(/[0-9A-Za-z_-]+|/{_PARTITION})*")
 """Paths that lead nowhere else: names without dots."""
-_REMOVABLE: Final = re.compile(rf"\d+/\d+(/({STAGING}/)?[0-9a-z-]+)?")
+_REMOVABLE: Final = re.compile(rf"\d+/\d+((/{STAGING}|(/{_PARTITION})*)/[0-9a-z-]+)?")
 """The directory of a table, by the OIDs of its database and its own, and what is in there."""
+_MANY: Final = 64
+"""More directories than these are made to survive a crash of the machine by one call for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,36 @@ class Warehouse:
                 break
         return f"{table.location}/{name}"
 
+    def install_partitions(
+        self, table: JournalTable, staged: Sequence[tuple[Path, str]]
+    ) -> list[str]:
+        """Make staged directories of files durable, move them into place and return their paths.
+
+        Args:
+            table: Whose base they are.
+            staged: Directories, and where each belongs below the table's.
+        """
+        location = self._root / table.location
+        for directory, _ in staged:
+            for leftover in directory.iterdir():
+                if leftover.suffix != _SUFFIX or leftover.name.startswith("."):
+                    leftover.unlink()
+            if len(staged) <= _MANY:
+                for file in directory.iterdir():
+                    synchronise(file)
+                synchronise(directory)
+        names = [f"{below}/{SegmentKind.BASE.value}-{uuid.uuid4().hex}" for _, below in staged]
+        for (directory, _), name in zip(staged, names, strict=True):
+            _move(directory, location / name)
+        if len(staged) > _MANY:
+            os.sync()
+        else:
+            entries = {parent for name in names for parent in (location / name).parents}
+            for entry in entries:
+                if entry == self._root or self._root in entry.parents:
+                    synchronise(entry)
+        return [f"{table.location}/{name}" for name in names]
+
     def path(self, segment: Segment) -> str:
         """Return the directory of a segment as Spark reads it."""
         return str(self.absolute(segment.path))
@@ -165,6 +199,11 @@ class Warehouse:
             logger.error("not removed, as it is no path of the warehouse: %r", path)
             return
         shutil.rmtree(self._root / path, ignore_errors=True)
+        for parent in Path(path).parents:
+            if "=" in parent.name:
+                # The partition may have no segment any more.
+                with suppress(OSError):
+                    (self._root / parent).rmdir()
 
     def remove_database(self, database: int) -> None:
         """Remove the directories of all tables of a database that is gone."""
@@ -177,9 +216,9 @@ class Warehouse:
         """
         latest = time.time() - age_s
         found = []
-        for location in sorted({path.rpartition("/")[0] for path in known}):
+        for location in sorted({"/".join(path.split("/")[:2]) for path in known}):
             table = self._root / location
-            for directory in (*table.glob("*-*"), *(table / STAGING).glob("*")):
+            for directory in (*_segments(table), *(table / STAGING).glob("*")):
                 path = str(directory.relative_to(self._root))
                 if path not in known and directory.stat().st_mtime < latest:
                     found.append(path)
@@ -252,10 +291,31 @@ class Warehouse:
 
     def value_bytes(self, segment: Segment) -> int:
         """Return how large the rows of a segment are in memory."""
+        if segment.partition is not None:
+            return segment.partition.value_bytes
         with suppress(OSError, ValueError, KeyError):
             text = (self._root / segment.path / _DESCRIPTION).read_text(encoding="utf-8")
             return int(json.loads(text)["value_bytes"])
         return segment.size_bytes * _DECODED_RATIO
+
+
+def _move(directory: Path, place: Path) -> None:
+    """Move a directory to a place whose parents others may be removing, as they are empty."""
+    for _ in range(_ATTEMPTS):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            directory.rename(place)
+            return
+    directory.rename(place)
+
+
+def _segments(table: Path) -> Iterator[Path]:
+    """Yield the directories of segments of a table, those in partitions included."""
+    for directory in table.glob("*-*"):
+        if "=" not in directory.name:
+            yield directory
+    for partition in table.glob("*=*"):
+        yield from _segments(partition)
 
 
 def synchronise(path: Path) -> None:

@@ -1,28 +1,31 @@
-"""Write row versions as one immutable segment: staged, sorted by key, then moved into place.
+"""Write row versions as immutable segments: staged, sorted by key, then moved into place.
 
 Few are held in memory and written in this process; Spark sorts what is more.
 """
 
-import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.divided_files import Output, division_for
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import storage_failures, translate
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.layouts import Layout
-from pgwire_gateway.spark.small_files import MAX_BYTES, write_small
-from pgwire_gateway.spark.sorting import Volume, install, write_sorted
+from pgwire_gateway.spark.small_files import MAX_BYTES
+from pgwire_gateway.spark.sorting import Volume
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
 from pgwire_gateway.wire_types.versions import storage_schema
 
 
 class SegmentWriter:
     """Sink for record batches in the columns of relations; becomes one segment or nothing.
+
+    Of the base of a divided table it becomes one for each partition.
 
     Columns are ``c{attnum}`` of every live column, ``version_number``,
     ``subsequent_version_number`` and, for tables without key, ``row_identity``.
@@ -45,7 +48,7 @@ class SegmentWriter:
         self._schema: pa.Schema | None = None
         self._rows = 0
         self._value_bytes = 0
-        self._installed: str | None = None
+        self._installed: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take row versions; those that are too many to be held are staged.
@@ -68,18 +71,20 @@ class SegmentWriter:
         except OSError as error:
             raise translate(error) from error
 
-    def finish(self, statement: RunningStatement) -> Segment | None:
-        """Sort, write, sync and move into place; None when no row was written.
+    def finish(self, statement: RunningStatement) -> tuple[Segment, ...]:
+        """Sort, write, sync and move into place; no row makes no segment.
+
+        A base is a segment for each partition where its table is divided.
 
         Raises:
             GatewayError: 57014 when cancelled, 53100 when the disk is full, 58030 for other
                 failures of storage; nothing is left then but for abort() to remove.
         """
-        volume = Volume(self._rows, self._value_bytes)
         if self._held:
-            return self._finish_held(volume, statement)
+            return self._finish_held(statement)
         if self._sink is None or self._staged is None:
-            return None
+            return ()
+        volume = Volume(self._rows, self._value_bytes)
         staged = self._staged
         self._sink.close()
         self._sink = None
@@ -90,23 +95,27 @@ class SegmentWriter:
             session.enter(group)
             reader = session.java.read().schema(self._layout.relation_ddl())
             frame = reader.parquet(driver.strings([str(staged.incoming)]))
-            write_sorted(driver, frame, self._table, staged, volume)
+            division = division_for(driver, frame, self._table, self._kind)
+            output = replace(self._output(staged, volume), division=division)
+            output.write(driver, frame)
             statement.end(group)
             statement.check()
-            segment = install(self._warehouse, staged, self._table, self._kind, volume)
-        self._installed = segment.path if segment else None
-        return segment
+            segments = output.install()
+        self._installed = [segment.path for segment in segments]
+        return segments
 
-    def _finish_held(self, volume: Volume, statement: RunningStatement) -> Segment | None:
+    def _finish_held(self, statement: RunningStatement) -> tuple[Segment, ...]:
         statement.check()
         with storage_failures():
             schema = storage_schema(self._table)
             rows = pa.concat_tables([table.cast(schema) for table in self._held])
             staged = self._staged = self._warehouse.stage(self._table)
-            write_small(rows, self._table, staged, volume)
-            segment = install(self._warehouse, staged, self._table, self._kind, volume)
-        self._installed = segment.path if segment else None
-        return segment
+            segments = self._output(staged, Volume(rows.num_rows, rows.nbytes)).write_held(rows)
+        self._installed = [segment.path for segment in segments]
+        return segments
+
+    def _output(self, staged: StagedSegment, volume: Volume) -> Output:
+        return Output(self._warehouse, self._table, self._kind, staged, volume)
 
     def abort(self) -> None:
         """Remove everything written, the finished segment included; harmless a second time."""
@@ -118,9 +127,9 @@ class SegmentWriter:
         if self._staged is not None:
             self._staged.discard()
             self._staged = None
-        if self._installed is not None:
-            shutil.rmtree(self._warehouse.absolute(self._installed), ignore_errors=True)
-            self._installed = None
+        installed, self._installed = self._installed, []
+        for path in installed:
+            self._warehouse.remove(path)
 
     def _stage(self, table: pa.Table) -> None:
         sink = self._sink or self._open(table.schema)

@@ -92,6 +92,26 @@ def test_comments_become_statements():
     )
 
 
+def test_partitions_are_columns_and_transforms_of_them():
+    text = (
+        'CREATE TABLE t (a int) USING hudi PARTITIONED BY (Country, "B c", days(at), YEAR(at),'
+        " bucket(16, id), truncate(3, zip)) COMMENT 'x'"
+    )
+    table = parse(text)
+    assert table is not None
+    assert table.create.text == "CREATE TABLE t (a int)"
+    told = [(one.transform.value, one.column, one.argument) for one in table.partitioned_by]
+    assert told == [
+        ("identity", "country", 0),
+        ("identity", "B c", 0),
+        ("day", "at", 0),
+        ("year", "at", 0),
+        ("bucket", "id", 16),
+        ("truncate", "zip", 3),
+    ]
+    assert table.partitioned_by[2].position == text.index("days") + 1
+
+
 def test_the_key_of_a_query_comes_later():
     table = parse("CREATE TABLE t USING hudi OPTIONS (primaryKey = 'id') AS SELECT 1 AS id")
     assert table is not None
@@ -125,10 +145,40 @@ def test_positions_lead_back():
             "LOCATION",
         ),
         (
-            "CREATE TABLE t (a int) USING orc PARTITIONED BY (a)",
-            "PARTITIONED BY in CREATE TABLE ... USING is not supported",
+            "CREATE TABLE t (a int) USING orc PARTITIONED BY (a, zorder(a))",
+            "zorder() in PARTITIONED BY is not supported",
             "0A000",
-            "PARTITIONED",
+            "zorder",
+        ),
+        (
+            "CREATE TABLE t (a int) USING hudi PARTITIONED BY (dt string)",
+            "a column that is defined in PARTITIONED BY is not supported",
+            "0A000",
+            "dt",
+        ),
+        (
+            "CREATE TEMP TABLE t (a int) USING hudi PARTITIONED BY (a)",
+            "PARTITIONED BY of a table that is temp is not supported",
+            "0A000",
+            "a)",
+        ),
+        (
+            "CREATE TABLE t (a int) USING parquet PARTITIONED BY (a) LOCATION '/x'",
+            "LOCATION of a table with PARTITIONED BY is not supported",
+            "0A000",
+            "LOCATION",
+        ),
+        (
+            "CREATE TABLE t (a int) USING hudi PARTITIONED BY (month(a), months(a))",
+            'column "a" appears twice in PARTITIONED BY',
+            "42701",
+            "months",
+        ),
+        (
+            "CREATE TABLE t (a int) USING hudi PARTITIONED BY (bucket(10001, a))",
+            "10001 is out of range for bucket",
+            "22023",
+            "10001",
         ),
         (
             "CREATE TABLE t (a int) USING orc CLUSTERED BY (a) INTO 4 BUCKETS",

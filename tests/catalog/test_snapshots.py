@@ -263,6 +263,11 @@ def test_uncommitted_ddl_is_not_seen_by_others(client, other, table):
         "{1}/delta-{0:032x}\n",
         "{1}/other-{0:032x}",
         "{1}0/delta-{0:032x}",
+        "{1}/a=b/../delta-{0:032x}",
+        "{1}/a=./delta-{0:032x}",
+        "{1}/a/delta-{0:032x}",
+        "{1}/=b/delta-{0:032x}",
+        "{1}/a=b",
     ],
 )
 def test_segments_outside_of_the_tables_directory_are_refused(client, table, path):

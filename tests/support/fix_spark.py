@@ -11,6 +11,7 @@ import py4j.protocol
 import pyarrow as pa
 import pytest
 
+from catalog.divisions import Division
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine, SparkSettings
@@ -84,12 +85,21 @@ class Journal:
     relid: int = field(default_factory=lambda: next(_NUMBERS))
     segments: list[Segment] = field(default_factory=list)
     tail: pa.Table | None = None
+    division: Division | None = None
 
     @property
     def table(self) -> JournalTable:
         name = "t_pkey" if self.key else None
         return JournalTable(
-            self.relid, "public", "t", self.columns, self.key, name, 1, f"1/{self.relid}"
+            self.relid,
+            "public",
+            "t",
+            self.columns,
+            self.key,
+            name,
+            1,
+            f"1/{self.relid}",
+            division=self.division,
         )
 
     def snapshot(self) -> TableSnapshot:
@@ -119,11 +129,11 @@ class Journal:
         writer = SegmentWriter(self.engine, self.table, kind)
         for batch in batches:
             writer.write(batch)
-        segment = writer.finish(RunningStatement())
-        if segment is not None:
-            segment = replace(segment, segment_id=next(_NUMBERS))
-            self.segments.append(segment)
-        return segment
+        segments = [
+            replace(s, segment_id=next(_NUMBERS)) for s in writer.finish(RunningStatement())
+        ]
+        self.segments += segments
+        return segments[0] if segments else None
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Append to the tail."""

@@ -113,8 +113,7 @@ def test_what_became_too_much_to_be_held_is_staged(
     for batch in others:
         writer.write(batch)
     assert leftovers(journal)
-    segment = writer.finish(RunningStatement())
-    assert segment is not None
+    (segment,) = writer.finish(RunningStatement())
     (file,) = files(journal, segment.path)
     assert pq.read_table(file).column("id").to_pylist() == [1, 2, 3]
 
@@ -122,7 +121,7 @@ def test_what_became_too_much_to_be_held_is_staged(
 def test_a_finished_segment_can_be_aborted(journal: Journal) -> None:
     writer = SegmentWriter(journal.engine, journal.table)
     writer.write(journal.rows((1, "a")))
-    assert writer.finish(RunningStatement()) is not None
+    assert writer.finish(RunningStatement())
     writer.abort()
     assert leftovers(journal) == []
 

@@ -29,6 +29,7 @@ BEGIN
                     ('secret' = (p.proargnames)[1]
                      OR p.proname IN ('residencies', 'maintained', 'listed_commits', 'listed_commit_files',
                                       'listed_savepoints', 'listed_rollbacks', 'listed_amplification', 'listed_progress',
+                                      'listed_divisions', 'listed_partitions',
                                       'named_resolution', 'unproved', 'shows_journals',
                                       'pg_table_is_visible')) AS callable
                FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP

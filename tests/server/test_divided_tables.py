@@ -1,0 +1,193 @@
+"""Tables with PARTITIONED BY: directories by themselves, and the rows PostgreSQL would have."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.support.servers import Address
+
+pytestmark = pytest.mark.server
+
+EVENTS = (
+    "CREATE TABLE {name} (id bigint PRIMARY KEY, country string, created_at timestamp, v int)"
+    " USING parquet PARTITIONED BY (country, months(created_at), bucket(2, id))"
+)
+FILL = (
+    "INSERT INTO {name} SELECT g, (ARRAY['DE','FR','it''s', '', NULL])[g % 5 + 1],"
+    " timestamp '2024-01-15' + g * interval '1 day', 0 FROM generate_series(1, {rows}) g"
+)
+
+
+@pytest.fixture(params=["resident_gateway", "gateway"])
+def either(request) -> Iterator[psycopg.Connection]:
+    yield from _database(request)
+
+
+@pytest.fixture
+def tiered(request) -> Iterator[psycopg.Connection]:
+    request.param = "gateway"
+    yield from _database(request)
+
+
+def _database(request) -> Iterator[psycopg.Connection]:
+    address: Address = request.getfixturevalue(request.param)
+    name = f"divided_{abs(hash(request.node.name)) % 10**9}"
+    address.execute(f"CREATE DATABASE {name}")
+    with psycopg.connect(address.conninfo(name), autocommit=True) as connection:
+        yield connection
+    address.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def refusal(connection, sql):
+    with pytest.raises(psycopg.Error) as raised:
+        connection.execute(sql)
+    return raised.value
+
+
+def partitions(connection, table="e"):
+    rows = connection.execute(
+        "SELECT partition, row_count FROM gateway.partitions WHERE table_name = %s ORDER BY 1",
+        [table],
+    )
+    return rows.fetchall()
+
+
+def paths(connection, table="e"):
+    rows = connection.execute(
+        "SELECT path FROM gateway.commit_files WHERE table_name = %s AND kind = 'base'"
+        " AND NOT is_retired",
+        [table],
+    )
+    return {path for (path,) in rows}
+
+
+def test_where_postgresql_users_look_it_is_a_plain_table(either):
+    connection = either
+    done = connection.execute(EVENTS.format(name="e"))
+    assert done.statusmessage == "CREATE TABLE"
+    connection.execute('ALTER TABLE e RENAME COLUMN country TO "Land"')
+    kind = "SELECT relkind FROM pg_class WHERE oid = 'e'::regclass"
+    assert connection.execute(kind).fetchone() == ("r",)
+    listed = "SELECT table_name, partitioned_by, partitions FROM gateway.partitioned_tables"
+    assert connection.execute(listed).fetchall() == [
+        ("e", '"Land", month(created_at), bucket(2, id)', 0)
+    ]
+    connection.execute(FILL.format(name="e", rows=20))
+    connection.execute("UPDATE e SET v = 1 WHERE id = 3")
+    connection.execute("DELETE FROM e WHERE id = 4")
+    found = connection.execute("SELECT count(*), sum(v) FROM e").fetchone()
+    assert found == (19, 1)
+
+
+def test_loads_and_vacuum_write_partitions_that_changed(tiered):
+    tiered.execute(EVENTS.format(name="e"))
+    tiered.execute(FILL.format(name="e", rows=3000))
+    tiered.execute("VACUUM e")
+    expected = tiered.execute(
+        "SELECT country, to_char(created_at, 'YYYY-MM'), count(*) FROM e"
+        " GROUP BY 1, 2 ORDER BY 1 NULLS LAST, 2"
+    ).fetchall()
+    found = partitions(tiered)
+    assert sum(rows for _, rows in found) == 3000
+    of_month = sum(rows for name, rows in found if "country=DE/created_at_month=2025-03" in name)
+    assert (
+        of_month == {(country, month): rows for country, month, rows in expected}["DE", "2025-03"]
+    )
+    assert any(name.startswith("country=it%27s/") for name, _ in found)
+    assert all(name.split("/")[2] in {"id_bucket=0", "id_bucket=1"} for name, _ in found)
+    before = paths(tiered)
+    tiered.execute("UPDATE e SET v = v + 1 WHERE id = 7")
+    tiered.execute("UPDATE e SET country = 'FR' WHERE id = 5")
+    tiered.execute("VACUUM e")
+    after = paths(tiered)
+    assert len(before - after) == len(after - before) == 3
+    assert tiered.execute("SELECT country, v FROM e WHERE id IN (5, 7) ORDER BY id").fetchall() == [
+        ("FR", 0),
+        ("it's", 1),
+    ]
+    assert tiered.execute("SELECT count(*) FROM e").fetchone() == (3000,)
+
+
+def test_the_rows_of_a_query_are_divided_at_once(tiered):
+    tiered.execute("CREATE TABLE s (id int PRIMARY KEY, day date)")
+    tiered.execute("INSERT INTO s SELECT g, date '2024-01-01' + g % 3 FROM generate_series(1, 9) g")
+    done = tiered.execute(
+        "CREATE TABLE e USING hudi OPTIONS (primaryKey = 'id') PARTITIONED BY (days(day))"
+        " AS SELECT * FROM s"
+    )
+    assert done.statusmessage == "SELECT 9"
+    assert partitions(tiered) == [(f"day_day=2024-01-0{n}", 3) for n in (1, 2, 3)]
+
+
+def test_a_table_with_rows_can_be_divided_later_and_otherwise(tiered):
+    tiered.execute("CREATE TABLE e (id int PRIMARY KEY, v int, w text)")
+    tiered.execute("INSERT INTO e SELECT g, g % 3, 'w' || g FROM generate_series(1, 12) g")
+    tiered.execute("CALL gateway.partition_by('e', 'v')")
+    assert partitions(tiered) == [("v=0", 4), ("v=1", 4), ("v=2", 4)]
+    tiered.execute("CALL gateway.partition_by('e', 'truncate(10, id)')")
+    assert partitions(tiered) == [("id_trunc=0", 9), ("id_trunc=10", 3)]
+    tiered.execute("ALTER TABLE e DROP COLUMN v")
+    assert tiered.execute("SELECT count(*) FROM e WHERE w < 'w3'").fetchone() == (5,)
+    tiered.execute("BEGIN")
+    tiered.execute("CALL gateway.partition_by('e', 'w')")
+    tiered.execute("ROLLBACK")
+    assert partitions(tiered) == [("id_trunc=0", 9), ("id_trunc=10", 3)]
+    tiered.execute("CALL gateway.partition_by('e', '')")
+    tiered.execute("UPDATE e SET w = 'x' WHERE id < 5")
+    tiered.execute("VACUUM e")
+    assert partitions(tiered) == []
+    found = tiered.execute("SELECT count(*), count(*) FILTER (WHERE w = 'x') FROM e").fetchone()
+    assert found == (12, 4)
+
+
+def test_a_column_that_partitions_rest_on_may_go(tiered):
+    tiered.execute("CREATE TABLE e (id int PRIMARY KEY, v int, w int) USING orc PARTITIONED BY (v)")
+    tiered.execute("INSERT INTO e SELECT g, g % 3, 0 FROM generate_series(1, 12) g")
+    tiered.execute("VACUUM e")
+    assert len(partitions(tiered)) == 3
+    tiered.execute("ALTER TABLE e DROP COLUMN v")
+    tiered.execute("UPDATE e SET w = id WHERE id = 2")
+    tiered.execute("VACUUM e")
+    assert tiered.execute("SELECT count(*), sum(w) FROM e").fetchone() == (12, 2)
+
+
+def test_what_cannot_be_divided_is_refused_by_name(tiered):
+    connection = tiered
+    create = "CREATE TABLE t (a int, b numeric, c float8, d jsonb, e timestamp) USING parquet"
+    for clause, sqlstate, words in (
+        ("PARTITIONED BY (b)", "0A000", "identity"),
+        ("PARTITIONED BY (e)", "0A000", "identity"),
+        ("PARTITIONED BY (month(a))", "0A000", "month"),
+        ("PARTITIONED BY (bucket(4, d))", "0A000", "bucket"),
+        ("PARTITIONED BY (x)", "42703", '"x"'),
+        ("PARTITIONED BY (a, a)", "42701", '"a"'),
+        ("PARTITIONED BY (bucket(0, a))", "22023", "0"),
+        ("PARTITIONED BY (zorder(a))", "0A000", "zorder"),
+        ("PARTITIONED BY (dt string)", "0A000", "defined"),
+        ("PARTITIONED BY ()", "42601", ")"),
+        ("CLUSTERED BY (a) INTO 4 BUCKETS", "0A000", "CLUSTERED BY"),
+    ):
+        error = refusal(connection, f"{create} {clause}")
+        assert (error.sqlstate, clause) == (sqlstate, clause)
+        assert words in (error.diag.message_primary or "")
+    temporary = "CREATE TEMP TABLE t (a int) USING parquet PARTITIONED BY (a)"
+    assert refusal(connection, temporary).sqlstate == "0A000"
+    connection.execute("CREATE TABLE p (a int) PARTITION BY LIST (a)")
+    connection.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)")
+    for name in ("p", "p1"):
+        assert refusal(connection, f"CALL gateway.partition_by('{name}', 'a')").sqlstate == "0A000"
+    assert refusal(connection, "CALL gateway.partition_by('t', 'a')").sqlstate == "42P01"
+
+
+def test_dividing_is_the_owners(tiered):
+    tiered.execute("CREATE TABLE e (a int)")
+    tiered.execute("GRANT ALL ON e TO PUBLIC")
+    tiered.execute("CREATE ROLE somebody_else LOGIN")
+    try:
+        with psycopg.connect(tiered.info.dsn, user="somebody_else", autocommit=True) as other:
+            assert refusal(other, "CALL gateway.partition_by('e', 'a')").sqlstate == "42501"
+            other.execute("SELECT count(*) FROM e")
+            assert other.execute("TABLE gateway.partitioned_tables").fetchall() == []
+    finally:
+        tiered.execute("DROP ROLE somebody_else")
