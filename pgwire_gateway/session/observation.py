@@ -157,6 +157,21 @@ class Observation:
             latest_only=self.latest_only | tails.keys(),
         )
 
+    def without_partitions(
+        self, left_out: Mapping[int, Callable[[Segment], bool]]
+    ) -> "Observation":
+        """Return the same moment without segments of the bases of tables."""
+        snapshots = dict(self.result.snapshots)
+        for relid, is_left_out in left_out.items():
+            snapshot = snapshots[relid]
+            kept = tuple(
+                segment
+                for segment in snapshot.segments
+                if segment.kind is not SegmentKind.BASE or not is_left_out(segment)
+            )
+            snapshots[relid] = replace(snapshot, segments=kept)
+        return replace(self, result=replace(self.result, snapshots=snapshots))
+
     def older_than(self, relid: int, version: int) -> "Observation":
         """Return the same moment without the row versions of a table from one version on.
 

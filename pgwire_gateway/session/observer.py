@@ -26,8 +26,10 @@ from rewrite.context import (
     RewriteContext,
     SessionConstants,
 )
+from rewrite.partition_pruning import unread
 from rewrite.pinned_keys import pinned_keys, plain_columns
 from rewrite.results import SparkQuery
+from rewrite.tree import Node
 
 LARGE_TAIL_BYTES: Final = 32 << 20
 """Tails of more bytes are written to files before they are read."""
@@ -299,7 +301,28 @@ class Observer:
                 recent = self._services.recent_rows.latest(snapshot, observation.tails.get(relid))
                 if recent is not None:
                     latest[relid] = recent
-        return observation.of_latest(latest) if latest else observation
+        observation = observation.of_latest(latest) if latest else observation
+        return self._pruned(plan.query, observation, tables.keys(), parameters)
+
+    def _pruned(
+        self,
+        query: Node,
+        observation: Observation,
+        relids: Iterable[int],
+        parameters: tuple[ParameterValue, ...],
+    ) -> Observation:
+        """Leave out partitions of which conditions tell that no row is asked for."""
+        snapshots = observation.result.snapshots
+        divided = {
+            relid: snapshots[relid].table
+            for relid in relids
+            if snapshots[relid].table.division is not None and snapshots[relid].segments
+        }
+        if not divided:
+            return observation
+        volatility = self._session.volatilities.of
+        left_out = unread(query, divided, parameters, volatility)
+        return observation.without_partitions(left_out) if left_out else observation
 
     def run(
         self, query: SparkQuery, observation: Observation, statement: RunningStatement

@@ -1,6 +1,7 @@
 """Tables with PARTITIONED BY: directories by themselves, and the rows PostgreSQL would have."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -107,6 +108,47 @@ def test_loads_and_vacuum_write_partitions_that_changed(tiered):
         ("it's", 1),
     ]
     assert tiered.execute("SELECT count(*) FROM e").fetchone() == (3000,)
+
+
+def test_statements_read_the_partitions_they_ask_for(tiered, gateway_process):
+    """Files of all others are out of the way, so whoever came to one would fail."""
+    for name in ("e", "plain"):
+        tiered.execute(EVENTS.format(name=name))
+        if name == "plain":
+            tiered.execute("ALTER TABLE plain SET (gateway.residency = always)")
+        tiered.execute(FILL.format(name=name, rows=2000))
+    location = _location(tiered, gateway_process.data_dir)
+    away = location.with_name(f"{location.name}_away")
+    away.mkdir()
+    for directory in location.glob("country=*"):
+        if directory.name != "country=DE":
+            directory.rename(away / directory.name)
+    where = "country = 'DE' AND created_at >= '2024-03-01' AND created_at < '2025-01-01'"
+    changed = f"UPDATE {{}} SET v = v + 1, country = 'FR' WHERE {where} AND id > 90"
+    counts = {tiered.execute(changed.format(name)).rowcount for name in ("e", "plain")}
+    assert len(counts) == 1
+    assert counts != {0}
+    for query in (
+        "SELECT count(*), sum(v), min(id), max(id) FROM {} WHERE " + where,
+        "SELECT id, v FROM {} WHERE country = 'DE' AND id < 50 ORDER BY id",
+        (
+            "SELECT x.id, y.v FROM {0} x JOIN {0} y USING (id) WHERE x.country = 'DE'"
+            " AND y.country IN ('DE', 'none') ORDER BY 1"
+        ),
+        "SELECT count(*) FROM {} WHERE country = 'nowhere'",
+    ):
+        expected = tiered.execute(query.format("plain")).fetchall()
+        assert tiered.execute(query.format("e")).fetchall() == expected
+    assert refusal(tiered, "SELECT sum(v) FROM e").sqlstate[:2] == "58"
+    for directory in away.iterdir():
+        directory.rename(location / directory.name)
+    both = [tiered.execute(f"SELECT * FROM {n} ORDER BY id").fetchall() for n in ("e", "plain")]
+    assert both[0] == both[1]
+
+
+def _location(connection, data_directory, table="e"):
+    (path, *_) = paths(connection, table)
+    return Path(data_directory, "warehouse", *path.split("/")[:2])
 
 
 def test_the_rows_of_a_query_are_divided_at_once(tiered):
