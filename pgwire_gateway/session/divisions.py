@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from catalog import dividing, names, procedure_calls, session_state
+from catalog import dividing, names, procedure_calls
 from catalog.extensions.grammar import Tokens
 from catalog.extensions.partition_fields import PartitionField, read
 from catalog.results import RelationKind
@@ -35,7 +35,7 @@ def partition_by(call: Invocation, run: Callable[[str], StatementResult]) -> Sta
         listed = Tokens(f"({given['columns']})")
         fields = read(listed)
         listed.expect_end()
-    session.watch(call.running, session_state.time_outs(session.catalog))
+    session.watch(call.running, call.statement.text)
     session.transaction.begin_implicit()
     names.require_unshadowed(session.catalog, name)
     divide(call, name, fields)

@@ -1,14 +1,17 @@
 """Which partitions of a divided base a compaction writes anew; the others stay as they are."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.divisions import MOST_PARTITIONS, Division, PartitionValue
-from catalog.model import Segment, SegmentKind, TableSnapshot
+from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.divided_files import decoded
+from pgwire_gateway.spark.sorting import BOUNDED
+from pgwire_gateway.wire_types.plain_keys import plain
 
 Values = tuple[PartitionValue, ...]
 
@@ -48,11 +51,14 @@ class AffectedPartitions:
         crowded = frozenset(values for values, segments in known.items() if segments > 1)
         return cls(snapshot, division, undivided, crowded)
 
-    def asked(self) -> TableSnapshot | None:
+    def asked(self, tail: pa.Table | None) -> TableSnapshot | None:
         """Return the table as rows are looked at; None where there are none to look at.
 
         Partitions are wanted of all rows that count as newer there, and of those in the base that
         these may supersede. Columns of the key are those of all versions of a row.
+
+        Args:
+            tail: Row versions of its tail, None for none.
         """
         newer = tuple(replace(segment, kind=SegmentKind.DELTA) for segment in self.undivided)
         deltas = self.snapshot.of_kind(SegmentKind.DELTA)
@@ -60,10 +66,11 @@ class AffectedPartitions:
             return None
         base: tuple[Segment, ...] = ()
         if not self.division.attnums <= set(self.snapshot.table.key):
+            ranges = _key_ranges(self.snapshot.table, (*newer, *deltas), tail)
             base = tuple(
                 segment
                 for segment in self.snapshot.of_kind(SegmentKind.BASE)
-                if segment not in self.undivided
+                if segment not in self.undivided and _may_have(segment, ranges)
             )
         return replace(self.snapshot, segments=(*base, *newer, *deltas))
 
@@ -84,3 +91,29 @@ class AffectedPartitions:
         if segment.kind is not SegmentKind.BASE or not self.are_few or segment in self.undivided:
             return True
         return segment.partition is not None and segment.partition.values in self.found
+
+
+def _key_ranges(
+    table: JournalTable, segments: Sequence[Segment], tail: pa.Table | None
+) -> list[tuple[int, int]] | None:
+    """Return ranges that have the keys of row versions; None where they are not known."""
+    ranges = []
+    for segment in segments:
+        if segment.key_min is None or segment.key_max is None:
+            return None
+        ranges.append((segment.key_min, segment.key_max))
+    if tail is not None and tail.num_rows:
+        if len(table.key) != 1 or table.column(table.key[0]).type_oid not in BOUNDED:
+            return None
+        found = pc.min_max(plain(tail.column(f"c{table.key[0]}"))).as_py()
+        if found["min"] is None:
+            return None
+        ranges.append((found["min"], found["max"]))
+    return ranges
+
+
+def _may_have(segment: Segment, ranges: Sequence[tuple[int, int]] | None) -> bool:
+    """Tell whether a segment may have a key in one of some ranges."""
+    if ranges is None or segment.key_min is None or segment.key_max is None:
+        return True
+    return any(segment.key_min <= last and first <= segment.key_max for first, last in ranges)

@@ -332,7 +332,7 @@ class Compactor:
         affected = AffectedPartitions.of(
             snapshot, division, lambda segment: self._is_sorted(table, [segment])
         )
-        asked = affected.asked()
+        asked = affected.asked(tail)
         if asked is not None:
             session = self._engine.sessions().large
             driver = session.driver

@@ -89,6 +89,8 @@ _SQL: Final = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Many directories, as of partitions, are listed by a job, with a task for each unless told.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # Names and constants may look like variables; those would be filled from our environment.
     "spark.sql.variable.substitute": "false",
 }

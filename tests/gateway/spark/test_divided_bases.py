@@ -14,6 +14,7 @@ from catalog import divisions
 from catalog.divisions import Division, DivisionField, Transform
 from catalog.model import Column, Segment, SegmentKind
 from pgwire_gateway.spark import divided_files
+from pgwire_gateway.spark.affected_partitions import AffectedPartitions
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.spark.warehouse import Warehouse
@@ -119,6 +120,22 @@ def test_a_row_that_moves_leaves_its_partition(journal: Journal):
     assert kept == expected
     versions = journal.fetch(ROWS, SourcePart.JOURNAL)
     assert [row for row in versions if row[0] == 1] == [(1, "b", 10), (1, "c", 20)]
+
+
+def test_partitions_whose_keys_are_others_are_not_looked_at(journal: Journal):
+    journal.division = BY_NAME
+    rows = journal.rows(*((n, "abcd"[n // 10]) for n in range(40)), version=10)
+    journal.write(rows, kind=SegmentKind.BASE)
+    journal.append(journal.rows((15, "z"), (16, "b"), version=20))
+    journal.write(journal.rows((33, "d", 30), version=30))
+    affected = AffectedPartitions.of(journal.snapshot(), BY_NAME, lambda _: True)
+    asked = affected.asked(journal.tail)
+    assert asked is not None
+    assert values(asked.of_kind(SegmentKind.BASE)) == ["b", "d"]
+    added = compact(journal)
+    assert values(s for s in added if s.kind is SegmentKind.BASE) == ["b", "d", "z"]
+    journal.key = ()
+    assert affected.of(journal.snapshot(), BY_NAME, lambda _: True).asked(None) is None
 
 
 def test_a_partition_whose_rows_have_gone_has_no_segment(journal: Journal):
@@ -300,6 +317,36 @@ def test_directories_read_as_people_write_dates():
         "hour": "2000-02-29-12",
     }
     assert of[Transform.MONTH].text(of[Transform.MONTH].value(-1)) == "1969-12"
+
+
+def test_plain_readers_find_all_row_versions_in_directories(journal: Journal):
+    """Who knows the convention needs no list of segments; files have all columns."""
+    journal.division = BY_NAME
+    rows = [(n, ["a", "b", None, ""][n % 4]) for n in range(20)]
+    journal.write(journal.rows(*rows, version=10), kind=SegmentKind.BASE)
+    journal.write(journal.rows((1, "c"), (2, None, 20), version=20))
+    compact(journal)
+    journal.write(journal.rows((3, "a"), version=30))
+    session = journal.engine.sessions().large
+    location = Path(journal.relations.warehouse.root, "1", str(journal.relid))
+    assert sorted(d.name for d in location.glob("*=*")) == [
+        "name=__HIVE_DEFAULT_PARTITION__",
+        "name=a",
+        "name=b",
+        "name=c",
+    ]
+    reader = session.java.read().option("recursiveFileLookup", "true")
+    frame = reader.parquet(session.driver.strings([str(location)]))
+    with session.views({"plain": frame}) as names:
+        latest = session.sql(
+            "SELECT id, name FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY"
+            " version_number DESC, subsequent_version_number NULLS LAST) AS age FROM"
+            f" {names['plain']}) WHERE age = 1 AND subsequent_version_number IS NULL"
+        )
+        found = {row.getInt(0): row.get(1) for row in latest.collectAsList()}
+    expected = dict(rows) | {1: "c", 3: "a"}
+    del expected[2]
+    assert found == expected
 
 
 def test_files_nobody_knows_are_found_in_partitions_too(journal: Journal):
