@@ -34,6 +34,15 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
+-- Whether the columns that a division rests on are still there, with the types they had; else it counts no more.
+CREATE FUNCTION pg_journal.is_divided(j pg_journal.journals) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN j.division IS NOT NULL AND NOT EXISTS (
+    SELECT FROM jsonb_array_elements(j.division->'fields') f(e)
+      LEFT JOIN pg_attribute a ON a.attrelid = j.relid AND a.attnum = (f.e->>1)::int2 AND NOT a.attisdropped
+     WHERE a.atttypid IS DISTINCT FROM (f.e->>2)::oid);
+
 -- How tables are divided, as PARTITIONED BY has it, with the number of partitions in their bases.
 CREATE FUNCTION pg_journal.listed_divisions(
     OUT schema_name name, OUT table_name name, OUT partitioned_by text, OUT partitions bigint)
@@ -52,7 +61,7 @@ AS $$
              WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind = 'base'
                AND (s.partition->>0)::bigint = (j.division->>'number')::bigint)
       FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE j.division IS NOT NULL AND has_table_privilege(acting_role(), c.oid, 'SELECT')
+     WHERE is_divided(j) AND has_table_privilege(acting_role(), c.oid, 'SELECT')
 $$;
 CREATE VIEW pg_journal.division_list AS SELECT * FROM pg_journal.listed_divisions();
 GRANT SELECT ON pg_journal.division_list TO PUBLIC;
@@ -69,7 +78,7 @@ AS $$
            sum(s.size_bytes)::bigint
       FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
       JOIN pg_journal.segments s ON s.relid = j.relid AND s.retired_at IS NULL AND s.kind = 'base'
-     WHERE j.division IS NOT NULL AND has_table_privilege(acting_role(), c.oid, 'SELECT')
+     WHERE is_divided(j) AND has_table_privilege(acting_role(), c.oid, 'SELECT')
      GROUP BY 1, 2, 3
 $$;
 CREATE VIEW pg_journal.partition_list AS SELECT * FROM pg_journal.listed_partitions();

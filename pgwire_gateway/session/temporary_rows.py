@@ -95,6 +95,7 @@ def _rows(
         checks=(),
         unique_keys=(),
         referencing=(),
+        division=None,
     )
     numbered = ([*row, 1, None, number] for number, row in enumerate(told["rows"]))
     return table, tail_table(table, list(numbered))

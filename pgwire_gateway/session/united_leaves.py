@@ -133,4 +133,5 @@ def _table(number: int, like: JournalTable) -> JournalTable:
         columns=(*like.columns, _COLUMN),
         key=(LEAF, *like.key) if like.key else (),
         location=f"partitions{number}",
+        division=None,
     )

@@ -302,8 +302,8 @@ class Warehouse:
 def _move(directory: Path, place: Path) -> None:
     """Move a directory to a place whose parents others may be removing, as they are empty."""
     for _ in range(_ATTEMPTS):
-        place.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
+            place.parent.mkdir(parents=True, exist_ok=True)
             directory.rename(place)
             return
     directory.rename(place)

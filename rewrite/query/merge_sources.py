@@ -96,6 +96,7 @@ def compile_source(merge: Merge) -> MergeSource | None:
         checks=(),
         unique_keys=(),
         referencing=(),
+        division=None,
     )
     columns = [
         output(one.name, read_stored(column(one.name), one.type_oid, one.typmod))

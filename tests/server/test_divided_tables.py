@@ -189,9 +189,74 @@ def test_a_column_that_partitions_rest_on_may_go(tiered):
     tiered.execute("VACUUM e")
     assert len(partitions(tiered)) == 3
     tiered.execute("ALTER TABLE e DROP COLUMN v")
+    assert tiered.execute("TABLE gateway.partitioned_tables").fetchall() == []
     tiered.execute("UPDATE e SET w = id WHERE id = 2")
     tiered.execute("VACUUM e")
     assert tiered.execute("SELECT count(*), sum(w) FROM e").fetchone() == (12, 2)
+
+
+def test_rows_without_key_and_keys_that_come_later(tiered):
+    tiered.execute("CREATE TABLE e (id int NOT NULL, v int) USING parquet PARTITIONED BY (v)")
+    tiered.execute("INSERT INTO e SELECT g, g % 3 FROM generate_series(1, 12) g")
+    tiered.execute("UPDATE e SET v = 5 WHERE id IN (1, 2)")
+    tiered.execute("DELETE FROM e WHERE id = 3")
+    tiered.execute("VACUUM e")
+    assert partitions(tiered) == [("v=0", 3), ("v=1", 3), ("v=2", 3), ("v=5", 2)]
+    tiered.execute("ALTER TABLE e ADD PRIMARY KEY (id)")
+    assert partitions(tiered) == [("v=0", 3), ("v=1", 3), ("v=2", 3), ("v=5", 2)]
+    assert refusal(tiered, "INSERT INTO e VALUES (12, 9)").sqlstate == "23505"
+    tiered.execute("INSERT INTO e VALUES (3, NULL) ON CONFLICT (id) DO NOTHING")
+    tiered.execute(
+        "MERGE INTO e USING (VALUES (4, 0), (99, 0)) s (id, v) ON e.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.v)"
+    )
+    tiered.execute("VACUUM e")
+    assert partitions(tiered) == [
+        ("v=0", 5),
+        ("v=1", 2),
+        ("v=2", 3),
+        ("v=5", 2),
+        ("v=__HIVE_DEFAULT_PARTITION__", 1),
+    ]
+    found = tiered.execute("SELECT count(*) FROM e_journal WHERE id IN (1, 3, 4)").fetchone()
+    assert found == (7,)
+    tiered.execute("TRUNCATE e")
+    assert tiered.execute("SELECT count(*) FROM e WHERE v = 0").fetchone() == (0,)
+    assert partitions(tiered) == []
+
+
+def test_copies_and_conversions_are_divided(tiered):
+    tiered.execute("CREATE TABLE e (id int PRIMARY KEY, v text) USING parquet PARTITIONED BY (v)")
+    with tiered.cursor() as cursor:
+        for first in (0, 3000):
+            with cursor.copy("COPY e FROM STDIN") as copy:
+                for n in range(first, first + 3000):
+                    copy.write_row((n, "ab"[n % 2]))
+        cursor.execute("INSERT INTO e SELECT id + 6000, 'c' FROM e WHERE v = 'a' RETURNING v")
+        assert set(cursor.fetchall()) == {("c",)}
+    assert partitions(tiered) == [("v=a", 3000), ("v=b", 3000), ("v=c", 3000)]
+    tiered.execute("VACUUM e")
+    counted = tiered.execute("SELECT partition, segments FROM gateway.partitions ORDER BY 1")
+    assert counted.fetchall() == [("v=a", 1), ("v=b", 1), ("v=c", 1)]
+
+
+def test_rows_of_other_tables_that_come_to_a_statement_are_not_divided(tiered):
+    tiered.execute(
+        "CREATE TABLE e (a int, b int, c int, id int PRIMARY KEY, v int)"
+        " USING parquet PARTITIONED BY (v)"
+    )
+    tiered.execute("INSERT INTO e SELECT 0, 0, 0, g, g % 3 FROM generate_series(1, 6000) g")
+    tiered.execute("CREATE TEMP TABLE s AS SELECT id, 7 AS w FROM e WHERE id <= 3000")
+    assert tiered.execute("UPDATE e SET v = w FROM s WHERE s.id = e.id").rowcount == 3000
+    tiered.execute("CREATE TABLE m (id int PRIMARY KEY, w int)")
+    tiered.execute("INSERT INTO m SELECT g, 8 FROM generate_series(2001, 9000) g")
+    merge = (
+        "MERGE INTO e USING m ON m.id = e.id WHEN MATCHED THEN UPDATE SET v = w"
+        " WHEN NOT MATCHED THEN INSERT VALUES (0, 0, 0, m.id, w)"
+    )
+    assert tiered.execute(merge).rowcount == 7000
+    tiered.execute("VACUUM e")
+    assert partitions(tiered) == [("v=7", 2000), ("v=8", 7000)]
 
 
 def test_what_cannot_be_divided_is_refused_by_name(tiered):
