@@ -153,7 +153,8 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN current_setting('transaction_isolation') <> 'read committed' AND pg_current_xact_id_if_assigned() IS NOT NULL
    AND to_regprocedure(format('pg_journal.warmth_%s()', wanted)) IS NOT NULL;
 
--- Have PostgreSQL note, for a serializable transaction, that it reads whatever is written to a tail.
+-- Have PostgreSQL note, for a serializable transaction, that it reads whatever is written to a tail. What is noted outlasts
+-- the subtransaction; the lock does not, which would keep upkeep from making the table resident.
 CREATE FUNCTION pg_journal.note_reading(tail regclass) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -164,6 +165,9 @@ SET enable_bitmapscan = off
 AS $$
 BEGIN
     EXECUTE format('SELECT FROM ONLY %s LIMIT 1', tail);
+    PERFORM end_count();
+EXCEPTION WHEN SQLSTATE 'GW004' THEN
+    NULL;
 END $$;
 
 CREATE FUNCTION pg_journal.table_snapshot(
