@@ -12,6 +12,7 @@ from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.affected_partitions import AffectedPartitions
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import collect
+from pgwire_gateway.spark.conservation import require_all
 from pgwire_gateway.spark.divided_files import Output, partition_columns
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
 from pgwire_gateway.spark.errors import storage_failures
@@ -75,6 +76,8 @@ class Compactor:
         if not deltas and not snapshot.tail_rows and is_done:
             return Compaction((), (), snapshot.version)
         added = self._write(snapshot, tail, statement, Merge(snapshot).queries, division)
+        read = sum(segment.rows for segment in (*base, *deltas))
+        require_all(snapshot.table, read + (0 if tail is None else tail.num_rows), added)
         retired = tuple(segment.segment_id for segment in (*base, *deltas))
         return Compaction(added, retired, snapshot.version)
 
@@ -117,6 +120,7 @@ class Compactor:
             return None
         joined = self._read(snapshot.table, deltas, tail)
         added = self._rows(snapshot.table, joined, SegmentKind.DELTA, statement)
+        require_all(snapshot.table, sum(delta.rows for delta in deltas) + tail.num_rows, added)
         retired = tuple(delta.segment_id for delta in deltas)
         return Compaction(added, retired, snapshot.version)
 
@@ -141,6 +145,7 @@ class Compactor:
             return None
         alone = replace(snapshot, segments=joined, tail_rows=0)
         added = self._write(alone, None, statement, Merge(alone).queries)
+        require_all(snapshot.table, sum(base.rows for base in joined), added)
         return Compaction(added, tuple(base.segment_id for base in joined), snapshot.version)
 
     def end(
@@ -266,7 +271,9 @@ class Compactor:
                 segment = install(self._warehouse, staged, table, kind, volume)
             finally:
                 staged.discard()
-        return (segment,) if segment else ()
+        written = (segment,) if segment else ()
+        require_all(table, rows.num_rows, written)
+        return written
 
     def _write_large(
         self,
@@ -308,7 +315,9 @@ class Compactor:
                 segment = install(self._warehouse, staged, table, kind, Volume(rows, size))
             finally:
                 staged.discard()
-        return (segment,) if segment else ()
+        written = (segment,) if segment else ()
+        require_all(table, rows, written)
+        return written
 
     def _is_sorted(self, table: JournalTable, base: Sequence[Segment]) -> bool:
         return all(

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.conservation import require_all
 from pgwire_gateway.spark.divided_files import Output, division_for
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import storage_failures, translate
@@ -101,8 +102,7 @@ class SegmentWriter:
             statement.end(group)
             statement.check()
             segments = output.install()
-        self._installed = [segment.path for segment in segments]
-        return segments
+        return self._kept(segments)
 
     def _finish_held(self, statement: RunningStatement) -> tuple[Segment, ...]:
         statement.check()
@@ -111,7 +111,11 @@ class SegmentWriter:
             rows = pa.concat_tables([table.cast(schema) for table in self._held])
             staged = self._staged = self._warehouse.stage(self._table)
             segments = self._output(staged, Volume(rows.num_rows, rows.nbytes)).write_held(rows)
+        return self._kept(segments)
+
+    def _kept(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
         self._installed = [segment.path for segment in segments]
+        require_all(self._table, self._rows, segments)
         return segments
 
     def _output(self, staged: StagedSegment, volume: Volume) -> Output:
