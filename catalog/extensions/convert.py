@@ -1,4 +1,4 @@
-"""CONVERT TO target FROM source [USING format] [KEY (column, …)] [IN PLACE].
+"""CONVERT TO target FROM source [USING format] [KEY (column, …)] [IN PLACE] [PARTITIONED BY (…)].
 
 Target and source are names of tables or paths, given as string constants. The clauses come in any
 order, each at most once.
@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from catalog.errors import GatewayError
+from catalog.extensions import partition_fields
 from catalog.extensions.grammar import RelationPair, Tokens, is_string
+from catalog.extensions.partition_fields import PartitionField
 from catalog.sqlstate import (
     FEATURE_NOT_SUPPORTED,
     INVALID_PARAMETER_VALUE,
@@ -47,6 +49,8 @@ class Convert:
     """Where the key stands in the statement, in characters from 1."""
     in_place: bool = False
     """Whether the files become those of the table as they are."""
+    partitioned_by: tuple[PartitionField, ...] = ()
+    """What the target is divided by."""
 
 
 def parse(text: str) -> Convert | None:
@@ -65,6 +69,7 @@ def parse(text: str) -> Convert | None:
     key: tuple[str, ...] = ()
     place: int | None = None
     in_place = False
+    partitioned_by: tuple[PartitionField, ...] = ()
     while tokens.current is not None:
         if chosen is None and tokens.accept("using"):
             at = tokens.place
@@ -74,9 +79,11 @@ def parse(text: str) -> Convert | None:
             key = tokens.names()
         elif not in_place and tokens.accept("in", "place"):
             in_place = True
+        elif not partitioned_by and tokens.accept("partitioned", "by"):
+            partitioned_by = partition_fields.read(tokens)
         else:
             tokens.fail()
-    convert = Convert(target, source, chosen, key, place, in_place)
+    convert = Convert(target, source, chosen, key, place, in_place, partitioned_by)
     require_meaning(convert)
     return convert
 
@@ -128,9 +135,15 @@ def require_meaning(convert: Convert) -> None:
 
     Raises:
         GatewayError: 42601 for a format of tables, a key of files and tables in place, 0A000 for
-            files in another format than Parquet.
+            files in another format than Parquet, partitions of files and in place.
     """
     to_files = isinstance(convert.target, Files)
+    if convert.partitioned_by and (to_files or convert.in_place):
+        raise GatewayError(
+            f"PARTITIONED BY of {'files' if to_files else 'files IN PLACE'} is not supported",
+            sqlstate=FEATURE_NOT_SUPPORTED,
+            position=convert.partitioned_by[0].position,
+        )
     if to_files and convert.key:
         raise GatewayError(
             "KEY is for tables, and the target is a path",

@@ -3,7 +3,7 @@
 PARTITIONED BY (country, months(created_at), bucket(16, id), truncate(4, zip))
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from catalog.divisions import COUNTED, MOST_BUCKETS, Transform
@@ -25,7 +25,7 @@ class PartitionField:
     transform: Transform
     column: str
     argument: int = 0
-    position: int | None = None
+    position: int | None = field(default=None, compare=False)
     """Where it stands in the statement, in characters from 1."""
 
 
@@ -40,16 +40,16 @@ def read(tokens: Tokens) -> tuple[PartitionField, ...]:
     tokens.expect("(")
     found: list[PartitionField] = []
     while True:
-        field = _field(tokens)
-        if any((one.transform, one.column) == (field.transform, field.column) for one in found):
+        listed = _field(tokens)
+        if listed in found:
             raise GatewayError(
-                f'column "{field.column}" appears twice in PARTITIONED BY',
+                f'column "{listed.column}" appears twice in PARTITIONED BY',
                 sqlstate=DUPLICATE_COLUMN,
-                position=field.position,
+                position=listed.position,
             )
-        found.append(field)
+        found.append(listed)
         if len(found) > MOST_FIELDS:
-            raise _refused(f"more than {MOST_FIELDS} columns", field.position)
+            raise _refused(f"more than {MOST_FIELDS} columns", listed.position)
         if not tokens.accept(","):
             break
     tokens.expect(")")

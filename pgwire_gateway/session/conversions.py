@@ -58,7 +58,13 @@ def _converted(
     if isinstance(conversion.target, Files):
         return exports.export(call, progress, conversion.target, source, form)
     load = loads.Load(
-        call, run, progress, conversion.target, conversion.key, conversion.key_position
+        call,
+        run,
+        progress,
+        conversion.target,
+        conversion.key,
+        conversion.key_position,
+        partitioned_by=conversion.partitioned_by,
     )
     if not isinstance(source, Files):
         return load.from_table(source)

@@ -11,11 +11,12 @@ from catalog import names, residency
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.convert import Files, Table
+from catalog.extensions.partition_fields import PartitionField
 from catalog.model import JournalTable, SegmentKind
 from catalog.results import RelationKind
 from catalog.statements import RelationName, split
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import reads, router
+from pgwire_gateway.session import divisions, reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_new
 from pgwire_gateway.session.observer import Observer
@@ -47,6 +48,8 @@ class Load:
     """Where the key stands in the statement."""
     deed: str = "CONVERT to"
     """What the statement does, as errors call it."""
+    partitioned_by: tuple[PartitionField, ...] = ()
+    """What the table is divided by."""
 
     @property
     def name(self) -> RelationName:
@@ -88,6 +91,7 @@ class Load:
         with reading(source, found.format):
             contents = load.examine(self.key)
         self.create(given)
+        self._divide()
         with self.new_table() as (table, version):
             for column in contents.without:
                 raise null_key(table, column)
@@ -122,12 +126,17 @@ class Load:
         result = self.run(created if is_small else f"{created} WITH NO DATA")
         if self.key:
             self.run(keyed)
+        self._divide()
         if is_small:
             return int(result.status().rpartition(" ")[2])
         with self.new_table() as (table, version):
             rows = self._write_query(query, table, version)
             self.require_key(table, rows)
         return rows
+
+    def _divide(self) -> None:
+        if self.partitioned_by:
+            divisions.divide(self.call, self.name, self.partitioned_by)
 
     def _write(self, load: FileLoad, contents: Contents, table: JournalTable, version: int) -> None:
         catalog = self.session.catalog

@@ -2,6 +2,7 @@
 
 import pytest
 
+from catalog.divisions import Transform
 from catalog.errors import GatewayError
 from catalog.extensions.convert import (
     Convert,
@@ -11,6 +12,7 @@ from catalog.extensions.convert import (
     parse_end,
     parse_key,
 )
+from catalog.extensions.partition_fields import PartitionField
 from catalog.statements import StatementKind, split
 
 
@@ -35,6 +37,18 @@ from catalog.statements import StatementKind, split
         (
             "CONVERT TO t FROM '/in' in place KEY (id)",
             Convert(Table((None, "t")), Files("/in"), None, ("id",), in_place=True),
+        ),
+        (
+            "CONVERT TO t FROM '/in' PARTITIONED BY (a, days(b)) KEY (id)",
+            Convert(
+                Table((None, "t")),
+                Files("/in"),
+                key=("id",),
+                partitioned_by=(
+                    PartitionField(Transform.IDENTITY, "a"),
+                    PartitionField(Transform.DAY, "b"),
+                ),
+            ),
         ),
         ("CONVERT TO values FROM key", Convert(Table((None, "values")), Table((None, "key")))),
         ("SELECT 1", None),

@@ -163,6 +163,31 @@ def test_a_converted_table_is_written_like_any_other(place):
     assert place.rows("SELECT id, tiny FROM t ORDER BY id") == [(1, -128), (2, 5), (4, 0), (5, 6)]
 
 
+def test_rows_of_files_are_divided_as_they_are_read(place):
+    pq.write_table(ROWS, place.files / "rows.parquet")
+    place.execute(
+        f"CONVERT TO t FROM '{place.files}' KEY (id)"
+        """ PARTITIONED BY ("Text; ""é\""", years(moment), whole, day, flag, truncate(9, tiny))"""
+    )
+    listed = "SELECT partition, row_count FROM gateway.partitions ORDER BY 1"
+    none = "__HIVE_DEFAULT_PARTITION__"
+    name = "Text%3B%20%22%C3%A9%22"
+    parts = [
+        (f"{name}=%C3%A9%5CN", "1969", 0, "2024-02-29", "true", 0),
+        (f"{name}={none}", "2024", 2**31 - 1, "9999-12-31", "false", 126),
+        (f"{name}={none}", none, none, none, none, none),
+        (f"{name}=a%2Cb%0A%22c%22", "1900", -(2**31), "0001-01-01", "true", -135),
+    ]
+    assert sorted(place.rows(listed)) == sorted(
+        (f"{one}/moment_year={a}/whole={b}/day={c}/flag={d}/tiny_trunc={e}", 1)
+        for one, a, b, c, d, e in parts
+    )
+    for day in ("0001-01-01", "9999-12-31", "2024-02-29"):
+        assert place.rows(f"SELECT count(*) FROM t WHERE day = '{day}'") == [(1,)]
+    assert place.rows("SELECT id FROM t WHERE moment >= '2024-01-01+00' AND whole > 5") == [(3,)]
+    assert place.rows("SELECT id FROM t WHERE whole IS NULL") == [(2,)]
+
+
 def test_rows_without_key_have_identities(place):
     """Several files are several tasks of Spark, and equal rows stay apart."""
     for number in range(5):

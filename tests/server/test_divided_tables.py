@@ -240,6 +240,23 @@ def test_copies_and_conversions_are_divided(tiered):
     assert counted.fetchall() == [("v=a", 1), ("v=b", 1), ("v=c", 1)]
 
 
+def test_tables_are_divided_as_they_are_converted(tiered):
+    tiered.execute("CREATE TABLE s (id int PRIMARY KEY, v int)")
+    tiered.execute("INSERT INTO s SELECT g, g % 2 FROM generate_series(1, 4000) g")
+    done = tiered.execute("CONVERT TO e FROM s KEY (id) PARTITIONED BY (v, truncate(2000, id))")
+    assert done.statusmessage == "CONVERT 4000"
+    assert partitions(tiered) == [
+        ("v=0/id_trunc=0", 999),
+        ("v=0/id_trunc=2000", 1000),
+        ("v=0/id_trunc=4000", 1),
+        ("v=1/id_trunc=0", 1000),
+        ("v=1/id_trunc=2000", 1000),
+    ]
+    error = refusal(tiered, "CONVERT TO '/srv/x' FROM s PARTITIONED BY (v)")
+    assert error.sqlstate == "0A000"
+    assert refusal(tiered, "CONVERT TO e2 FROM s PARTITIONED BY (w)").sqlstate == "42703"
+
+
 def test_rows_of_other_tables_that_come_to_a_statement_are_not_divided(tiered):
     tiered.execute(
         "CREATE TABLE e (a int, b int, c int, id int PRIMARY KEY, v int)"
