@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from catalog import bookkeeping
 from catalog.connections import CatalogSession
-from catalog.divisions import TYPES
+from catalog.divisions import TYPES, Transform
 from catalog.errors import GatewayError
 from catalog.extensions.partition_fields import PartitionField
 from catalog.pg_types import OID
@@ -38,8 +38,10 @@ def divide(session: CatalogSession, relid: int, fields: Sequence[PartitionField]
                 position=field.position,
             )
         if column.type_oid not in TYPES[field.transform] or column.is_loose:
+            identity = field.transform is Transform.IDENTITY
+            transform = "" if identity else f"{field.transform.value} of "
             raise GatewayError(
-                f'PARTITIONED BY {field.transform.value} of column "{field.column}" of type'
+                f'PARTITIONED BY {transform}column "{field.column}" of type'
                 f" {column.type_name} is not supported",
                 sqlstate=FEATURE_NOT_SUPPORTED,
                 position=field.position,

@@ -134,14 +134,6 @@ class DivisionField:
         """Return what is appended to the column's name in directories."""
         return _SUFFIXES[self.transform]
 
-    def spelled(self, column: str) -> str:
-        """Return the field as PARTITIONED BY has it, of a column as SQL has it."""
-        if self.transform is Transform.IDENTITY:
-            return column
-        if self.transform in COUNTED:
-            return f"{self.transform.value}({self.argument}, {column})"
-        return f"{self.transform.value}({column})"
-
 
 _BOOL, _INT8, _INT2, _INT4, _TEXT = 16, 20, 21, 23, 25
 _VARCHAR, _DATE, _TIMESTAMP, _TIMESTAMPTZ, _UUID = 1043, 1082, 1114, 1184, 2950

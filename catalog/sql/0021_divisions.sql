@@ -66,7 +66,7 @@ $$;
 CREATE VIEW pg_journal.division_list AS SELECT * FROM pg_journal.listed_divisions();
 GRANT SELECT ON pg_journal.division_list TO PUBLIC;
 
--- The partitions of the bases of tables; NULL for what has not been divided yet.
+-- The partitions of the bases of tables; NULL for what has not been divided yet, or as it was before.
 CREATE FUNCTION pg_journal.listed_partitions(
     OUT schema_name name, OUT table_name name, OUT partition text, OUT segments bigint, OUT row_count bigint,
     OUT size_bytes bigint)
@@ -74,8 +74,10 @@ RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    SELECT n.nspname, c.relname, substring(s.path FROM '^\d+/\d+/(.+)/[^/]+$'), count(*), sum(s.row_count)::bigint,
-           sum(s.size_bytes)::bigint
+    SELECT n.nspname, c.relname,
+           CASE WHEN (s.partition->>0)::bigint = (j.division->>'number')::bigint
+                THEN substring(s.path FROM '^\d+/\d+/(.+)/[^/]+$') END,
+           count(*), sum(s.row_count)::bigint, sum(s.size_bytes)::bigint
       FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
       JOIN pg_journal.segments s ON s.relid = j.relid AND s.retired_at IS NULL AND s.kind = 'base'
      WHERE is_divided(j) AND has_table_privilege(acting_role(), c.oid, 'SELECT')

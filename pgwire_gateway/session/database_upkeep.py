@@ -1,14 +1,16 @@
 """Upkeep of one database: tails that have grown large, hot rows, tables that grow and shrink."""
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from catalog import resident_upkeep, upkeep, upkeep_work
 from catalog.api import Catalog
 from catalog.connections import CatalogSession
 from catalog.errors import CatalogUnavailableError, GatewayError
-from catalog.sqlstate import SERIALIZATION_FAILURE
+from catalog.sqlstate import SERIALIZATION_FAILURE, SYSTEM_ERROR
 from catalog.upkeep_work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.session.hot_tables import HotTables
@@ -19,6 +21,9 @@ from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.settling import captured_pieces, settled_pieces
 
 logger = logging.getLogger(__name__)
+
+CHECK_S = 0.1
+"""Time between two looks whether a statement that waits for another one has been cancelled."""
 
 
 class DatabaseUpkeep:
@@ -33,13 +38,14 @@ class DatabaseUpkeep:
         self._database = database
         self._catalog = catalog
         self._compactor = compactor
-        self._flush_rows = config.flush_rows
-        self._flush_bytes = config.flush_bytes
+        self._config = config
         self.residency = Residency(compactor, catalog.bounds, config, self.running)
         self._hot_tables = HotTables(config, catalog, self.residency.flush)
         self._session: CatalogSession | None = None
         self._written: set[int] = set()
         """Tables that somebody was writing when their tails were to be flushed."""
+        self._flushing: dict[int, threading.Lock] = {}
+        """By table: held by the statement that has its tail flushed."""
 
     def visit(self) -> None:
         """Do what is to be done.
@@ -50,7 +56,7 @@ class DatabaseUpkeep:
         session = self._session = self._catalog.admin(self._database)
         try:
             upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
-            large = upkeep.large_tails(session, self._flush_rows, self._flush_bytes)
+            large = upkeep.large_tails(session, self._config.flush_rows, self._config.flush_bytes)
             self._flush_all(session, [relid for relid in large if relid not in self._written])
             self._hot_tables.visit(self._database, session, self._stopping)
             self.residency.visit(self._database, session, self._stopping)
@@ -60,25 +66,54 @@ class DatabaseUpkeep:
             self._session = None
             session.close()
 
-    def flush_large(self, relid: int) -> None:
-        """Write a table's tail to files where it is large, unless somebody else has it."""
-        session = self._catalog.admin(self._database)
-        try:
-            upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
-            if resident_upkeep.tail_bytes(session, relid) > MAX_BYTES:
-                # Each does nothing where the table is the other's.
-                self._flush_if_there(session, relid, self.residency.flush)
-                self._flush_if_there(session, relid, self._flush)
-        finally:
-            session.close()
+    def flush_large(self, relid: int, running: RunningStatement) -> None:
+        """Write a table's tail to files where it is large, unless somebody else has it.
 
-    def _flush_if_there(
-        self, session: CatalogSession, relid: int, flush: Callable[[CatalogSession, int], None]
-    ) -> None:
+        Args:
+            relid: The table.
+            running: The statement that wants it; who comes second waits for the first.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58000 when the catalog was lost.
+        """
+        with self._alone(relid, running):
+            try:
+                session = self._catalog.admin(self._database)
+                try:
+                    with running.stopping(session.cancel):
+                        self._flush_if_large(session, relid, running)
+                finally:
+                    session.close()
+            except CatalogUnavailableError as error:
+                # The client's own connection to the catalog is another one.
+                raise GatewayError(
+                    "could not write recent changes of a table to files",
+                    sqlstate=SYSTEM_ERROR,
+                    detail=error.message,
+                ) from error
+
+    @contextmanager
+    def _alone(self, relid: int, running: RunningStatement) -> Iterator[None]:
+        lock = self._flushing.setdefault(relid, threading.Lock())
+        while not lock.acquire(timeout=CHECK_S):
+            running.check()
         try:
-            flush(session, relid)
+            yield
+        finally:
+            lock.release()
+
+    def _flush_if_large(
+        self, session: CatalogSession, relid: int, running: RunningStatement
+    ) -> None:
+        upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
+        if resident_upkeep.tail_bytes(session, relid) <= MAX_BYTES:
+            return
+        captured = Residency(self._compactor, self._catalog.bounds, self._config, running)
+        try:
+            if not captured.flush(session, relid):
+                self._flush(session, relid, running)
         except GatewayError as error:
-            if self._stopping() or error.sqlstate not in PASSING:
+            if running.cancelled or error.sqlstate not in PASSING:
                 raise
             session.rollback()
 
@@ -98,7 +133,7 @@ class DatabaseUpkeep:
                 return
             self._written.discard(relid)
             try:
-                self._flush(session, relid)
+                self._flush(session, relid, self.running)
             except CatalogUnavailableError:
                 raise
             except GatewayError as error:
@@ -111,12 +146,14 @@ class DatabaseUpkeep:
                 session.rollback()
                 logger.exception("upkeep of table %d", relid)
 
-    def _flush(self, session: CatalogSession, relid: int) -> None:
+    def _flush(self, session: CatalogSession, relid: int, running: RunningStatement) -> None:
         with Work(session, relid, upkeep_work.FLUSH) as work:
             work.begin("reading the tail")
-            self._flush_tail(session, relid, work)
+            self._flush_tail(session, relid, work, running)
 
-    def _flush_tail(self, session: CatalogSession, relid: int, work: Work) -> None:
+    def _flush_tail(
+        self, session: CatalogSession, relid: int, work: Work, running: RunningStatement
+    ) -> None:
         started = time.monotonic()
         # What is written for nothing would be written again at each visit.
         upkeep.await_writer(session, relid)
@@ -126,7 +163,7 @@ class DatabaseUpkeep:
                 return  # which is another road from now on
             pieces = captured_pieces(snapshot.table, reading.lines, MAX_BYTES)
             flushed = self._compactor.flush_pieces(
-                snapshot, settled_pieces(snapshot, pieces, 0), self.running
+                snapshot, settled_pieces(snapshot, pieces, 0), running
             )
         work.begin("publishing", snapshot.tail_rows)
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from catalog import dividing, names, procedure_calls
+from catalog.errors import GatewayError
 from catalog.extensions.grammar import Tokens
 from catalog.extensions.partition_fields import PartitionField, read
 from catalog.results import RelationKind
@@ -27,19 +28,32 @@ def partition_by(call: Invocation, run: Callable[[str], StatementResult]) -> Sta
     session = call.session
     given = procedure_arguments.read(call)
     procedure_arguments.require(given, "target")
-    tokens = Tokens(given["target"])
+    session.watch(call.running, call.statement.text)
+    try:
+        name, fields = _named(given["target"]), _listed(given.get("columns", ""))
+        session.transaction.begin_implicit()
+        names.require_unshadowed(session.catalog, name)
+        divide(call, name, fields)
+    except GatewayError as error:
+        error.position = None  # that in an argument
+        raise
+    return StatementResult(None, NoRows(), lambda _: "CALL")
+
+
+def _named(text: str) -> RelationName:
+    tokens = Tokens(text)
     name = RelationName(*tokens.relation())
     tokens.expect_end()
-    fields: tuple[PartitionField, ...] = ()
-    if given.get("columns", "").strip():
-        listed = Tokens(f"({given['columns']})")
-        fields = read(listed)
-        listed.expect_end()
-    session.watch(call.running, call.statement.text)
-    session.transaction.begin_implicit()
-    names.require_unshadowed(session.catalog, name)
-    divide(call, name, fields)
-    return StatementResult(None, NoRows(), lambda _: "CALL")
+    return name
+
+
+def _listed(text: str) -> tuple[PartitionField, ...]:
+    if not text.strip():
+        return ()
+    tokens = Tokens(f"({text})")
+    fields = read(tokens)
+    tokens.expect_end()
+    return fields
 
 
 def divide(call: Invocation, name: RelationName, fields: Sequence[PartitionField]) -> None:

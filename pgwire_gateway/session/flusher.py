@@ -90,9 +90,13 @@ class Flusher:
         finally:
             session.close()
 
-    def flush_large(self, database: str, relid: int) -> None:
-        """Write a table's tail to files where it is large, unless somebody else has it."""
-        self._of(database).flush_large(relid)
+    def flush_large(self, database: str, relid: int, running: RunningStatement) -> None:
+        """Write a table's tail to files where it is large, unless somebody else has it.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58000 when the catalog was lost.
+        """
+        self._of(database).flush_large(relid, running)
 
     def forget(self) -> None:
         """Forget what was found at former visits."""

@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import IO, Final
 
 from catalog.results import Row
+from pgwire_gateway.spark.errors import storage_failures
 
 MOST_BYTES: Final = 16 << 20
 """How much is held in memory."""
@@ -22,7 +23,12 @@ _LENGTH: Final = struct.Struct("!i")
 
 
 def held(rows: Iterable[Row]) -> Iterator[Row]:
-    """Take all rows now; return them one after the other."""
+    """Take all rows now; return them one after the other.
+
+    Raises:
+        GatewayError: 53100 when the disk is full, 58030 for other failures of storage, also while
+            rows are taken.
+    """
     remaining = iter(rows)
     kept: list[Row] = []
     size = 0
@@ -35,21 +41,26 @@ def held(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _filed(rows: Iterator[Row], width: int) -> Iterator[Row]:
-    file = TemporaryFile()  # noqa: SIM115 - closed when the rows have been read
     count = 0
+    with storage_failures():
+        file = TemporaryFile()  # noqa: SIM115 - closed when the rows have been read
     for row in rows:
         count += 1
-        for value in row:
-            file.write(_LENGTH.pack(-1 if value is None else len(value)))
-            file.write(value or b"")
-    file.seek(0)
+        with storage_failures():
+            for value in row:
+                file.write(_LENGTH.pack(-1 if value is None else len(value)))
+                file.write(value or b"")
+    with storage_failures():
+        file.seek(0)
     return _read(file, count, width)
 
 
 def _read(file: IO[bytes], count: int, width: int) -> Iterator[Row]:
     with file:
         for _ in range(count):
-            yield [_value(file) for _ in range(width)]
+            with storage_failures():
+                row = [_value(file) for _ in range(width)]
+            yield row
 
 
 def _value(file: IO[bytes]) -> bytes | None:

@@ -49,7 +49,7 @@ class HotTables:
     """Upkeep of the hot rows of a database."""
 
     def __init__(
-        self, config: Config, catalog: Catalog, flush: Callable[[CatalogSession, int], None]
+        self, config: Config, catalog: Catalog, flush: Callable[[CatalogSession, int], object]
     ) -> None:
         """Take what writes the tail of a table to its segments."""
         self._config = config

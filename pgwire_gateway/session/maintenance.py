@@ -94,7 +94,7 @@ def _vacuum_table(
                 return
             if relation.kind is RelationKind.RESIDENT:
                 continue
-        services.flusher.flush_large(session.database, relid)
+        services.flusher.flush_large(session.database, relid, running)
         try:
             with _compacting(session, relid):
                 session.transaction.expect_implicit()

@@ -98,8 +98,9 @@ class Observer:
         ]
         if not large or session_state.keeps_snapshot(self._session.catalog):
             return observation
+        running = self._session.running or RunningStatement()
         for relid in large:
-            self._services.flusher.flush_large(self._session.database, relid)
+            self._services.flusher.flush_large(self._session.database, relid, running)
         requests = self.requests(observation.tails)
         result = self._session.catalog.snapshot(requests)
         _require_same_definitions(plan, result)

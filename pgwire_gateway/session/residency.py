@@ -169,13 +169,16 @@ class Residency:
 
     # tails ----------------------------------------------------------------------------------------
 
-    def flush(self, session: CatalogSession, relid: int) -> None:
-        """Write the tail of a resident or hot table to its segments; writers go on meanwhile."""
+    def flush(self, session: CatalogSession, relid: int) -> bool:
+        """Write the tail of a resident or hot table to its segments; writers go on meanwhile.
+
+        False, and nothing is done, for a table that is neither.
+        """
         with Work(session, relid, upkeep_work.FLUSH) as work:
             work.begin("reading the tail")
             snapshot, rows = _read_whole(session, relid, MAX_BYTES)
             if snapshot.seen is None:
-                return
+                return False
             if rows is None:
                 work.begin("writing files", snapshot.tail_rows)
                 snapshot, written = self._written_in_pieces(session, snapshot)
@@ -183,13 +186,14 @@ class Residency:
                 tail = self._settled(session, snapshot, rows)
                 written = self._merged(work, snapshot, tail) or self._written(work, snapshot, tail)
             else:
-                return
+                return True
             work.begin("publishing", snapshot.tail_rows)
             session.begin()
             resident_upkeep.seize(session, relid)
             self._replace(session, snapshot, written)
             session.commit()
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
+        return True
 
     def compact(
         self, session: CatalogSession, relid: int, running: RunningStatement, *, is_full: bool

@@ -2,10 +2,13 @@
 
 import threading
 from collections.abc import Iterator
+from tempfile import TemporaryFile
+from typing import IO
 
 import pyarrow as pa
 import pytest
 
+from catalog.errors import GatewayError
 from pgwire_gateway.session import held_rows
 from pgwire_gateway.session.results import CatalogRows, SparkRows
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
@@ -94,7 +97,27 @@ def test_rows_that_wait_for_the_client_are_the_same_in_memory_and_in_a_file(
 
 
 def test_rows_that_nobody_asks_for_leave_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def kept() -> IO[bytes]:
+        opened.append(TemporaryFile())  # noqa: SIM115 - who reads it is to close it
+        return opened[0]
+
     monkeypatch.setattr(held_rows, "MOST_BYTES", 0)
-    taken = CatalogRows([[b"1"], [b"2"], [b"3"]], [23], [0])
-    assert [count for _, count in taken.take(1)] == [1]
+    monkeypatch.setattr(held_rows, "TemporaryFile", kept)
+    taken = CatalogRows([[b"1"], [b"2"], [b"3"], [b"4"]], [23], [0])
+    assert [count for _, count in taken.take(2)] == [2]
     taken.close()
+    del taken
+    assert [file.closed for file in opened] == [True]
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> IO[bytes]:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(held_rows, "MOST_BYTES", 0)
+    monkeypatch.setattr(held_rows, "TemporaryFile", full)
+    with pytest.raises(GatewayError) as caught:
+        list(CatalogRows([[b"1"], [b"2"]], [23], [0]).take(1))
+    assert caught.value.sqlstate == "53100"
