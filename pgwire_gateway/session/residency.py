@@ -41,6 +41,12 @@ logger = logging.getLogger(__name__)
 MOST_FLUSHES = 3
 """How often a large tail is written to files before what is left of it is merged."""
 
+MOST_COMPACTIONS = 3
+"""How often a compaction is begun that a flush, or whoever swaps segments, overtakes."""
+
+OVERTAKEN_S = 0.1
+"""How long it waits before."""
+
 MOST_DELTAS = 4
 """Deltas of a resident table that are merged instead of getting another one."""
 
@@ -205,19 +211,29 @@ class Residency:
         Raises:
             GatewayError: 57014 when cancelled.
         """
-        try:
-            for _ in range(MOST_FLUSHES):
-                if resident_upkeep.tail_bytes(session, relid) <= MAX_BYTES:
-                    break
-                self.flush(session, relid)
-            with Work(session, relid, upkeep_work.COMPACTION) as work:
-                return self._compacted(session, relid, running, work, is_full=is_full)
-        except GatewayError as error:
-            if error.sqlstate in UNSTORABLE:
-                logger.info("table %d is not compacted: %s", relid, error.message)
-            elif error.sqlstate not in OVERTAKEN:
-                raise
-            return True
+        for _ in range(MOST_COMPACTIONS):
+            try:
+                return self._compacted_once(session, relid, running, is_full=is_full)
+            except GatewayError as error:
+                if error.sqlstate in UNSTORABLE:
+                    logger.info("table %d is not compacted: %s", relid, error.message)
+                    return True
+                if error.sqlstate not in OVERTAKEN:
+                    raise
+                session.rollback()
+                running.check()
+                time.sleep(OVERTAKEN_S)
+        return True
+
+    def _compacted_once(
+        self, session: CatalogSession, relid: int, running: RunningStatement, *, is_full: bool
+    ) -> bool:
+        for _ in range(MOST_FLUSHES):
+            if resident_upkeep.tail_bytes(session, relid) <= MAX_BYTES:
+                break
+            self.flush(session, relid)
+        with Work(session, relid, upkeep_work.COMPACTION) as work:
+            return self._compacted(session, relid, running, work, is_full=is_full)
 
     def _compacted(
         self,
