@@ -20,6 +20,7 @@ from catalog.errors import (
     CatalogUnavailableError,
     HotRowsError,
     OutdatedPlanError,
+    OutdatedTransactionError,
 )
 from catalog.model import Segment, UniqueKey
 from catalog.proofs import NO_CHECKS, Checks, Proof
@@ -773,8 +774,14 @@ class CatalogSession:
                 raise
             if began:
                 raise OutdatedPlanError(error.message) from error
-            error.sqlstate = sqlstate.SERIALIZATION_FAILURE
-            raise
+            raise OutdatedTransactionError(
+                error.message,
+                sqlstate=sqlstate.SERIALIZATION_FAILURE,
+                detail=error.detail,
+                hint=error.hint,
+                position=error.position,
+                fields=error.fields,
+            ) from error
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

@@ -51,6 +51,13 @@ class OutdatedPlanError(GatewayError):
     sqlstate = codes.SERIALIZATION_FAILURE
 
 
+class OutdatedTransactionError(CatalogError):
+    """Definitions have changed since a statement was planned, which has done something (40001).
+
+    Whoever can roll that back can plan it again: of a transaction block only the client can.
+    """
+
+
 class HotRowsError(GatewayError):
     """A table has hot rows, which a statement would rather write; nothing was done (40001)."""
 

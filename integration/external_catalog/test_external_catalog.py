@@ -52,7 +52,6 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
     ):
         connection.execute("CREATE SCHEMA hr")
         connection.execute("CREATE TABLE hr.depts (deptno int PRIMARY KEY, department_name text)")
-        connection.execute("ALTER TABLE hr.depts SET (gateway.residency = never)")
         connection.execute("CREATE TABLE hr.towns (name text PRIMARY KEY)")
         connection.execute("INSERT INTO hr.towns VALUES ('Bern'), ('Zug')")
         connection.execute("INSERT INTO hr.depts VALUES (666, 'Pivotal'), (1, 'One')")
@@ -61,6 +60,8 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
         connection.execute(
             "INSERT INTO hr.depts SELECT i, 'bulk' FROM generate_series(1000, 3999) i"
         )
+        # Rows that come later would be hot.
+        connection.execute("ALTER TABLE hr.depts SET (gateway.residency = never)")
         assert connection.execute("SELECT current_user").fetchone() == ("postgres",)
         await_tiered(connection, "depts")
     with GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway:

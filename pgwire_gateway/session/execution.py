@@ -7,7 +7,7 @@ from typing import Final
 
 from catalog import journal_names, names
 from catalog import sqlstate as codes
-from catalog.errors import GatewayError, OutdatedPlanError
+from catalog.errors import GatewayError, OutdatedPlanError, OutdatedTransactionError
 from catalog.statements import RelationName, Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
@@ -94,19 +94,34 @@ def _dispatch(call: Invocation) -> StatementResult:
         return commands.run(call)
     if not call.alone:
         call.session.transaction.begin_implicit()
+    is_own = not call.session.transaction.open
     done = hot_rows.run_at_once(call) if not call.plan.trees else None
     if done is not None:
         return done
-    call = replanning.refreshed(call)
+    return _run_as_defined(replanning.refreshed(call), is_own=is_own)
+
+
+def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
+    """Run a statement, which is planned again as often as definitions change.
+
+    Args:
+        call: The statement.
+        is_own: Whether the transaction is for this statement, and can be begun again.
+    """
     for _ in range(ATTEMPTS):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
             call = replanning.locked(call)
         try:
             return _run(call)
         except OutdatedPlanError:
-            call.session.finish_watch()
-            call.session.transaction.settle()
-            call = replanning.planned_again(call)
+            pass
+        except OutdatedTransactionError:
+            if not is_own:
+                raise
+            call.session.catalog.rollback()
+        call.session.finish_watch()
+        call.session.transaction.settle()
+        call = replanning.planned_again(call)
     raise GatewayError(
         "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE
     )

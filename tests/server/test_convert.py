@@ -22,6 +22,7 @@ import pytest
 
 from tests.support.fix_server import MACHINE_OPTIONS, SPARK_OPTIONS
 from tests.support.servers import ATTENTIVE, GatewayProcess
+from tests.support.tiers import make_tiered
 
 pytestmark = pytest.mark.server
 
@@ -612,7 +613,7 @@ def test_a_table_of_a_table(place):
         "INSERT INTO s SELECT g, g / 7.0, '01:02:03', '1 mon 2 days', '{\"a\": 1}'"
         " FROM generate_series(1, 3000) g"
     )
-    place.execute("ALTER TABLE s SET (gateway.residency = never)")
+    make_tiered(place.connection, "s")
     place.execute("DELETE FROM s WHERE id = 17")
     assert place.execute("CONVERT TO t FROM s KEY (id)").statusmessage == "CONVERT 2999"
     assert place.execute("CONVERT TO u FROM s").statusmessage == "CONVERT 2999"
