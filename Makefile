@@ -6,8 +6,7 @@ BIN := $(VENV)/bin
 DATA_DIR ?= data
 SERVE_ARGS ?=
 PYTEST_ARGS ?=
-# One more than the cores of the machine that runs the checks: some tests wait for what takes its time.
-WORKERS ?= 3
+WORKERS ?= 2
 SOAK_MINUTES ?= 60
 PACKAGES := pgwire_gateway rewrite catalog
 CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
