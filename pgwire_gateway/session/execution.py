@@ -7,7 +7,13 @@ from typing import Final
 
 from catalog import journal_names, names
 from catalog import sqlstate as codes
-from catalog.errors import GatewayError, OutdatedPlanError, OutdatedTransactionError
+from catalog.bookkeeping import OUTDATED
+from catalog.errors import (
+    CatalogError,
+    GatewayError,
+    OutdatedPlanError,
+    OutdatedTransactionError,
+)
 from catalog.statements import RelationName, Statement, StatementKind, split
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
@@ -115,8 +121,10 @@ def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
             return _run(call)
         except OutdatedPlanError:
             pass
-        except OutdatedTransactionError:
-            if not is_own:
+        except CatalogError as error:
+            # The code itself is a guard's word: the table has become tiered meanwhile.
+            outdated = isinstance(error, OutdatedTransactionError) or error.sqlstate == OUTDATED
+            if not outdated or not is_own:
                 raise
             call.session.catalog.rollback()
         call.session.finish_watch()
