@@ -84,7 +84,7 @@ class Frames:
         """
         if rows.nbytes > MOST_LOCAL_BYTES:
             raise GatewayError(
-                "the row versions that are not in files yet are too many bytes for Spark",
+                "the recent changes of a table are too many bytes for Spark",
                 sqlstate=PROGRAM_LIMIT_EXCEEDED,
                 detail=f"They take up {rows.nbytes} bytes; {MOST_LOCAL_BYTES} are the most.",
                 hint="They are being written to files: repeat the transaction in a moment. "
