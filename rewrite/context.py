@@ -121,3 +121,5 @@ class RewriteContext:
     """The source of a MERGE, where it has been computed."""
     generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     """Stored generated columns: OID of the table → attribute number → ``pg_attrdef.adbin``."""
+    reads_files: bool = True
+    """Whether queries may be answered from data files, without Spark."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from catalog.model import JournalTable
+from rewrite.row_expressions import Expression
 
 
 class SourcePart(Enum):
@@ -54,6 +55,22 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """A query for values of those current rows of one table that satisfy a condition."""
+
+    base: Source | None
+    recent: Source | None
+    """Newer than the base: one version of each row."""
+    identity: tuple[str, ...]
+    """Columns that tell rows apart, where there are such newer ones."""
+    columns: Mapping[str, Expression]
+    """What is computed, by the names of the result's columns."""
+    condition: Expression | None = None
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SparkQuery:
     """A query in Spark SQL with all that is needed to run it and to read its rows."""
 
@@ -66,6 +83,8 @@ class SparkQuery:
     """Number of row versions in the sources."""
     scan: Scan | None = None
     """The same query as a scan, where it is no more than that."""
+    selection: Selection | None = None
+    """The same query as a selection, where it is no more than that."""
     selected: tuple[str, ...] = ()
     """Names of the columns of relations that the result consists of, where it does."""
     filters: bool = False

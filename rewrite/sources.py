@@ -14,7 +14,7 @@ from catalog.model import LEAF, Column, Segment, SegmentKind, TableSnapshot
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, read_stored
-from rewrite.query.compilation import Compilation
+from rewrite.query.compilation import Compilation, PlainRows
 from rewrite.query.sql import (
     aliased,
     broadcast,
@@ -204,13 +204,25 @@ class CurrentRows:
             return aliased(self._latest(recent), self.alias)
         if not self.recent_rows:
             if self.base_rows:
+                self._note_plain(base, None)
                 return self._compilation.read(base, self.base_rows, self.alias)
             return aliased(self._nothing(), self.alias)
         latest = self._latest(recent)
+        self._note_plain(base if self.base_rows else None, recent)
         if not self.base_rows:
             return aliased(latest, self.alias)
         union = exp.Union(this=self._untouched(base, recent), expression=latest, distinct=False)
         return aliased(union, self.alias)
+
+    def _note_plain(self, base: Source | None, recent: Source | None) -> None:
+        """Note that the rows can be read without Spark, where nothing is left to be resolved."""
+        is_resolved = recent is None or self.relid in self._compilation.context.latest_only
+        if self._table.external is None and not self.has_leaves and is_resolved:
+            names = [f"c{attno}" for attno in self._columns]
+            names += [] if self.key else [ROW_IDENTITY]
+            identity = tuple(self._key_columns())
+            plain = PlainRows(base, recent, identity, tuple(names))
+            self._compilation.plain_rows[self.alias] = plain
 
     def _nothing(self) -> exp.Select:
         """Return an empty relation of the table's shape: typed NULLs that no row has."""

@@ -9,7 +9,7 @@ from catalog import session_state
 from catalog.errors import OutdatedPlanError
 from catalog.model import JournalTable, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
-from pgwire_gateway.session import external_files
+from pgwire_gateway.session import external_files, forced
 from pgwire_gateway.session.observation import Observation, own_states, without_tail
 from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
@@ -273,6 +273,7 @@ class Observer:
             checks=checks,
             generated=generated,
             latest_only=observation.latest_only,
+            reads_files=not forced.is_forced(plan),
         )
 
     def narrowed(
@@ -291,8 +292,8 @@ class Observer:
         if plan.query is None:
             return observation
         keys = pinned_keys(plan.query, tables, parameters)
-        forced = plan.basis is not None and plan.basis.executor == "spark"
-        plain = not forced and any(plain_columns(plan.query, tables[relid]) for relid in keys)
+        only_spark = plan.basis is not None and plan.basis.executor == "spark"
+        plain = not only_spark and any(plain_columns(plan.query, tables[relid]) for relid in keys)
         observation = observation.of_keys(keys, self._services.lookups if plain else None)
         latest = {}
         done = {one for some in observation.united.values() for u in some for one in u.leaves}

@@ -1,7 +1,7 @@
 """Run compiled queries on Spark and hand out their rows as Arrow batches, cancellably."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +18,11 @@ from pgwire_gateway.spark.errors import SparkLostError, storage_failures, transl
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
 from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
+from pgwire_gateway.spark.row_values import NotEvaluatedError
 from pgwire_gateway.spark.scans import FileScan, file_scan
+from pgwire_gateway.spark.selected_rows import SelectedRows, TooManyRowsError, selected_rows
 from pgwire_gateway.spark.statements import RunningStatement
-from rewrite.results import Scan, SparkQuery
+from rewrite.results import Scan, Selection, SparkQuery
 
 __all__ = ["Batches", "Executor", "RunningStatement", "failures"]
 
@@ -70,6 +72,11 @@ class Executor:
             files = self._file_scan(query, used, plan.batch_rows)
             if query.scan is not None and files is not None:
                 return _scanned(query.scan, files, statement)
+            selected = self._selected(query, used)
+            if query.selection is not None and selected is not None:
+                answered = _answered(query.selection, selected, plan.batch_rows, statement)
+                if answered is not None:
+                    return answered
             group = statement.begin(driver)
             session = sessions.of_kind(plan.kind)
             frame = self._frame(plan, used, session, group)
@@ -122,7 +129,7 @@ class Executor:
                 for mode in ("formatted", "extended")
             )
             statement.end(group)
-        files = self._file_scan(query, used, plan.batch_rows)
+            files = self._file_scan(query, used, plan.batch_rows) or self._selected(query, used)
         if files is not None:
             physical = f"none: the gateway reads the rows from data files itself ({files.count})"
         sql = substitute(
@@ -162,6 +169,11 @@ class Executor:
         files = [file for borrowed in found if borrowed is not None for file in borrowed.files]
         return {str(Path(file.path).parent) for file in files}
 
+    def _selected(self, query: SparkQuery, relations: tuple[Relation, ...]) -> SelectedRows | None:
+        if query.selection is None:
+            return None
+        return selected_rows(query.selection, relations, self._relations.warehouse)
+
     def _file_scan(
         self, query: SparkQuery, relations: tuple[Relation, ...], batch_rows: int
     ) -> FileScan | None:
@@ -186,6 +198,31 @@ def _scanned(scan: Scan, files: FileScan, statement: RunningStatement) -> Batche
 
     statement.check()
     return Batches(files.schema, _within(checked(), scan.offset, scan.limit), files.close)
+
+
+def _answered(
+    selection: Selection, selected: SelectedRows, batch_rows: int, statement: RunningStatement
+) -> Batches | None:
+    """Return the rows of a selection; None where some are Spark's to look at.
+
+    Rows that can be errors are all looked at before any is given away.
+    """
+    statement.check()
+    found: Iterable[pa.RecordBatch]
+    if selected.can_fail:
+        try:
+            found = selected.held(statement.check)
+        except (NotEvaluatedError, TooManyRowsError):
+            return None
+    else:
+        found = selected.batches(statement.check)
+    batches = (
+        batch.slice(start, batch_rows)
+        for batch in found
+        for start in range(0, batch.num_rows, batch_rows)
+    )
+    rows = _within(batches, selection.offset, selection.limit)
+    return Batches(selected.schema, rows, rows.close)
 
 
 def _arrow_rdd(frame: Frame, batch_rows: int) -> Any:
@@ -223,7 +260,7 @@ def _divide(driver: Driver, frame: Frame, part_rows: int) -> Frame:
 
 def _within(
     batches: Iterator[pa.RecordBatch], offset: int, limit: int | None
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """Yield the rows that OFFSET and LIMIT leave, reading no further than they need."""
     skip, left = offset, limit
     for whole in batches:

@@ -17,10 +17,10 @@ from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
 from pgwire_gateway.wire_types.versions import storage_schema
 
-MOST_ROWS: Final = 100_000
+MOST_ROWS: Final = 400_000
 """Deltas of more row versions than these are left to Spark, which reads them in parallel."""
 
-MOST_STORED_BYTES: Final = 2 * MAX_BYTES
+MOST_STORED_BYTES: Final = 4 * MAX_BYTES
 """How much deltas may add up to; in memory rows are larger than in the files that are measured."""
 
 MOST_BYTES: Final = 256 << 20

@@ -11,11 +11,30 @@ from rewrite.errors import UnsupportedError
 from rewrite.query.failing import filters_by_what_can_fail
 from rewrite.query.sql import column, identifier, named, view
 from rewrite.results import Source
+from rewrite.row_expressions import Expression, Stored
 from rewrite.tree import Node
 from rewrite.values import Value
 
 if TYPE_CHECKING:
     from rewrite.query.scopes import QueryScope
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """Current rows of a table that are in views, resolved: what is newer is one version each."""
+
+    base: Source | None
+    recent: Source | None
+    identity: tuple[str, ...]
+    """Columns that tell rows apart."""
+    names: tuple[str, ...]
+    """Stored columns."""
+
+    def columns(self, alias: str) -> dict[tuple[str, str], Expression]:
+        """Return the columns under the names by which they are read, shielded or not."""
+        found = {(alias, name): Stored(name) for name in self.names}
+        return {**found, **{(alias, f"b{name}"): Stored(name) for name in self.names}}
+
 
 CompileBlock = Callable[["Compilation", Node, "QueryScope | None", str, bool], "Block"]
 
@@ -59,6 +78,8 @@ class Compilation:
     shielded: dict[str, Callable[[str], str]] = field(default_factory=dict)
     """Relations whose columns are NULL in rows that are there no more, by alias: what gives the
     name under which a column has its values."""
+    plain_rows: dict[str, PlainRows] = field(default_factory=dict)
+    """Tables whose rows can be read without Spark, by alias."""
     filters: bool = False
     """Whether a condition leaves rows out."""
     _names: int = 0

@@ -7,6 +7,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 
 from rewrite.query.compilation import Compilation
+from rewrite.query.selection import selection
 from rewrite.results import OutputColumn, Scan, SparkQuery
 from rewrite.values import Value
 
@@ -49,6 +50,7 @@ def spark_query(
         row_bound=bound,
         input_rows=sum(compilation.rows.values()),
         scan=_scan(query, compilation),
+        selection=selection(query, compilation),
         selected=_selected(query),
         filters=compilation.filters,
     )

@@ -13,9 +13,13 @@ from dataclasses import dataclass, field, replace
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.spark import row_values
+from pgwire_gateway.spark.row_values import NotEvaluatedError
+from pgwire_gateway.wire_types.row_differences import occur
 from rewrite.context import ParameterValue, RewriteContext, SessionConstants
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.pipeline import (
@@ -28,7 +32,15 @@ from rewrite.pipeline import (
     parse_tree,
     relations,
 )
-from rewrite.results import MergeSource, OutputColumn, RowChange, Source, SourcePart, SparkQuery
+from rewrite.results import (
+    MergeSource,
+    OutputColumn,
+    RowChange,
+    Selection,
+    Source,
+    SourcePart,
+    SparkQuery,
+)
 from rewrite.tree import Node
 from tests.support.java import JAVA_OPTIONS
 
@@ -101,6 +113,8 @@ class Oracle:
     """Tables whose journal a test lays out itself: part → SQL for its row versions."""
     snapshots: dict[int, TableSnapshot] = field(default_factory=dict)
     journals: dict[int, int] = field(default_factory=dict)
+    selections: int = 0
+    """How many queries have been evaluated without Spark, too."""
 
     def execute(self, sql: str) -> None:
         """Run statements on PostgreSQL; what Spark holds is copied again afterwards."""
@@ -271,9 +285,34 @@ class Oracle:
         for source in query.sources:
             self.register(source)
         table = self.spark.sql(query.sql).toArrow()
+        if query.selection is not None:
+            selected = self.selected(query.selection)
+            if selected is not None:
+                assert_selected(selected, table)
+                self.selections += 1
         return Answer(
             [(c.name, c.type_oid) for c in query.columns], list(_rows(table, query.columns))
         )
+
+    def selected(self, selection: Selection) -> pa.Table | None:
+        """Evaluate a selection on the rows that Spark has, without it; None where it cannot be."""
+        base, recent = (
+            None if source is None else self.spark.table(source.view).toArrow()
+            for source in (selection.base, selection.recent)
+        )
+        parts = []
+        try:
+            if recent is not None:
+                parts.append(recent.filter(pc.is_null(recent.column(_VERSIONS[1]))))
+            if base is not None and recent is not None:
+                names = list(selection.identity)
+                base = base.filter(pc.invert(occur(base.select(names), recent.select(names))))
+            parts += [] if base is None else [base]
+            found = [_selected(selection, part) for part in parts]
+        except NotEvaluatedError:
+            return None
+        whole = pa.concat_tables(found)
+        return whole.slice(selection.offset, selection.limit)
 
     def expect(self, sql: str, values: Sequence[object] = ()) -> Answer:
         """Run a statement on PostgreSQL."""
@@ -454,6 +493,22 @@ def assert_rows(
     assert len(actual) == len(expected), f"{actual[:20]} != {expected[:20]}"
     for one, other in zip(actual, expected, strict=True):
         assert all(_equal(a, b) for a, b in zip(one, other, strict=True)), f"{one} != {other}"
+
+
+def assert_selected(selected: pa.Table, expected: pa.Table) -> None:
+    """Compare what has been evaluated without Spark with Spark's rows: types, and all values."""
+    assert selected.schema.names == expected.schema.names
+    for one, other in zip(selected.schema.types, expected.schema.types, strict=True):
+        assert one == other or {str(one), str(other)} <= {"string", "large_string"}, (one, other)
+    texts = [sorted(map(repr, table.to_pylist())) for table in (selected, expected)]
+    assert texts[0] == texts[1]
+
+
+def _selected(selection: Selection, rows: pa.Table) -> pa.Table:
+    if selection.condition is not None:
+        places = row_values.true_places(selection.condition, rows)
+        rows = rows if places is None else rows.take(places)
+    return pa.Table.from_batches([row_values.columns(selection.columns, rows.combine_chunks())])
 
 
 def _equal(one: object, other: object) -> bool:
