@@ -33,6 +33,7 @@ _BINARY: Final[Mapping[type[exp.Expression], Operator]] = {
 }
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - without time zone, like what is compared
 _LARGEST_INT: Final = 2**31 - 1
+_WHOLE_NUMBERS: Final = frozenset({"BIGINT", "INT", "SMALLINT"})
 
 _Scope: TypeAlias = Mapping[tuple[str, str], Expression]
 """What columns are, by alias of their relation and name; variables have no alias."""
@@ -144,14 +145,10 @@ def _constant(tree: exp.Expression) -> Constant | None:
     if isinstance(tree, exp.Literal):
         return Constant(tree.this, "STRING") if tree.is_string else _integer(tree.this)
     if isinstance(tree, exp.Neg) and isinstance(tree.this, exp.Literal):
-        number = _constant(tree.this)
-        return None if number is None else _integer(f"-{number.value}")
+        return _integer(f"-{tree.this.name}")
     if isinstance(tree, exp.Cast):
-        if isinstance(_bare(tree.this), exp.Null):
-            return Constant(None, tree.to.sql("spark"))
-        value = _constant(_bare(tree.this))
-        return None if value is None else _cast_constant(value, tree.to.sql("spark"))
-    if isinstance(tree, exp.Anonymous) and tree.name == "timestamp_micros":
+        return _cast_constant(_bare(tree.this), tree.to.sql("spark"))
+    if _calls(tree, "timestamp_micros"):
         micros = _constant(tree.expressions[0])
         return None if micros is None else Constant(micros.value, "TIMESTAMP")
     return None
@@ -170,19 +167,24 @@ def _integer(text: str) -> Constant | None:
     return Constant(number, "INT" if abs(number) <= _LARGEST_INT else "BIGINT")
 
 
-def _cast_constant(value: Constant, kind: str) -> Constant | None:
-    """Return the constant that a literal is cast to."""
-    given = value.value
-    if kind in {"BIGINT", "INT", "SMALLINT"} and isinstance(given, int):
+def _cast_constant(tree: exp.Expression, kind: str) -> Constant | None:
+    """Return the constant that a literal is when it is cast."""
+    if isinstance(tree, exp.Null):
+        return Constant(None, kind)
+    constant = _constant(tree)
+    given = None if constant is None else constant.value
+    if kind in _WHOLE_NUMBERS and type(given) is int:
         return Constant(given, kind)
-    if not isinstance(given, str):
-        return None
+    return _parsed(given, kind) if isinstance(given, str) else None
+
+
+def _parsed(text: str, kind: str) -> Constant | None:
     if kind.startswith("DECIMAL("):
-        return Constant(Decimal(given), kind)
+        return Constant(Decimal(text), kind)
     if kind == "DATE":
-        return Constant(date.fromisoformat(given).toordinal() - _EPOCH.toordinal(), kind)
+        return Constant(date.fromisoformat(text).toordinal() - _EPOCH.toordinal(), kind)
     if kind == "TIMESTAMP_NTZ":
-        micros = (datetime.fromisoformat(given) - _EPOCH) // timedelta(microseconds=1)
+        micros = (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
         return Constant(micros, kind)
     return None
 

@@ -39,7 +39,7 @@ def test_first_line_is_the_decision(connection):
 
 
 def test_spark_sql_and_the_physical_plan_follow(connection):
-    lines = explain(connection, "EXPLAIN SELECT v FROM t WHERE id > 2")
+    lines = explain(connection, "EXPLAIN SELECT upper(v) FROM t WHERE id > 2")
     at = lines.index("  Spark Plan:")
     sql = " ".join(line.strip() for line in lines[2:at])
     assert lines[1] == "  Spark SQL:"
@@ -66,6 +66,13 @@ def test_rows_read_from_files_need_no_plan_of_spark(connection):
     connection.execute("VACUUM t")
     lines = explain(connection, "EXPLAIN SELECT v FROM t")
     assert lines[-1] == "    none: the gateway reads the rows from data files itself (1)"
+    connection.execute("INSERT INTO t VALUES (4, 'd')")
+    for statement in ("SELECT v FROM t WHERE id > 2", "UPDATE t SET v = 'x' WHERE id % 2 = 1"):
+        lines = explain(connection, f"EXPLAIN {statement}")
+        assert lines[-1] == "    none: the gateway reads the rows from data files itself (1)"
+    connection.execute("SET gateway.executor = spark")
+    lines = explain(connection, "EXPLAIN SELECT v FROM t WHERE id > 2")
+    assert any("Scan parquet" in line for line in lines)
 
 
 def test_a_row_read_by_its_key_needs_no_plan_of_spark(connection):
@@ -165,7 +172,7 @@ def test_a_journal_is_explained(connection):
 
 
 def test_json_is_one_document(connection):
-    cursor = connection.execute("EXPLAIN (ANALYZE, FORMAT json) SELECT v FROM t WHERE v = 'b'")
+    cursor = connection.execute("EXPLAIN (ANALYZE, FORMAT json) SELECT v FROM t WHERE upper(v) = 'B'")
     ((answer,),) = cursor.fetchall()
     assert cursor.description is not None
     assert (cursor.description[0].name, cursor.description[0].type_code) == ("QUERY PLAN", JSON_OID)

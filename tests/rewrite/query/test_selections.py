@@ -141,11 +141,8 @@ def test_rows_that_are_newer_take_the_place_of_those_of_the_base(oracle: Oracle)
         "timestamptz '2024-01-0{} 00:00+00' as version_number,"
         " {}::timestamptz as subsequent_version_number"
     )
-    base = (
-        "select *, "
-        + stamps.format(1, "null")
-        + " from (values (1, 10), (2, 20), (3, 30)) q (k, v)"
-    )
+    old = "(values (1, 10), (2, 20), (3, 30)) q (k, v)"
+    base = f"select *, {stamps.format(1, 'null')} from {old}"
     newer = (
         "select *, " + stamps.format(2, "null") + " from (values (2, 21), (4, 41)) q (k, v)"
         " union all select 3, 30, " + stamps.format(2, "'2024-01-02 00:00+00'")
