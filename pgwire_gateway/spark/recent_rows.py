@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.small_files import MAX_BYTES
-from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
+from pgwire_gateway.wire_types.newest_rows import with_added
+from pgwire_gateway.wire_types.tails import plain_identity
 from pgwire_gateway.wire_types.versions import storage_schema
 
 MOST_ROWS: Final = 400_000
@@ -88,8 +89,9 @@ class RecentRows:
             found = self._read(table, added)
             if found is None:
                 return None
-            every = found if stored is None else pa.concat_tables([stored, found])
-            stored = latest_per_key(every.combine_chunks(), names)
+            found = found.combine_chunks()
+            nothing = storage_schema(table).empty_table()
+            stored = with_added(nothing if stored is None else stored, found, names)
         if stored.nbytes > MOST_STORED_BYTES:
             # Asked for all of them next time, what reads them sees how large they are.
             with self._lock:
@@ -97,8 +99,7 @@ class RecentRows:
             return None
         latest = stored
         if tail is not None and tail.num_rows:
-            rows = pa.concat_tables([stored, tail.cast(storage_schema(table))])
-            latest = latest_per_key(rows.combine_chunks(), names)
+            latest = with_added(stored, tail.cast(storage_schema(table)).combine_chunks(), names)
         nbytes = int(latest.nbytes + stored.nbytes)
         held = _Held(snapshot.state, latest, origin, stored, nbytes)
         with self._lock:

@@ -172,7 +172,9 @@ def test_a_journal_is_explained(connection):
 
 
 def test_json_is_one_document(connection):
-    cursor = connection.execute("EXPLAIN (ANALYZE, FORMAT json) SELECT v FROM t WHERE upper(v) = 'B'")
+    cursor = connection.execute(
+        "EXPLAIN (ANALYZE, FORMAT json) SELECT v FROM t WHERE upper(v) = 'B'"
+    )
     ((answer,),) = cursor.fetchall()
     assert cursor.description is not None
     assert (cursor.description[0].name, cursor.description[0].type_code) == ("QUERY PLAN", JSON_OID)
