@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from catalog import sqlstate
+from catalog import call_codes, sqlstate
 from catalog.backend import Backend
-from catalog.bookkeeping import session_secret
+from catalog.call_codes import CallCodes
 from catalog.closing import finish
 from catalog.code_gate import CodeGate
 from catalog.connections import CatalogSession
@@ -30,7 +30,7 @@ from catalog.snapshots import KnownState
 
 MAINTENANCE_DATABASE = "postgres"
 
-_MISSING_BOOKKEEPING = frozenset({"3F000", "42883", "42501", "42P01"})
+_MISSING_BOOKKEEPING = frozenset({"3F000", "42883", "42501", "42P01", "XX000"})
 """What the first call meets in a database that was dropped and created again."""
 
 _PASSING = frozenset(
@@ -301,32 +301,43 @@ class Catalog:
         backend = Backend(connect(parameters))
         name = parameters["dbname"]
         try:
-            session = self._adopted(backend, name)
             try:
-                session.definitions()
+                return self._adopted(backend, name)
             except CatalogError as error:
                 if error.sqlstate not in _MISSING_BOOKKEEPING:
                     raise
-                # The database was dropped and created again since it was adopted.
-                with self._lock:
-                    self._databases.pop(name, None)
-                session = self._adopted(backend, name)
-                session.definitions()
+            # The database was dropped and created again since it was adopted.
+            with self._lock:
+                self._databases.pop(name, None)
+            return self._adopted(backend, name)
         except BaseException:
             backend.close()
             raise
-        return session
 
     def _adopted(self, backend: Backend, name: str) -> CatalogSession:
         database = self._database(name)
-        secret = session_secret(database.secret_key, backend.process_id)
-        return CatalogSession(
+        session = CatalogSession(
             backend,
-            secret,
+            self._codes(backend, name, database.secret_key),
             database.known,
             has_resident_tables=self.bounds.rows > 0,
             is_unseen=database.thawing.is_unseen,
         )
+        # The first call is before any statement: codes of earlier sessions are good for nothing.
+        session.definitions()
+        return session
+
+    def _codes(self, backend: Backend, name: str, secret_key: str) -> CallCodes:
+        """Return the codes of a session's calls; what numbers them is made where it is missing."""
+        while True:
+            codes = call_codes.take(backend, secret_key.encode())
+            if codes is not None:
+                return codes
+            administrator = self._administrator(name)
+            try:
+                administrator.execute("SELECT pg_journal.add_series()")
+            finally:
+                finish(administrator.pgconn)
 
     def _database(self, name: str) -> _Database:
         database = self._databases.get(name)

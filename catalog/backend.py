@@ -571,7 +571,7 @@ class Backend:
                 self._guard(
                     connection.send_query_params,
                     self.encode(step.sql),
-                    list(step.values),
+                    step.sent_values(),
                     list(step.parameter_oids) or None,
                     step.value_formats(),
                     step.result_format,

@@ -1,18 +1,19 @@
 """Calls of the bookkeeping functions on a session's own connection, in its own transaction.
 
-Every call carries the session's secret as a bind parameter. Calls have no name: SQL of the client
-can drop a prepared statement, and prepare another one under its name, which would be handed the
-secret.
+Every call carries a code of its own as its first bind parameter, which is made when it is sent.
+Calls have no name: SQL of the client can drop a prepared statement, and prepare another one under
+its name, which would be handed the code unused.
 """
 
-import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from psycopg.pq.abc import PGresult
 
 from catalog.backend import Backend
+from catalog.call_codes import CallCodes, array_text
 from catalog.pg_types import BOOL, INT8, INT8_ARRAY, JSON, OID, OID_ARRAY, TEXT, TEXT_ARRAY
 from catalog.results import Basis
 from catalog.steps import Query, Step
@@ -24,6 +25,9 @@ class Function:
 
     name: str
     parameter_oids: tuple[int, ...]
+    """The first one is the code."""
+    is_covered: bool = True
+    """Whether the code is for these arguments only."""
 
     @property
     def sql(self) -> str:
@@ -90,7 +94,8 @@ COMPUTED_HOLDERS: Final = Function("computed_holders", (TEXT, OID, OID, TEXT_ARR
 IS_LOADABLE: Final = Function("is_loadable", (TEXT, OID))
 BEGIN_LOAD: Final = Function("begin_load", (TEXT, OID))
 HOLD_CODE: Final = Function("hold_code", (TEXT,))
-CHECK_BODY: Final = Function("check_body", (TEXT, TEXT))
+# Python may convert what is in the client's encoding in another way than PostgreSQL.
+CHECK_BODY: Final = Function("check_body", (TEXT, TEXT), is_covered=False)
 ASK_RESIDENCY: Final = Function("ask_residency", (TEXT, OID, TEXT))
 ASK_BOUND: Final = Function("ask_bound", (TEXT, OID, TEXT, TEXT))
 JOURNALS_NAMED: Final = Function("journals_named", (TEXT, OID_ARRAY))
@@ -119,12 +124,10 @@ _BASIS: Final = (
     " pg_catalog.convert_to(pg_journal.named_resolution($2), 'UTF8'),"
     f" pg_catalog.convert_to({EXECUTOR}, 'UTF8')"
 )
+_EXPECTED: Final = Function("expect", (TEXT, INT8, TEXT))
+"""What its code is for: the rest is what the session says of itself."""
+_TRUE: Final = frozenset({b"t", b"true"})
 _EXPECT: Final = "SELECT pg_journal.expect($1, $3, $4, pg_journal.named_resolution($2))"
-
-
-def session_secret(secret_key: str, process_id: int) -> bytes:
-    """Return the secret of the connection with this backend process id."""
-    return hashlib.sha256(f"{secret_key}:{process_id}".encode()).hexdigest().encode()
 
 
 def array(numbers: Sequence[int]) -> bytes:
@@ -132,18 +135,12 @@ def array(numbers: Sequence[int]) -> bytes:
     return ("{" + ",".join(map(str, numbers)) + "}").encode()
 
 
-def text_array(texts: Sequence[bytes]) -> bytes:
-    """Return PostgreSQL's text of an array of texts."""
-    escaped = (text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for text in texts)
-    return b"{" + b",".join(b'"%b"' % text for text in escaped) + b"}"
-
-
 class Bookkeeping:
     """Bookkeeping calls of one connection."""
 
-    def __init__(self, backend: Backend, secret: bytes) -> None:
+    def __init__(self, backend: Backend, codes: CallCodes) -> None:
         self._backend = backend
-        self._secret = secret
+        self._codes = codes
         self._prepared: set[str] = set()
 
     def forget_prepared(self) -> None:
@@ -165,17 +162,20 @@ class Bookkeeping:
 
     def steps(self, function: Function, *values: bytes | None) -> list[Step]:
         """Return the steps of a call; its result is that of the last step, one bytea in binary."""
-        return [_call(function.sql, function.parameter_oids, self._secret, *values)]
+        code = partial(self._code, function, values)
+        return [_call(function.sql, function.parameter_oids, values, code)]
 
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, and what names stand for."""
-        return [_call(_BASIS, (TEXT, TEXT_ARRAY), self._secret, text_array(names))]
+        code = partial(self._code, DEFINITIONS, ())
+        return [_call(_BASIS, (TEXT, TEXT_ARRAY), (array_text(names),), code)]
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
-        definitions = str(basis.definitions).encode()
-        values = (self._secret, text_array(names), definitions, basis.resolution.encode())
-        return [_call(_EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), *values)]
+        planned = (str(basis.definitions).encode(), basis.resolution.encode())
+        code = partial(self._code, _EXPECTED, planned)
+        values = (array_text(names), *planned)
+        return [_call(_EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), values, code)]
 
     def run_all(self, steps: Sequence[Step]) -> list[PGresult]:
         """Run steps in one round trip."""
@@ -185,9 +185,29 @@ class Bookkeeping:
         """Call a function and return its answer."""
         return value_of(self.run_all(self.steps(function, *values))[-1])
 
+    def _code(self, function: Function, values: Sequence[bytes | None]) -> bytes:
+        """Return the code of a call that is about to be sent."""
+        covered = zip(values, function.parameter_oids[1:], strict=True)
+        arguments = [self._seen(*each) for each in covered] if function.is_covered else ()
+        return self._codes.code(function.name, arguments)
 
-def _call(sql: str, oids: tuple[int, ...], *values: bytes | None) -> Step:
-    return Query(sql, values, oids, result_format=1, internal=True)
+    def _seen(self, value: bytes | None, oid: int) -> bytes | None:
+        """Return an argument as the function sees it, as PostgreSQL's text in UTF-8."""
+        if value is None:
+            return None
+        if oid == BOOL:
+            return b"true" if value in _TRUE else b"false"
+        codec = self._backend.codec if not value.isascii() else "utf-8"
+        return value if codec == "utf-8" else value.decode(codec, "surrogateescape").encode()
+
+
+def _call(
+    sql: str,
+    oids: tuple[int, ...],
+    values: Sequence[bytes | None],
+    code: Callable[[], bytes],
+) -> Step:
+    return Query(sql, values, oids, result_format=1, internal=True, code=code)
 
 
 def basis_of(result: PGresult) -> Basis:

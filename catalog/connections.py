@@ -14,6 +14,7 @@ from psycopg.pq.abc import PGresult
 from catalog import bookkeeping, describe, proofs, sqlstate, tail
 from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping, Function, array, basis_of, value_of, values_of
+from catalog.call_codes import CallCodes
 from catalog.copying import CopyIn, CopyOut
 from catalog.errors import (
     CatalogError,
@@ -43,7 +44,7 @@ from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
 from catalog.steps import Close, Execute, Query, Step
 
 Call = tuple[Function, Sequence[bytes | None]]
-"""A function of the bookkeeping and its arguments, without the secret."""
+"""A function of the bookkeeping and its arguments, without the code."""
 
 _MOST_COLUMNS = 1600
 """Fewer than the columns a result of PostgreSQL may have."""
@@ -60,7 +61,7 @@ class CatalogSession:
     def __init__(
         self,
         backend: Backend,
-        secret: bytes,
+        codes: CallCodes,
         known: KnownState,
         *,
         has_resident_tables: bool = False,
@@ -72,7 +73,7 @@ class CatalogSession:
         self.may_show_journals: bool | None = None
         """Whether ``gateway.show_journals`` may be on; None while nobody has looked."""
         self._backend = backend
-        self._calls = Bookkeeping(backend, secret)
+        self._calls = Bookkeeping(backend, codes)
         self._known = known
         self._parameter_counts: dict[str, int] = {}
 

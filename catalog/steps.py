@@ -1,6 +1,6 @@
 """What can be asked of PostgreSQL in one round trip, as values: the steps of a pipeline."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -17,6 +17,12 @@ class Query:
     """True for our own calls, whose error context is not for clients."""
     chunk_rows: int | None = None
     """How many rows are taken at a time where they are streamed; None: the usual number."""
+    code: Callable[[], bytes] | None = None
+    """Makes one more value, the first one, whenever the step is sent."""
+
+    def sent_values(self) -> list[bytes | None]:
+        """Return the values to be sent this time."""
+        return list(self.values) if self.code is None else [self.code(), *self.values]
 
     @property
     def is_plain(self) -> bool:

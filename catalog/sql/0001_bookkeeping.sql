@@ -1,13 +1,16 @@
 -- Bookkeeping: what is a journal, which segments and row versions it consists of.
--- Every function clients' sessions call is SECURITY DEFINER and demands the session's secret first.
+-- Every function clients' sessions call is SECURITY DEFINER and demands a code first that is good for this one call.
 
 REVOKE ALL ON SCHEMA pg_journal FROM PUBLIC;
 GRANT USAGE ON SCHEMA pg_journal TO PUBLIC;
 COMMENT ON SCHEMA pg_journal IS 'bookkeeping of journals; maintained by the gateway';
 
--- The key session secrets are derived from.
+-- What the gateway proves its calls by, and the bookkeeping what it has announced to itself.
 CREATE TABLE pg_journal.instance (
     secret_key text NOT NULL,
+    -- The same, as HMAC-SHA-256 wants it: a block of 64 bytes, combined with each of its two paddings.
+    inner_key bytea NOT NULL,
+    outer_key bytea NOT NULL,
     database_oid oid NOT NULL,
     -- Bounds of resident tables; 0 rows: tables are tiered from the beginning.
     resident_rows bigint NOT NULL DEFAULT 0,
@@ -18,11 +21,17 @@ CREATE TABLE pg_journal.instance (
     -- Largest row of a tail: as JSON, which makes six characters of some, it is a text that PostgreSQL can still hold.
     row_bytes bigint NOT NULL DEFAULT 134217728
 );
-INSERT INTO pg_journal.instance (secret_key, database_oid)
-SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), oid
-  FROM pg_catalog.pg_database WHERE datname = current_database();
+INSERT INTO pg_journal.instance (secret_key, inner_key, outer_key, database_oid)
+SELECT k.drawn, p.inside, p.outside, d.oid
+  FROM pg_catalog.pg_database d
+ CROSS JOIN (SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '') AS drawn OFFSET 0) k
+ CROSS JOIN LATERAL (
+       SELECT string_agg(set_byte('\x00', 0, ascii(c) # x'36'::int), '' ORDER BY o) AS inside,
+              string_agg(set_byte('\x00', 0, ascii(c) # x'5c'::int), '' ORDER BY o) AS outside
+         FROM string_to_table(k.drawn, NULL) WITH ORDINALITY u(c, o)) p
+ WHERE d.datname = current_database();
 
--- Nothing here takes numbers from a sequence: lastval() is the client's.
+-- Nothing here takes numbers from a sequence: lastval() is the client's. Those of calls are only set.
 
 CREATE TABLE pg_journal.journals (
     relid oid PRIMARY KEY,
@@ -180,21 +189,84 @@ CREATE TABLE pg_journal.definition_marks (
     mark bigint NOT NULL
 ) WITH (fillfactor = 10);
 
-CREATE FUNCTION pg_journal.authorize(secret text) RETURNS void
-LANGUAGE plpgsql STABLE
+-- Sequences that sessions number their calls by, each for one session at a time. What a sequence is set to outlives ROLLBACK,
+-- and no role can set it. Not logged: with PostgreSQL's memory its backends go, too; and what a statement only reads is to
+-- get no transaction number, and to wait for no disk.
+CREATE UNLOGGED TABLE pg_journal.series (
+    number int PRIMARY KEY,
+    sequence oid NOT NULL,
+    -- The backend it is for; one that has ended needs it no more.
+    backend int NOT NULL DEFAULT 0
+) WITH (fillfactor = 10);
+
+CREATE FUNCTION pg_journal.add_series() RETURNS void
+LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET client_min_messages = warning
+SET event_triggers = off
+AS $$
+DECLARE
+    known int;
+BEGIN
+    LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE;
+    known := coalesce((SELECT max(s.number) FROM series s), 0);
+    FOR added IN known + 1 .. known + 4 LOOP
+        -- After a crash there are sequences that nothing is known of.
+        EXECUTE format('CREATE UNLOGGED SEQUENCE IF NOT EXISTS pg_journal.calls_%s', added);
+        INSERT INTO series (number, sequence) VALUES (added, ('pg_journal.calls_' || added)::regclass);
+    END LOOP;
+END $$;
+SELECT pg_journal.add_series();
+
+-- Take a sequence for this session before it runs anything of its client's, and tell what it has come to; NULL where all
+-- are taken. Later on nothing is locked, whoever calls it.
+CREATE FUNCTION pg_journal.take_series(OUT sequence oid, OUT last_number bigint)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET lock_timeout = 0
 AS $$
 BEGIN
-    PERFORM FROM instance
-      WHERE secret = encode(sha256(convert_to(secret_key || ':' || pg_backend_pid(), 'UTF8')), 'hex');
+    SELECT s.sequence INTO sequence FROM series s WHERE s.backend = pg_backend_pid();
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'permission denied for schema pg_journal' USING ERRCODE = '42501';
+        LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE;
+        UPDATE series t SET backend = pg_backend_pid()
+         WHERE t.number = (SELECT min(s.number) FROM series s WHERE NOT EXISTS (
+                   SELECT FROM pg_stat_get_backend_idset() b WHERE pg_stat_get_backend_pid(b) = s.backend))
+        RETURNING t.sequence INTO sequence;
     END IF;
-    -- Code of users that a call runs would find the secret in the contexts of errors.
+    last_number := coalesce(pg_sequence_last_value(sequence), 0);
+END $$;
+
+-- Go on only if this call is the gateway's: the code names the session's sequence, a number that no call had before, and
+-- the HMAC of both, of the backend, the function and its arguments. It is used up, whatever becomes of the transaction.
+-- A transaction that is read-only cannot note that: there a code lasts until the session's next call elsewhere.
+CREATE FUNCTION pg_journal.authorize(code text, called text, VARIADIC arguments text[] DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    series text := split_part(code, ' ', 1);
+    number text := split_part(code, ' ', 2);
+    used bigint;
+BEGIN
+    PERFORM FROM instance
+      WHERE split_part(code, ' ', 3) = encode(sha256(outer_key || sha256(inner_key || convert_to(
+                concat_ws(' ', pg_backend_pid(), series, number, called, arguments::text), 'UTF8'))), 'hex');
+    IF NOT FOUND THEN PERFORM unauthorized(); END IF;
+    IF pg_sequence_last_value(series::oid) >= number::bigint THEN PERFORM unauthorized(); END IF;
+    IF current_setting('transaction_read_only') = 'off' THEN used := setval(series::oid, number::bigint); END IF;
+    -- Code of users that a call runs would find the code in the contexts of errors.
     IF current_setting('log_parameter_max_length_on_error') <> '0' THEN
         RAISE EXCEPTION 'log_parameter_max_length_on_error is not supported on journaled tables'
             USING ERRCODE = '0A000', HINT = 'RESET log_parameter_max_length_on_error first.';
     END IF;
+END $$;
+
+CREATE FUNCTION pg_journal.unauthorized() RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'permission denied for schema pg_journal' USING ERRCODE = '42501';
 END $$;
 
 -- STABLE as what they call is: so they are inlined.

@@ -548,13 +548,13 @@ BEGIN
 END $$;
 
 -- Bring the readers of all journals into line with their tables, after what no event trigger tells of: REASSIGN OWNED.
-CREATE FUNCTION pg_journal.follow_owners(secret text) RETURNS void
+CREATE FUNCTION pg_journal.follow_owners(code text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'follow_owners');
     PERFORM note_definition();
     PERFORM mirror_readers(j.relid) FROM journals j;
 END $$;

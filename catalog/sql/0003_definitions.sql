@@ -595,7 +595,7 @@ BEGIN
 END $$;
 
 -- The same for code that is sent to be run at once.
-CREATE FUNCTION pg_journal.check_body(secret text, body text) RETURNS bytea
+CREATE FUNCTION pg_journal.check_body(code text, body text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -603,7 +603,7 @@ DECLARE
     tiered oid[] := tiered_tables();
     reached regclass;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'check_body');
     IF may_reach_all(body) THEN
         reached := tiered[1];
     ELSE
@@ -861,12 +861,12 @@ BEGIN
 END $$;
 
 -- The same for code that the transaction is about to run.
-CREATE FUNCTION pg_journal.hold_code(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.hold_code(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'hold_code');
     PERFORM await_residency();
     RETURN convert_to('null', 'UTF8');
 END $$;

@@ -216,7 +216,7 @@ END $$;
 
 -- STABLE, so that every query inside sees the calling statement's snapshot. What is seen of the tables comes first; then,
 -- where tails are large, their row versions in parts: a text of all could be longer than PostgreSQL allows.
-CREATE FUNCTION pg_journal.snapshot(secret text, requests json) RETURNS SETOF bytea
+CREATE FUNCTION pg_journal.snapshot(code text, requests json) RETURNS SETOF bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -230,7 +230,7 @@ DECLARE
     part_bytes bigint := (SELECT i.part_bytes FROM instance i);
     most_bytes bigint := part_bytes / greatest(json_array_length(requests), 1);
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'snapshot', requests::text);
     -- Of most tables of a large statement nothing has changed, which is told without a call for each.
     SELECT json_agg(CASE WHEN s.relid IS NULL
                          THEN table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true), r.seen, most_bytes)
@@ -247,23 +247,23 @@ BEGIN
                    CROSS JOIN LATERAL tail_parts(t.relid, t.parted, part_bytes) p WHERE t.parted IS NOT NULL;
 END $$;
 
-CREATE FUNCTION pg_journal.definitions(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.definitions(code text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'definitions');
     RETURN convert_to(fingerprint()::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pg_journal.relations(secret text, relids oid[]) RETURNS bytea
+CREATE FUNCTION pg_journal.relations(code text, relids oid[]) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     found_relations json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'relations', relids::text);
     SELECT json_agg(json_build_array(
                c.oid::bigint, n.nspname, c.relname,
                CASE WHEN j.relid = c.oid AND j.residency = 'resident' THEN 'resident'

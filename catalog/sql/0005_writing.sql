@@ -22,13 +22,13 @@ BEGIN
 END $$;
 
 -- Go on only if definitions are what a plan rests on, and names stand for what they stood for.
-CREATE FUNCTION pg_journal.expect(secret text, planned bigint, planned_resolution text, resolution text)
+CREATE FUNCTION pg_journal.expect(code text, planned bigint, planned_resolution text, resolution text)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'expect', planned::text, planned_resolution);
     IF fingerprint() <> planned OR resolution <> planned_resolution THEN PERFORM outdated(); END IF;
 END $$;
 
@@ -94,7 +94,7 @@ END $$;
 
 -- Lock tables for writing, in the order of their OIDs; the answer is the version number each gets, or that of quiet() for
 -- one of them. What is done where a table has hot rows: cool (they go cold), tell, or fail (GW003).
-CREATE FUNCTION pg_journal.begin_write(secret text, relids oid[], command text, checked oid[], when_hot text)
+CREATE FUNCTION pg_journal.begin_write(code text, relids oid[], command text, checked oid[], when_hot text)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -105,7 +105,7 @@ DECLARE
     obstacle jsonb;
     versions jsonb := '{}';
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'begin_write', relids::text, command, checked::text, when_hot);
     IF current_setting('transaction_read_only') = 'on' THEN
         RAISE EXCEPTION 'cannot execute % in a read-only transaction', command USING ERRCODE = '25006';
     END IF;
@@ -127,7 +127,7 @@ END $$;
 -- Keep the rows of tiered tables as they are until the transaction ends: as writers do it among themselves, in the
 -- order of the tables' OIDs; or, of those with hot rows alone. The caller has locked the relations as readers do at most,
 -- and takes a snapshot afterwards. The answer is {}, or that of quiet().
-CREATE FUNCTION pg_journal.hold(secret text, relids oid[], checked oid[], hot_only boolean, keeps_cold boolean)
+CREATE FUNCTION pg_journal.hold(code text, relids oid[], checked oid[], hot_only boolean, keeps_cold boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -136,7 +136,7 @@ DECLARE
     wanted oid;
     obstacle jsonb;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'hold', relids::text, checked::text, hot_only::text, keeps_cold::text);
     FOR wanted IN
         SELECT j.relid FROM journals j
          WHERE j.relid = ANY (relids) AND j.residency = 'tiered' ORDER BY j.relid
@@ -369,7 +369,7 @@ BEGIN
 END $$;
 
 -- Move the rows a statement of the client left in the catalog table to the tail, unless they are many, or many bytes.
-CREATE FUNCTION pg_journal.capture(secret text, wanted oid, inline_rows bigint, inline_bytes bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.capture(code text, wanted oid, inline_rows bigint, inline_bytes bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -383,7 +383,7 @@ DECLARE
     first_identity bigint;
     unresolved json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'capture', wanted::text, inline_rows::text, inline_bytes::text);
     j := locked(wanted);
     places := arrived(wanted, inline_rows);
     moved := cardinality(places);
@@ -453,7 +453,7 @@ $$;
 -- Write row versions and tombstones that come as PostgreSQL's text. New row versions take the way through
 -- the catalog table, whose constraints and generated columns are PostgreSQL's.
 CREATE FUNCTION pg_journal.append(
-    secret text, wanted oid, version_micros bigint, new_rows text, tombstones text, keys_checked boolean)
+    code text, wanted oid, version_micros bigint, new_rows text, tombstones text, keys_checked boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -471,7 +471,7 @@ DECLARE
     places tid[];
     unresolved json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'append', wanted::text, version_micros::text, new_rows, tombstones, keys_checked::text);
     j := locked(wanted);
     IF new_version < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
@@ -560,7 +560,7 @@ END $$;
 
 -- Open the cursor pgwire_drain over the rows in the catalog table, as lines of CSV. The answer is the numbers of their
 -- columns, and how many bytes the values of one take up at most.
-CREATE FUNCTION pg_journal.open_drain(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.open_drain(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -572,7 +572,7 @@ DECLARE
     -- What is not stored elsewhere is on a page, compressed maybe.
     row_bytes bigint := 32768;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'open_drain', wanted::text);
     PERFORM note_references(wanted);
     IF (SELECT c.reltoastrelid <> 0 AND pg_relation_size(c.reltoastrelid) > 0 FROM pg_class c WHERE c.oid = wanted) THEN
         EXECUTE format('SELECT max(%s) FROM ONLY %s t', row_size(wanted, 't', false), wanted::regclass) INTO row_bytes;
@@ -593,12 +593,12 @@ END $$;
 
 -- Empty the catalog table after its rows have been written elsewhere. TRUNCATE is the faster way and keeps
 -- readers waiting until the transaction ends, so it is for transactions that are about to.
-CREATE FUNCTION pg_journal.clear_drained(secret text, wanted oid, ending boolean) RETURNS bytea
+CREATE FUNCTION pg_journal.clear_drained(code text, wanted oid, ending boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'clear_drained', wanted::text, ending::text);
     BEGIN
         IF NOT ending OR is_referenced(wanted) THEN
             RAISE lock_not_available;
@@ -643,7 +643,7 @@ BEGIN
 END $$;
 
 -- Make the segments of a bulk write visible.
-CREATE FUNCTION pg_journal.publish(secret text, wanted oid, version_micros bigint, segment_list json)
+CREATE FUNCTION pg_journal.publish(code text, wanted oid, version_micros bigint, segment_list json)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -652,7 +652,7 @@ DECLARE
     j journals;
     numbers json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'publish', wanted::text, version_micros::text, segment_list::text);
     j := locked(wanted);
     IF moment(version_micros) < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
@@ -665,7 +665,7 @@ END $$;
 
 -- Swap segments after a flush or a compaction, and drop the part of the tail they now contain.
 CREATE FUNCTION pg_journal.replace(
-    secret text, wanted oid, expected_epoch bigint, segment_list json, retired bigint[],
+    code text, wanted oid, expected_epoch bigint, segment_list json, retired bigint[],
     tail_to_micros bigint, seen text)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
@@ -678,7 +678,8 @@ DECLARE
     cleared bigint := 0;
     done_at timestamptz := clock_timestamp();
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'replace', wanted::text, expected_epoch::text, segment_list::text, retired::text,
+                      tail_to_micros::text, seen);
     PERFORM fold(wanted);
     j := locked(wanted);
     UPDATE segments s SET retired_at = clock_timestamp()
@@ -715,7 +716,7 @@ END $$;
 
 -- End all rows of a table: what there is becomes history. The segments given are the tail's row versions and the
 -- tombstones of the rows that end.
-CREATE FUNCTION pg_journal.truncate(secret text, wanted oid, version_micros bigint, segment_list json) RETURNS bytea
+CREATE FUNCTION pg_journal.truncate(code text, wanted oid, version_micros bigint, segment_list json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -726,7 +727,7 @@ DECLARE
     -- Row versions of the tail, and tombstones of all rows.
     stored bigint;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'truncate', wanted::text, version_micros::text, segment_list::text);
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.external IS NOT NULL THEN
@@ -755,12 +756,12 @@ BEGIN
 END $$;
 
 -- Tables whose rows are still to be checked: for a new primary key, and for new unique indexes.
-CREATE FUNCTION pg_journal.pending_keys(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.pending_keys(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'pending_keys');
     RETURN convert_to(coalesce((
         SELECT json_agg(json_build_array(j.relid::bigint, j.pending_key, coalesce((
                    SELECT json_agg(unique_key(u.oid) ORDER BY u.oid) FROM unnest(unique_indexes(j.relid)) u(oid)
@@ -771,12 +772,12 @@ BEGIN
 END $$;
 
 -- Note that all rows of a tiered table satisfy its unique indexes.
-CREATE FUNCTION pg_journal.set_unique(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.set_unique(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'set_unique', wanted::text);
     PERFORM locked(wanted);
     UPDATE journals s
        SET unique_indexes = unique_indexes(wanted), definition = random_mark(), changes = changes + 1
@@ -786,14 +787,14 @@ END $$;
 
 
 -- Complete a pending key: the rows are in a base that is sorted by it, and the tail is empty.
-CREATE FUNCTION pg_journal.set_key(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.set_key(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'set_key', wanted::text);
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.pending_key IS NULL OR j.tail_rows > 0 THEN

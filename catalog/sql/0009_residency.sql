@@ -110,7 +110,7 @@ END $$;
 
 -- Make an empty resident table tiered before a large load, in the transaction that loads it. The answer: begun;
 -- resident, where it has to stay so; busy, when others are using it, or code is running that may come to it.
-CREATE FUNCTION pg_journal.begin_load(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.begin_load(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
@@ -119,7 +119,7 @@ DECLARE
     name text;
     other regclass;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'begin_load', wanted::text);
     SELECT format('%I.%I', j.schema_name, j.table_name) INTO name
       FROM journals j WHERE j.relid = wanted AND j.residency = 'resident';
     IF name IS NULL THEN RETURN convert_to('resident', 'UTF8'); END IF;
@@ -144,14 +144,14 @@ END $$;
 
 -- True for an empty resident table that a large load could make tiered. An older snapshot might not show the rows
 -- and the code that others have committed since.
-CREATE FUNCTION pg_journal.is_loadable(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.is_loadable(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     loadable boolean := false;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'is_loadable', wanted::text);
     IF current_setting('transaction_isolation') = 'read committed'
        AND EXISTS (SELECT FROM journals j WHERE j.relid = wanted AND j.residency = 'resident'
                       AND j.pinned_by IS NULL AND j.wanted_residency <> 'always') THEN
@@ -194,12 +194,12 @@ BEGIN
 END $$;
 
 -- Keep what an owner asks for: auto, always, never. 42501 for others than the owner, 22023 for another word.
-CREATE FUNCTION pg_journal.ask_residency(secret text, wanted oid, residency text) RETURNS bytea
+CREATE FUNCTION pg_journal.ask_residency(code text, wanted oid, residency text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'ask_residency', wanted::text, residency);
     PERFORM require_owner(wanted);
     IF residency NOT IN ('auto', 'always', 'never') THEN
         RAISE EXCEPTION 'invalid value for parameter "gateway.residency": "%"', residency
@@ -219,12 +219,12 @@ END $$;
 
 -- Keep a bound of hot rows that an owner asks for: hot_rows, hot_age_s, thaw_rows; NULL for the server's. 42501 for others
 -- than the owner, 22023 for what is no number of that kind.
-CREATE FUNCTION pg_journal.ask_bound(secret text, wanted oid, bound text, value text) RETURNS bytea
+CREATE FUNCTION pg_journal.ask_bound(code text, wanted oid, bound text, value text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'ask_bound', wanted::text, bound, value);
     PERFORM require_owner(wanted);
     IF value !~ (CASE bound WHEN 'hot_age_s' THEN '^\d{1,9}(\.\d{1,9})?$' ELSE '^\d{1,9}$' END) THEN
         RAISE EXCEPTION 'invalid value for parameter "gateway.%": "%"', bound, value
@@ -287,12 +287,12 @@ BEGIN
 END $$;
 
 -- What stands for the journals of tables, as SQL.
-CREATE FUNCTION pg_journal.journals_named(secret text, relids oid[]) RETURNS bytea
+CREATE FUNCTION pg_journal.journals_named(code text, relids oid[]) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM pg_journal.authorize(secret);
+    PERFORM pg_journal.authorize(code, 'journals_named', relids::text);
     RETURN convert_to(coalesce((
         SELECT json_object_agg(found.relid, found.spelled) FROM (
             SELECT wanted AS relid, coalesce(

@@ -4,7 +4,7 @@
 -- Put rows that come as PostgreSQL's text into the catalog table; the answer is their places. Nothing for rows that a
 -- constraint refuses now, as one can that was added without looking at them, or that depends on settings or the time:
 -- then none is there.
-CREATE FUNCTION pg_journal.thaw(secret text, wanted oid, rows text) RETURNS bytea
+CREATE FUNCTION pg_journal.thaw(code text, wanted oid, rows text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
@@ -14,7 +14,7 @@ DECLARE
     x record;
     places tid[];
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'thaw', wanted::text, rows);
     x := row_parts(wanted);
     PERFORM silence(wanted, true);
     EXECUTE format(
@@ -32,7 +32,7 @@ END $$;
 -- for may be there: those of the rows that were `thawed` to some `places`, and those of which there was none. The answer
 -- are values of unique keys that were written.
 CREATE FUNCTION pg_journal.capture_thawed(
-    secret text, wanted oid, version_micros bigint, places text, thawed text, absent text)
+    code text, wanted oid, version_micros bigint, places text, thawed text, absent text)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -52,7 +52,7 @@ DECLARE
     gone bigint;
     added bigint;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'capture_thawed', wanted::text, version_micros::text, places, thawed, absent);
     j := locked(wanted);
     x := row_parts(wanted);
     held := arrived(wanted, searched);

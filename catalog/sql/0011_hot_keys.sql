@@ -396,7 +396,7 @@ END $$;
 -- others that are still to be `searched`, is told that it is full; it has not passed the gate then. Transactions above READ
 -- COMMITTED have to make rows hot themselves (`own`), or there are none for them.
 CREATE FUNCTION pg_journal.announce(
-    secret text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean,
+    code text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean,
     own boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
@@ -407,7 +407,8 @@ DECLARE
     found record;
     mark timestamptz;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'announce', wanted::text, mode, way, keys, strict::text, found_in::text, searched::text,
+                      own::text);
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         IF strict THEN RETURN not_hot(); END IF;
         IF own THEN RETURN convert_to(announce_own(wanted, way, keys)::text, 'UTF8'); END IF;
@@ -487,7 +488,7 @@ END $$;
 
 -- The same for a transaction that reads by one snapshot, in itself. No error is caught: others who wait for what a
 -- subtransaction has written wait for the whole transaction.
-CREATE FUNCTION pg_journal.heat_keys(secret text, wanted oid, present text, absent text) RETURNS bytea
+CREATE FUNCTION pg_journal.heat_keys(code text, wanted oid, present text, absent text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
@@ -496,7 +497,7 @@ SET intervalstyle = 'postgres'
 SET constraint_exclusion = off
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'heat_keys', wanted::text, present, absent);
     EXECUTE format('SELECT pg_journal.heat_%s($1, $2)', wanted) USING present::json, absent::json;
     RETURN convert_to('null', 'UTF8');
 END $$;
@@ -504,7 +505,7 @@ END $$;
 -- The keys of rows that an INSERT of this transaction has brought, from a version number on (or all that it has written),
 -- which the journal may hold already, in transfer forms, and the oldest version number of these rows; and the values that
 -- rows have which it has written, for each unique key.
-CREATE FUNCTION pg_journal.unsearched(secret text, wanted oid, mark_micros bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.unsearched(code text, wanted oid, mark_micros bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -514,7 +515,7 @@ DECLARE
     ranges text := 'true';
     found json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'unsearched', wanted::text, mark_micros::text);
     SELECT s.relid, s.key INTO j FROM journals s WHERE s.relid = wanted;
     parts := key_parts(wanted);
     IF NOT EXISTS (SELECT FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0
@@ -671,7 +672,7 @@ END $$;
 -- The rows of a resident or a temporary table, one more than `most` at most, in some columns; and, of a resident one, by
 -- what its tail tells later what has come since: a snapshot that is not younger than the rows, and the epoch it shows.
 -- Row security does not matter: rows that the caller cannot see are some more.
-CREATE FUNCTION pg_journal.source_rows(secret text, wanted oid, numbers oid[], most bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.source_rows(code text, wanted oid, numbers oid[], most bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -680,7 +681,7 @@ DECLARE
     mark record;
     found json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'source_rows', wanted::text, numbers::text, most::text);
     SELECT pg_current_snapshot()::text AS seen, (SELECT j.epoch FROM journals j WHERE j.relid = wanted) AS epoch INTO mark;
     listed := source_columns(wanted, numbers, false);
     IF listed IS NOT NULL AND are_few_bytes(listed, format('(SELECT * FROM ONLY %s LIMIT %s) v', wanted::regclass, most + 1), wanted) THEN
@@ -691,19 +692,19 @@ BEGIN
 END $$;
 
 -- Keep others from writing a resident table until the transaction ends.
-CREATE FUNCTION pg_journal.hold_source(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.hold_source(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'hold_source', wanted::text);
     PERFORM lock_table(wanted, 'SHARE') FROM journals j WHERE j.relid = wanted;
     RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- What rows others have written to a resident table, in some columns, that a snapshot did not show; null where that is not
 -- known, as row versions have left the tail since.
-CREATE FUNCTION pg_journal.come_since(secret text, wanted oid, numbers oid[], seen text, epoch bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.come_since(code text, wanted oid, numbers oid[], seen text, epoch bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -711,7 +712,7 @@ DECLARE
     listed text := source_columns(wanted, numbers, true);
     found json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'come_since', wanted::text, numbers::text, seen, epoch::text);
     IF listed IS NOT NULL THEN
         EXECUTE format(
             'SELECT coalesce((SELECT json_agg(json_build_array(%1$s)) FROM pg_journal.tail_%2$s v '
@@ -724,14 +725,14 @@ BEGIN
 END $$;
 
 -- Whether others have written a table since a snapshot, or row versions have left its tail.
-CREATE FUNCTION pg_journal.written_since(secret text, wanted oid, seen text, epoch bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.written_since(code text, wanted oid, seen text, epoch bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     written boolean;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'written_since', wanted::text, seen, epoch::text);
     EXECUTE format(
         'SELECT EXISTS (SELECT FROM pg_journal.tail_%1$s v WHERE NOT pg_visible_in_snapshot(v.writer, $1) '
         'AND v.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()) '
@@ -742,7 +743,7 @@ END $$;
 
 -- The rows of a temporary table, one more than `most` at most, in some columns, in transfer forms; the columns; or the reason
 -- why Spark cannot be given them. No code of users is run.
-CREATE FUNCTION pg_journal.temporary_rows(secret text, wanted oid, numbers oid[], most bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.temporary_rows(code text, wanted oid, numbers oid[], most bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -758,7 +759,7 @@ DECLARE
     found json;
     unfit boolean;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'temporary_rows', wanted::text, numbers::text, most::text);
     SELECT CASE WHEN c.relrowsecurity THEN 'row security'
                 WHEN c.relkind <> 'r' OR c.relpersistence <> 't' OR c.relhassubclass THEN 'rows of other tables'
                 WHEN EXISTS (SELECT FROM run_by_planner(wanted))

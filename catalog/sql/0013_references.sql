@@ -351,7 +351,7 @@ END $$;
 
 -- Forget values of a foreign key that an error of this transaction has told: all rows that reference by them are hot, and
 -- stay so until the transaction ends, which has passed the gate of their table; or there are none, and others cannot add any.
-CREATE FUNCTION pg_journal.release_references(secret text, told text) RETURNS bytea
+CREATE FUNCTION pg_journal.release_references(code text, told text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -361,7 +361,7 @@ DECLARE
     relid oid;
     condition text;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'release_references', told);
     IF told <> sealed(substr(told, 66)) THEN PERFORM outdated(); END IF;
     released := substr(told, 66);
     fk := released->>'fk';

@@ -334,7 +334,7 @@ END $$;
 
 -- The same of all tables that the commit has changed, or of the one that is named. Of commits of tables that the role may not
 -- read it learns nothing; but half a commit is not taken back (42501).
-CREATE FUNCTION pg_journal.versions_to_roll_back(secret text, commit text, wanted oid, kept boolean) RETURNS bytea
+CREATE FUNCTION pg_journal.versions_to_roll_back(code text, commit text, wanted oid, kept boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -345,7 +345,7 @@ DECLARE
     j record;
     numbers timestamptz[];
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'versions_to_roll_back', commit, wanted::text, kept::text);
     FOR j IN SELECT s.relid, s.table_name FROM journals s
               WHERE s.tail_relid <> 0 AND (wanted IS NULL OR s.relid = wanted
                                            OR s.relid IN (SELECT p.relid FROM pg_partition_tree(wanted) p))
@@ -371,24 +371,24 @@ BEGIN
     RETURN convert_to(array_to_json(answer)::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pg_journal.note_rollback(secret text, wanted oid, commit text, plain boolean, changed bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.note_rollback(code text, wanted oid, commit text, plain boolean, changed bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'note_rollback', wanted::text, commit, plain::text, changed::text);
     INSERT INTO rollbacks (relid, commit, is_plain, row_count) VALUES (wanted, note_rollback.commit, plain, changed);
     RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- Keep the name of a commit to go back to, or forget it. 42501 for others than the owner of the table, 42704 for a commit
 -- that there is not, 42710 for a savepoint that there is.
-CREATE FUNCTION pg_journal.keep_savepoint(secret text, wanted oid, commit text, kept boolean) RETURNS bytea
+CREATE FUNCTION pg_journal.keep_savepoint(code text, wanted oid, commit text, kept boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'keep_savepoint', wanted::text, commit, kept::text);
     PERFORM require_owner(wanted);
     IF NOT kept THEN
         DELETE FROM savepoints s WHERE s.relid = wanted AND s.commit = keep_savepoint.commit;

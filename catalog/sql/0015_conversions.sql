@@ -15,14 +15,14 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN
 END $$;
 
 -- Take blocks of 2^32 row identities each for rows that are written to files at once; returns the first.
-CREATE FUNCTION pg_journal.reserve_identities(secret text, wanted oid, blocks bigint) RETURNS bytea
+CREATE FUNCTION pg_journal.reserve_identities(code text, wanted oid, blocks bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     first_block bigint;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'reserve_identities', wanted::text, blocks::text);
     UPDATE journals j SET identity_blocks = j.identity_blocks + blocks WHERE j.relid = wanted AND j.key = '{}'
     RETURNING j.identity_blocks - blocks + 1 INTO first_block;
     RETURN convert_to(coalesce(first_block, 0)::text, 'UTF8');

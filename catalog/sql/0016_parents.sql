@@ -250,12 +250,12 @@ UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.require_con
 
 -- What this transaction has to look for now: [[foreign key, referenced table, by which columns (none: the primary key's),
 -- whether that is tiered, referencing table, its columns, [[text of each]]]]; rows of others are never committed.
-CREATE FUNCTION pg_journal.sought_values(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.sought_values(code text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'sought_values');
     RETURN convert_to(coalesce((
         SELECT json_agg(json_build_array(
                    s.fk::bigint, x.confrelid::bigint, looked_up_columns(x), p.residency = 'tiered', x.conrelid::bigint, ARRAY(
@@ -328,24 +328,24 @@ BEGIN
 END $$;
 
 -- Tell that a row of a tiered table references what there is not (23503).
-CREATE FUNCTION pg_journal.refuse_absent(secret text, fk oid, held json) RETURNS bytea
+CREATE FUNCTION pg_journal.refuse_absent(code text, fk oid, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'refuse_absent', fk::text, held::text);
     PERFORM refuse_row(fk, held);
     RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- Forget what was looked for by a foreign key whose referenced table is held, and lacks but these values: 23503 where rows
 -- reference them. The answer are those of which the caller has to look for such rows.
-CREATE FUNCTION pg_journal.release_sought(secret text, fk oid, absent json) RETURNS bytea
+CREATE FUNCTION pg_journal.release_sought(code text, fk oid, absent json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'release_sought', fk::text, absent::text);
     absent := require_gone(fk, absent);
     DELETE FROM sought s WHERE s.fk = release_sought.fk AND s.is_due;
     RETURN convert_to(absent::text, 'UTF8');
@@ -354,7 +354,7 @@ END $$;
 -- Confirm what has been looked for, whose rows are hot as far as there are any: these are locked. 23503 where there are none,
 -- but for those of which the caller has to look for rows that reference them: [[foreign key, values]]. The transaction has
 -- passed the gate of the referenced tables that are tiered.
-CREATE FUNCTION pg_journal.confirm_references(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.confirm_references(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -368,7 +368,7 @@ DECLARE
     absent json[];
     unknown jsonb := '[]';
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'confirm_references');
     FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent, p.residency,
                     string_agg(format('p.%I = v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
                     string_agg(format('(e->>%s)::%s AS c%s', u.o - 1, plain_type(a.atttypid, -1), u.o), ', ' ORDER BY u.o)
@@ -402,23 +402,23 @@ BEGIN
 END $$;
 
 -- Let nobody take rows of a tiered table away until the transaction ends.
-CREATE FUNCTION pg_journal.hold_parent(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.hold_parent(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'hold_parent', wanted::text);
     PERFORM pass_gate(wanted, 'SHARE');
     RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- Announce that this transaction adds a foreign key, which PostgreSQL is told not to validate.
-CREATE FUNCTION pg_journal.begin_adding(secret text) RETURNS bytea
+CREATE FUNCTION pg_journal.begin_adding(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'begin_adding');
     PERFORM set_config('pg_journal.adding', (
         SELECT encode(sha256(convert_to('adding:' || secret_key || ':' || pg_current_xact_id()::text, 'UTF8')), 'hex')
           FROM instance), true);
@@ -427,12 +427,12 @@ END $$;
 
 -- The foreign keys of a table that are not validated: [OID, whether all rows are in PostgreSQL, the table's columns in the
 -- order of the referenced index, whether the referenced table is tiered, whether none of several columns may be NULL alone].
-CREATE FUNCTION pg_journal.added_references(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.added_references(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'added_references', wanted::text);
     RETURN convert_to(coalesce((
         SELECT json_agg(json_build_array(
                    x.oid::bigint, c.residency = 'resident', ARRAY(
@@ -444,7 +444,7 @@ BEGIN
 END $$;
 
 -- Have values looked for by which rows reference: those given, of a table that is tiered, or all that a resident one has.
-CREATE FUNCTION pg_journal.seek_values(secret text, fk oid, held json) RETURNS bytea
+CREATE FUNCTION pg_journal.seek_values(code text, fk oid, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -455,7 +455,7 @@ DECLARE
     k record;
     mixed bigint;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'seek_values', fk::text, held::text);
     IF held IS NOT NULL THEN
         INSERT INTO sought (fk, is_nested, held) VALUES (seek_values.fk, false, seek_values.held);
         RETURN convert_to('null', 'UTF8');
@@ -480,18 +480,18 @@ BEGIN
 END $$;
 
 -- Tell that a tiered table has a row with NULL in some columns of a foreign key that is MATCH FULL.
-CREATE FUNCTION pg_journal.refuse_added(secret text, fk oid) RETURNS bytea
+CREATE FUNCTION pg_journal.refuse_added(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'refuse_added', fk::text);
     PERFORM refuse_mixed(fk);
     RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- Look in a resident table for what is sought: 23503 for what is not there.
-CREATE FUNCTION pg_journal.find_sought(secret text, fk oid) RETURNS bytea
+CREATE FUNCTION pg_journal.find_sought(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -501,7 +501,7 @@ DECLARE
     absent json;
     texts text;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'find_sought', fk::text);
     SELECT x.conrelid, x.conname, x.confrelid::regclass AS parent, p.relname AS parent_name, c.relname, n.nspname,
            (SELECT string_agg(format('p.%I = (e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ')
               FROM unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
@@ -527,14 +527,14 @@ BEGIN
 END $$;
 
 -- Note of a tiered table by which values its rows reference: those that are sought.
-CREATE FUNCTION pg_journal.note_sought(secret text, fk oid) RETURNS bytea
+CREATE FUNCTION pg_journal.note_sought(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     k record;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'note_sought', fk::text);
     SELECT string_agg(format('(e->>%s)::%s', array_position(sought_columns(x), u.attnum) - 1, plain_type(a.atttypid, -1)), ', '
                       ORDER BY u.o) AS values
       INTO k
@@ -548,7 +548,7 @@ BEGIN
 END $$;
 
 -- Note that all rows have what a foreign key that was added says.
-CREATE FUNCTION pg_journal.end_adding(secret text, fk oid) RETURNS bytea
+CREATE FUNCTION pg_journal.end_adding(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET allow_system_table_mods = on
@@ -557,7 +557,7 @@ AS $$
 DECLARE
     x pg_constraint;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'end_adding', fk::text);
     IF NOT is_adding() THEN PERFORM outdated(); END IF;
     DELETE FROM sought s WHERE s.fk = end_adding.fk;
     UPDATE pg_constraint c SET convalidated = true WHERE c.oid = fk RETURNING * INTO x;

@@ -28,7 +28,7 @@ BEGIN
 END $$;
 
 -- Let a tiered table without rows stand for a journal that lies elsewhere.
-CREATE FUNCTION pg_journal.make_external(secret text, wanted oid, description text) RETURNS bytea
+CREATE FUNCTION pg_journal.make_external(code text, wanted oid, description text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
@@ -36,7 +36,7 @@ AS $$
 DECLARE
     j journals;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'make_external', wanted::text, description);
     PERFORM require_owner(wanted);
     PERFORM fold(wanted);
     j := locked(wanted);
@@ -57,14 +57,14 @@ BEGIN
 END $$;
 
 -- Forget what a statement has written: it is in the journal that lies elsewhere now.
-CREATE FUNCTION pg_journal.shipped(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.shipped(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'shipped', wanted::text);
     PERFORM fold(wanted);
     j := locked(wanted);
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);

@@ -35,7 +35,7 @@ RETURN (SELECT string_agg(format('(%s)::%s%s AS %I', format(spelled, CASE WHEN b
 
 -- The values of a unique index for rows: arrays of PostgreSQL's texts of the columns it looks at. Where an old row has none,
 -- as its expression fails, the answer is null if that is tolerated.
-CREATE FUNCTION pg_journal.computed_values(secret text, index_oid oid, rows text, tolerant boolean) RETURNS bytea
+CREATE FUNCTION pg_journal.computed_values(code text, index_oid oid, rows text, tolerant boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -48,7 +48,7 @@ AS $$
 DECLARE
     answer text;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'computed_values', index_oid::text, rows, tolerant::text);
     BEGIN
         EXECUTE format('SELECT json_agg(x.value ORDER BY u.o)::text FROM json_array_elements($1) WITH ORDINALITY u(e, o) '
                        'CROSS JOIN LATERAL (SELECT %s AS value FROM (SELECT %s) r) x',
@@ -63,7 +63,7 @@ END $$;
 
 -- The keys, in transfer forms, of row versions in the tail of a table that have one of some values of a unique index; null
 -- where an expression fails for one of them.
-CREATE FUNCTION pg_journal.computed_holders(secret text, wanted oid, index_oid oid, sought text[]) RETURNS bytea
+CREATE FUNCTION pg_journal.computed_holders(code text, wanted oid, index_oid oid, sought text[]) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -75,7 +75,7 @@ AS $$
 DECLARE
     answer json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'computed_holders', wanted::text, index_oid::text, sought::text);
     BEGIN
         EXECUTE format('SELECT coalesce(json_agg(DISTINCT v.key::jsonb), ''[]'') FROM ('
                        'SELECT json_build_array(%1$s)::text AS key, x.value '

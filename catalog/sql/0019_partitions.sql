@@ -104,14 +104,14 @@ END $$;
 
 -- Let PostgreSQL change a partitioned table with tiered leaves, where no rows but those of these resident leaves can be
 -- concerned, which stay resident until the transaction ends, and rows may go to those tiered ones that are locked for it.
-CREATE FUNCTION pg_journal.announce_tree(secret text, wanted oid, resident oid[], tiered oid[]) RETURNS bytea
+CREATE FUNCTION pg_journal.announce_tree(code text, wanted oid, resident oid[], tiered oid[]) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     leaf oid;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'announce_tree', wanted::text, resident::text, tiered::text);
     FOR leaf IN SELECT u.r FROM unnest(resident) u(r) ORDER BY u.r LOOP
         PERFORM lock_table(leaf, 'ROW EXCLUSIVE');
         IF NOT EXISTS (SELECT FROM journals j WHERE j.relid = leaf AND j.residency = 'resident') THEN

@@ -173,12 +173,12 @@ END $$;
 -- Have what deferred foreign keys have left be looked at now, of one, or of all (NULL). The answer is what has been taken away:
 -- [[foreign key, referenced table, by which columns (none: the primary key's), [[text of each]] of a tiered one]]; and whether
 -- there is something to be looked for.
-CREATE FUNCTION pg_journal.end_deferring(secret text, fk oid) RETURNS bytea
+CREATE FUNCTION pg_journal.end_deferring(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'end_deferring', fk::text);
     UPDATE sought s SET is_due = true WHERE NOT s.is_due AND s.fk = coalesce(end_deferring.fk, s.fk);
     PERFORM lock_sought();
     RETURN convert_to(json_build_object('seeks', EXISTS (SELECT FROM sought s WHERE s.is_due), 'taken', coalesce((
@@ -192,7 +192,7 @@ END $$;
 
 -- What was taken away and cold rows may reference, as an error of `refuse_referenced` tells it; empty for nothing: then it is
 -- settled. Hot rows that reference it do not go cold before PostgreSQL's triggers have looked at them.
-CREATE FUNCTION pg_journal.taken_references(secret text, fk oid) RETURNS bytea
+CREATE FUNCTION pg_journal.taken_references(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -200,7 +200,7 @@ DECLARE
     x pg_constraint;
     listed json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'taken_references', fk::text);
     SELECT * INTO x FROM pg_constraint c WHERE c.oid = fk;
     IF (SELECT j.is_hot FROM journals j WHERE j.relid = x.conrelid AND j.residency = 'tiered') THEN
         EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN ROW SHARE MODE', x.conrelid);
@@ -216,7 +216,7 @@ END $$;
 
 -- Tell, as PostgreSQL does, of a value that was taken away and that rows reference: 23503. It is the one that is `held`, or,
 -- where these are some of many, one that hot rows reference.
-CREATE FUNCTION pg_journal.refuse_taken(secret text, told text, held json) RETURNS bytea
+CREATE FUNCTION pg_journal.refuse_taken(code text, told text, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -225,7 +225,7 @@ DECLARE
     k record;
     texts text;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'refuse_taken', told, held::text);
     IF told <> sealed(substr(told, 66)) THEN PERFORM outdated(); END IF;
     SELECT x.conname, c.relname, x.conrelid::regclass AS child, p.relname AS parent, n.nspname,
            (SELECT string_agg(a.attname, ', ' ORDER BY u.o) FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)

@@ -3,14 +3,14 @@
 
 -- Divide a table from now on; what its base has is divided when it is next compacted. Of each field: transform, column,
 -- type of the column, argument. An empty list: no longer. 42501 for others than the owner.
-CREATE FUNCTION pg_journal.set_division(secret text, wanted oid, fields json) RETURNS bytea
+CREATE FUNCTION pg_journal.set_division(code text, wanted oid, fields json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'set_division', wanted::text, fields::text);
     PERFORM require_owner(wanted);
     SELECT * INTO j FROM journals s WHERE s.relid = wanted;
     IF NOT FOUND THEN

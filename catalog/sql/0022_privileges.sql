@@ -20,17 +20,17 @@ BEGIN
     END LOOP;
 END $$;
 
--- Only what demands the secret is callable, and what tells no more than its caller may know.
+-- Only what demands a code is callable, and what tells no more than its caller may know.
 DO $$
 DECLARE
     f record;
 BEGIN
     FOR f IN SELECT p.oid::regprocedure AS name,
-                    ('secret' = (p.proargnames)[1]
+                    (('code' = (p.proargnames)[1] AND p.proname <> 'authorize')
                      OR p.proname IN ('residencies', 'maintained', 'listed_commits', 'listed_commit_files',
                                       'listed_savepoints', 'listed_rollbacks', 'listed_amplification', 'listed_progress',
                                       'listed_divisions', 'listed_partitions',
-                                      'named_resolution', 'unproved', 'shows_journals',
+                                      'named_resolution', 'unproved', 'shows_journals', 'take_series',
                                       'pg_table_is_visible')) AS callable
                FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f.name);

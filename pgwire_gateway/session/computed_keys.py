@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import bookkeeping
+from catalog.call_codes import array_text
 from catalog.model import ComputedKey, JournalTable, UniqueKey
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
@@ -57,7 +58,7 @@ def rows_with(
     stored = lookups.values.keys(
         snapshot, key.columns, [(value,) for value in values], _source(session, table, key)
     )
-    sought = bookkeeping.text_array([value.encode() for value in values])
+    sought = array_text([value.encode() for value in values])
     answer = session.catalog.call(
         bookkeeping.COMPUTED_HOLDERS, _number(relid), _number(computed.index_oid), sought
     )

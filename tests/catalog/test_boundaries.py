@@ -50,12 +50,6 @@ def test_the_bookkeeping_and_the_server_stay_out_of_reach(client, sql):
     assert client.sqlstate(sql) in {"42501", "0A000", "55000"}
 
 
-def test_a_secret_is_good_for_one_session_only(client, other):
-    secret = client.session._calls._secret.decode()
-    client.run(f"SELECT pg_journal.definitions('{secret}')")
-    assert other.sqlstate(f"SELECT pg_journal.definitions('{secret}')") == "42501"
-
-
 def test_checks_that_would_run_with_the_bookkeepings_rights_are_refused(client):
     for expression in (
         "pg_read_file(b) IS NULL",

@@ -50,12 +50,13 @@ BOUNDARIES: dict[str, dict[str, str]] = {
         "SELECT pg_journal.await_residency()": DENIED,
         "SELECT pg_journal.make_resident(1)": DENIED,
         "CREATE TABLE pg_journal.t ()": DENIED,
-        "CREATE OR REPLACE FUNCTION pg_journal.authorize(secret text) RETURNS void"
+        "CREATE OR REPLACE FUNCTION pg_journal.authorize(code text, called text,"
+        " VARIADIC arguments text[] DEFAULT '{}') RETURNS void"
         " LANGUAGE sql AS ''": DENIED,
-        "CREATE FUNCTION pg_journal.authorize(secret varchar) RETURNS void"
+        "CREATE FUNCTION pg_journal.authorize(code varchar) RETURNS void"
         " LANGUAGE sql AS ''": DENIED,
-        "ALTER FUNCTION pg_journal.authorize(text) OWNER TO CURRENT_USER": DENIED,
-        "DROP FUNCTION pg_journal.authorize(text)": DENIED,
+        "ALTER FUNCTION pg_journal.authorize(text, text, text[]) OWNER TO CURRENT_USER": DENIED,
+        "DROP FUNCTION pg_journal.authorize(text, text, text[])": DENIED,
         "ALTER TABLE pg_journal.journals OWNER TO CURRENT_USER": DENIED,
         "GRANT SELECT ON pg_journal.instance TO CURRENT_USER": DENIED,
         "ALTER DEFAULT PRIVILEGES FOR ROLE pgwire_gateway GRANT ALL ON TABLES TO PUBLIC": DENIED,

@@ -1,6 +1,7 @@
 """What proves the gateway's calls in a client's session: no role gets hold of it.
 
-Calls of the bookkeeping carry a secret of the session, which stands for the gateway's own rights.
+Calls of the bookkeeping carry a code, which stands for the gateway's own rights. What a role could
+do with one is tried in ``tests/catalog/test_call_codes.py``.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ OWN = (
     f"INSERT INTO {SCHEMA}.t SELECT g, g FROM generate_series(1, 100) g",
 )
 
-# Each makes calls that carry the secret.
+# Each makes calls that carry a code.
 STATEMENTS = (
     "SELECT count(*) FROM t",
     "UPDATE t SET v = v + 1 WHERE id = 1",
