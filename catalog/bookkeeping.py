@@ -124,8 +124,8 @@ _BASIS: Final = (
     " pg_catalog.convert_to(pg_journal.named_resolution($2), 'UTF8'),"
     f" pg_catalog.convert_to({EXECUTOR}, 'UTF8')"
 )
-_EXPECTED: Final = Function("expect", (TEXT, INT8, TEXT))
-"""What its code is for: the rest is what the session says of itself."""
+_EXPECTED: Final = Function("expect", (TEXT, INT8))
+"""What its code is for; what names stand for is in the client's encoding."""
 _TRUE: Final = frozenset({b"t", b"true"})
 _EXPECT: Final = "SELECT pg_journal.expect($1, $3, $4, pg_journal.named_resolution($2))"
 
@@ -172,9 +172,9 @@ class Bookkeeping:
 
     def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
-        planned = (str(basis.definitions).encode(), basis.resolution.encode())
-        code = partial(self._code, _EXPECTED, planned)
-        values = (array_text(names), *planned)
+        definitions = str(basis.definitions).encode()
+        code = partial(self._code, _EXPECTED, (definitions,))
+        values = (array_text(names), definitions, basis.resolution.encode())
         return [_call(_EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), values, code)]
 
     def run_all(self, steps: Sequence[Step]) -> list[PGresult]:
@@ -198,7 +198,10 @@ class Bookkeeping:
         if oid == BOOL:
             return b"true" if value in _TRUE else b"false"
         codec = self._backend.codec if not value.isascii() else "utf-8"
-        return value if codec == "utf-8" else value.decode(codec, "surrogateescape").encode()
+        if codec == "utf-8":
+            return value
+        # What cannot be decoded PostgreSQL refuses.
+        return value.decode(codec, "surrogateescape").encode("utf-8", "surrogateescape")
 
 
 def _call(

@@ -390,6 +390,66 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
 
+-- Refuse (42501) a table that the session's role has nothing to do with: none of these rights on it, none on what leads to it
+-- in PostgreSQL (views and rules, tables above it, foreign keys), and neither it nor the database is its own. What a statement
+-- may do with it in particular PostgreSQL has found out.
+CREATE FUNCTION pg_journal.require_right(wanted oid, rights text, column_rights text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    acting name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+BEGIN
+    IF has_table_privilege(acting, wanted, rights) OR has_any_column_privilege(acting, wanted, column_rights) THEN
+        RETURN;
+    END IF;
+    -- Of partitions there may be many.
+    IF EXISTS (SELECT FROM journals j CROSS JOIN unnest(j.ancestors) a
+                WHERE j.relid = wanted AND has_table_privilege(acting, a, rights)) THEN
+        RETURN;
+    END IF;
+    IF EXISTS (
+        WITH RECURSIVE upwards(relid) AS (
+            SELECT wanted
+            UNION
+            SELECT x.relid FROM upwards l CROSS JOIN LATERAL (
+                   SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = l.relid
+                   UNION ALL
+                   SELECT w.ev_class FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid
+                    WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = l.relid
+                   UNION ALL
+                   SELECT CASE c.conrelid WHEN l.relid THEN c.confrelid ELSE c.conrelid END FROM pg_constraint c
+                    WHERE c.contype = 'f' AND l.relid IN (c.conrelid, c.confrelid)) x(relid))
+        SELECT FROM upwards l JOIN pg_class c ON c.oid = l.relid
+         WHERE pg_has_role(acting, c.relowner, 'USAGE') OR has_table_privilege(acting, c.oid, rights)
+            OR has_any_column_privilege(acting, c.oid, column_rights)) THEN
+        RETURN;
+    END IF;
+    -- One that has gone is found out by who looks at it.
+    IF EXISTS (SELECT FROM pg_class c JOIN pg_database d ON d.datname = current_database()
+                WHERE c.oid = wanted AND NOT pg_has_role(acting, d.datdba, 'USAGE')) THEN
+        RAISE EXCEPTION 'permission denied for table %', (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
+            USING ERRCODE = '42501';
+    END IF;
+END $$;
+
+CREATE FUNCTION pg_journal.require_writer(wanted oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM require_right(wanted, 'INSERT, UPDATE, DELETE, TRUNCATE, MAINTAIN', 'INSERT, UPDATE');
+END $$;
+
+CREATE FUNCTION pg_journal.require_reader(wanted oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM require_right(wanted, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER, MAINTAIN',
+                          'SELECT, INSERT, UPDATE, REFERENCES');
+END $$;
+
 -- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.
 CREATE FUNCTION pg_journal.transfer_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE plpgsql STABLE

@@ -28,7 +28,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(code, 'expect', planned::text, planned_resolution);
+    PERFORM authorize(code, 'expect', planned::text);
     IF fingerprint() <> planned OR resolution <> planned_resolution THEN PERFORM outdated(); END IF;
 END $$;
 
@@ -106,6 +106,7 @@ DECLARE
     versions jsonb := '{}';
 BEGIN
     PERFORM authorize(code, 'begin_write', relids::text, command, checked::text, when_hot);
+    PERFORM require_writer(r) FROM unnest(relids) r;
     IF current_setting('transaction_read_only') = 'on' THEN
         RAISE EXCEPTION 'cannot execute % in a read-only transaction', command USING ERRCODE = '25006';
     END IF;
@@ -384,6 +385,7 @@ DECLARE
     unresolved json;
 BEGIN
     PERFORM authorize(code, 'capture', wanted::text, inline_rows::text, inline_bytes::text);
+    PERFORM require_writer(wanted);
     j := locked(wanted);
     places := arrived(wanted, inline_rows);
     moved := cardinality(places);
@@ -472,6 +474,7 @@ DECLARE
     unresolved json;
 BEGIN
     PERFORM authorize(code, 'append', wanted::text, version_micros::text, new_rows, tombstones, keys_checked::text);
+    PERFORM require_writer(wanted);
     j := locked(wanted);
     IF new_version < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
@@ -573,6 +576,7 @@ DECLARE
     row_bytes bigint := 32768;
 BEGIN
     PERFORM authorize(code, 'open_drain', wanted::text);
+    PERFORM require_writer(wanted);
     PERFORM note_references(wanted);
     IF (SELECT c.reltoastrelid <> 0 AND pg_relation_size(c.reltoastrelid) > 0 FROM pg_class c WHERE c.oid = wanted) THEN
         EXECUTE format('SELECT max(%s) FROM ONLY %s t', row_size(wanted, 't', false), wanted::regclass) INTO row_bytes;
@@ -599,6 +603,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(code, 'clear_drained', wanted::text, ending::text);
+    PERFORM require_writer(wanted);
     BEGIN
         IF NOT ending OR is_referenced(wanted) THEN
             RAISE lock_not_available;
@@ -653,6 +658,7 @@ DECLARE
     numbers json;
 BEGIN
     PERFORM authorize(code, 'publish', wanted::text, version_micros::text, segment_list::text);
+    PERFORM require_writer(wanted);
     j := locked(wanted);
     IF moment(version_micros) < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
@@ -680,6 +686,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'replace', wanted::text, expected_epoch::text, segment_list::text, retired::text,
                       tail_to_micros::text, seen);
+    PERFORM require_writer(wanted);
     PERFORM fold(wanted);
     j := locked(wanted);
     UPDATE segments s SET retired_at = clock_timestamp()
@@ -728,6 +735,7 @@ DECLARE
     stored bigint;
 BEGIN
     PERFORM authorize(code, 'truncate', wanted::text, version_micros::text, segment_list::text);
+    PERFORM require_writer(wanted);
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.external IS NOT NULL THEN
@@ -778,6 +786,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(code, 'set_unique', wanted::text);
+    PERFORM require_writer(wanted);
     PERFORM locked(wanted);
     UPDATE journals s
        SET unique_indexes = unique_indexes(wanted), definition = random_mark(), changes = changes + 1
@@ -795,6 +804,7 @@ DECLARE
     j journals;
 BEGIN
     PERFORM authorize(code, 'set_key', wanted::text);
+    PERFORM require_writer(wanted);
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.pending_key IS NULL OR j.tail_rows > 0 THEN

@@ -65,6 +65,7 @@ DECLARE
     j journals;
 BEGIN
     PERFORM authorize(code, 'shipped', wanted::text);
+    PERFORM require_writer(wanted);
     PERFORM fold(wanted);
     j := locked(wanted);
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);

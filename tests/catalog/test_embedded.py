@@ -147,6 +147,7 @@ def test_a_catalog_whose_server_dies_is_served_again(directory, victim):
     list(session.execute("CREATE TABLE kept (a int PRIMARY KEY)").rows)
     list(session.execute("INSERT INTO kept VALUES (42)").rows)
     known = catalog.thawing("postgres")
+    last_call = next(session._calls._codes.numbers)
     first = catalog.server.process_id
     os.kill(first if victim == "postmaster" else session.backend_pid, signal.SIGKILL)
     again, rows = _asked_again(catalog, "SELECT a FROM kept")
@@ -154,6 +155,7 @@ def test_a_catalog_whose_server_dies_is_served_again(directory, victim):
     assert catalog.server.process_id != first
     assert forgotten[0] == ("postgres",)
     assert catalog.thawing("postgres") is not known
+    assert next(again._calls._codes.numbers) > last_call
     with pytest.raises(CatalogUnavailableError):
         session.require_connected()
     session.close()

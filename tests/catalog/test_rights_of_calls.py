@@ -1,0 +1,161 @@
+"""Rights that the bookkeeping asks for again: the right code is not enough without them."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+
+from catalog import bookkeeping
+from catalog.bookkeeping import Function, array
+from catalog.errors import GatewayError
+from tests.support.fix_catalog import Client
+
+pytestmark = pytest.mark.catalog
+
+DENIED = "42501"
+
+REFUSED = "permission denied for table t"
+
+Call = tuple[Function, Callable[[bytes], Sequence[bytes | None]]]
+"""A call, and what makes its arguments for a table."""
+
+WRITES: Sequence[Call] = [
+    (bookkeeping.BEGIN_WRITE, lambda t: (b"{%b}" % t, b"UPDATE", b"{}", b"cool")),
+    (
+        bookkeeping.ANNOUNCE,
+        lambda t: (t, b"ROW EXCLUSIVE", b"keys", b"[[1]]", b"f", None, b"f", b"f"),
+    ),
+    (bookkeeping.ANNOUNCE_TREE, lambda t: (t, b"{}", b"{}")),
+    (bookkeeping.HEAT_KEYS, lambda t: (t, b"[]", b"[]")),
+    (bookkeeping.CAPTURE, lambda t: (t, b"1", b"1")),
+    (bookkeeping.APPEND, lambda t: (t, b"1", None, None, b"f")),
+    (bookkeeping.PUBLISH, lambda t: (t, b"1", b"[]")),
+    (bookkeeping.REPLACE, lambda t: (t, b"1", b"[]", b"{}", None, None)),
+    (bookkeeping.TRUNCATE, lambda t: (t, b"1", b"[]")),
+    (bookkeeping.RESERVE_IDENTITIES, lambda t: (t, b"1")),
+    (bookkeeping.CLEAR_DRAINED, lambda t: (t, b"f")),
+    (bookkeeping.SET_KEY, lambda t: (t,)),
+    (bookkeeping.NOTE_ROLLBACK, lambda t: (t, b"1", b"t", b"1")),
+]
+"""Calls that change a table's journal."""
+
+READS: Sequence[Call] = [
+    (bookkeeping.SNAPSHOT, lambda t: (b'[{"relid": %b}]' % t,)),
+    (bookkeeping.WRITTEN_SINCE, lambda t: (t, b"1:1:", b"1")),
+    (bookkeeping.HOLD_SOURCE, lambda t: (t,)),
+]
+
+
+@pytest.fixture
+def table(client: Client) -> bytes:
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b int)")
+    return str(client.relid("t")).encode()
+
+
+def refusal(client: Client, call: Call, table: bytes) -> str | None:
+    """Make a call as the gateway does; return the message of a refusal for want of rights."""
+    function, arguments = call
+    client.run("BEGIN")
+    try:
+        client.session.call(function, *arguments(table))
+    except GatewayError as error:
+        return error.message if error.sqlstate == DENIED else None
+    finally:
+        client.session.rollback()
+    return None
+
+
+def refusals(client: Client, calls: Iterable[Call], table: bytes) -> dict[str, str | None]:
+    """Return what each call is refused with."""
+    return {call[0].name: refusal(client, call, table) for call in calls}
+
+
+def of_all(calls: Iterable[Call], message: str | None) -> dict[str, str | None]:
+    return dict.fromkeys((function.name for function, _ in calls), message)
+
+
+def test_who_has_no_right_on_a_table_is_refused(
+    client: Client, reader: Client, table: bytes
+) -> None:
+    calls = [*WRITES, *READS]
+    assert refusals(reader, calls, table) == of_all(calls, REFUSED)
+    assert refusals(client, calls, table) == of_all(calls, None)
+
+
+def test_who_may_only_read_does_not_write(client: Client, reader: Client, table: bytes) -> None:
+    client.run("GRANT SELECT, REFERENCES, TRIGGER ON t TO PUBLIC")
+    assert refusals(reader, WRITES, table) == of_all(WRITES, REFUSED)
+    client.run("GRANT UPDATE (b) ON t TO PUBLIC")
+    assert refusals(reader, WRITES, table) == of_all(WRITES, None)
+
+
+def test_any_right_leads_to_what_is_read(client: Client, reader: Client, table: bytes) -> None:
+    for right in ("SELECT", "SELECT (b)", "INSERT", "UPDATE (a)", "MAINTAIN"):
+        client.run(f"GRANT {right} ON t TO PUBLIC")
+        assert refusals(reader, READS, table) == of_all(READS, None)
+        client.run(f"REVOKE {right} ON t FROM PUBLIC")
+        assert refusals(reader, READS, table) == of_all(READS, REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ("CREATE VIEW v AS SELECT a, b FROM t", "v"),
+        ("CREATE VIEW w AS SELECT a FROM t; CREATE VIEW v AS SELECT a FROM w", "v"),
+        ("CREATE TABLE p (a int PRIMARY KEY REFERENCES t ON UPDATE CASCADE)", "p"),
+        (
+            "CREATE TABLE p (a int PRIMARY KEY); ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES p",
+            "p",
+        ),
+    ],
+)
+def test_what_leads_to_a_table_is_enough(
+    client: Client, reader: Client, table: bytes, made: str, name: str
+) -> None:
+    for statement in made.split(";"):
+        client.run(statement)
+    write, read = WRITES[0], READS[0]
+    assert refusal(reader, read, table) == REFUSED
+    client.run(f"GRANT SELECT ON {name} TO PUBLIC")
+    assert refusal(reader, read, table) is None
+    assert refusal(reader, write, table) == REFUSED
+    client.run(f"GRANT UPDATE, DELETE ON {name} TO PUBLIC")
+    assert refusal(reader, write, table) is None
+
+
+def test_rights_on_a_partitioned_table_are_enough(client: Client, reader: Client) -> None:
+    client.run("CREATE TABLE p (a int, b int) PARTITION BY LIST (a)")
+    client.run("CREATE TABLE t PARTITION OF p FOR VALUES IN (1)")
+    table = str(client.relid("t")).encode()
+    assert refusal(reader, WRITES[0], table) == REFUSED
+    client.run("GRANT INSERT ON p TO PUBLIC")
+    assert refusal(reader, WRITES[0], table) is None
+
+
+def test_it_is_the_role_that_the_session_acts_as(
+    client: Client, reader: Client, table: bytes
+) -> None:
+    client.run("GRANT SELECT ON t TO PUBLIC")
+    client.run("CREATE ROLE acting")
+    client.run("GRANT acting TO SESSION_USER WITH SET TRUE, INHERIT FALSE")
+    client.run("SET ROLE acting")
+    assert refusal(client, WRITES[0], table) == REFUSED
+    client.run("RESET ROLE")
+    assert refusal(client, WRITES[0], table) is None
+
+
+def test_a_right_that_is_taken_away_in_the_middle_is_missed(
+    client: Client, reader: Client, table: bytes
+) -> None:
+    client.run("GRANT SELECT, UPDATE ON t TO PUBLIC")
+    reader.run("BEGIN")
+    versions, _ = reader.session.begin_write([int(table)])
+    client.run("REVOKE UPDATE ON t FROM PUBLIC")
+    with pytest.raises(GatewayError) as caught:
+        reader.session.publish(int(table), versions[int(table)], [])
+    assert caught.value.sqlstate == DENIED
+    reader.session.rollback()
+
+
+def test_tables_that_are_gone_are_not_denied(client: Client, reader: Client) -> None:
+    assert reader.session.call(bookkeeping.RELATIONS, array([4_000_000]))
+    assert refusal(reader, WRITES[0], b"4000000") is None
