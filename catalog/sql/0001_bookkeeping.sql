@@ -390,16 +390,22 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
 
--- Refuse (42501) a table that the session's role has nothing to do with: none of these rights on it, none on what leads to it
--- in PostgreSQL (views and rules, tables above it, foreign keys), and neither it nor the database is its own. What a statement
--- may do with it in particular PostgreSQL has found out.
-CREATE FUNCTION pg_journal.require_right(wanted oid, rights text, column_rights text) RETURNS void
+-- Refuse (42501) a table that the session's role has nothing to do with: no right on it to read or write, or to write, none on
+-- what leads to it in PostgreSQL (views and rules, tables above it, foreign keys), and neither it nor the database is its own.
+-- What a statement may do with it in particular PostgreSQL has found out.
+CREATE FUNCTION pg_journal.require_right(wanted oid, writes boolean) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     acting name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    rights text := 'INSERT, UPDATE, DELETE, TRUNCATE, MAINTAIN';
+    column_rights text := 'INSERT, UPDATE';
 BEGIN
+    IF NOT writes THEN
+        rights := 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER, MAINTAIN';
+        column_rights := 'SELECT, INSERT, UPDATE, REFERENCES';
+    END IF;
     IF has_table_privilege(acting, wanted, rights) OR has_any_column_privilege(acting, wanted, column_rights) THEN
         RETURN;
     END IF;
@@ -431,23 +437,6 @@ BEGIN
         RAISE EXCEPTION 'permission denied for table %', (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
             USING ERRCODE = '42501';
     END IF;
-END $$;
-
-CREATE FUNCTION pg_journal.require_writer(wanted oid) RETURNS void
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_journal, pg_temp
-AS $$
-BEGIN
-    PERFORM require_right(wanted, 'INSERT, UPDATE, DELETE, TRUNCATE, MAINTAIN', 'INSERT, UPDATE');
-END $$;
-
-CREATE FUNCTION pg_journal.require_reader(wanted oid) RETURNS void
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_journal, pg_temp
-AS $$
-BEGIN
-    PERFORM require_right(wanted, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER, MAINTAIN',
-                          'SELECT, INSERT, UPDATE, REFERENCES');
 END $$;
 
 -- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.

@@ -231,7 +231,7 @@ DECLARE
     most_bytes bigint := part_bytes / greatest(json_array_length(requests), 1);
 BEGIN
     PERFORM authorize(code, 'snapshot', requests::text);
-    PERFORM require_reader(r.relid) FROM json_to_recordset(requests) AS r(relid oid);
+    PERFORM require_right(r.relid, false) FROM json_to_recordset(requests) AS r(relid oid);
     -- Of most tables of a large statement nothing has changed, which is told without a call for each.
     SELECT json_agg(CASE WHEN s.relid IS NULL
                          THEN table_snapshot(r.relid, r.definition, r.state, coalesce(r.rows, true), r.seen, most_bytes)

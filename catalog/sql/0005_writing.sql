@@ -106,7 +106,7 @@ DECLARE
     versions jsonb := '{}';
 BEGIN
     PERFORM authorize(code, 'begin_write', relids::text, command, checked::text, when_hot);
-    PERFORM require_writer(r) FROM unnest(relids) r;
+    PERFORM require_right(r, true) FROM unnest(relids) r;
     IF current_setting('transaction_read_only') = 'on' THEN
         RAISE EXCEPTION 'cannot execute % in a read-only transaction', command USING ERRCODE = '25006';
     END IF;
@@ -385,7 +385,7 @@ DECLARE
     unresolved json;
 BEGIN
     PERFORM authorize(code, 'capture', wanted::text, inline_rows::text, inline_bytes::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     j := locked(wanted);
     places := arrived(wanted, inline_rows);
     moved := cardinality(places);
@@ -474,7 +474,7 @@ DECLARE
     unresolved json;
 BEGIN
     PERFORM authorize(code, 'append', wanted::text, version_micros::text, new_rows, tombstones, keys_checked::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     j := locked(wanted);
     IF new_version < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
@@ -576,7 +576,7 @@ DECLARE
     row_bytes bigint := 32768;
 BEGIN
     PERFORM authorize(code, 'open_drain', wanted::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     PERFORM note_references(wanted);
     IF (SELECT c.reltoastrelid <> 0 AND pg_relation_size(c.reltoastrelid) > 0 FROM pg_class c WHERE c.oid = wanted) THEN
         EXECUTE format('SELECT max(%s) FROM ONLY %s t', row_size(wanted, 't', false), wanted::regclass) INTO row_bytes;
@@ -603,7 +603,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(code, 'clear_drained', wanted::text, ending::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     BEGIN
         IF NOT ending OR is_referenced(wanted) THEN
             RAISE lock_not_available;
@@ -658,7 +658,7 @@ DECLARE
     numbers json;
 BEGIN
     PERFORM authorize(code, 'publish', wanted::text, version_micros::text, segment_list::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     j := locked(wanted);
     IF moment(version_micros) < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
@@ -686,7 +686,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'replace', wanted::text, expected_epoch::text, segment_list::text, retired::text,
                       tail_to_micros::text, seen);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     PERFORM fold(wanted);
     j := locked(wanted);
     UPDATE segments s SET retired_at = clock_timestamp()
@@ -735,7 +735,7 @@ DECLARE
     stored bigint;
 BEGIN
     PERFORM authorize(code, 'truncate', wanted::text, version_micros::text, segment_list::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.external IS NOT NULL THEN
@@ -786,7 +786,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(code, 'set_unique', wanted::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     PERFORM locked(wanted);
     UPDATE journals s
        SET unique_indexes = unique_indexes(wanted), definition = random_mark(), changes = changes + 1
@@ -804,7 +804,7 @@ DECLARE
     j journals;
 BEGIN
     PERFORM authorize(code, 'set_key', wanted::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     PERFORM fold(wanted);
     j := locked(wanted);
     IF j.pending_key IS NULL OR j.tail_rows > 0 THEN

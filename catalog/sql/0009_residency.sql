@@ -120,7 +120,7 @@ DECLARE
     other regclass;
 BEGIN
     PERFORM authorize(code, 'begin_load', wanted::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     SELECT format('%I.%I', j.schema_name, j.table_name) INTO name
       FROM journals j WHERE j.relid = wanted AND j.residency = 'resident';
     IF name IS NULL THEN RETURN convert_to('resident', 'UTF8'); END IF;

@@ -15,7 +15,7 @@ DECLARE
     places tid[];
 BEGIN
     PERFORM authorize(code, 'thaw', wanted::text, rows);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     x := row_parts(wanted);
     PERFORM silence(wanted, true);
     EXECUTE format(
@@ -54,7 +54,7 @@ DECLARE
     added bigint;
 BEGIN
     PERFORM authorize(code, 'capture_thawed', wanted::text, version_micros::text, places, thawed, absent);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     j := locked(wanted);
     x := row_parts(wanted);
     held := arrived(wanted, searched);

@@ -409,7 +409,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'announce', wanted::text, mode, way, keys, strict::text, found_in::text, searched::text,
                       own::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         IF strict THEN RETURN not_hot(); END IF;
         IF own THEN RETURN convert_to(announce_own(wanted, way, keys)::text, 'UTF8'); END IF;
@@ -499,7 +499,7 @@ SET constraint_exclusion = off
 AS $$
 BEGIN
     PERFORM authorize(code, 'heat_keys', wanted::text, present, absent);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     EXECUTE format('SELECT pg_journal.heat_%s($1, $2)', wanted) USING present::json, absent::json;
     RETURN convert_to('null', 'UTF8');
 END $$;
@@ -518,7 +518,7 @@ DECLARE
     found json;
 BEGIN
     PERFORM authorize(code, 'unsearched', wanted::text, mark_micros::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     SELECT s.relid, s.key INTO j FROM journals s WHERE s.relid = wanted;
     parts := key_parts(wanted);
     IF NOT EXISTS (SELECT FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0
@@ -685,7 +685,7 @@ DECLARE
     found json;
 BEGIN
     PERFORM authorize(code, 'source_rows', wanted::text, numbers::text, most::text);
-    PERFORM require_reader(wanted);
+    PERFORM require_right(wanted, false);
     SELECT pg_current_snapshot()::text AS seen, (SELECT j.epoch FROM journals j WHERE j.relid = wanted) AS epoch INTO mark;
     listed := source_columns(wanted, numbers, false);
     IF listed IS NOT NULL AND are_few_bytes(listed, format('(SELECT * FROM ONLY %s LIMIT %s) v', wanted::regclass, most + 1), wanted) THEN
@@ -702,7 +702,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(code, 'hold_source', wanted::text);
-    PERFORM require_reader(wanted);
+    PERFORM require_right(wanted, false);
     PERFORM lock_table(wanted, 'SHARE') FROM journals j WHERE j.relid = wanted;
     RETURN convert_to('null', 'UTF8');
 END $$;
@@ -718,7 +718,7 @@ DECLARE
     found json;
 BEGIN
     PERFORM authorize(code, 'come_since', wanted::text, numbers::text, seen, epoch::text);
-    PERFORM require_reader(wanted);
+    PERFORM require_right(wanted, false);
     IF listed IS NOT NULL THEN
         EXECUTE format(
             'SELECT coalesce((SELECT json_agg(json_build_array(%1$s)) FROM pg_journal.tail_%2$s v '
@@ -739,7 +739,7 @@ DECLARE
     written boolean;
 BEGIN
     PERFORM authorize(code, 'written_since', wanted::text, seen, epoch::text);
-    PERFORM require_reader(wanted);
+    PERFORM require_right(wanted, false);
     EXECUTE format(
         'SELECT EXISTS (SELECT FROM pg_journal.tail_%1$s v WHERE NOT pg_visible_in_snapshot(v.writer, $1) '
         'AND v.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()) '

@@ -377,7 +377,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(code, 'note_rollback', wanted::text, commit, plain::text, changed::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     INSERT INTO rollbacks (relid, commit, is_plain, row_count) VALUES (wanted, note_rollback.commit, plain, changed);
     RETURN convert_to('null', 'UTF8');
 END $$;

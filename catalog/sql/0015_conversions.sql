@@ -23,7 +23,7 @@ DECLARE
     first_block bigint;
 BEGIN
     PERFORM authorize(code, 'reserve_identities', wanted::text, blocks::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     UPDATE journals j SET identity_blocks = j.identity_blocks + blocks WHERE j.relid = wanted AND j.key = '{}'
     RETURNING j.identity_blocks - blocks + 1 INTO first_block;
     RETURN convert_to(coalesce(first_block, 0)::text, 'UTF8');

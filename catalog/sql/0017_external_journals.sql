@@ -65,7 +65,7 @@ DECLARE
     j journals;
 BEGIN
     PERFORM authorize(code, 'shipped', wanted::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     PERFORM fold(wanted);
     j := locked(wanted);
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);

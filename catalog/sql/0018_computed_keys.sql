@@ -76,7 +76,7 @@ DECLARE
     answer json;
 BEGIN
     PERFORM authorize(code, 'computed_holders', wanted::text, index_oid::text, sought::text);
-    PERFORM require_reader(wanted);
+    PERFORM require_right(wanted, false);
     BEGIN
         EXECUTE format('SELECT coalesce(json_agg(DISTINCT v.key::jsonb), ''[]'') FROM ('
                        'SELECT json_build_array(%1$s)::text AS key, x.value '

@@ -112,7 +112,7 @@ DECLARE
     leaf oid;
 BEGIN
     PERFORM authorize(code, 'announce_tree', wanted::text, resident::text, tiered::text);
-    PERFORM require_writer(wanted);
+    PERFORM require_right(wanted, true);
     FOR leaf IN SELECT u.r FROM unnest(resident) u(r) ORDER BY u.r LOOP
         PERFORM lock_table(leaf, 'ROW EXCLUSIVE');
         IF NOT EXISTS (SELECT FROM journals j WHERE j.relid = leaf AND j.residency = 'resident') THEN
