@@ -100,6 +100,8 @@ CREATE TABLE pg_journal.journals (
     -- When the tail was last written to files, segments were merged to a base, all hot rows went cold.
     flushed_at timestamptz,
     compacted_at timestamptz,
+    -- When it has last begun to have hot rows, and ceased to.
+    warmed_at timestamptz,
     cooled_at timestamptz,
     -- Transaction that made this row.
     writer xid8 NOT NULL DEFAULT '0'

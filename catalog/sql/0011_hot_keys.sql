@@ -268,7 +268,9 @@ BEGIN
                    wanted, parts.definitions, parts.names);
     -- Readers look for what transactions have added.
     EXECUTE format('CREATE INDEX IF NOT EXISTS tail_%1$s_writer ON pg_journal.tail_%1$s (writer)', wanted);
-    UPDATE journals s SET is_hot = true, heats = heats + 1, cold_version = j.version, epoch = epoch + 1, changes = changes + 1
+    UPDATE journals s
+       SET is_hot = true, heats = heats + 1, warmed_at = clock_timestamp(), cold_version = j.version, epoch = epoch + 1,
+           changes = changes + 1
      WHERE s.relid = wanted;
     PERFORM watch(wanted);
     PERFORM make_thawing(wanted);
@@ -571,9 +573,11 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     tail oid;
+    warm_s float8;
 BEGIN
-    FOR relid, tail, asked_rows, asked_age_s IN
-        SELECT j.relid, j.tail_relid, j.hot_rows, j.hot_age_s FROM journals j WHERE j.is_hot ORDER BY j.relid
+    FOR relid, tail, asked_rows, asked_age_s, warm_s IN
+        SELECT j.relid, j.tail_relid, j.hot_rows, j.hot_age_s, extract(epoch FROM clock_timestamp() - j.warmed_at)
+          FROM journals j WHERE j.is_hot ORDER BY j.relid
     LOOP
         BEGIN
             PERFORM lock_for_count(relid, tail);
@@ -585,6 +589,8 @@ BEGIN
                 'SELECT greatest(count(*), (SELECT count(*) FROM ONLY %2$s)), '
                 'least($1, coalesce(extract(epoch FROM clock_timestamp() - max(thawed_at)), 1e9)) '
                 'FROM pg_journal.hot_%1$s', relid, relid::regclass) INTO hot_rows, rest_s USING rest_s;
+            -- Transactions make rows hot that they alone see until they end.
+            rest_s := least(rest_s, warm_s);
             PERFORM end_count();
         EXCEPTION
             WHEN SQLSTATE 'GW004' THEN NULL;

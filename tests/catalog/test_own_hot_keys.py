@@ -162,6 +162,15 @@ def test_rows_stay_hot_while_a_transaction_has_them(client, table, administrator
     client.session.rollback()
 
 
+def test_a_table_that_has_just_been_warmed_is_not_at_rest(client, table, administrator, thawing):
+    assert thawing.warm(table)
+    begin(client)
+    heat(client, table, 1)
+    (told,) = resident_upkeep.hot_tables(administrator.session)
+    assert told.hot_rows == 0
+    assert told.rest_s < PATIENCE_S
+
+
 def test_who_waits_goes_on_when_a_savepoint_is_gone_back_to(client, other, connect, table, thawing):
     assert thawing.warm(table)
     begin(client)
