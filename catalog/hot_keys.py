@@ -204,6 +204,38 @@ def heating(relid: int, present: Sequence[Row], absent: Sequence[Row]) -> Call:
     return bookkeeping.HEAT_KEYS, (_number(relid), *rows)
 
 
+def heating_unwaited(relid: int, present: Sequence[Row], *, skips: bool) -> Call:
+    """Return the call that does so for rows that are locked, but not waited for.
+
+    Args:
+        relid: The table, whose write has been announced.
+        present: The rows, as in `heating`.
+        skips: Whether those that others are making hot are left out; else they fail it (55P03).
+    """
+    return bookkeeping.HEAT_UNWAITED, (_number(relid), encode_rows(present) or b"[]", _flag(skips))
+
+
+def looking_for_locks(relid: int) -> Call:
+    """Return the call that tells which rows are locked that a transaction has made hot itself."""
+    return bookkeeping.LOCKED_KEYS, (_number(relid),)
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Rows that a transaction has made hot itself."""
+
+    keys: frozenset[Key]
+    """Those that it has locked."""
+    others: bool
+    """Whether there are others."""
+
+
+def locked(answer: bytes) -> Locked:
+    """Return what the answer of that call tells."""
+    told = json.loads(answer)
+    return Locked(frozenset(map(tuple, told["keys"])), told["others"])
+
+
 def written_since(relid: int, reading: Reading) -> Call:
     """Return the call that tells whether others have written a table since it was read."""
     values = (_number(relid), reading.seen.encode(), _number(reading.epoch))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from rewrite.errors import UnsupportedError
@@ -11,8 +12,16 @@ from rewrite.tree import Item, Node, transform, walk
 _STRENGTHS: Final = {1: "FOR KEY SHARE", 2: "FOR SHARE", 3: "FOR NO KEY UPDATE", 4: "FOR UPDATE"}
 """LockClauseStrength of PostgreSQL's nodes/lockoptions.h."""
 
-_BLOCK = 0
-"""LockWaitBlock of the same file: who finds a row locked waits."""
+
+class WaitPolicy(Enum):
+    """What becomes of rows that others have locked: LockWaitPolicy of the same file."""
+
+    BLOCK = 0
+    """They are waited for."""
+    SKIP = 1
+    """They are left out."""
+    ERROR = 2
+    """The statement fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ def row_locks(query: Node) -> RowLocks | None:
     return RowLocks(
         frozenset(relid for relid, _ in found),
         _STRENGTHS[max(mark.integer("strength") for _, mark in found)],
-        all(mark["waitPolicy"] == _BLOCK for _, mark in found),
+        all(mark["waitPolicy"] == WaitPolicy.BLOCK.value for _, mark in found),
     )
 
 
@@ -45,6 +54,28 @@ def _marks(query: Node) -> Iterator[tuple[int, Node]]:
             entry = node.nodes("rtable")[mark.integer("rti") - 1]
             if entry["rtekind"] == RELATION:  # of views and subqueries those inside have marks
                 yield entry.integer("relid"), mark
+
+
+def wait_policy(query: Node, relid: int) -> WaitPolicy | None:
+    """Return what becomes of rows that others have locked, wherever a query reads a table.
+
+    None where the places differ, or one of them locks nothing.
+    """
+    policies = [mark.integer("waitPolicy") for locked, mark in _marks(query) if locked == relid]
+    places = sum(
+        entry["rtekind"] == RELATION and entry.integer("relid") == relid
+        for node, _ in walk(query)
+        if node.tag == "QUERY"
+        for entry in node.nodes("rtable")
+    )
+    if len(set(policies)) != 1 or len(policies) != places:
+        return None
+    return WaitPolicy(policies[0])
+
+
+def has_limit(query: Node) -> bool:
+    """Return whether a query may leave rows unlocked that it could lock."""
+    return any(node.tag == "QUERY" and node.optional("limitCount") for node, _ in walk(query))
 
 
 def without_row_locks(query: Node) -> Node:

@@ -506,6 +506,71 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
+-- Make keys hot as `heat_keys` does, but for those that others are making hot: these are left out, or else fail it (55P03).
+-- Who has made rows hot in vain gives them free soon, so that the first of them is waited for.
+CREATE FUNCTION pg_journal.heat_free(wanted oid, present json, skips boolean, patience_ms int) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    half int := (json_array_length(present) + 1) / 2;
+BEGIN
+    IF half = 0 THEN RETURN; END IF;
+    PERFORM set_config('lock_timeout', patience_ms::text, true);
+    BEGIN
+        EXECUTE format('SELECT pg_journal.heat_%s($1, $2)', wanted) USING present, '[]'::json;
+        RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+        IF NOT skips THEN
+            RAISE EXCEPTION 'could not obtain lock on row in relation "%"', (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
+                USING ERRCODE = '55P03';
+        END IF;
+    END;
+    IF json_array_length(present) = 1 THEN RETURN; END IF;
+    PERFORM heat_free(wanted, part.rows, skips, 10)
+       FROM (SELECT u.i > half AS later, json_agg(u.e ORDER BY u.i) AS rows
+               FROM json_array_elements(present) WITH ORDINALITY u(e, i) GROUP BY 1 ORDER BY 1) part;
+END $$;
+
+CREATE FUNCTION pg_journal.heat_unwaited(secret text, wanted oid, present text, skips boolean) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET session_replication_role = replica
+SET array_nulls = on
+SET intervalstyle = 'postgres'
+SET constraint_exclusion = off
+SET lock_timeout = 0
+AS $$
+BEGIN
+    PERFORM authorize(secret);
+    PERFORM heat_free(wanted, present::json, skips, 100);
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- The keys of rows that this transaction has made hot itself and locked, as PostgreSQL's texts, and whether there are others
+-- that it has made hot.
+CREATE FUNCTION pg_journal.locked_keys(secret text, wanted oid) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
+AS $$
+DECLARE
+    parts record := key_parts(wanted);
+    found json;
+BEGIN
+    PERFORM authorize(secret);
+    EXECUTE format(
+        'SELECT json_build_object(''keys'', coalesce(json_agg(json_build_array(%1$s)) FILTER (WHERE k.locked), ''[]''), '
+        '''others'', coalesce(NOT bool_and(k.locked), false)) '
+        'FROM (SELECT h.*, t.xmax::text <> ''0'' AS locked FROM pg_journal.hot_%2$s h JOIN ONLY %3$s t ON %4$s '
+        'WHERE h.writer = pg_current_xact_id()) k',
+        regexp_replace(parts.names, '(c\d+)', 'k.\1::text', 'g'), wanted, wanted::regclass, hot_key(wanted, 'h', 't', true))
+       INTO found;
+    RETURN convert_to(found::text, 'UTF8');
+END $$;
+
 -- The keys of rows that an INSERT of this transaction has brought, from a version number on (or all that it has written),
 -- which the journal may hold already, in transfer forms, and the oldest version number of these rows; and the values that
 -- rows have which it has written, for each unique key.

@@ -16,7 +16,15 @@ from catalog.errors import CatalogError, GatewayError, HotRowsError, OutdatedPla
 from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Unsearched, Writing
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
-from pgwire_gateway.session import binding, forced, insert_sizes, own_hot_rows, router, source_rows
+from pgwire_gateway.session import (
+    binding,
+    forced,
+    insert_sizes,
+    own_hot_rows,
+    router,
+    source_rows,
+    unwaited_rows,
+)
 from pgwire_gateway.session.announcements import (
     ATTEMPTS,
     NotHotError,
@@ -110,21 +118,20 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         sources = source_rows.read(call, needed.sources, needed.most)
         wanted = arbiters.added(needed.wanted(bound, sources.contents))
         _require_worth_searching(call, relid, wanted)
-        own = own_hot_rows.can_be(call, needed)
+        own = own_hot_rows.can_be(needed)
         writing = replace(_writing(call, needed, wanted), draws=needed.draws, own=own)
         searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
         trial = partial(probe, call, needed, wanted, bound, finder)
         announced = announce(call, writing, began=began, searched=searched, probe=trial)
         if announced is None:
             continue
+        if announced.own and unwaited_rows.leaves_some(call, needed):
+            return _run_bounded(call, needed, wanted, bound, finder)
         thawed, few = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
             result = _proved(call, needed, sources, bound, arbiters, few=few, began=began)
             if result is not None:
-                if needed.draws:
-                    _require_new(call, relid, announced)
-                if not announced.own:
-                    thawing.expected.note(relid, writing.keys or (), were_hot=not announced.cold)
+                _note(call, needed, writing, announced)
                 return result
         elif thawed is not Thawed.STALE:
             give_way(call, attempt, began=began)
@@ -132,6 +139,35 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         raise source_rows.outdated()
     arbiters.give_up()
     raise NotHotError
+
+
+def _note(call: Invocation, needed: NeededRows, writing: Writing, announced: Announcement) -> None:
+    """Look for keys that a statement has drawn, and note that those it has named are hot."""
+    if needed.draws:
+        _require_new(call, writing.relid, announced)
+    if not announced.own:
+        expected = thawing_of(call).expected
+        expected.note(writing.relid, writing.keys or (), were_hot=not announced.cold)
+
+
+def _run_bounded(
+    call: Invocation,
+    needed: NeededRows,
+    wanted: WantedRows,
+    bound: tuple[ParameterValue, ...],
+    finder: Finder,
+) -> StatementResult:
+    """Run a statement that has been announced, and that leaves some of its rows unlocked."""
+
+    def once(rows: WantedRows) -> StatementResult:
+        announced = announce(call, replace(_writing(call, needed, rows), own=True), began=False)
+        if announced is None:
+            raise NotHotError(by_snapshot=True)
+        thaw(call, needed, rows, announced, bound, finder=finder, began=False)
+        result, answers = _run(call, _afterwards(needed.table.relid, needed), began=False)
+        return _kept(call, needed, result, answers)
+
+    return unwaited_rows.run(call, needed, wanted, once)
 
 
 def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from catalog import hot_keys, session_state, sqlstate
+from catalog.connections import Call
 from catalog.errors import CatalogError, GatewayError
 from catalog.hot_keys import Thawed, Unsearched
 from pgwire_gateway.session import unique_keys
@@ -20,7 +21,6 @@ from pgwire_gateway.session.text_rows import key_row, key_types
 from pgwire_gateway.wire_types.catalog_rows import key_values
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.errors import UnsupportedError
-from rewrite.row_locks import row_locks
 
 _SEEN: Final = "SELECT pg_catalog.pg_current_snapshot()::text"
 
@@ -28,14 +28,12 @@ _UNFIT: Final = frozenset({"22", "23", "54"})
 """Classes of errors of rows that a constraint refuses."""
 
 
-def can_be(call: Invocation, needed: NeededRows) -> bool:
+def can_be(needed: NeededRows) -> bool:
     """Return whether a transaction may make the rows of a statement hot itself.
 
-    Not where it is not to wait for others who do the same, nor where it takes several attempts to
-    know the rows.
+    Not where it takes several attempts to know the rows.
     """
-    locks = call.plan.locks or row_locks(call.query)
-    return not needed.needs.arbitrates and (locks is None or locks.waits)
+    return not needed.needs.arbitrates
 
 
 def heat(
@@ -47,7 +45,16 @@ def heat(
         GatewayError: 40001 where others have made one hot since the transaction's snapshot; 0A000
             for a row that does not satisfy a constraint now.
     """
-    function, values = hot_keys.heating(relid, present, absent)
+    return heat_by(call, hot_keys.heating(relid, present, absent))
+
+
+def heat_by(call: Invocation, heating: Call) -> Thawed:
+    """Make keys hot by a call of the bookkeeping.
+
+    Raises:
+        GatewayError: As of `heat`.
+    """
+    function, values = heating
     try:
         call.session.catalog.call(function, *values)
     except CatalogError as error:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
-from pgwire_gateway.session import own_hot_rows
+from pgwire_gateway.session import unwaited_rows
 from pgwire_gateway.session.announcements import announce, thawing_of, undo
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import (
@@ -140,7 +140,7 @@ def _made_hot(  # noqa: PLR0913 - as above
     present = [*rows.present, *found]
     absent = [*rows.absent, *(key_row(table, key) for key in held)]
     if announced.own:
-        return _fit(own_hot_rows.heat(call, relid, present, absent)), None
+        return _fit(unwaited_rows.heat(call, relid, present, absent)), None
     reading = Reading.of(announced.heats, observation.result.snapshots[relid])
     lasting = any(condition.is_lasting for condition, _ in whole)
     thawed = _fit(thawing.thaw(relid, reading, present, absent, lasting=lasting))

@@ -70,6 +70,8 @@ UPSERT_COMPUTED = (
     " ON CONFLICT (upper(w)) WHERE v > 0 DO UPDATE SET v = few.v + 10 RETURNING id, v"
 )
 
+FIRST = "SELECT id FROM t WHERE v > 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
+
 QUEUE = (
     "UPDATE t SET v = -1 WHERE id ="
     " (SELECT id FROM t WHERE v > 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
@@ -807,6 +809,38 @@ SCENARIOS = {
         b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v => 11
         b: COMMIT
     """,
+    "one snapshot: NOWAIT and SKIP LOCKED": """
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a and b: SELECT count(*) FROM t => 6, 6
+        a: UPDATE t SET v = 0 WHERE id = 1
+        b: SAVEPOINT s
+        b: SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT => error 55P03
+        b: ROLLBACK TO s
+        b: SELECT v FROM t WHERE id = 2 FOR UPDATE NOWAIT => 20
+        b: SELECT v FROM t WHERE id IN (1, 2, 3) ORDER BY id FOR UPDATE SKIP LOCKED => 20, 30
+        a: SELECT id FROM t WHERE v > 10 AND v < 60 ORDER BY id FOR SHARE SKIP LOCKED => 4, 5
+        c: UPDATE t SET v = 0 WHERE id = 6 => UPDATE 1
+        b: SELECT id FROM t WHERE id = 6 FOR UPDATE SKIP LOCKED => error 40001
+        b: ROLLBACK TO s
+        a: SELECT v FROM t WHERE id = 3 FOR UPDATE NOWAIT => 30
+        a: ROLLBACK
+        b: SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT => 10
+        b: COMMIT
+    """,
+    "one snapshot: a queue": f"""
+        a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: {FIRST} => 1
+        b: {FIRST} => 2
+        a: UPDATE t SET v = -1 WHERE id = 1
+        b: UPDATE t SET v = -1 WHERE id = 2
+        a: {FIRST} => 3
+        b: {FIRST} => 4
+        a: COMMIT
+        b: {FIRST} => error 40001
+        b: ROLLBACK
+        c: SET default_transaction_isolation = 'repeatable read'
+        c: {FIRST} => 2
+    """,
     "one snapshot: many rows after single ones": """
         a: BEGIN ISOLATION LEVEL REPEATABLE READ
         a: SELECT count(*) FROM t => 6
@@ -988,3 +1022,25 @@ def test_rows_are_fought_for_as_in_postgresql(
     assert found.dialogue == plain.dialogue
     assert found.rows == plain.rows
     assert found.differences == [(0,)]
+
+
+def test_rows_that_are_read_besides_are_not_left_out(gateway: Address, database: str) -> None:
+    """What is left out as others have locked it, nobody else in the statement would find."""
+    besides = (
+        "SELECT t.id FROM t JOIN t other ON other.id = t.id + 1"
+        " WHERE t.id = 1 AND other.id = 2 FOR UPDATE OF t SKIP LOCKED"
+    )
+    with psycopg.connect(gateway.conninfo(database), autocommit=True) as client:
+        for statement in SETUP:
+            client.execute(statement)
+        for statement in (besides, QUEUE):
+            client.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="SKIP LOCKED"):
+                client.execute(statement)
+            client.execute("ROLLBACK")
+        for statement in TIERED["hot"]:
+            client.execute(statement)
+        for statement in (besides, QUEUE):
+            client.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            assert client.execute(statement).fetchall() == [(1,)]
+            client.execute("COMMIT")
