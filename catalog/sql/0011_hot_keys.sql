@@ -66,6 +66,13 @@ RETURN (SELECT encode(sha256(convert_to(
             'hot:' || way || ':' || secret_key || ':' || pg_current_xact_id()::text || ':' || wanted, 'UTF8')), 'hex')
           FROM instance);
 
+-- Whether this transaction has announced that it writes hot rows of a table; then it has passed the gate.
+CREATE FUNCTION pg_journal.has_announced(wanted oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce(current_setting('pg_journal.hot_' || wanted, true) IN (
+    hot_announcement(wanted, 'keys'), hot_announcement(wanted, 'insert')), false);
+
 -- How the statement that writes hot rows was announced; it is refused where it was not (GW001).
 CREATE FUNCTION pg_journal.announced_way(wanted oid, command text) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -190,6 +197,14 @@ BEGIN
                    wanted);
 END $$;
 
+-- Whether foreign keys of a table, or to it, can be deferred. Transactions that read by one snapshot have them looked at at
+-- once, and are refused what cannot be.
+CREATE FUNCTION pg_journal.has_deferrable_keys(wanted oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN EXISTS (SELECT FROM pg_constraint x
+                WHERE x.contype = 'f' AND x.condeferrable AND wanted IN (x.conrelid, x.confrelid));
+
 -- Write the function that tells of a table with hot rows what it is, and take it away where there are none. A function is
 -- seen as it is now, whatever the snapshot of a transaction shows; who has passed the gate can rely on it.
 CREATE FUNCTION pg_journal.make_warmth(wanted oid) RETURNS void
@@ -204,8 +219,7 @@ BEGIN
         EXECUTE format('CREATE OR REPLACE FUNCTION pg_journal.warmth_%s() RETURNS jsonb LANGUAGE sql STABLE AS %L',
                        wanted, format('SELECT %L::jsonb', json_build_object(
                            'heats', j.heats, 'definition', j.definition, 'version', j.version,
-                           'alone', NOT EXISTS (SELECT FROM pg_constraint x
-                                                 WHERE x.contype = 'f' AND wanted IN (x.conrelid, x.confrelid)))));
+                           'deferrable', has_deferrable_keys(wanted))));
         EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.warmth_%s() FROM PUBLIC', wanted);
     ELSIF to_regprocedure(format('pg_journal.warmth_%s()', wanted)) IS NOT NULL THEN
         EXECUTE format('DROP FUNCTION pg_journal.warmth_%s()', wanted);
@@ -213,7 +227,7 @@ BEGIN
 END $$;
 
 -- What it tells: how often the table has begun to have hot rows, its definition, the last version number before that,
--- and whether there are no foreign keys. NULL where there are no hot rows now.
+-- and whether it has foreign keys that can be deferred. NULL where there are no hot rows now.
 CREATE FUNCTION pg_journal.warmth(wanted oid) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -235,6 +249,24 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND j.external IS NULL AND NOT EXISTS (
     SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND NOT is_hot_key_type(k.type_oid, k.typmod));
 
+-- Whether what a transaction's snapshot shows of the cold rows of a table is true now, by what is told of its hot rows: there
+-- have been some since without a break, or there were none, and none was written before.
+CREATE FUNCTION pg_journal.is_as_seen(wanted oid, told jsonb) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce((
+    SELECT CASE WHEN s.is_hot THEN (told->>'heats')::bigint = s.heats
+                ELSE (told->>'definition')::bigint = s.definition AND (told->>'version')::bigint = (
+                    SELECT c.version_micros FROM cold_states c WHERE c.relid = wanted) END
+      FROM journals s WHERE s.relid = wanted), false);
+
+CREATE FUNCTION pg_journal.refuse_changed() RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE EXCEPTION 'could not serialize access due to concurrent update' USING ERRCODE = '40001';
+END $$;
+
 -- Let rows of a tiered table become hot; the answer is whether they can. Those who come meanwhile wait behind it, so it
 -- waits no longer than this for writers of the whole table, behind whom they would wait as well.
 CREATE FUNCTION pg_journal.warm(wanted oid) RETURNS boolean
@@ -254,7 +286,8 @@ BEGIN
     EXCEPTION WHEN undefined_table THEN
         PERFORM outdated();
     END;
-    PERFORM lock_table(wanted, 'EXCLUSIVE');
+    -- PostgreSQL's triggers lock tables ROW SHARE that they have looked for references in.
+    PERFORM lock_table(wanted, 'SHARE ROW EXCLUSIVE');
     PERFORM fold(wanted);
     j := locked(wanted);
     -- A crash must not bring back a number of heats: it tells what can be relied on.
@@ -358,9 +391,8 @@ DECLARE
     held json;
     mark timestamptz;
 BEGIN
-    SELECT s.residency, s.is_hot, s.heats, s.definition, s.thaw_rows, has_hot_key(s) AS fits,
-           s.ancestors = '{}' AND current_setting('transaction_read_only') = 'off'
-           AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.contype = 'f' AND wanted IN (x.conrelid, x.confrelid))
+    SELECT s.residency, s.is_hot, s.heats, s.definition, s.thaw_rows, s.ancestors, has_hot_key(s) AS fits,
+           current_setting('transaction_read_only') = 'off' AND NOT has_deferrable_keys(wanted)
            -- Rows that do not satisfy them could not be put into the table.
            AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = wanted AND NOT x.convalidated) AS plain
       INTO j FROM journals s WHERE s.relid = wanted;
@@ -370,17 +402,13 @@ BEGIN
         PERFORM pass_gate(wanted, 'ROW EXCLUSIVE');
         told := warmth(wanted);
         -- Locked in vain, the table would keep the gateway from making it hot.
-        IF told IS NULL OR NOT (told->>'alone')::boolean THEN PERFORM not_hot(); END IF;
+        IF told IS NULL OR (told->>'deferrable')::boolean THEN PERFORM not_hot(); END IF;
     EXCEPTION WHEN SQLSTATE 'GW002' THEN
         RETURN json_build_object('hot', false, 'snapshots', told IS NOT NULL, 'own', true);
     END;
-    IF NOT coalesce(CASE
-               WHEN j.is_hot THEN (told->>'heats')::bigint = j.heats
-               ELSE (told->>'definition')::bigint = j.definition AND (told->>'version')::bigint = (
-                   SELECT s.version_micros FROM cold_states s WHERE s.relid = wanted) END, false) THEN
-        RAISE EXCEPTION 'could not serialize access due to concurrent update' USING ERRCODE = '40001';
-    END IF;
+    IF NOT is_as_seen(wanted, told) THEN PERFORM refuse_changed(); END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
+    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted]); END IF;
     IF way = 'insert' THEN
         EXECUTE 'SELECT ' || next_version(wanted, current_setting('transaction_isolation') = 'serializable') INTO mark;
     END IF;

@@ -236,6 +236,33 @@ BEGIN
                                                   'values', '[]'::json, 'action', '')::text);
 END $$;
 
+-- Require that a transaction which reads by one snapshot sees all values by which cold rows of a table reference now, or fail
+-- (40001). Those that let rows go cold, which adds values, are waited for at the gate, and those that write a cold table at its
+-- journal's row. What is added later does not matter: who brings a reference locks what he references, and who lets a row go
+-- cold had it where PostgreSQL's triggers have looked.
+CREATE FUNCTION pg_journal.require_listed(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    told jsonb;
+BEGIN
+    -- It has been looked at then.
+    IF has_announced(wanted) THEN RETURN; END IF;
+    EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN ROW SHARE MODE', wanted);
+    told := warmth(wanted);
+    IF told IS NOT NULL THEN
+        IF NOT is_as_seen(wanted, told) THEN PERFORM refuse_changed(); END IF;
+        RETURN;
+    END IF;
+    BEGIN
+        -- Kept, the lock would keep the table from having hot rows.
+        PERFORM FROM journals j WHERE j.relid = wanted FOR SHARE;
+        PERFORM not_hot();
+    EXCEPTION WHEN SQLSTATE 'GW002' THEN NULL;
+    END;
+END $$;
+
 -- Write the function of the triggers of a table that rows of tiered tables reference.
 CREATE FUNCTION pg_journal.make_referenced(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -292,14 +319,12 @@ BEGIN
                  ELSE 'false' END,
             CASE WHEN k.defers_taken THEN k.moved ELSE 'false' END, k.fk, k.old_texts, k.row_texts, k.present);
         CONTINUE WHEN NOT k.is_cold;
-        -- An older snapshot may not show all values: then who has written the referencing table since makes this fail.
+        -- An older snapshot may not show all values.
         body := body || format(
             $f$IF pgwire_waits THEN
                 NULL;
             ELSIF tg_op = 'DELETE' THEN
-                IF pgwire_older AND EXISTS (SELECT FROM pgwire_old) THEN
-                    PERFORM FROM pg_journal.journals j WHERE j.relid = %1$s FOR SHARE;
-                END IF;
+                IF pgwire_older AND EXISTS (SELECT FROM pgwire_old) THEN PERFORM pg_journal.require_listed(%1$s); END IF;
                 SELECT json_agg(json_build_array(%2$s)) INTO pgwire_found
                   FROM (SELECT pgwire_r.* FROM pg_journal.references_%3$s pgwire_r
                          WHERE EXISTS (SELECT FROM pgwire_old pgwire_o WHERE %4$s)
@@ -315,9 +340,7 @@ BEGIN
                     PERFORM pg_journal.refuse_referenced(%3$s, pgwire_found, true);
                 END IF;
             ELSIF %7$s THEN
-                IF pgwire_older THEN
-                    PERFORM FROM pg_journal.journals j WHERE j.relid = %1$s FOR SHARE;
-                END IF;
+                IF pgwire_older THEN PERFORM pg_journal.require_listed(%1$s); END IF;
                 SELECT json_agg(json_build_array(%2$s)) INTO pgwire_found FROM pg_journal.references_%3$s pgwire_r
                  WHERE %8$s AND NOT (%9$s AND EXISTS (SELECT FROM ONLY %6$s pgwire_p WHERE %10$s));
                 IF pgwire_found IS NULL AND EXISTS (SELECT FROM ONLY %12$s pgwire_t WHERE %15$s)

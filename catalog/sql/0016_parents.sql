@@ -171,7 +171,7 @@ BEGIN
                 k.fk, k.texts),
             CASE WHEN k.condeferrable THEN format('pg_journal.is_deferred(%s, %s)', k.fk, (NOT k.tiered)::text) ELSE 'false' END,
             CASE WHEN k.tiered THEN format('IF NOT pgwire_waits THEN LOCK TABLE ONLY pg_journal.tail_%s IN ROW SHARE MODE; END IF;',
-                                           k.confrelid) END, k.tiered::text);
+                                           k.confrelid) END, (k.tiered AND k.condeferrable)::text);
     END LOOP;
     body := format(
         $f$DECLARE
@@ -185,6 +185,7 @@ BEGIN
             pgwire_nested := strpos(pgwire_context, E'\n') > 0
                              AND current_setting('pg_journal.moving', true) IS DISTINCT FROM 'on';
             %s
+            -- What is deferred may be put there later.
             IF pgwire_missing AND current_setting('transaction_isolation') <> 'read committed' THEN
                 PERFORM pg_journal.refuse_sought();
             END IF;

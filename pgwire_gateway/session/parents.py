@@ -16,12 +16,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import bookkeeping
+from catalog import bookkeeping, session_state
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.hot_keys import Announcement, Reading, Thawed, Writing
 from catalog.model import JournalTable
-from pgwire_gateway.session import announcements, referencing_rows
+from pgwire_gateway.session import announcements, own_hot_rows, referencing_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import SingleRows, look_up
@@ -162,7 +162,8 @@ def _thaw_keys(call: Invocation, relid: int, _: Columns, texts: tuple[Texts, ...
         NotHotError: It cannot have any.
         Refusal: The files can only be read by Spark, or no row has a key.
     """
-    announced = announcements.announce(call, Writing(relid, texts, locks_rows=True), began=False)
+    writing = Writing(relid, texts, locks_rows=True, own=True)
+    announced = announcements.announce(call, writing, began=False)
     if announced is None:
         return None
     if announced.is_complete:
@@ -183,7 +184,7 @@ def _thaw_holders(
 
     Who has passed the gate sees them: from then on others give such values to hot rows alone.
     """
-    writing = Writing(relid, (), locks_rows=True)
+    writing = Writing(relid, (), locks_rows=True, own=True)
     if announcements.announce(call, writing, began=False, searched=True) is None:
         return None
     observation = Observer(call.session).observe([relid])
@@ -192,7 +193,7 @@ def _thaw_holders(
     if found is None:
         raise Refusal("the files of the table are read by Spark only")
     rows = {key_texts(table, row): row for row in text_rows(table, found)}
-    writing = Writing(relid, tuple(rows), locks_rows=True)
+    writing = Writing(relid, tuple(rows), locks_rows=True, own=True)
     announced = announcements.announce(call, writing, began=False)
     if announced is None:
         return None
@@ -210,6 +211,9 @@ def _thawed(
     rows: SingleRows,
 ) -> Thawed:
     """Make rows hot that were cold when they were announced, and keys of those that are there."""
+    if announced.own:
+        # Locked rows stay, and what there is not is not there for the transaction's snapshot.
+        return own_hot_rows.heat(call, relid, rows.present, ())
     snapshot = observation.result.snapshots[relid]
     table = snapshot.table
     taken = [key_row(table, key_of(table, one)) for one in sorted(announced.held)]
@@ -225,10 +229,16 @@ def _held(call: Invocation, sought: Sought) -> list[tuple[int, Texts]]:
         What is not there and may be referenced by rows of a tiered table.
 
     Raises:
-        GatewayError: 23503 where one is not there.
+        GatewayError: 23503 where one is not there; 40001 where others have written the table since
+            the snapshot of a REPEATABLE READ transaction.
     """
     catalog, relid = call.session.catalog, sought.relid
-    catalog.call(bookkeeping.HOLD_PARENT, _number(relid))
+    if session_state.keeps_snapshot(catalog):
+        # What others have changed since is not to be seen.
+        catalog.hold([relid])
+        call.session.transaction.written.add(relid)
+    else:
+        catalog.call(bookkeeping.HOLD_PARENT, _number(relid))
     observation = Observer(call.session).observe([relid])
     absent = _absent(call, observation, relid, sought.columns, sought.texts)
     unknown: list[tuple[int, Texts]] = []

@@ -7,18 +7,26 @@ Then these rows are looked for and made hot, and the statement runs again.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog import bookkeeping, contexts
+from catalog import bookkeeping, contexts, session_state
 from catalog import sqlstate as codes
 from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
-from catalog.hot_keys import Reading, Thawed, Writing
+from catalog.hot_keys import Announcement, Reading, Thawed, Writing
+from catalog.model import TableSnapshot
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import announcements, answerable, hot_rows, local_queries, router
+from pgwire_gateway.session import (
+    announcements,
+    answerable,
+    hot_rows,
+    local_queries,
+    own_hot_rows,
+    router,
+)
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -27,6 +35,7 @@ from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.text_rows import key_of, key_row, key_texts, text_rows
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.wire_types import plain_keys
+from pgwire_gateway.wire_types.changed_rows import TextRow
 
 ATTEMPTS: Final = 1_000
 """How often a statement is run; of rows that are given other keys one is found each time."""
@@ -35,6 +44,9 @@ SAVEPOINT: Final = "pgwire_references"
 
 FAILURES: Final = 10
 """How often rows may fail to become hot, as others have their table, or change them."""
+
+UNCERTAIN: Final = 3
+"""How often before whoever else writes the table is waited for, where PostgreSQL sees it."""
 
 _REFUSING: Final = frozenset("ar")
 """Actions (pg_constraint) that refuse to take away what is referenced."""
@@ -154,7 +166,7 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
             if failures > FAILURES:
                 raise referenced.error from error
             if released is None:
-                time.sleep(announcements.PAUSE_S * failures)
+                _wait(call, referenced.relid, failures)
             certain = certain and released is not False
             # What has been made hot is to stay so if the statement fails once more.
             local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
@@ -170,6 +182,17 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
     )
 
 
+def _wait(call: Invocation, relid: int, failures: int) -> None:
+    """Let others go first who keep rows of a table from becoming hot."""
+    by_snapshot = session_state.keeps_snapshot(call.session.catalog)
+    if failures < UNCERTAIN or by_snapshot:
+        time.sleep(announcements.PAUSE_S * failures)
+        return
+    # A transaction that reads by one snapshot may have made them hot itself, until it ends.
+    call.session.catalog.hold([relid])
+    local_queries.pass_on(call.session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+
+
 def release(call: Invocation, referenced: Referenced) -> bool | None:
     """Make the rows hot that reference by some values, so that PostgreSQL's triggers find them.
 
@@ -181,19 +204,11 @@ def release(call: Invocation, referenced: Referenced) -> bool | None:
         GatewayError: 0A000 where they cannot be hot, or are too many.
     """
     relid = referenced.relid
-    try:
-        announced = announcements.announce(call, Writing(relid, ()), began=False)
-    except NotHotError as reason:
-        if relid in call.session.transaction.written and _is_unreferenced(call, referenced):
-            return True
-        if not reason.for_now:
-            raise referenced.error from reason
-        # Whoever has the table as a whole is waited for, where PostgreSQL sees it.
-        call.session.catalog.hold([relid])
-        local_queries.pass_on(call.session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-        return None
-    if announced is None or not referenced.values:
-        return None if announced is None else True
+    announced = _announced(call, referenced)
+    if not isinstance(announced, Announcement):
+        return announced or None
+    if not referenced.values:
+        return True
     observation = Observer(call.session).observe([relid])
     snapshot = observation.result.snapshots[relid]
     table = snapshot.table
@@ -206,19 +221,52 @@ def release(call: Invocation, referenced: Referenced) -> bool | None:
     if not complete and not referenced.refuses:
         raise UnsupportedError(_too_many(most))
     keys = {key_texts(table, row): row for row in text_rows(table, rows.slice(0, most))}
-    announced = announcements.announce(call, Writing(relid, tuple(keys)), began=False)
+    announced = announcements.announce(call, Writing(relid, tuple(keys), own=True), began=False)
     if announced is None:
         return None
     present = [row for key, row in keys.items() if key in announced.cold]
     absent = [key_row(table, key_of(table, key)) for key in announced.held]
-    reading = Reading.of(announced.heats, snapshot)
-    thawed = announcements.thawing_of(call).thaw(relid, reading, present, absent)
+    thawed = _thawed(call, snapshot, announced, present, absent)
     if thawed is Thawed.UNFIT:
         raise referenced.error
     if thawed is not Thawed.DONE:
         return None
     call.session.catalog.call(bookkeeping.RELEASE_REFERENCES, referenced.told.encode())
     return complete
+
+
+def _announced(call: Invocation, referenced: Referenced) -> Announcement | bool | None:
+    """Announce that rows which reference are to be hot; True where none is left to be.
+
+    None where it is to be tried again, also (False) when those have ended who kept them from it.
+    """
+    relid = referenced.relid
+    try:
+        return announcements.announce(call, Writing(relid, (), own=True), began=False)
+    except NotHotError as reason:
+        if relid in call.session.transaction.written and _is_unreferenced(call, referenced):
+            return True
+        if not reason.for_now:
+            raise referenced.error from reason
+    # Whoever has the table as a whole is waited for, where PostgreSQL sees it.
+    call.session.catalog.hold([relid])
+    local_queries.pass_on(call.session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+    return False
+
+
+def _thawed(
+    call: Invocation,
+    snapshot: TableSnapshot,
+    announced: Announcement,
+    present: Sequence[TextRow],
+    absent: Sequence[TextRow],
+) -> Thawed:
+    """Make rows hot, in the transaction itself where it reads by one snapshot."""
+    relid = snapshot.table.relid
+    if announced.own:
+        return own_hot_rows.heat(call, relid, present, absent)
+    reading = Reading.of(announced.heats, snapshot)
+    return announcements.thawing_of(call).thaw(relid, reading, present, absent)
 
 
 def _is_unreferenced(call: Invocation, referenced: Referenced) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from catalog import bookkeeping, hot_keys, resident_upkeep
 from catalog.errors import CatalogError
-from catalog.hot_keys import Announcement, Thawing, Writing
+from catalog.hot_keys import Announcement, Locked, Thawing, Writing
 from tests.support.fix_catalog import Client, wait_until_waiting
 
 pytestmark = pytest.mark.catalog
@@ -208,11 +208,45 @@ def test_but_not_where_it_was_cold(client, table, thawing):
     assert refused(lambda: client.session.begin_write([table])) == "40001"
 
 
-def test_tables_that_are_referenced_are_written_as_a_whole(client, table, thawing):
-    client.run("CREATE TABLE child (a int PRIMARY KEY, b int REFERENCES t)")
-    thawing.warm(table)
+@pytest.mark.parametrize("deferrable", ["", "DEFERRABLE"])
+def test_tables_whose_foreign_keys_can_be_deferred_are_written_as_a_whole(
+    client, table, thawing, deferrable
+):
+    client.run(f"CREATE TABLE child (a int PRIMARY KEY, b int REFERENCES t {deferrable})")
+    for name in ("t", "child"):
+        relid = client.relid(name)
+        assert thawing.warm(relid)
+        begin(client, table=name)
+        announced = announce(client, relid, 1)
+        if deferrable:
+            assert announced == Announcement(hot=False, by_snapshot=True)
+        else:
+            assert announced.own
+        client.session.rollback()
+
+
+def test_rows_that_others_are_making_hot_are_not_waited_for(client, other, table, thawing):
+    assert thawing.warm(table)
     begin(client)
-    assert announce(client, table, 1) == Announcement(hot=False, by_snapshot=True)
+    begin(other)
+    heat(client, table, 1)
+    assert announce(other, table, 1, 2).own
+    rows = [ROWS[1], ROWS[2]]
+    other.run("SAVEPOINT s")
+    function, values = hot_keys.heating_unwaited(table, rows, skips=False)
+    assert refused(lambda: other.session.call(function, *values)) == "55P03"
+    other.run("ROLLBACK TO s")
+    function, values = hot_keys.heating_unwaited(table, rows, skips=True)
+    other.session.call(function, *values)
+    assert other.run("SELECT * FROM t") == [("2", "20")]
+    client.session.rollback()
+    function, values = hot_keys.heating_unwaited(table, rows[:1], skips=False)
+    other.session.call(function, *values)
+    other.run("SELECT FROM t WHERE a = 1 FOR SHARE")
+    function, values = hot_keys.looking_for_locks(table)
+    told = hot_keys.locked(other.session.call(function, *values))
+    assert told == Locked(frozenset({("1",)}), others=True)
+    other.session.commit()
 
 
 def test_nobody_else_makes_keys_hot(client, table, thawing):
