@@ -16,9 +16,10 @@ from psycopg.pq.abc import PGconn, PGresult
 from catalog import contexts, presence, sqlstate
 from catalog.closing import finish
 from catalog.errors import CatalogError, CatalogUnavailableError, error_of, lost_with
+from catalog.failpoints import Failpoint, reach
 from catalog.relay import Batch, Relay, Reply, Sink
 from catalog.results import LocalResult, Notification, ResultColumn, Row
-from catalog.steps import Close, Describe, DescribePortal, Execute, Prepare, Query, Step
+from catalog.steps import COMMIT, Close, Describe, DescribePortal, Execute, Prepare, Query, Step
 
 _FIELD_CODES: Final = tuple((field, chr(field)) for field in pq.DiagnosticField)
 
@@ -216,6 +217,9 @@ class Backend:
         with self._lock:
             self._settle()
             self._send(step)
+            if step is COMMIT:
+                self._flush()
+                reach(Failpoint.COMMIT_SENT)
             result = self._only_result()
             self._deliver_notifications()
             self._check(result, internal=step.internal)
@@ -245,6 +249,9 @@ class Backend:
             for step in steps:
                 self._send(step)
             connection.pipeline_sync()
+            if steps[-1] is COMMIT:
+                self._flush()
+                reach(Failpoint.COMMIT_SENT)
             for step in steps:
                 result = self._only_result()
                 if failed is None and result.status not in _OK:

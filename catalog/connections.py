@@ -23,6 +23,7 @@ from catalog.errors import (
     OutdatedPlanError,
     OutdatedTransactionError,
 )
+from catalog.failpoints import Failpoint, reach
 from catalog.model import Segment, UniqueKey
 from catalog.proofs import NO_CHECKS, Checks, Proof
 from catalog.relay import Batch, Reply, Sink
@@ -41,7 +42,7 @@ from catalog.results import (
     SnapshotResult,
 )
 from catalog.snapshots import KnownState, StaleDefinitionError, encode_segments
-from catalog.steps import Close, Execute, Query, Step
+from catalog.steps import COMMIT, Close, Execute, Query, Step
 
 Call = tuple[Function, Sequence[bytes | None]]
 """A function of the bookkeeping and its arguments, without the code."""
@@ -296,7 +297,7 @@ class CatalogSession:
             CatalogError: 40003 when the connection was lost and the outcome is unknown.
         """
         with _doubting():
-            result = self._backend.run(Query("COMMIT"))
+            result = self._backend.run(COMMIT)
         return self._backend.decode(result.command_status or b"")
 
     def rollback(self) -> None:
@@ -576,7 +577,7 @@ class CatalogSession:
             places.append(len(steps) - 1)
         steps += _commands(f"RELEASE {_GUARD}") if guarded else []
         if commits:
-            steps.append(Query("COMMIT"))
+            steps.append(COMMIT)
         undoing = self._guarded() if guarded else self._undoing(began=began)
         with undoing, _doubting() if commits else nullcontext():
             results = self._calls.run_all(steps)
@@ -592,6 +593,7 @@ class CatalogSession:
                 bookkeeping.PUBLISH, _number(relid), _number(version), encode_segments(segments)
             )
         )
+        reach(Failpoint.PUBLISHED)
         return answer
 
     def replace(  # noqa: PLR0913 - all that one swap is about

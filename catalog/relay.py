@@ -24,6 +24,7 @@ from catalog.errors import (
     lost_with,
     told_code,
 )
+from catalog.failpoints import Failpoint, reach
 from catalog.sockets import Buffer
 
 HELD_BYTES: Final = 1 << 20
@@ -153,6 +154,7 @@ class Relay:
             with suppress(OSError, CatalogUnavailableError):
                 self._read(batch, reply, sink)
             raise _lost(reply) from error
+        reach(Failpoint.PASSED_ON)
         try:
             self._read(batch, reply, sink)
         finally:

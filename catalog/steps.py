@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,9 @@ class Close:
     name: str
     internal: bool = False
 
+
+COMMIT: Final = Query("COMMIT")
+"""The step with which the gateway itself commits."""
 
 Step = Query | Prepare | Describe | DescribePortal | Execute | Close
 

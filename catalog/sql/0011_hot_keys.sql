@@ -560,7 +560,7 @@ BEGIN
                FROM json_array_elements(present) WITH ORDINALITY u(e, i) GROUP BY 1 ORDER BY 1) part;
 END $$;
 
-CREATE FUNCTION pg_journal.heat_unwaited(secret text, wanted oid, present text, skips boolean) RETURNS bytea
+CREATE FUNCTION pg_journal.heat_unwaited(code text, wanted oid, present text, skips boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
@@ -570,14 +570,15 @@ SET constraint_exclusion = off
 SET lock_timeout = 0
 AS $$
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'heat_unwaited', wanted::text, present, skips::text);
+    PERFORM require_right(wanted, true);
     PERFORM heat_free(wanted, present::json, skips, 100);
     RETURN convert_to('null', 'UTF8');
 END $$;
 
 -- The keys of rows that this transaction has made hot itself and locked, as PostgreSQL's texts, and whether there are others
 -- that it has made hot.
-CREATE FUNCTION pg_journal.locked_keys(secret text, wanted oid) RETURNS bytea
+CREATE FUNCTION pg_journal.locked_keys(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -588,7 +589,8 @@ DECLARE
     parts record := key_parts(wanted);
     found json;
 BEGIN
-    PERFORM authorize(secret);
+    PERFORM authorize(code, 'locked_keys', wanted::text);
+    PERFORM require_right(wanted, true);
     EXECUTE format(
         'SELECT json_build_object(''keys'', coalesce(json_agg(json_build_array(%1$s)) FILTER (WHERE k.locked), ''[]''), '
         '''others'', coalesce(NOT bool_and(k.locked), false)) '

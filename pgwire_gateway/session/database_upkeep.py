@@ -10,6 +10,7 @@ from catalog import resident_upkeep, upkeep, upkeep_work
 from catalog.api import Catalog
 from catalog.connections import CatalogSession
 from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.failpoints import Failpoint, reach
 from catalog.sqlstate import SERIALIZATION_FAILURE, SYSTEM_ERROR
 from catalog.upkeep_work import Work
 from pgwire_gateway.config import Config
@@ -165,6 +166,7 @@ class DatabaseUpkeep:
             flushed = self._compactor.flush_pieces(
                 snapshot, settled_pieces(snapshot, pieces, 0), running
             )
+        reach(Failpoint.FLUSH_WRITTEN)
         work.begin("publishing", snapshot.tail_rows)
         try:
             session.begin()
@@ -176,6 +178,7 @@ class DatabaseUpkeep:
                 flushed.tail_version,
                 expected_state=snapshot.state,
             )
+            reach(Failpoint.FLUSH_PUBLISHED)
             session.commit()
         except GatewayError as error:
             session.rollback()

@@ -13,6 +13,7 @@ from typing import Final
 from catalog import bookkeeping, hot_keys, session_state, sqlstate
 from catalog.connections import Call
 from catalog.errors import CatalogError, GatewayError, HotRowsError, OutdatedPlanError
+from catalog.failpoints import Failpoint, reach
 from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Unsearched, Writing
 from catalog.results import LocalResult, Row
 from catalog.steps import Execute, Query
@@ -125,10 +126,12 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         announced = announce(call, writing, began=began, searched=searched, probe=trial)
         if announced is None:
             continue
+        reach(Failpoint.ANNOUNCED)
         if announced.own and unwaited_rows.leaves_some(call, needed):
             return _run_bounded(call, needed, wanted, bound, finder)
         thawed, few = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
         if thawed is Thawed.DONE:
+            reach(Failpoint.THAWED)
             result = _proved(call, needed, sources, bound, arbiters, few=few, began=began)
             if result is not None:
                 _note(call, needed, writing, announced)
@@ -504,6 +507,7 @@ def _run(  # noqa: PLR0913 - what goes along with it
     )
     if result is None:
         raise TypeError(call.plan.route)
+    reach(Failpoint.RUN)
     inserts = call.plan.route is Route.INSERT
     by_key = f"{EXECUTORS[Route.THAW]}: {REASON}"
     call.session.last_decision = call.plan.decision if inserts else by_key

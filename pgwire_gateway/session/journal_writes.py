@@ -8,6 +8,7 @@ from typing import Any, Final
 from catalog import names, residency
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.failpoints import Failpoint, reach
 from catalog.hot_keys import Unsearched
 from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
 from catalog.residency import Loading
@@ -96,6 +97,7 @@ class JournalWriter:
         Raises:
             GatewayError: 23505 when a key exists already.
         """
+        reach(Failpoint.CAPTURED)
         if receipt.captured:
             self.require_new_keys(receipt)
             self.require_new_values(receipt.values)

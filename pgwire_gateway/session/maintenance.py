@@ -7,6 +7,7 @@ from dataclasses import replace
 from catalog import names, sqlstate, upkeep, upkeep_work
 from catalog import vacuum as catalog_vacuum
 from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
+from catalog.failpoints import Failpoint, reach
 from catalog.model import SegmentKind, TableSnapshot
 from catalog.results import RelationKind
 from catalog.statements import RelationName
@@ -137,6 +138,7 @@ def remove_files(session: ClientSession) -> None:
         orphans += services.warehouse.unknown_tables(database, locations)
         for path in (*retired.values(), *dropped, *orphans):
             services.warehouse.remove(path)
+        reach(Failpoint.FILES_REMOVED)
         catalog_vacuum.forget_segments(administrator, list(retired))
         catalog_vacuum.forget_locations(administrator, dropped)
     finally:
@@ -162,6 +164,7 @@ def compact(
         compaction = compactor.join_bases(snapshot, running)
     if compaction is not None and (has_recent or compaction.retired):
         _replace(session, snapshot, compaction)
+        reach(Failpoint.COMPACTION_PUBLISHED)
 
 
 def complete_pending_keys(session: ClientSession, running: RunningStatement) -> None:

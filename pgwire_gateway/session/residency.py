@@ -16,6 +16,7 @@ from catalog import bookkeeping, names, resident_upkeep, sqlstate, upkeep_work
 from catalog.api import ResidentBounds
 from catalog.connections import CatalogSession
 from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.failpoints import Failpoint, reach
 from catalog.model import Column, SegmentKind, TableSnapshot
 from catalog.resident_upkeep import ResidentTable
 from catalog.results import SnapshotRequest, TailRows
@@ -193,10 +194,12 @@ class Residency:
                 written = self._merged(work, snapshot, tail) or self._written(work, snapshot, tail)
             else:
                 return True
+            reach(Failpoint.FLUSH_WRITTEN)
             work.begin("publishing", snapshot.tail_rows)
             session.begin()
             resident_upkeep.seize(session, relid)
             self._replace(session, snapshot, written)
+            reach(Failpoint.FLUSH_PUBLISHED)
             session.commit()
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
         return True
@@ -269,6 +272,7 @@ class Residency:
         session.begin()
         resident_upkeep.seize(session, relid)
         self._replace(session, snapshot, merged)
+        reach(Failpoint.COMPACTION_PUBLISHED)
         session.commit()
         return True
 
@@ -374,6 +378,7 @@ class Residency:
                 tail = self._settled(session, snapshot, rows)
                 self._replace(session, snapshot, self._written(None, snapshot, tail))
             resident_upkeep.make_tiered(session, table.relid)
+            reach(Failpoint.MADE_TIERED)
         taken_s = time.monotonic() - started
         logger.info('table "%s.%s" is tiered now (%.3f s)', schema, name, taken_s)
 
@@ -405,6 +410,7 @@ class Residency:
                     # Capture adds rows without identities; those of what is there would be lost.
                     self._settle_tail(session, snapshot, tail)
                 resident_upkeep.make_resident(session, relid)
+                reach(Failpoint.MADE_RESIDENT)
         except GatewayError as error:
             if error.sqlstate not in PASSING:
                 logger.warning("table %d could not become resident: %s", relid, error.message)

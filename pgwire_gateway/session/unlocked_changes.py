@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import session_state
+from catalog.failpoints import Failpoint, reach
 from catalog.model import Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
@@ -163,6 +164,7 @@ class UnlockedChange:
         if begun is None:
             begun = self._begin(self._observer.observe(plan.tables, plan), with_old=False)
         begun.finish()
+        reach(Failpoint.COMPUTED)
 
     def rows_now(self, now: Observation) -> list[pa.RecordBatch] | None:
         """Return the rows to be written now that the table is locked, as the query yields them.

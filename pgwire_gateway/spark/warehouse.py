@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from catalog.failpoints import Failpoint, reach
 from catalog.model import BORROWED, JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.borrowed_files import LIST, Borrowed, BorrowedFile
 
@@ -139,7 +140,9 @@ class Warehouse:
         synchronise(staged.files)
         name = f"{kind.value}-{uuid.uuid4().hex}{BORROWED if borrowed else ''}"
         location = self._root / table.location
+        reach(Failpoint.STAGED)
         staged.files.rename(location / name)
+        reach(Failpoint.RENAMED)
         for directory in (location, *location.parents):
             synchronise(directory)
             if directory == self._root:
@@ -165,8 +168,10 @@ class Warehouse:
                     synchronise(file)
                 synchronise(directory)
         names = [f"{below}/{SegmentKind.BASE.value}-{uuid.uuid4().hex}" for _, below in staged]
+        reach(Failpoint.STAGED)
         for (directory, _), name in zip(staged, names, strict=True):
             _move(directory, location / name)
+        reach(Failpoint.RENAMED)
         if len(staged) > _MANY:
             os.sync()
         else:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -94,8 +94,15 @@ class PlainPostgres:
 class GatewayProcess:
     """A gateway in a process group of its own."""
 
-    def __init__(self, data_dir: Path, *options: str, module: str = "pgwire_gateway") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *options: str,
+        module: str = "pgwire_gateway",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """Name the data directory and further options of the command; nothing starts yet."""
+        self._environment = {"PYTHONUNBUFFERED": "1", **(environment or {})}
         self.data_dir = data_dir
         self._options = options
         self._module = module
@@ -132,7 +139,7 @@ class GatewayProcess:
             encoding="utf-8",
             errors="replace",
             start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, **self._environment},
         )
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()

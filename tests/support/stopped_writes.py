@@ -1,0 +1,528 @@
+"""Writes that stop at a failpoint, processes that are killed while they do, and what is there then.
+
+Of each table it is known which rows it has. A statement that was acknowledged has done all it was
+to do, one that has failed nothing, unless it was committing.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from catalog.embedded import SUPERUSER
+from catalog.failpoints import REACHED, VARIABLE, Failpoint
+from tests.support.fix_server import DRIVER_OPTIONS
+from tests.support.processes import descendants
+from tests.support.servers import GatewayProcess
+
+Rows = dict[int, int]
+Tables = dict[str, Rows]
+
+FLUSH_ROWS: Final = 50
+
+OPTIONS: Final = (
+    *DRIVER_OPTIONS,
+    "--resident-rows=300",
+    "--inline-rows=20",
+    "--thaw-rows=10",
+    f"--flush-rows={FLUSH_ROWS}",
+    "--flush-age-s=3600",
+    "--hot-age-s=3600",
+)
+
+ROWS: Final = 400
+"""Rows of the tiered table ``t`` at first."""
+
+PATIENCE_S: Final = 60.0
+
+UNHEARD_S: Final = 1.0
+"""After this time what a client sends has reached PostgreSQL."""
+
+ENDED: Final = frozenset({"57P01", "57P02", "57P03", "08006", "58000"})
+"""What is told of what was under way when a process died."""
+
+UNKNOWN: Final = "40003"
+"""What is told of a COMMIT that nobody knows the outcome of."""
+
+COMMITTING: Final = frozenset({Failpoint.COMMIT_SENT, Failpoint.PASSED_ON})
+"""Where a write may be done although nobody was told."""
+
+AGED: Final = (
+    "UPDATE pg_journal.segments SET retired_at = retired_at - interval '25 hours'"
+    " WHERE retired_at IS NOT NULL"
+)
+
+TABLES: Final = {
+    "t": (("never", f"INSERT INTO t SELECT g, 0 FROM generate_series(1, {ROWS}) g")),
+    "cold": ("never", "INSERT INTO cold SELECT g, 0 FROM generate_series(1, 100) g"),
+    "r": ("always", "INSERT INTO r SELECT g, 0 FROM generate_series(1, 10) g"),
+    "f": ("always", "INSERT INTO f SELECT g, 0 FROM generate_series(1, 10) g"),
+    "b": ("always", "INSERT INTO b VALUES (0, 0)"),
+}
+"""Tables, their residency, and their first rows: tiered ones, small ones, one that changes from one
+to the other, and that of a bystander."""
+
+
+@dataclass(frozen=True)
+class Write:
+    """Something that writes, with the failpoints on its way."""
+
+    name: str
+    points: tuple[Failpoint, ...]
+    statement: str
+    """``{n}`` is a number that is another one each time."""
+    change: Callable[[Tables, int], None]
+    """Does to what is known what the statement does to tables."""
+    before: tuple[str, ...] = ()
+    """Statements that come before, and have nothing to do with what is tried."""
+    ages: bool = False
+    """Whether files that were replaced before are old enough to be removed."""
+    state: str = ""
+    """What the table ``f`` is in the end, as upkeep goes on with what it was doing."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _nothing(tables: Tables, number: int) -> None:
+    """Change no row."""
+
+
+def _count(table: str, key: Callable[[int], int]) -> Callable[[Tables, int], None]:
+    def change(tables: Tables, number: int) -> None:
+        tables[table][key(number)] += 1
+
+    return change
+
+
+def _count_all(tables: Tables, number: int) -> None:
+    tables["t"] = {key: value + 1 for key, value in tables["t"].items()}
+
+
+def _add(table: str, rows: int) -> Callable[[Tables, int], None]:
+    def change(tables: Tables, number: int) -> None:
+        tables[table] |= dict.fromkeys(range(1000 * number + 1, 1000 * number + rows + 1), 0)
+
+    return change
+
+
+def _count_both(tables: Tables, number: int) -> None:
+    tables["t"][number] += 1
+    tables["r"][2] += 1
+
+
+_POINTS: Final = Failpoint
+
+_OF_CONDITIONS = "UPDATE t SET v = v + 1"
+_BY_KEY = "UPDATE t SET v = v + 1 WHERE id = {n}"
+_OF_THE_FIRST = "UPDATE t SET v = v + 1 WHERE id = 1"
+_RESIDENT = "UPDATE r SET v = v + 1 WHERE id = 1"
+_ADD_20 = "INSERT INTO cold SELECT 1000 * {n} + id, 0 FROM t WHERE id <= 20"
+
+WRITES: Final = (
+    Write(
+        "a cold row",
+        (_POINTS.ANNOUNCED, _POINTS.THAWED, _POINTS.RUN, _POINTS.COMMIT_SENT),
+        _BY_KEY,
+        _count("t", lambda n: n),
+    ),
+    Write(
+        "a hot row",
+        (_POINTS.COMMIT_SENT,),
+        _OF_THE_FIRST,
+        _count("t", lambda _: 1),
+        before=(_OF_THE_FIRST, _OF_THE_FIRST),
+    ),
+    Write(
+        "the short way",
+        (_POINTS.PASSED_ON,),
+        _RESIDENT,
+        _count("r", lambda _: 1),
+        before=(_RESIDENT, _RESIDENT),
+    ),
+    Write(
+        "several tables",
+        (_POINTS.RUN,),
+        "BEGIN; UPDATE r SET v = v + 1 WHERE id = 2; UPDATE t SET v = v + 1 WHERE id = {n}; COMMIT",
+        _count_both,
+    ),
+    Write("rows of a query", (_POINTS.CAPTURED,), _ADD_20, _add("cold", 20)),
+    Write(
+        "all rows",
+        (
+            _POINTS.COMPUTED,
+            _POINTS.STAGED,
+            _POINTS.RENAMED,
+            _POINTS.PUBLISHED,
+            _POINTS.COMMIT_SENT,
+        ),
+        _OF_CONDITIONS,
+        _count_all,
+    ),
+    Write(
+        "a load",
+        (_POINTS.CAPTURED, _POINTS.RENAMED, _POINTS.PUBLISHED),
+        "INSERT INTO cold SELECT 1000 * {n} + g, 0 FROM generate_series(1, 60) g",
+        _add("cold", 60),
+    ),
+    Write(
+        "the flush of a resident table",
+        (_POINTS.FLUSH_WRITTEN, _POINTS.FLUSH_PUBLISHED),
+        "INSERT INTO f SELECT 1000 * {n} + g, 0 FROM generate_series(1, 60) g",
+        _add("f", 60),
+        before=("DELETE FROM f WHERE id > 10",),
+        state="resident",
+    ),
+    Write(
+        "the flush of a cold table",
+        (_POINTS.FLUSH_WRITTEN, _POINTS.FLUSH_PUBLISHED),
+        _ADD_20,
+        _add("cold", 20),
+        before=(
+            "INSERT INTO cold SELECT 1000 * {n} + 100 + id, 0 FROM t WHERE id <= 20",
+            "INSERT INTO cold SELECT 1000 * {n} + 200 + id, 0 FROM t WHERE id <= 20",
+        ),
+    ),
+    Write(
+        "VACUUM of a tiered table",
+        (_POINTS.STAGED, _POINTS.COMPACTION_PUBLISHED),
+        "VACUUM t",
+        _nothing,
+        before=(_OF_CONDITIONS,),
+    ),
+    Write(
+        "VACUUM of a cold table",
+        (_POINTS.COMPACTION_PUBLISHED,),
+        "VACUUM cold",
+        _nothing,
+        before=("UPDATE cold SET v = v + 1",),
+    ),
+    Write(
+        "VACUUM of a resident table",
+        (_POINTS.COMPACTION_PUBLISHED,),
+        "VACUUM r",
+        _nothing,
+        before=(_RESIDENT,),
+    ),
+    Write(
+        "VACUUM that removes files",
+        (_POINTS.FILES_REMOVED,),
+        "VACUUM cold",
+        _nothing,
+        before=("UPDATE cold SET v = v + 1", "VACUUM cold"),
+        ages=True,
+    ),
+    Write(
+        "becoming tiered",
+        (_POINTS.MADE_TIERED,),
+        "ALTER TABLE f SET (gateway.residency = never)",
+        _nothing,
+        before=("ALTER TABLE f SET (gateway.residency = always)",),
+        state="tiered",
+    ),
+    Write(
+        "becoming resident",
+        (_POINTS.MADE_RESIDENT,),
+        "ALTER TABLE f SET (gateway.residency = always)",
+        _nothing,
+        before=("ALTER TABLE f SET (gateway.residency = never)",),
+        state="resident",
+    ),
+)
+
+VICTIMS: Final = ("java", "postmaster", "backend", "own backend", "gateway")
+"""``backend`` is that of the client's session, ``own backend`` one of the gateway's own."""
+
+
+class Stage:
+    """A gateway with its tables, and what these hold."""
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing runs yet."""
+        self._points = directory / "failpoints"
+        self._points.mkdir()
+        self.process = GatewayProcess(
+            directory / "data",
+            *OPTIONS,
+            module="tests.support.restless",
+            environment={VARIABLE: str(self._points)},
+        )
+        self.tables: Tables = {}
+        self._number = 1
+
+    @contextmanager
+    def running(self) -> Iterator["Stage"]:
+        """Start it, and make the tables."""
+        try:
+            self.process.start()
+            with self.connected() as client:
+                for table, (residency, rows) in TABLES.items():
+                    run(client, f"CREATE TABLE {table} (id integer PRIMARY KEY, v integer)")
+                    run(client, f"ALTER TABLE {table} SET (gateway.residency = {residency})")
+                    wanted = "tiered" if residency == "never" else "resident"
+                    self._await(lambda c=client, t=table, w=wanted: _state(c, t) == w)
+                    run(client, rows)
+                    self.tables[table] = _rows(client, table)
+            yield self
+        finally:
+            self.process.kill_if_running()
+
+    def connected(self) -> psycopg.Connection:
+        """Return a new connection, which waits for a PostgreSQL that is being started."""
+        return psycopg.connect(
+            self.process.address.conninfo(), autocommit=True, prepare_threshold=None
+        )
+
+    def kill_at(
+        self, write: Write, point: Failpoint, victim: str, *, unheard: Failpoint | None = None
+    ) -> str:
+        """Kill a process while a write is stopped; return how the write ended for its client.
+
+        Args:
+            write: What is written.
+            point: Where it stops.
+            victim: What is killed.
+            unheard: Where it has stopped before, from where on the session's backend takes in
+                nothing any more.
+
+        Raises:
+            AssertionError: The gateway does not hold what it has to, or does not go on.
+        """
+        self._number += 1
+        logged = len(self.process.log)
+        with self.connected() as client, self.connected() as bystander:
+            self._prepare(client, write)
+            before = {table: dict(rows) for table, rows in self.tables.items()}
+            run(bystander, f"BEGIN; INSERT INTO b VALUES ({self._number}, 0)")
+            points = [point] if unheard is None else [unheard, point]
+            with self._begun(client, write, points) as ended:
+                if unheard is not None:
+                    with self._stopped(unheard):
+                        os.kill(client.info.backend_pid, signal.SIGSTOP)
+                with self._stopped(point):
+                    self._kill(client, victim)
+            self._see(bystander, is_alive=victim == "java")
+        log = "\n".join(self.process.log[logged:])
+        assert "Traceback" not in log, log
+        if victim == "gateway":
+            self.process.start()
+        assert self.process.exit_status is None
+        after = {table: dict(rows) for table, rows in self.tables.items()}
+        write.change(after, self._number)
+        told = ENDED | {UNKNOWN} if point in COMMITTING else ENDED
+        silent = {""} if victim == "gateway" else set()
+        assert _is_tag(ended[0]) or ended[0] in told | silent, ended
+        is_open = unheard is None and point in COMMITTING
+        self._settle(write, ended[0], before=before, after=after, is_open=is_open)
+        self._go_on(write)
+        return ended[0]
+
+    def commit_unheard(self, client: psycopg.Connection) -> str:
+        """Kill a session's backend that has not heard of its COMMIT; return how that ended."""
+        ended: list[str] = []
+        worker = threading.Thread(target=lambda: ended.append(_outcome(client, "COMMIT")))
+        os.kill(client.info.backend_pid, signal.SIGSTOP)
+        worker.start()
+        # There is nothing to be seen of it: nobody reads it.
+        worker.join(UNHEARD_S)
+        assert not ended
+        self._kill(client, "backend")
+        worker.join(PATIENCE_S)
+        return ended[0]
+
+    # one write ------------------------------------------------------------------------------------
+
+    def _prepare(self, client: psycopg.Connection, write: Write) -> None:
+        """Do what comes before, and wait until upkeep has nothing to do."""
+        for statement in write.before:
+            run(client, statement.format(n=self._number))
+            if "residency" in statement:
+                wanted = "resident" if "always" in statement else "tiered"
+                self._await(lambda w=wanted: _state(client, "f") == w)
+        if write.ages:
+            with self._administrator() as administrator:
+                run(administrator, AGED)
+        self._await(lambda: _is_quiet(client))
+        self.tables = {table: _rows(client, table) for table in TABLES}
+
+    @contextmanager
+    def _begun(
+        self, client: psycopg.Connection, write: Write, points: Iterable[Failpoint]
+    ) -> Iterator[list[str]]:
+        """Run a write, which is to stop at points; how it ended is there when the context ends."""
+        ended: list[str] = []
+        statement = write.statement.format(n=self._number)
+        worker = threading.Thread(target=lambda: ended.append(_outcome(client, statement)))
+        for point in points:
+            (self._points / point.value).touch()
+        worker.start()
+        yield ended
+        worker.join(PATIENCE_S)
+        assert ended, f"{write} does not end"
+
+    @contextmanager
+    def _stopped(self, point: Failpoint) -> Iterator[None]:
+        """Wait until the write has stopped, and let it go on when the context ends."""
+        stopped = self._points / f"{point.value}{REACHED}"
+        self._await(stopped.exists, lambda: f"{point} was not reached")
+        yield
+        stopped.unlink()
+
+    def _kill(self, client: psycopg.Connection, victim: str) -> None:
+        killed = self._victim(client, victim)
+        if victim == "gateway":
+            self.process.kill()
+            return
+        os.kill(killed, signal.SIGKILL)
+        # Sessions of a crashed PostgreSQL end by themselves, sooner or later.
+        backend = killed if victim == "java" else client.info.backend_pid
+        self._await(lambda: not any(map(_is_running, (killed, backend))))
+
+    def _victim(self, client: psycopg.Connection, victim: str) -> int:
+        pid_file = self.process.data_dir / "catalog" / "postmaster.pid"
+        postmaster = int(pid_file.read_text().splitlines()[0])
+        if victim == "backend":
+            return client.info.backend_pid
+        if victim == "own backend":
+            titles = {number: _title(number) for number in descendants(postmaster)}
+            own = [number for number, title in titles.items() if f": {SUPERUSER} " in title]
+            return max(own, key=lambda number: "in transaction" in titles[number])
+        if victim == "java":
+            below = descendants(self.process.process_id)
+            return max(n for n in below if Path(_title(n).partition(" ")[0]).name == "java")
+        return postmaster
+
+    def _see(self, bystander: psycopg.Connection, *, is_alive: bool) -> None:
+        """Look at a transaction that was open meanwhile: it goes on, or is gone."""
+        ended = _outcome(bystander, "COMMIT")
+        if is_alive:
+            assert ended == "COMMIT"
+            self.tables["b"][self._number] = 0
+        else:
+            assert ended in ENDED | {""}, ended
+
+    # afterwards -----------------------------------------------------------------------------------
+
+    def _settle(
+        self, write: Write, ended: str, *, before: Tables, after: Tables, is_open: bool
+    ) -> None:
+        """Compare all tables with what is known, and note what has become of the write."""
+        with self.connected() as client:
+            found = {table: _rows(client, table) for table in TABLES}
+            before["b"] = self.tables["b"]
+            allowed = [before, after] if is_open else [before]
+            allowed = [after] if _is_tag(ended) else allowed
+            assert found in allowed, (write.name, ended, _differences(found, allowed[-1]))
+            self.tables = found
+            for table in TABLES:
+                checked = client.execute("SELECT gateway.check(%s)", [table]).fetchall()
+                assert checked == [(0,)], table
+                assert _replayed(client, table) == found[table], table
+
+    def _go_on(self, write: Write) -> None:
+        """See that upkeep goes on with what it was doing, and that tables can be written."""
+        with self.connected() as client:
+            if write.state:
+                if "ALTER" in write.statement:
+                    run(client, write.statement)
+                self._await(lambda: _state(client, "f") == write.state)
+            self._await(lambda: _is_quiet(client))
+            for statement in (_BY_KEY, _RESIDENT):
+                run(client, statement.format(n=self._number))
+            self.tables["t"][self._number] += 1
+            self.tables["r"][1] += 1
+            assert {table: _rows(client, table) for table in TABLES} == self.tables
+
+    def _administrator(self) -> psycopg.Connection:
+        """Return a connection to the catalog itself."""
+        host = str((self.process.data_dir / "socket").resolve())
+        conninfo = psycopg.conninfo.make_conninfo(
+            host=host, port=5432, user=SUPERUSER, dbname="postgres"
+        )
+        return psycopg.connect(conninfo, autocommit=True)
+
+    def _await(
+        self, condition: Callable[[], bool], otherwise: Callable[[], str] = lambda: ""
+    ) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"{otherwise()}\n{self.process.log_text()}"
+            time.sleep(0.01)
+
+
+def run(client: psycopg.Connection, statement: str) -> None:
+    client.execute(statement)  # type: ignore[call-overload]
+
+
+def _outcome(client: psycopg.Connection, statement: str) -> str:
+    """Return command tag or SQLSTATE; nothing where a connection breaks without a word."""
+    try:
+        cursor = client.execute(statement)  # type: ignore[call-overload]
+    except psycopg.Error as error:
+        return error.sqlstate or ""
+    return cursor.statusmessage or ""
+
+
+def _is_tag(ended: str) -> bool:
+    """Return whether this is a command tag, and no SQLSTATE."""
+    return " " in ended or ended.isalpha()
+
+
+def _rows(client: psycopg.Connection, table: str) -> Rows:
+    return dict(client.execute(f"SELECT id, v FROM {table}").fetchall())  # type: ignore[call-overload]
+
+
+def _replayed(client: psycopg.Connection, table: str) -> Rows:
+    """Return the rows as the journal's own query shows them."""
+    query = (
+        "SELECT id, v FROM (SELECT id, v, subsequent_version_number AS gone, row_number()"
+        " OVER (PARTITION BY id ORDER BY version_number DESC, subsequent_version_number NULLS"
+        f" FIRST) AS age FROM {table}_journal) versions WHERE age = 1 AND gone IS NULL"
+    )
+    return dict(client.execute(query).fetchall())  # type: ignore[call-overload]
+
+
+def _state(client: psycopg.Connection, table: str) -> str:
+    query = "SELECT residency FROM gateway.tables WHERE table_name = %s"
+    return str(client.execute(query, [table]).fetchall()[0][0])
+
+
+def _is_quiet(client: psycopg.Connection) -> bool:
+    """Return whether upkeep has nothing to do."""
+    query = "SELECT work, tail_rows FROM gateway.maintenance"
+    found = client.execute(query).fetchall()  # type: ignore[call-overload]
+    return all(work is None and (rows or 0) < FLUSH_ROWS for work, rows in found)
+
+
+def _is_running(process_id: int) -> bool:
+    """Return whether a process has a thread that runs: the first one may end before others."""
+    with suppress(OSError):
+        states = [
+            (task / "stat").read_text().rpartition(")")[2].split()[0]
+            for task in Path(f"/proc/{process_id}/task").iterdir()
+        ]
+        return set(states) - {"Z", "X"} != set()
+    return False
+
+
+def _title(process_id: int) -> str:
+    with suppress(OSError):
+        words = Path(f"/proc/{process_id}/cmdline").read_bytes()
+        return words.replace(b"\0", b" ").decode("utf-8", "replace")
+    return ""
+
+
+def _differences(found: Tables, expected: Tables) -> dict[str, list[tuple[int, int]]]:
+    """Return rows that are in one of them only."""
+    return {
+        table: sorted(found[table].items() ^ expected[table].items())[:10]
+        for table in expected
+        if found[table] != expected[table]
+    }
