@@ -22,6 +22,7 @@ from catalog.errors import (
     HotRowsError,
     OutdatedPlanError,
     OutdatedTransactionError,
+    UnknownOutcomeError,
 )
 from catalog.failpoints import Failpoint, reach
 from catalog.model import Segment, UniqueKey
@@ -294,11 +295,23 @@ class CatalogSession:
         """Commit; return the command tag, which is ROLLBACK after an error.
 
         Raises:
-            CatalogError: 40003 when the connection was lost and the outcome is unknown.
+            UnknownOutcomeError: when the connection was lost meanwhile.
         """
-        with _doubting():
+        with self.doubting():
             result = self._backend.run(COMMIT)
         return self._backend.decode(result.command_status or b"")
+
+    @contextmanager
+    def doubting(self) -> Iterator[None]:
+        """Say of a connection that is lost while it commits that the outcome is unknown.
+
+        Raises:
+            CatalogUnavailableError: It has been lost before, and nothing is committed.
+            UnknownOutcomeError: It was lost meanwhile.
+        """
+        self.require_connected()
+        with _doubting():
+            yield
 
     def rollback(self) -> None:
         """Roll back; nothing to do when idle."""
@@ -810,10 +823,9 @@ def _doubting() -> Iterator[None]:
     try:
         yield
     except CatalogUnavailableError as error:
-        raise CatalogError(
+        raise UnknownOutcomeError(
             "the connection to the catalog was lost during COMMIT; its outcome is unknown",
-            sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
-            detail=error.detail,
+            detail=error.detail or error.message,
         ) from error
 
 

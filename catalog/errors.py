@@ -70,6 +70,12 @@ class CatalogUnavailableError(GatewayError):
     sqlstate = codes.CANNOT_CONNECT_NOW
 
 
+class UnknownOutcomeError(CatalogUnavailableError):
+    """The catalog went away while it committed: nobody knows whether it has (SQLSTATE 40003)."""
+
+    sqlstate = codes.STATEMENT_COMPLETION_UNKNOWN
+
+
 def lost_with(fields: Mapping[str, str]) -> CatalogUnavailableError:
     """Return the error of a session that PostgreSQL has ended with these fields."""
     return CatalogUnavailableError(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -49,6 +49,9 @@ LOCKING_NOTHING = re.compile(r"(GRANT|REVOKE|COMMENT)\b", re.IGNORECASE)
 VALIDATING = re.compile(r"(ALTER|CREATE)\s+TABLE\b", re.IGNORECASE)
 """Definitions that may have PostgreSQL look for what rows reference."""
 
+COMMITTING = frozenset({"commit", "prepare"})
+"""Transaction commands that end a transaction well."""
+
 RESIDENCY = "residency"
 """The parameter that says who answers for a table."""
 
@@ -83,9 +86,11 @@ def transaction(call: Invocation) -> StatementResult:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
     if session.transaction.implicit and details["action"] in {"commit", "rollback"}:
         _warn_of_no_transaction(session, details)
-    if details["action"] in {"commit", "prepare"}:
+    if details["action"] in COMMITTING:
         session.transaction.prepare_commit()
-    result = local_queries.pass_on(session, call.statement.text)
+    commits = details["action"] in COMMITTING
+    with session.catalog.doubting() if commits else nullcontext():
+        result = local_queries.pass_on(session, call.statement.text)
     note_transaction(session, details)
     return result
 

@@ -5,6 +5,7 @@ they rest on still hold; what comes back is kept until the proof is in. Where th
 fit, or the proof fails without harm, nothing has happened and the long way answers the messages.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 from struct import Struct
 from typing import Final
@@ -38,9 +39,6 @@ _HEADER_BYTES: Final = 5
 """Type and length of a message."""
 
 _LENGTH: Final = Struct("!i")
-
-_COMMITTING: Final = frozenset({"commit", "prepare"})
-"""Actions that end a transaction well."""
 
 
 def on_query(session: ClientSession, data: bytes) -> bool:
@@ -115,7 +113,7 @@ def _may_pass(session: ClientSession, passage: Passage, status: str) -> bool:
 def _admitted(session: ClientSession, shortcut: Shortcut, status: str) -> bool:
     """Return whether a statement can take the short way in the transaction there is."""
     transaction = session.transaction
-    if transaction.implicit or (transaction.defers and shortcut.action in _COMMITTING):
+    if transaction.implicit or (transaction.defers and shortcut.action in commands.COMMITTING):
         return False
     if shortcut.action:
         return status != "E" or shortcut.action in ENDING_ACTIONS
@@ -135,14 +133,16 @@ def _run(
     """Answer the client; False when nothing was done and the long way is left."""
     checks = passage.outside if outside else passage.inside
     session.running = RunningStatement()
-    reply = session.catalog.exchange(
-        messages,
-        passage.answers,
-        checks,
-        before=passage.before,
-        simple=simple,
-        sink=session.frontend.send_encoded,
-    )
+    commits = passage.action in commands.COMMITTING
+    with session.catalog.doubting() if commits else nullcontext():
+        reply = session.catalog.exchange(
+            messages,
+            passage.answers,
+            checks,
+            before=passage.before,
+            simple=simple,
+            sink=session.frontend.send_encoded,
+        )
     if (reply.error is None and reply.confirmed) or not _is_outdated(
         session, passage, reply, outside=outside
     ):

@@ -11,7 +11,12 @@ from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
 from catalog.errors import DEFERRED, GatewayError
 from catalog.results import Notification
-from catalog.sqlstate import SERIALIZATION_FAILURE, WARNING
+from catalog.sqlstate import (
+    CANNOT_CONNECT_NOW,
+    CONNECTION_FAILURE,
+    SERIALIZATION_FAILURE,
+    WARNING,
+)
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway import deadlines, errors
 from pgwire_gateway.deadlines import Deadline
@@ -39,6 +44,9 @@ UNNAMED_PREFIX = "pgwire_unnamed_"
 
 READY = {status.value.decode(): ReadyForQuery(status).encode() for status in TransactionStatus}
 """ReadyForQuery by transaction status."""
+
+LOST = frozenset({CANNOT_CONNECT_NOW, CONNECTION_FAILURE})
+"""What is said of a connection to the catalog that ended without a word."""
 
 ENDING_ACTIONS = frozenset({"commit", "rollback", "rollback_to", "prepare"})
 """Transaction commands that are accepted in a failed transaction."""
@@ -202,6 +210,10 @@ class ClientSession(Session):  # type: ignore[misc]
             FatalError: The failure ends the connection.
         """
         if errors.is_fatal(error):
+            if isinstance(error, GatewayError) and error.sqlstate in LOST:
+                # A connection of the gateway's own may have been meant. PostgreSQL may have said
+                # more to this session.
+                self.catalog.require_connected()
             raise error
         # What ends the session may be why the statement failed.
         self.catalog.require_connected()

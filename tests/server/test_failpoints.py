@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from catalog.failpoints import Failpoint
-from tests.support.stopped_writes import VICTIMS, WRITES, Stage, Write
+from tests.support.stopped_writes import UNKNOWN, VICTIMS, WRITES, Stage, Write, run
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -53,3 +53,35 @@ def test_a_process_is_killed_in_the_middle_of_a_write(
     stage: Stage, write: Write, point: Failpoint, victim: str
 ) -> None:
     stage.kill_at(write, point, victim)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("a cold row", Failpoint.RUN),
+        pytest.param("all rows", Failpoint.PUBLISHED, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_the_outcome_of_a_commit_that_is_not_answered_is_unknown(
+    stage: Stage, name: str, before: Failpoint
+) -> None:
+    (write,) = (write for write in WRITES if write.name == name)
+    ended = stage.kill_at(write, Failpoint.COMMIT_SENT, "backend", unheard=before)
+    assert ended == UNKNOWN
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("earlier", [0, 2], ids=["the long way", "the short way"])
+def test_so_is_that_of_a_commit_of_the_client(stage: Stage, earlier: int) -> None:
+    count = "SELECT v FROM r WHERE id = 3"
+    block = ("BEGIN", "UPDATE r SET v = v + 1 WHERE id = 3", "COMMIT")
+    with stage.connected() as client:
+        for statement in block * earlier:
+            run(client, statement)
+        before = client.execute(count).fetchall()
+        for statement in block[:2]:
+            run(client, statement)
+        assert stage.commit_unheard(client) == UNKNOWN
+    with stage.connected() as client:
+        assert client.execute(count).fetchall() == before
