@@ -37,6 +37,14 @@ AND pg_catalog.age(l.xmin) > {_OLDEST}
 ORDER BY l.location
 """  # noqa: S608 - of constants
 
+_LOCKED = """
+SELECT l.relation FROM pg_catalog.pg_locks l
+WHERE l.relation = ANY ($1::oid[]) AND l.database =
+      (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+"""
+
+_JOURNALED = "SELECT j.relid FROM pg_journal.journals j WHERE j.relid = ANY ($1::oid[])"
+
 
 def retired_segments(administrator: CatalogSession, grace_s: float) -> dict[int, str]:
     """Return paths by number of the segments retired longer ago than `grace_s`.
@@ -112,11 +120,18 @@ def databases(session: CatalogSession) -> set[int]:
     return {int(row[0] or b"0") for row in rows}
 
 
-def journaled(administrator: CatalogSession, relids: Iterable[int]) -> set[int]:
-    """Return those of some OIDs that are tables with journals."""
-    sql = "SELECT j.relid FROM pg_journal.journals j WHERE j.relid = ANY ($1::oid[])"
-    rows = administrator.execute_parameters(sql, [array(list(relids))]).rows
-    return {int(row[0] or b"0") for row in rows}
+def possible(administrator: CatalogSession, relids: Iterable[int]) -> set[int]:
+    """Return those of some OIDs that are tables with journals, or may still become some.
+
+    Whoever makes a table has it locked until others see it: somebody whose COMMIT was not answered
+    may be about to, and a prepared transaction may at any time.
+    """
+    found = set()
+    # In this order: a lock that is gone has left what there is to be seen.
+    for sql in (_LOCKED, _JOURNALED):
+        rows = administrator.execute_parameters(sql, [array(list(relids))]).rows
+        found |= {int(row[0] or b"0") for row in rows}
+    return found
 
 
 def _run(administrator: CatalogSession, sql: str, value: bytes) -> None:

@@ -153,7 +153,10 @@ def test_a_write_of_a_tiered_table_can_be_prepared(directory: Path) -> None:
         prepare(connection, "tiered", "UPDATE t SET v = 'new' WHERE id = 1000")
         connection.execute(LOAD % "other")
         assert eventually(lambda: residency(connection, "other") == "tiered")
+        prepare(connection, "converted", "CONVERT TO copied FROM t KEY (id)")
         assert first(connection, "SELECT v FROM t WHERE id = 1000") == ["loaded"]
     with connected(directory) as connection:
-        connection.execute("COMMIT PREPARED 'tiered'")
+        for name in ("tiered", "converted"):
+            connection.execute(f"COMMIT PREPARED '{name}'")
+        assert first(connection, "SELECT count(*) FROM copied") == [BOUND + 1]
         assert first(connection, "SELECT v FROM t WHERE id = 1000") == ["new"]

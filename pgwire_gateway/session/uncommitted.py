@@ -11,9 +11,9 @@ logger = logging.getLogger(__name__)
 
 
 def remove(services: Services, database: str, made: Mapping[int, str]) -> None:
-    """Remove the directories of tables, by OID, that do not exist.
+    """Remove the directories of tables, by OID, that do not exist and never will.
 
-    Where PostgreSQL cannot be asked they are left to VACUUM.
+    Where that cannot be told they are left to VACUUM.
     """
     try:
         administrator = services.catalog.admin(database)
@@ -21,9 +21,9 @@ def remove(services: Services, database: str, made: Mapping[int, str]) -> None:
         logger.warning("files of transactions that ended are left to VACUUM: %s", error)
         return
     try:
-        existing = vacuum.journaled(administrator, made)
+        possible = vacuum.possible(administrator, made)
     finally:
         administrator.close()
     for relid, location in made.items():
-        if relid not in existing:
+        if relid not in possible:
             services.warehouse.remove(location)

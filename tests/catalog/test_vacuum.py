@@ -77,6 +77,18 @@ def test_open_transactions_may_have_written_what_nobody_knows(administrator, cli
     assert vacuum.open_since_s(administrator) < 0.1
 
 
+@pytest.mark.parametrize(("ends", "exists"), [("COMMIT", True), ("ROLLBACK", False)])
+def test_what_a_transaction_is_making_may_become_a_table(
+    administrator, client, other, ends, exists
+):
+    other.run("BEGIN")
+    other.run("CREATE TABLE made (a int PRIMARY KEY)")
+    relid = other.relid("made")
+    assert vacuum.possible(administrator, {relid}) == {relid}
+    other.run(ends)
+    assert vacuum.possible(administrator, {relid}) == ({relid} if exists else set())
+
+
 def test_a_truncated_table_keeps_its_segments(administrator, client, table):
     client.truncate("t")
     assert vacuum.retired_segments(administrator, 0) == {}
