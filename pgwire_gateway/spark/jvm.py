@@ -14,13 +14,18 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
 from catalog import sqlstate
 from pgwire_gateway.spark.errors import SparkError
 
+_PROC: Final = Path("/proc")
+_ENDED: Final = frozenset("ZX")
+_EXITING: Final = 0x4
+"""Linux's PF_EXITING."""
+_KILLED: Final = 1 << (signal.SIGKILL - 1)
 START_TIMEOUT_S = 120.0
 _POLL_S = 0.02
 _LOG_TAIL = 2000
@@ -43,8 +48,8 @@ class DriverProcess:
 
     @property
     def alive(self) -> bool:
-        """Tell whether the process runs."""
-        return self.process.poll() is None
+        """Tell whether the process runs, and has not begun to end."""
+        return self.process.poll() is None and not is_ending(self.process.pid)
 
     @property
     def jvm(self) -> Any:
@@ -90,6 +95,21 @@ class DriverProcess:
             java_parameters=JavaParameters(port=port, auth_token=token, auto_convert=True),
             python_parameters=PythonParameters(port=0, eager_load=False),
         )
+
+
+def is_ending(process_id: int) -> bool:
+    """Return whether a process is about to be gone, as far as the system tells.
+
+    A killed JVM takes its time: until all of its memory has been given back its sockets are open,
+    and take what nobody will answer.
+    """
+    try:
+        # The name of the program, in parentheses before these fields, may hold anything.
+        fields = (_PROC / str(process_id) / "stat").read_text().rpartition(")")[2].split()
+        state, flags, pending = fields[0], int(fields[6]), int(fields[28])
+    except (OSError, IndexError, ValueError):
+        return False
+    return state in _ENDED or bool(flags & _EXITING) or bool(pending & _KILLED)
 
 
 def _spawn(

@@ -19,7 +19,7 @@ import psycopg
 from catalog.embedded import SUPERUSER
 from catalog.failpoints import REACHED, VARIABLE, Failpoint
 from tests.support.fix_server import DRIVER_OPTIONS
-from tests.support.processes import descendants
+from tests.support.processes import descendants, still_running
 from tests.support.servers import GatewayProcess
 
 Rows = dict[int, int]
@@ -381,9 +381,10 @@ class Stage:
             self.process.kill()
             return
         os.kill(killed, signal.SIGKILL)
-        # Sessions of a crashed PostgreSQL end by themselves, sooner or later.
-        backend = killed if victim == "java" else client.info.backend_pid
-        self._await(lambda: not any(map(_is_running, (killed, backend))))
+        if victim != "java":
+            # Sessions of a crashed PostgreSQL end by themselves, sooner or later.
+            backends = {killed, client.info.backend_pid}
+            self._await(lambda: not still_running(backends))
 
     def _victim(self, client: psycopg.Connection, victim: str) -> int:
         pid_file = self.process.data_dir / "catalog" / "postmaster.pid"
@@ -499,17 +500,6 @@ def _is_quiet(client: psycopg.Connection) -> bool:
     query = "SELECT work, tail_rows FROM gateway.maintenance"
     found = client.execute(query).fetchall()  # type: ignore[call-overload]
     return all(work is None and (rows or 0) < FLUSH_ROWS for work, rows in found)
-
-
-def _is_running(process_id: int) -> bool:
-    """Return whether a process has a thread that runs: the first one may end before others."""
-    with suppress(OSError):
-        states = [
-            (task / "stat").read_text().rpartition(")")[2].split()[0]
-            for task in Path(f"/proc/{process_id}/task").iterdir()
-        ]
-        return set(states) - {"Z", "X"} != set()
-    return False
 
 
 def _title(process_id: int) -> str:

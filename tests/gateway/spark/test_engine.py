@@ -15,6 +15,7 @@ from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import SparkLostError
 from pgwire_gateway.spark.executor import Executor, RunningStatement
 from pgwire_gateway.spark.java_runtime import bundled_java_home, find_java_home, java_version
+from pgwire_gateway.spark.jvm import is_ending
 from pgwire_gateway.spark.relations import Relations
 from rewrite.results import SparkQuery
 from tests.support.fix_spark import settings
@@ -62,6 +63,17 @@ def test_a_lost_jvm_fails_the_statement_and_is_replaced(tmp_path: Path) -> None:
     finally:
         engine.stop()
     assert _gone(jvm)
+
+
+def test_a_process_that_was_killed_is_known_to_end_before_it_is_gone() -> None:
+    """A statement that came between would wait for an answer of nobody."""
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("the system does not tell")
+    with subprocess.Popen(["/bin/sleep", "60"]) as process:
+        assert not is_ending(process.pid)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert is_ending(process.pid)
 
 
 _KILL_LATER = "import os, sys, time; time.sleep(1); os.kill(int(sys.argv[1]), 9)"
