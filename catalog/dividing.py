@@ -33,7 +33,7 @@ def divide(session: CatalogSession, relid: int, fields: Sequence[PartitionField]
         column = columns.get(field.column)
         if column is None:
             raise GatewayError(
-                f'column "{field.column}" named in PARTITIONED BY does not exist',
+                f'column "{field.column}" named in {field.clause} does not exist',
                 sqlstate=UNDEFINED_COLUMN,
                 position=field.position,
             )
@@ -41,7 +41,7 @@ def divide(session: CatalogSession, relid: int, fields: Sequence[PartitionField]
             identity = field.transform is Transform.IDENTITY
             transform = "" if identity else f"{field.transform.value} of "
             raise GatewayError(
-                f'PARTITIONED BY {transform}column "{field.column}" of type'
+                f'{field.clause} {transform}column "{field.column}" of type'
                 f" {column.type_name} is not supported",
                 sqlstate=FEATURE_NOT_SUPPORTED,
                 position=field.position,

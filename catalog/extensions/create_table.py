@@ -3,17 +3,17 @@
 CREATE [TEMPORARY | UNLOGGED] TABLE [IF NOT EXISTS] name [(element, …)] with these clauses in any
 order, each at most once: USING hudi | parquet | orc, LOCATION 'path', COMMENT 'text',
 OPTIONS (key = value, …), TBLPROPERTIES (…), WITH (…), PARTITIONED BY (column, transform(column),
-…); then AS query. Where the format is none of
-these the statement is PostgreSQL's.
+…), CLUSTERED BY (column) [SORTED BY (…)] INTO n BUCKETS; then AS query. Where the format is none
+of these the statement is PostgreSQL's.
 """
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from catalog.errors import GatewayError
-from catalog.extensions import partition_fields, spark_columns
+from catalog.extensions import bucket_clause, partition_fields, spark_columns
+from catalog.extensions.bucket_clause import BucketClause, SortedColumns
 from catalog.extensions.convert import parse_key
 from catalog.extensions.grammar import RelationPair, Tokens
 from catalog.extensions.partition_fields import PartitionField
@@ -27,11 +27,6 @@ from catalog.sqlstate import (
 FORMATS: Final = frozenset({"hudi", "parquet", "orc"})
 """What USING may name: all of them are journals here."""
 
-_REFUSED: Final[Mapping[tuple[str, ...], str]] = {
-    ("clustered", "by"): "Rows are sorted by the primary key; PARTITIONED BY (bucket(n, column))"
-    " divides them into buckets.",
-    ("sorted", "by"): "Rows are sorted by the primary key; leave the clause out.",
-}
 ADOPTED: Final = "parquet"
 """The format of files that LOCATION may name."""
 _TYPES: Final = frozenset({"cow", "mor"})
@@ -61,6 +56,9 @@ class SparkTable:
     if_not_exists: bool = False
     is_temporary: bool = False
     partitioned_by: tuple[PartitionField, ...] = ()
+    """Columns and transforms of them, the buckets of CLUSTERED BY last."""
+    sorted_by: SortedColumns | None = None
+    """What the files are said to be sorted by."""
 
 
 def parse(text: str) -> SparkTable | None:
@@ -109,6 +107,7 @@ class _Reading:
     location_place: int | None = None
     option_key: tuple[str, ...] = ()
     partitioned_by: tuple[PartitionField, ...] = ()
+    buckets: BucketClause | None = None
 
     def table(self) -> SparkTable:
         """Read the whole statement."""
@@ -130,8 +129,13 @@ class _Reading:
             tokens.fail()
         if self.location is not None:
             self._require_adoptable(is_filled=bool(query))
-        if self.partitioned_by and self.scope:
-            raise self._unpartitioned(f"PARTITIONED BY of a table that is {self.scope[-1]}")
+        fields = self._fields()
+        if fields and self.scope:
+            raise GatewayError(
+                f"{fields[0].clause} of a table that is {self.scope[-1]} is not supported",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+                position=fields[0].position,
+            )
         later = self._place_key(is_filled=bool(query))
         words = ["CREATE", *map(str.upper, self.scope), "TABLE"]
         head = f"{' '.join(words)} {'IF NOT EXISTS ' if exists else ''}"
@@ -155,8 +159,15 @@ class _Reading:
             bool(self.elements),
             exists,
             self._is_temporary,
-            self.partitioned_by,
+            fields,
+            self.buckets.sorted_by if self.buckets else None,
         )
+
+    def _fields(self) -> tuple[PartitionField, ...]:
+        """Return what tells the partition of a row."""
+        if self.buckets is None:
+            return self.partitioned_by
+        return partition_fields.extended(self.partitioned_by, self.buckets.bucket)
 
     @property
     def _is_temporary(self) -> bool:
@@ -173,6 +184,8 @@ class _Reading:
             refused = "LOCATION of a table that is filled by a query"
         elif self.partitioned_by:
             refused = "LOCATION of a table with PARTITIONED BY"
+        elif self.buckets is not None:
+            refused = "LOCATION of a table with CLUSTERED BY"
         elif self.storage is not None and not self.elements:
             refused = "WITH in CREATE TABLE ... LOCATION without columns"
         if refused is not None:
@@ -183,13 +196,6 @@ class _Reading:
                 " FROM 'path' reads others.",
                 position=self.location_place,
             )
-
-    def _unpartitioned(self, what: str) -> GatewayError:
-        return GatewayError(
-            f"{what} is not supported",
-            sqlstate=FEATURE_NOT_SUPPORTED,
-            position=self.partitioned_by[0].position,
-        )
 
     def _read_elements(self) -> None:
         opening = self.tokens.current
@@ -207,14 +213,13 @@ class _Reading:
 
     def _read_clause(self) -> None:
         tokens = self.tokens
-        for words, hint in _REFUSED.items():
-            if tokens.sees(*words):
-                raise GatewayError(
-                    f"{' '.join(words).upper()} in CREATE TABLE ... USING is not supported",
-                    sqlstate=FEATURE_NOT_SUPPORTED,
-                    hint=hint,
-                    position=tokens.place,
-                )
+        if tokens.sees("sorted", "by"):
+            raise GatewayError(
+                "SORTED BY without CLUSTERED BY is not supported",
+                sqlstate=FEATURE_NOT_SUPPORTED,
+                hint="Rows are sorted by the primary key; leave the clause out.",
+                position=tokens.place,
+            )
         clause = tokens.current.text.lower() if tokens.current else ""
         if clause in self.clauses:
             tokens.fail()
@@ -233,6 +238,8 @@ class _Reading:
             self.comment = tokens.string_text()
         elif tokens.accept("partitioned", "by"):
             self.partitioned_by = partition_fields.read(tokens)
+        elif tokens.sees("clustered", "by"):
+            self.buckets = bucket_clause.read(tokens)
         elif tokens.accept("options") or tokens.accept("tblproperties"):
             self._read_options()
         else:

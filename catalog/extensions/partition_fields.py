@@ -3,6 +3,7 @@
 PARTITIONED BY (country, months(created_at), bucket(16, id), truncate(4, zip))
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +28,8 @@ class PartitionField:
     argument: int = 0
     position: int | None = field(default=None, compare=False)
     """Where it stands in the statement, in characters from 1."""
+    clause: str = field(default="PARTITIONED BY", compare=False)
+    """What lists it."""
 
 
 def read(tokens: Tokens) -> tuple[PartitionField, ...]:
@@ -38,22 +41,31 @@ def read(tokens: Tokens) -> tuple[PartitionField, ...]:
             twice.
     """
     tokens.expect("(")
-    found: list[PartitionField] = []
+    found: tuple[PartitionField, ...] = ()
     while True:
-        listed = _field(tokens)
-        if listed in found:
-            raise GatewayError(
-                f'column "{listed.column}" appears twice in PARTITIONED BY',
-                sqlstate=DUPLICATE_COLUMN,
-                position=listed.position,
-            )
-        found.append(listed)
-        if len(found) > MOST_FIELDS:
-            raise _refused(f"more than {MOST_FIELDS} columns", listed.position)
+        found = extended(found, _field(tokens))
         if not tokens.accept(","):
             break
     tokens.expect(")")
-    return tuple(found)
+    return found
+
+
+def extended(fields: Sequence[PartitionField], added: PartitionField) -> tuple[PartitionField, ...]:
+    """Return a list with one field more.
+
+    Raises:
+        GatewayError: 42701 for one that it has, 0A000 for a list that is too long.
+    """
+    if added in fields:
+        clauses = dict.fromkeys((fields[fields.index(added)].clause, added.clause))
+        raise GatewayError(
+            f'column "{added.column}" appears twice in {" and ".join(clauses)}',
+            sqlstate=DUPLICATE_COLUMN,
+            position=added.position,
+        )
+    if len(fields) == MOST_FIELDS:
+        raise _refused(f"more than {MOST_FIELDS} columns", added.position)
+    return (*fields, added)
 
 
 def _field(tokens: Tokens) -> PartitionField:
@@ -74,13 +86,21 @@ def _transformed(tokens: Tokens, place: int) -> PartitionField:
     if transform is None:
         raise _refused(f"{word}() in PARTITIONED BY", place)
     tokens.expect("(")
-    argument = _argument(tokens, transform) if transform in COUNTED else 0
+    number = 0
+    if transform in COUNTED:
+        number = argument(tokens, transform)
+        tokens.expect(",")
     column = tokens.name()
     tokens.expect(")")
-    return PartitionField(transform, column, argument, place)
+    return PartitionField(transform, column, number, place)
 
 
-def _argument(tokens: Tokens, transform: Transform) -> int:
+def argument(tokens: Tokens, transform: Transform) -> int:
+    """Take the number of buckets, or the width.
+
+    Raises:
+        GatewayError: 42601 for anything else, 22023 for a number that is out of range.
+    """
     token, place = tokens.current, tokens.place
     if token is None or is_string(token) or not token.text.isdecimal():
         tokens.fail()
@@ -94,7 +114,6 @@ def _argument(tokens: Tokens, transform: Transform) -> int:
             hint=f"Available values: 1 to {most}.",
             position=place,
         )
-    tokens.expect(",")
     return number
 
 

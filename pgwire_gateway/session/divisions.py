@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 
 from catalog import dividing, names, procedure_calls
 from catalog.errors import GatewayError
+from catalog.extensions.bucket_clause import SortedColumns
 from catalog.extensions.grammar import Tokens
 from catalog.extensions.partition_fields import PartitionField, read
 from catalog.results import RelationKind
+from catalog.sqlstate import FEATURE_NOT_SUPPORTED
 from catalog.statements import RelationName, Statement
 from pgwire_gateway.session import maintenance, procedure_arguments
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
 
 
@@ -63,3 +66,23 @@ def divide(call: Invocation, name: RelationName, fields: Sequence[PartitionField
     dividing.divide(catalog, relid, fields)
     if fields and catalog.relations([relid])[relid].kind is RelationKind.JOURNALED:
         maintenance.compact(call.session, relid, call.running)
+
+
+def require_sorted(call: Invocation, name: RelationName, claim: SortedColumns) -> None:
+    """Refuse an order of rows that is not the one in which files have them (0A000).
+
+    It is that of the key, whose first columns the order may name.
+    """
+    session = call.session
+    relid = names.relation_oid(session.catalog, name)
+    table = Observer(session).observe([relid]).result.snapshots[relid].table
+    key = tuple(table.column(attnum).name for attnum in table.key)
+    if key[: len(claim.columns)] == claim.columns:
+        return
+    listed = ", ".join(claim.columns)
+    raise GatewayError(
+        f"SORTED BY ({listed}) of a table whose primary key begins otherwise is not supported",
+        sqlstate=FEATURE_NOT_SUPPORTED,
+        hint="Rows are sorted by the primary key; leave the clause out.",
+        position=claim.position,
+    )

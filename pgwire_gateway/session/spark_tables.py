@@ -28,8 +28,9 @@ def create(call: Invocation, run: Run) -> StatementResult:
     """Run CREATE TABLE … USING, with its comments, and with the key of an option.
 
     Raises:
-        GatewayError: PostgreSQL's own errors, 23502 and 23505 for a key that rows do not fit; those
-            of CONVERT IN PLACE for files at a location.
+        GatewayError: PostgreSQL's own errors, 23502 and 23505 for a key that rows do not fit, 0A000
+            for an order of rows that is not that of a key; those of CONVERT IN PLACE for files at a
+            location.
     """
     session, details = call.session, call.statement.details
     table: SparkTable = details["table"]
@@ -53,6 +54,8 @@ def create(call: Invocation, run: Run) -> StatementResult:
         run(f"ALTER TABLE {name} ADD PRIMARY KEY ({listed})")
     for comment in table.comments:
         run(comment)
+    if table.sorted_by is not None:
+        divisions.require_sorted(call, RelationName(*table.relation), table.sorted_by)
     if table.partitioned_by:
         divisions.divide(call, RelationName(*table.relation), table.partitioned_by)
     return result

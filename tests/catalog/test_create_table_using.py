@@ -15,6 +15,7 @@ POSTGRESQLS = (
     " g timestamp with time zone, h text[], i decimal ( 10 , 2 )[],"
     ' j "Mood"[], k s . "Long"[], l "long"[]'
 )
+BUCKETS = "CLUSTERED BY (a) INTO 4 BUCKETS"
 KNOWN_TO_BOTH = (
     "a double precision DEFAULT 1 < 2, b timestamp(3), c float, d text[],"
     ' "string" text, CHECK (a < 3), UNIQUE (b, c), LIKE u'
@@ -112,6 +113,24 @@ def test_partitions_are_columns_and_transforms_of_them():
     assert table.partitioned_by[2].position == text.index("days") + 1
 
 
+def test_buckets_are_the_last_of_the_partitions():
+    text = (
+        'CREATE TABLE t (a int) CLUSTERED BY (Id) SORTED BY (id, "B c" ASC) INTO 16 BUCKETS'
+        " USING parquet PARTITIONED BY (country, bucket(4, id))"
+    )
+    table = parse(text)
+    assert table is not None
+    assert table.create.text == "CREATE TABLE t (a int)"
+    told = [(one.transform.value, one.column, one.argument) for one in table.partitioned_by]
+    assert told == [("identity", "country", 0), ("bucket", "id", 4), ("bucket", "id", 16)]
+    assert table.sorted_by is not None
+    assert table.sorted_by.columns == ("id", "B c")
+    assert table.sorted_by.position == text.index("SORTED") + 1
+    table = parse("CREATE TABLE t USING hudi CLUSTERED BY (a) INTO 3 BUCKETS AS SELECT 1 AS a")
+    assert table is not None
+    assert (len(table.partitioned_by), table.sorted_by) == (1, None)
+
+
 def test_the_key_of_a_query_comes_later():
     table = parse("CREATE TABLE t USING hudi OPTIONS (primaryKey = 'id') AS SELECT 1 AS id")
     assert table is not None
@@ -181,10 +200,64 @@ def test_positions_lead_back():
             "10001",
         ),
         (
-            "CREATE TABLE t (a int) USING orc CLUSTERED BY (a) INTO 4 BUCKETS",
-            "CLUSTERED BY in CREATE TABLE ... USING is not supported",
+            "CREATE TABLE t (a int, b int) USING orc CLUSTERED BY (a, b) INTO 4 BUCKETS",
+            "CLUSTERED BY of several columns is not supported",
             "0A000",
             "CLUSTERED",
+        ),
+        (
+            "CREATE TABLE t (a int) USING orc CLUSTERED BY (a) SORTED BY (a ASC, b DESC) INTO 4 X",
+            "SORTED BY in descending order is not supported",
+            "0A000",
+            "DESC",
+        ),
+        (
+            "CREATE TABLE t (a int) USING orc SORTED BY (a)",
+            "SORTED BY without CLUSTERED BY is not supported",
+            "0A000",
+            "SORTED",
+        ),
+        (
+            "CREATE TABLE t (a int) USING orc CLUSTERED BY (a) INTO 0 BUCKETS",
+            "0 is out of range for bucket",
+            "22023",
+            "0 BUCKETS",
+        ),
+        (
+            "CREATE TABLE t (a int) USING orc CLUSTERED BY (a) INTO 4",
+            "syntax error at end of input",
+            "42601",
+            "",
+        ),
+        (
+            "CREATE TABLE t (a int) USING orc CLUSTERED BY (bucket(4, a)) INTO 4 BUCKETS",
+            'syntax error at or near "("',
+            "42601",
+            "(4, a)",
+        ),
+        (
+            f"CREATE TABLE t (a int) {BUCKETS} USING orc PARTITIONED BY (bucket(4, a))",
+            'column "a" appears twice in PARTITIONED BY and CLUSTERED BY',
+            "42701",
+            "CLUSTERED",
+        ),
+        (
+            f"CREATE TABLE t (a int) USING orc PARTITIONED BY (a,b,c,d,e,f,g,h) {BUCKETS}",
+            "more than 8 columns is not supported",
+            "0A000",
+            "CLUSTERED",
+        ),
+        (
+            "CREATE UNLOGGED TABLE t (a int) USING orc CLUSTERED BY (a) INTO 4 BUCKETS",
+            "CLUSTERED BY of a table that is unlogged is not supported",
+            "0A000",
+            "CLUSTERED",
+        ),
+        (
+            "CREATE TABLE t USING parquet LOCATION '/x' CLUSTERED BY (a) INTO 4 BUCKETS",
+            "LOCATION of a table with CLUSTERED BY is not supported",
+            "0A000",
+            "LOCATION",
         ),
         (
             "CREATE TABLE t (a int) USING hudi OPTIONS (preCombineField = 'a')",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.servers import Address
@@ -290,7 +291,10 @@ def test_what_cannot_be_divided_is_refused_by_name(tiered):
         ("PARTITIONED BY (zorder(a))", "0A000", "zorder"),
         ("PARTITIONED BY (dt string)", "0A000", "defined"),
         ("PARTITIONED BY ()", "42601", ")"),
-        ("CLUSTERED BY (a) INTO 4 BUCKETS", "0A000", "CLUSTERED BY"),
+        ("CLUSTERED BY (a, e) INTO 4 BUCKETS", "0A000", "CLUSTERED BY"),
+        ("CLUSTERED BY (d) INTO 4 BUCKETS", "0A000", 'CLUSTERED BY bucket of column "d"'),
+        ("CLUSTERED BY (x) INTO 4 BUCKETS", "42703", '"x" named in CLUSTERED BY'),
+        ("CLUSTERED BY (a) SORTED BY (a) INTO 4 BUCKETS", "0A000", "SORTED BY (a) of"),
     ):
         error = refusal(connection, f"{create} {clause}")
         assert (error.sqlstate, clause) == (sqlstate, clause)
@@ -302,6 +306,51 @@ def test_what_cannot_be_divided_is_refused_by_name(tiered):
     for name in ("p", "p1"):
         assert refusal(connection, f"CALL gateway.partition_by('{name}', 'a')").sqlstate == "0A000"
     assert refusal(connection, "CALL gateway.partition_by('t', 'a')").sqlstate == "42P01"
+
+
+def test_buckets_are_partitions(tiered, gateway_process):
+    tiered.execute(
+        "CREATE TABLE e (id bigint, at date, country string, PRIMARY KEY (id, at)) USING parquet"
+        " CLUSTERED BY (id) SORTED BY (id, at ASC) INTO 3 BUCKETS PARTITIONED BY (country)"
+    )
+    tiered.execute(
+        "INSERT INTO e SELECT g, '2024-01-01', (ARRAY['DE','FR'])[g % 2 + 1]"
+        " FROM generate_series(3000, 1, -1) g"
+    )
+    tiered.execute("VACUUM e")
+    told = tiered.execute("SELECT partitioned_by FROM gateway.partitioned_tables").fetchall()
+    assert told == [("country, bucket(3, id)",)]
+    found = partitions(tiered)
+    assert [name for name, _ in found] == [
+        f"country={country}/id_bucket={bucket}" for country in ("DE", "FR") for bucket in range(3)
+    ]
+    assert sum(rows for _, rows in found) == 3000
+    files = list(_location(tiered, gateway_process.data_dir).rglob("*.parquet"))
+    assert len(files) >= 6
+    for file in files:
+        keys = pq.read_table(file, columns=["id"]).column("id").to_pylist()
+        assert keys == sorted(keys)
+    tiered.execute(
+        "CREATE TABLE f USING hudi OPTIONS (primaryKey = 'at, id')"
+        " CLUSTERED BY (id) SORTED BY (at) INTO 2 BUCKETS AS SELECT * FROM e"
+    )
+    assert [name for name, _ in partitions(tiered, "f")] == ["id_bucket=0", "id_bucket=1"]
+
+
+def test_an_order_that_files_do_not_have_is_refused(either):
+    clause = "CLUSTERED BY (b) SORTED BY ({}) INTO 2 BUCKETS"
+    for elements, order in (
+        ("a int, b int", "a"),
+        ("a int PRIMARY KEY, b int", "b"),
+        ("a int PRIMARY KEY, b int", "a, b"),
+        ("a int, b int, PRIMARY KEY (a, b)", "b, a"),
+    ):
+        text = f"CREATE TABLE e ({elements}) USING parquet {clause.format(order)}"
+        error = refusal(either, text)
+        assert error.sqlstate == "0A000"
+        assert f"SORTED BY ({order})" in (error.diag.message_primary or "")
+        assert error.diag.statement_position == str(text.index("SORTED") + 1)
+    assert either.execute("SELECT to_regclass('e')").fetchone() == (None,)
 
 
 def test_dividing_is_the_owners(tiered):

@@ -123,7 +123,7 @@ def test_what_has_no_counterpart_is_refused(connection):
     for clause in (
         "LOCATION '/x'",
         "PARTITIONED BY (zorder(a))",
-        "CLUSTERED BY (a) INTO 2 BUCKETS",
+        "CLUSTERED BY (a, b) INTO 2 BUCKETS",
     ):
         error = refusal(connection, f"CREATE TABLE t (a int) USING hudi {clause}")
         assert error.sqlstate == "0A000"
