@@ -1,6 +1,7 @@
 """Flush tails to deltas and merge a journal into a new base and archive."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,11 +14,12 @@ from pgwire_gateway.spark.affected_partitions import AffectedPartitions
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batches import collect
 from pgwire_gateway.spark.conservation import require_all
-from pgwire_gateway.spark.divided_files import Output, partition_columns
+from pgwire_gateway.spark.divided_files import Output, Partitioning, partition_columns
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.frames import Frame
+from pgwire_gateway.spark.gathered_files import Gathering
 from pgwire_gateway.spark.merging import Merge, Queries
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.small_files import MAX_BYTES, has_columns, read_rows, write_small
@@ -67,15 +69,15 @@ class Compactor:
         Raises:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
-        division = snapshot.table.division
+        division, partitioning = snapshot.table.division, None
         if division is not None:
-            snapshot, division = self._affected(snapshot, tail, statement, division)
+            snapshot, partitioning = self._affected(snapshot, tail, statement, division)
         base = snapshot.of_kind(SegmentKind.BASE)
         deltas = snapshot.of_kind(SegmentKind.DELTA)
-        is_done = not base if division else self._is_sorted(snapshot.table, base)
+        is_done = not base if partitioning else self._is_sorted(snapshot.table, base)
         if not deltas and not snapshot.tail_rows and is_done:
             return Compaction((), (), snapshot.version)
-        added = self._write(snapshot, tail, statement, Merge(snapshot).queries, division)
+        added = self._write(snapshot, tail, statement, Merge(snapshot).queries, partitioning)
         read = sum(segment.rows for segment in (*base, *deltas))
         require_all(snapshot.table, read + (0 if tail is None else tail.num_rows), added)
         retired = tuple(segment.segment_id for segment in (*base, *deltas))
@@ -331,7 +333,7 @@ class Compactor:
         tail: pa.Table | None,
         statement: RunningStatement,
         division: Division,
-    ) -> tuple[TableSnapshot, Division | None]:
+    ) -> tuple[TableSnapshot, Partitioning | None]:
         """Return a divided table without the base segments that stay as they are.
 
         They are those of partitions whose rows nothing supersedes, and that get none. The division
@@ -345,7 +347,9 @@ class Compactor:
         if asked is not None:
             session = self._engine.sessions().large
             driver = session.driver
-            with failures(self._engine, driver, statement):
+            with failures(self._engine, driver, statement), self._gathering(table) as gathering:
+                wanted = {*table.key, *division.attnums}
+                asked = gathering.of(asked, statement.check, wanted)
                 group = statement.begin(driver)
                 session.enter(group)
                 queries = Merge(asked).partitions(partition_columns(division))
@@ -355,7 +359,9 @@ class Compactor:
                 found = collect(driver, frame.toArrowBatchRdd(10_000, "UTC", False, False), schema)
                 statement.end(group)
             affected = affected.with_partitions(pa.Table.from_batches(found, schema))
-        return affected.written(), division if affected.are_few else None
+        if not affected.are_few:
+            return affected.written(), None
+        return affected.written(), Partitioning(division, len(affected.found))
 
     def _volume(
         self, snapshot: TableSnapshot, segments: Iterable[Segment], tail: pa.Table | None
@@ -371,7 +377,7 @@ class Compactor:
         tail: pa.Table | None,
         statement: RunningStatement,
         queries: Queries,
-        division: Division | None = None,
+        partitioning: Partitioning | None = None,
     ) -> tuple[Segment, ...]:
         """Write the rows of each query as a segment; all or none are moved into place.
 
@@ -382,22 +388,32 @@ class Compactor:
         table, volume = snapshot.table, self._volume(snapshot, _current(snapshot), tail)
         outputs: list[Output] = []
         try:
-            with failures(self._engine, driver, statement):
+            with failures(self._engine, driver, statement), self._gathering(table) as gathering:
+                snapshot = gathering.of(snapshot, statement.check)
                 group = statement.begin(driver)
                 session.enter(group)
                 for kind, frame in self._frames(session, snapshot, tail, queries).items():
                     statement.check()
-                    divided = division if kind is SegmentKind.BASE else None
+                    divided = partitioning if kind is SegmentKind.BASE else None
                     staged = self._warehouse.stage(table)
                     output = Output(self._warehouse, table, kind, staged, volume, divided)
                     outputs.append(output)
                     output.write(driver, frame)
                 statement.end(group)
                 statement.check()
-                return tuple(segment for output in outputs for segment in output.install())
+                return tuple(segment for output in outputs for segment in output.install(statement))
         finally:
             for output in outputs:
                 output.staged.discard()
+
+    @contextmanager
+    def _gathering(self, table: JournalTable) -> Iterator[Gathering]:
+        """Have a directory for copies of a table's files while the context lasts."""
+        staged = self._warehouse.stage(table)
+        try:
+            yield Gathering(self._warehouse, staged)
+        finally:
+            staged.discard()
 
     def _frames(
         self,

@@ -1,16 +1,18 @@
 """Write the base of a divided table: a segment for each partition, in a directory of its own.
 
-Spark writes rows to staged directories by the encoded values of their partitions; few rows are
-divided in this process. Deltas and archives are not divided: they are merged as a whole, and a
-small write would become many small files. So is a base of too many partitions.
+Spark writes rows to staged directories by the encoded values of their partitions, or, where those
+have few rows each, all of them in order, which this process cuts into files. Deltas and archives
+are not divided: they are merged as a whole, and a small write would become many small files. So is
+a base of too many partitions.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,19 +28,39 @@ from catalog.divisions import (
     Transform,
 )
 from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.cut_files import cut, sorted_rows
 from pgwire_gateway.spark.engine import Driver
 from pgwire_gateway.spark.frames import Frame
-from pgwire_gateway.spark.small_files import write_small
+from pgwire_gateway.spark.layouts import Layout
+from pgwire_gateway.spark.small_files import by_key, write_small
 from pgwire_gateway.spark.sorting import Volume, described, install, write_sorted
+from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
 from pgwire_gateway.wire_types import plain_keys, type_oids
+
+_NUMBER: Final = "number"
+_MANY: Final = 8
+_SMALL: Final = 1 << 20
+"""Partitions of fewer bytes of rows are many files for Spark, which writes others itself."""
+
+_Written = tuple[tuple[PartitionValue, ...], Path, Sequence[pq.FileMetaData]]
+"""Values of a partition, the directory of its files, and their footers."""
 
 _TEXTS: Final = frozenset({type_oids.TEXT, type_oids.VARCHAR, type_oids.UUID})
 
 
-def division_for(
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """How rows are divided."""
+
+    division: Division
+    partitions: int
+    """How many partitions they are in."""
+
+
+def partitioning_for(
     driver: Driver, frame: Frame, table: JournalTable, kind: SegmentKind
-) -> Division | None:
+) -> Partitioning | None:
     """Return how rows, given in the columns of relations, are to be divided; None for not at all.
 
     Args:
@@ -52,7 +74,8 @@ def division_for(
         return None
     expressions = list(partition_columns(division).values())
     found = frame.selectExpr(driver.strings(expressions)).distinct().limit(MOST_PARTITIONS + 1)
-    return division if 0 < int(found.count()) <= MOST_PARTITIONS else None
+    partitions = int(found.count())
+    return Partitioning(division, partitions) if 0 < partitions <= MOST_PARTITIONS else None
 
 
 def _of_part(table: JournalTable, kind: SegmentKind) -> Division | None:
@@ -68,13 +91,20 @@ class Output:
     kind: SegmentKind
     staged: StagedSegment
     volume: Volume
-    division: Division | None = None
+    partitioning: Partitioning | None = None
     """How it is divided, if it is."""
 
     def write(self, driver: Driver, frame: Frame) -> None:
         """Write rows, given in the columns of relations."""
-        partitions = {} if self.division is None else partition_columns(self.division)
-        write_sorted(driver, frame, self.table, self.staged, self.volume, partitions=partitions)
+        write_sorted(
+            driver,
+            frame,
+            self.table,
+            self.staged,
+            self.volume,
+            partitions=self._partition_columns(),
+            together=self._together if self._is_cut else None,
+        )
 
     def write_held(self, rows: pa.Table) -> tuple[Segment, ...]:
         """Write rows held in memory, which are few, divide them and move them into place.
@@ -86,42 +116,85 @@ class Output:
         partitions = {} if division is None else rows_by_partition(rows, division)
         if division is None or len(partitions) > MOST_PARTITIONS:
             write_small(rows, self.table, self.staged, self.volume)
-            return self.install()
-        written = []
-        for number, (values, places) in enumerate(partitions.items()):
-            part = StagedSegment(self.staged.root / str(number))
-            part.root.mkdir()
-            chosen = rows.take(places)
-            write_small(chosen, self.table, part, Volume(chosen.num_rows, chosen.nbytes))
-            written.append((values, part.files))
-        return self._install_partitions(division, written)
-
-    def install(self) -> tuple[Segment, ...]:
-        """Move files that have been written into place, and describe them; none for no rows."""
-        if self.division is None:
             segment = install(self.warehouse, self.staged, self.table, self.kind, self.volume)
             return (segment,) if segment else ()
-        division = self.division
-        directories = sorted(_leaves(self.staged.files, len(division.fields)))
-        written = [(_decoded(directory, division), directory) for directory in directories]
-        return self._install_partitions(division, written)
+        numbers = np.empty(rows.num_rows, dtype=np.int32)
+        for number, places in enumerate(partitions.values()):
+            numbers[places] = number
+        rows = by_key(rows.append_column(_NUMBER, pa.array(numbers)), self.table, [_NUMBER])
+        values = list(partitions)
+        parts = cut([rows], [_NUMBER], self.table, self.staged.files)
+        return self._installed(
+            division, [(values[part.marks[0]], part.directory, part.footers) for part in parts]
+        )
 
-    def _install_partitions(
-        self, division: Division, written: Sequence[tuple[tuple[PartitionValue, ...], Path]]
-    ) -> tuple[Segment, ...]:
-        warehouse = self.warehouse
+    def install(self, statement: RunningStatement) -> tuple[Segment, ...]:
+        """Move files that have been written into place, and describe them; none for no rows.
+
+        Raises:
+            QueryCanceledError: 57014 when the statement was cancelled.
+            OSError: Storage failed.
+        """
+        if self.partitioning is None:
+            segment = install(self.warehouse, self.staged, self.table, self.kind, self.volume)
+            return (segment,) if segment else ()
+        division = self.partitioning.division
+        if self._is_cut:
+            rows = _checked(sorted_rows(self.warehouse.files(self._together)), statement)
+            parts = cut(rows, list(self._partition_columns()), self.table, self.staged.files)
+            written: list[_Written] = [
+                (tuple(map(decoded, part.marks)), part.directory, part.footers) for part in parts
+            ]
+        else:
+            written = [
+                (_decoded(directory, division), directory, _footers(self.warehouse, directory))
+                for directory in sorted(_leaves(self.staged.files, len(division.fields)))
+            ]
+        return self._installed(division, written)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether all rows are written together, and divided when they are moved into place."""
+        if self.partitioning is None or self.partitioning.partitions < _MANY:
+            return False
+        return self.volume.value_bytes < self.partitioning.partitions * _SMALL
+
+    @property
+    def _together(self) -> Path:
+        return self.staged.root / "together"
+
+    def _partition_columns(self) -> dict[str, str]:
+        if self.partitioning is None:
+            return {}
+        taken = {name.lower() for name in Layout.of(self.table).file_names}
+        columns = partition_columns(self.partitioning.division)
+        while taken.intersection(columns):
+            columns = {f"{name}p": expression for name, expression in columns.items()}
+        return columns
+
+    def _installed(self, division: Division, written: Sequence[_Written]) -> tuple[Segment, ...]:
+        """Move partitions into place and describe them."""
         names = [self.table.column(field.attnum).storage_name for field in division.fields]
-        staged = [(place, division.directory(names, values)) for values, place in written]
-        paths = warehouse.install_partitions(self.table, staged)
+        staged = [(place, division.directory(names, values)) for values, place, _ in written]
+        paths = self.warehouse.install_partitions(self.table, staged)
         self.staged.discard()
         found = []
-        for (values, _), path in zip(written, paths, strict=True):
-            files = warehouse.files(warehouse.absolute(path))
-            footers = [pq.read_metadata(file) for file in files]
+        for (values, _, footers), path in zip(written, paths, strict=True):
+            files = self.warehouse.files(self.warehouse.absolute(path))
             told = described(files, footers, self.table, self.kind, path)
             partition = Partition(division.number, self.volume.row_bytes * told.rows, values)
             found.append(replace(told, partition=partition))
         return tuple(found)
+
+
+def _checked(tables: Iterable[pa.Table], statement: RunningStatement) -> Iterator[pa.Table]:
+    for rows in tables:
+        statement.check()
+        yield rows
+
+
+def _footers(warehouse: Warehouse, directory: Path) -> list[pq.FileMetaData]:
+    return [pq.read_metadata(file) for file in warehouse.files(directory)]
 
 
 def _leaves(directory: Path, depth: int) -> Iterator[Path]:

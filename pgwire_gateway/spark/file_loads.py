@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
-from pgwire_gateway.spark.divided_files import Output, division_for
+from pgwire_gateway.spark.divided_files import Output, partitioning_for
 from pgwire_gateway.spark.engine import SparkEngine, SparkSession
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
@@ -111,13 +111,13 @@ class FileLoad:
             session.enter(group)
             rows = frame.selectExpr(driver.strings(self._row_versions(table, version, first_block)))
             staged = self._staged = self._warehouse.stage(table)
-            division = division_for(driver, rows, table, SegmentKind.BASE)
+            partitioning = partitioning_for(driver, rows, table, SegmentKind.BASE)
             kind = SegmentKind.BASE
-            output = Output(self._warehouse, table, kind, staged, volume, division)
+            output = Output(self._warehouse, table, kind, staged, volume, partitioning)
             output.write(driver, rows)
             self._statement.end(group)
             self._statement.check()
-            segments = output.install()
+            segments = output.install(self._statement)
         self._installed = [segment.path for segment in segments]
         return segments
 

@@ -5,6 +5,8 @@ rows, pages, statistics.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -42,28 +44,77 @@ def write_small(
     Raises:
         OSError: Storage failed.
     """
-    layout = Layout.of(table)
-    rows = rows.select(list(layout.names)).combine_chunks()
-    keys = [f"c{attnum}" for attnum in table.key] or [IDENTITY]
-    rows = rows.take(_order(rows, [*keys, VERSION])).rename_columns(list(layout.file_names))
-    key_names = {table.column(attnum).storage_name for attnum in table.key} or {IDENTITY}
+    rows = by_key(rows, table)
     staged.files.mkdir(exist_ok=True)
-    pq.write_table(
-        rows,
-        staged.files / _FILE.format(number),
-        row_group_size=group_rows(volume),
-        compression="zstd",
-        use_dictionary=_leaves(field for field in rows.schema if field.name not in key_names),
-        write_statistics=_leaves(
-            field for field in rows.schema if not _has_nan(rows.column(field.name))
-        ),
-        write_page_index=True,
-        # A page ends where there is a batch in it.
-        write_batch_size=PAGE_ROWS,
-        data_page_size=_LEAST_PAGE_BYTES,
-        store_decimal_as_integer=True,
-        store_schema=False,
-    )
+    Form.of(table).write(rows, staged.files, group_rows(volume), number)
+
+
+def by_key(rows: pa.Table, table: JournalTable, first: Sequence[str] = ()) -> pa.Table:
+    """Return rows, given in the columns of relations, sorted by key, in the columns of files.
+
+    Args:
+        rows: The rows.
+        table: Whose they are.
+        first: Columns that they are sorted by before, and that they keep.
+    """
+    layout = Layout.of(table)
+    rows = rows.select([*first, *layout.names]).combine_chunks()
+    keys = [f"c{attnum}" for attnum in table.key] or [IDENTITY]
+    rows = rows.take(_order(rows, [*first, *keys, VERSION]))
+    return rows.rename_columns([*first, *layout.file_names])
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the files of a table have in common."""
+
+    schema: pa.Schema
+    """Their columns."""
+    encoded: tuple[str, ...]
+    """Those that may have a dictionary: keys repeat too little to gain by it."""
+
+    @classmethod
+    def of(cls, table: JournalTable) -> "Form":
+        """Return the form of files of a table as it is defined now."""
+        types = storage_schema(table).types
+        schema = pa.schema(zip(Layout.of(table).file_names, types, strict=True))
+        keys = {table.column(attnum).storage_name for attnum in table.key} or {IDENTITY}
+        return cls(schema, tuple(_leaves(field for field in schema if field.name not in keys)))
+
+    def write(
+        self, rows: pa.Table, directory: Path, in_group: int, number: int = 0
+    ) -> tuple[Path, pq.FileMetaData]:
+        """Write sorted rows as a file; return it and its footer.
+
+        Args:
+            rows: The rows, in the columns of files.
+            directory: Where the file goes.
+            in_group: How many rows there may be in a row group.
+            number: What tells the file from others there.
+
+        Raises:
+            OSError: Storage failed.
+        """
+        path = directory / _FILE.format(number)
+        footers: list[pq.FileMetaData] = []
+        pq.write_table(
+            rows,
+            path,
+            row_group_size=in_group,
+            compression="zstd",
+            use_dictionary=list(self.encoded),
+            write_statistics=_leaves(
+                field for field in rows.schema if not _has_nan(rows.column(field.name))
+            ),
+            write_page_index=True,
+            # A page ends where there is a batch in it.
+            write_batch_size=PAGE_ROWS,
+            data_page_size=_LEAST_PAGE_BYTES,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            metadata_collector=footers,
+        )
+        return path, footers[0]
 
 
 def has_columns(warehouse: Warehouse, table: JournalTable, segment: Segment) -> bool:

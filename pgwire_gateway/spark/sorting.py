@@ -56,10 +56,12 @@ def write_sorted(  # noqa: PLR0913 - what is written, and where
     volume: Volume,
     *,
     partitions: Mapping[str, str] = MappingProxyType({}),
+    together: Path | None = None,
 ) -> None:
     """Write rows, given in the columns of relations, sorted by key to the files of a segment.
 
     With names and expressions of partitions each of these has a directory, and is sorted in itself.
+    Or all are written together to another directory, in order, with what tells their partitions.
     """
     layout = Layout.of(table)
     key = [*partitions, *([f"c{attnum}" for attnum in table.key] or [IDENTITY])]
@@ -76,9 +78,9 @@ def write_sorted(  # noqa: PLR0913 - what is written, and where
     writer = frame.write().option("compression", "zstd")
     for name, value in _options(table, volume).items():
         writer.option(name, value)
-    if partitions:
+    if partitions and together is None:
         writer.partitionBy(driver.strings(list(partitions)))
-    writer.parquet(str(staged.files))
+    writer.parquet(str(together or staged.files))
 
 
 def install(

@@ -131,8 +131,7 @@ class Warehouse:
         for leftover in staged.files.iterdir():
             if leftover.suffix != _SUFFIX or leftover.name.startswith("."):
                 leftover.unlink()
-        description = staged.files / _DESCRIPTION
-        description.write_text(json.dumps({"value_bytes": value_bytes}), encoding="utf-8")
+        self.describe(staged.files, value_bytes)
         if borrowed is not None:
             (staged.files / LIST).write_text(borrowed.to_json(), encoding="utf-8")
         for file in staged.files.iterdir():
@@ -180,6 +179,11 @@ class Warehouse:
                 if entry == self._root or self._root in entry.parents:
                     synchronise(entry)
         return [f"{table.location}/{name}" for name in names]
+
+    def describe(self, directory: Path, value_bytes: int) -> None:
+        """Note beside the files of a segment how large its rows are in memory."""
+        text = json.dumps({"value_bytes": value_bytes})
+        (directory / _DESCRIPTION).write_text(text, encoding="utf-8")
 
     def path(self, segment: Segment) -> str:
         """Return the directory of a segment as Spark reads it."""

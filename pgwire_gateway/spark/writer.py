@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.conservation import require_all
-from pgwire_gateway.spark.divided_files import Output, division_for
+from pgwire_gateway.spark.divided_files import Output, partitioning_for
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import storage_failures, translate
 from pgwire_gateway.spark.executor import RunningStatement, failures
@@ -96,12 +96,12 @@ class SegmentWriter:
             session.enter(group)
             reader = session.java.read().schema(self._layout.relation_ddl())
             frame = reader.parquet(driver.strings([str(staged.incoming)]))
-            division = division_for(driver, frame, self._table, self._kind)
-            output = replace(self._output(staged, volume), division=division)
+            partitioning = partitioning_for(driver, frame, self._table, self._kind)
+            output = replace(self._output(staged, volume), partitioning=partitioning)
             output.write(driver, frame)
             statement.end(group)
             statement.check()
-            segments = output.install()
+            segments = output.install(statement)
         return self._kept(segments)
 
     def _finish_held(self, statement: RunningStatement) -> tuple[Segment, ...]:

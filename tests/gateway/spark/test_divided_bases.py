@@ -2,8 +2,11 @@
 
 import hashlib
 import itertools
+import math
 import random
 from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +16,13 @@ import pytest
 from catalog import divisions
 from catalog.divisions import Division, DivisionField, Transform
 from catalog.model import Column, Segment, SegmentKind
-from pgwire_gateway.spark import divided_files
+from pgwire_gateway.spark import (
+    cut_files,
+    divided_files,
+    gathered_files,
+    small_files,
+    sorting,
+)
 from pgwire_gateway.spark.affected_partitions import AffectedPartitions
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.lookups import Lookups
@@ -55,10 +64,16 @@ def directory(journal: Journal, segment: Segment) -> str:
     return location.removeprefix(f"1/{journal.relid}").lstrip("/")
 
 
-@pytest.mark.parametrize("is_large", [False, True])
-def test_a_base_has_a_directory_for_each_partition(journal: Journal, monkeypatch, is_large):
-    if is_large:
-        monkeypatch.setattr("pgwire_gateway.spark.writer.MAX_BYTES", 1)
+def let_spark_sort(monkeypatch, way: str) -> None:
+    """Have Spark write the files of partitions, or rows of them together, which are cut."""
+    monkeypatch.setattr("pgwire_gateway.spark.writer.MAX_BYTES", 1)
+    monkeypatch.setattr(divided_files, "_MANY", 1 if way == "cut" else 10_001)
+
+
+@pytest.mark.parametrize("way", ["held", "apart", "cut"])
+def test_a_base_has_a_directory_for_each_partition(journal: Journal, monkeypatch, way):
+    if way != "held":
+        let_spark_sort(monkeypatch, way)
     journal.division = BY_NAME
     rows = [(3, "DE"), (1, "FR"), (2, "DE"), (4, None), (5, ""), (6, "a/b ü.."), (7, "x" * 99)]
     journal.write(journal.rows(*rows, version=10), kind=SegmentKind.BASE)
@@ -78,8 +93,9 @@ def test_a_base_has_a_directory_for_each_partition(journal: Journal, monkeypatch
     assert [row[:2] for row in journal.fetch(ROWS, SourcePart.BASE)] == sorted(rows)
 
 
-def test_files_of_a_partition_are_sorted_by_key(journal: Journal, monkeypatch):
-    monkeypatch.setattr("pgwire_gateway.spark.writer.MAX_BYTES", 1)
+@pytest.mark.parametrize("way", ["apart", "cut"])
+def test_files_of_a_partition_are_sorted_by_key(journal: Journal, monkeypatch, way):
+    let_spark_sort(monkeypatch, way)
     journal.division = BY_NAME
     keys = list(range(3000))
     random.Random(5).shuffle(keys)  # noqa: S311 - repeatable, not secret
@@ -90,6 +106,93 @@ def test_files_of_a_partition_are_sorted_by_key(journal: Journal, monkeypatch):
             read = pq.read_table(file.path).column("id").to_pylist()
             assert read == sorted(read)
             assert len(read) == 1500
+
+
+@pytest.mark.parametrize("way", ["apart", "cut"])
+def test_partitions_have_the_values_of_all_types(journal: Journal, monkeypatch, way):
+    """A column may have the name of one that tells partitions while they are written."""
+    let_spark_sort(monkeypatch, way)
+    columns = (("P0", 25, -1), ("f", 701, -1), ("n", 1700, (9 << 16) + 2 + 4), ("a", 1009, -1))
+    columns = (*columns, ("z", 1184, -1), ("b", 17, -1), ("d", 1082, -1), ("s", 21, -1))
+    journal.columns = (
+        ID,
+        *(Column(n, name, *kind, False, name) for n, (name, *kind) in enumerate(columns, 2)),
+    )
+    journal.division = BY_NAME
+    schema = storage_schema(journal.table)
+    given = {
+        "c1": [1, 2, 3, 4],
+        "c2": ["a", "b", "b", None],
+        "c3": [math.inf, 1.5, math.nan, None],
+        "c4": [Decimal("1.25"), Decimal("-9.99"), None, Decimal(7)],
+        "c5": [["x", None], [], None, ["y"]],
+        "c6": [datetime(1, 1, 1, tzinfo=UTC), None, datetime(2024, 7, 1, 12, 0, 0, 5, UTC), None],
+        "c7": [b"\x00\xff", b"", None, b"x"],
+        "c8": [date(1, 1, 1), date(1969, 12, 31), None, date(9999, 12, 31)],
+        "c9": [-32768, 32767, 0, None],
+        "version_number": [datetime(2024, 1, 1, tzinfo=UTC)] * 4,
+        "subsequent_version_number": [None] * 4,
+    }
+    rows = pa.table(given, schema)
+    journal.write(*rows.to_batches(), kind=SegmentKind.BASE)
+    assert values(base(journal)) == [None, "a", "b"]
+    warehouse = journal.relations.warehouse
+    found = [small_files.read_rows(warehouse, journal.table, s).cast(schema) for s in base(journal)]
+    read = pa.concat_tables(found).sort_by("c1")
+    assert str(read.to_pylist()) == str(rows.to_pylist())
+    (part,) = (s for s in base(journal) if s.partition and s.partition.values == ("b",))
+    (file,) = warehouse.data_files(part)
+    group = pq.read_metadata(file.path).row_group(0)
+    floats = sorting.leaf(pq.read_metadata(file.path), "f")
+    known = group.column(floats).statistics
+    assert known is None or not known.has_min_max or math.isnan(known.max)
+    assert group.column(0).statistics.has_min_max
+
+
+def test_a_partition_may_have_several_files(tmp_path, journal: Journal, monkeypatch):
+    table = replace(journal.table, division=BY_NAME)
+    rows = small_files.by_key(
+        pa.Table.from_batches([journal.rows(*((n, "ab"[n // 4]) for n in range(8)))]), table
+    )
+    rows = rows.append_column("p", rows.column("name"))
+    monkeypatch.setattr(cut_files, "MAX_BYTES", 1)
+    parts = cut_files.cut([rows.slice(0, 3), rows.slice(3)], ["p"], table, tmp_path)
+    assert [(part.marks, [f.num_rows for f in part.footers]) for part in parts] == [
+        (("a",), [3, 1]),
+        (("b",), [4]),
+    ]
+    read = [pq.read_table(part.directory).column("id").to_pylist() for part in parts]
+    assert read == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_many_small_files_are_read_as_one(journal: Journal, monkeypatch):
+    """The copy has older columns as well, and goes when the compaction ends."""
+    monkeypatch.setattr(gathered_files, "_MANY", 2)
+    copied = []
+    of = gathered_files.Gathering.of
+
+    def spy(self, snapshot, check, attnums=None):
+        found = of(self, snapshot, check, attnums)
+        copied.append((len(snapshot.segments), len(found.segments)))
+        return found
+
+    monkeypatch.setattr(gathered_files.Gathering, "of", spy)
+    journal.division = BY_NAME
+    rows = [(n, f"n{n % 20}") for n in range(60)]
+    journal.write(journal.rows(*rows, version=10), kind=SegmentKind.BASE)
+    journal.columns = (*journal.columns, Column(3, "v", 23, -1, False, "v", missing_value="5"))
+    added = [(100, "n7", 1), (101, "n20", 2), (102, "n21", 3)]
+    journal.write(journal.rows(*added, version=20), kind=SegmentKind.BASE)
+    journal.write(journal.rows((7, "n3", None), (100, None, None), version=30))
+    compact(journal)
+    assert copied == [(22, 3), (4, 3)]
+    sql = "SELECT t.c1, t.c2, t.c3 FROM $ AS t ORDER BY 1"
+    found = {row[0]: row[1:] for row in journal.fetch(sql, SourcePart.BASE)}
+    expected = {n: (name, 5) for n, name in rows} | {n: rest for n, *rest in map(list, added)}
+    expected |= {7: ("n3", None), 100: (None, None)}
+    assert found == {key: tuple(value) for key, value in expected.items()}
+    staging = Path(journal.relations.warehouse.root, "1", str(journal.relid), "_staging")
+    assert list(staging.iterdir()) == []
 
 
 def test_only_partitions_that_changed_are_written_anew(journal: Journal):
@@ -223,7 +326,10 @@ def test_rows_of_too_many_partitions_stay_together(journal: Journal, monkeypatch
     assert len(journal.fetch(ROWS, SourcePart.BASE)) == 5
 
 
-def test_random_writes_and_compactions_keep_all_rows(journal: Journal):
+@pytest.mark.parametrize("few", [1, 1000])
+def test_random_writes_and_compactions_keep_all_rows(journal: Journal, monkeypatch, few):
+    for module in (divided_files, gathered_files):
+        monkeypatch.setattr(module, "_MANY", few)
     chosen = random.Random(20261124)  # noqa: S311 - repeatable, not secret
     journal.division = BY_NAME
     current: dict[int, str | None] = {}
