@@ -1,6 +1,6 @@
 """UPDATE, DELETE and MERGE: Spark computes the new versions of the rows, the journal gets them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -69,7 +69,7 @@ def merge(call: Invocation) -> StatementResult:
     except NotHotError:
         return _change_locked(call)
     except Refusal as refusal:
-        with _told(refusal):
+        with told(refusal):
             return by_spark(call)
 
 
@@ -85,7 +85,7 @@ def by_spark(call: Invocation) -> StatementResult:
 
 
 @contextmanager
-def _told(refusal: Refusal) -> Iterator[None]:
+def told(refusal: Refusal) -> Iterator[None]:
     """Tell, besides why Spark cannot run a statement, why PostgreSQL does not."""
     try:
         yield
@@ -175,8 +175,17 @@ def compute(call: Invocation, version: int, observation: Observation) -> Stateme
 
 def nothing(call: Invocation, compiled: RowChange, context: RewriteContext) -> StatementResult:
     """Return the result of a statement that has changed no row."""
-    table = context.snapshots[call.target].table
-    return _result(call, compiled, ChangedRows(table, compiled, ()))
+    return done(call, compiled, context, ())
+
+
+def done(
+    call: Invocation, compiled: RowChange, context: RewriteContext, batches: Iterable[Any]
+) -> StatementResult:
+    """Return the result of a statement whose rows, as it has yielded them, are written."""
+    changed = ChangedRows(context.snapshots[call.target].table, compiled, ())
+    for batch in batches:
+        changed.add(batch)
+    return _result(call, compiled, changed)
 
 
 def write(

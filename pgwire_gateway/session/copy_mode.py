@@ -18,6 +18,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyOutResponse
 from pgwire_gateway.session import (
     answerable,
+    captured_leaves,
     external_writes,
     local_queries,
     parents,
@@ -93,7 +94,7 @@ def _copy_into_leaves(call: Invocation, relation: Relation) -> StatementResult:
     partitioned_writes.lock(call, relation.relid, tiered, resident)
     incoming = begin(session, call.statement.text)
     tag = receive(session, incoming, call.running)
-    partitioned_writes.capture(call, tiered)
+    captured_leaves.capture(call, tiered)
     return StatementResult(None, NoRows(), lambda _: tag)
 
 

@@ -13,7 +13,7 @@ from pgwire_gateway.session import external_files, forced
 from pgwire_gateway.session.observation import Observation, own_states, without_tail
 from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.session.united_leaves import relids, unite, united
+from pgwire_gateway.session.united_leaves import MOST_ROWS, relids, unite, united
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.executor import SparkPlan
 from pgwire_gateway.spark.statements import RunningStatement
@@ -113,10 +113,16 @@ class Observer:
         return unite(observation, partitioned, self._services.recent_rows.latest)
 
     def united_for_write(
-        self, observation: Observation, tree: int, leaves: Iterable[int]
+        self,
+        observation: Observation,
+        tree: int,
+        leaves: Iterable[int],
+        *,
+        most_rows: float = MOST_ROWS,
     ) -> Observation:
         """Return the same moment, where some leaves of a partitioned table are written as one."""
-        return united(observation, tree, leaves, self._services.recent_rows.latest)
+        latest = self._services.recent_rows.latest
+        return united(observation, tree, leaves, latest, most_rows=most_rows)
 
     def observe_segments(self, relid: int) -> Observation:
         """Return what the segments of a table hold now, whatever its tail says of it."""

@@ -5,12 +5,11 @@ them. So PostgreSQL can run the statement as it came: of what is there it finds 
 leaves, and rows that it inserts it puts where they belong. Spark changes the rows of tiered leaves.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from catalog import bookkeeping, names
 from catalog.bookkeeping import array
 from catalog.connections import Call
-from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
@@ -22,11 +21,12 @@ from pgwire_gateway.session import (
     router,
     thawed_leaves,
 )
+from pgwire_gateway.session.captured_leaves import capture
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.journal_writes import JournalWriter
+from pgwire_gateway.session.joined_results import joined
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Route, WrittenLeaves
-from pgwire_gateway.session.portals import NoRows, RowStream, StatementResult
+from pgwire_gateway.session.portals import NoRows, StatementResult
 from rewrite import pipeline
 from rewrite.command import command, source_relations
 
@@ -110,7 +110,7 @@ def change(call: Invocation) -> StatementResult:
     done = changed_leaves.change(call, leaves)
     if leaves.resident:
         done.append(_native(call, began=began))
-    return _together(done, command(query).name)
+    return joined(done, command(query).name)
 
 
 def _require_changeable(call: Invocation, leaves: WrittenLeaves) -> None:
@@ -170,54 +170,10 @@ def _lock(call: Invocation, leaves: WrittenLeaves) -> None:
     lock(call, leaves.tree, leaves.tiered, leaves.resident)
 
 
-def capture(call: Invocation, tiered: Iterable[int]) -> list[CaptureReceipt]:
-    """Have the journals of tiered leaves take the rows that PostgreSQL has put there."""
-    receipts = []
-    for relid in tiered:
-        receipt = call.session.catalog.capture(relid, *call.inline)
-        JournalWriter(call.session, relid, call.running).settle(receipt)
-        receipts.append(receipt)
-    return receipts
-
-
 def _leaves(call: Invocation) -> WrittenLeaves:
     if call.plan.leaves is None:
         raise TypeError(call.plan.route)
     return call.plan.leaves
-
-
-class _Streams:
-    """Rows of several streams, one after the other."""
-
-    def __init__(self, streams: Sequence[RowStream]) -> None:
-        self._streams = list(streams)
-        self.exhausted = not streams
-
-    def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
-        """Yield runs of rows, at most `limit` rows; 0 takes all."""
-        taken = 0
-        while self._streams:
-            for data, rows in self._streams[0].take(limit and limit - taken):
-                taken += rows
-                yield data, rows
-            if limit and taken >= limit:
-                return
-            self._streams.pop(0).close()
-        self.exhausted = True
-
-    def close(self) -> None:
-        """Release what is left."""
-        for stream in self._streams:
-            stream.close()
-
-
-def _together(done: Sequence[StatementResult], verb: str) -> StatementResult:
-    """Return the result of a statement whose parts these are."""
-    if done[0].columns is None:
-        count = sum(int(result.status().rpartition(" ")[2]) for result in done)
-        return StatementResult(None, NoRows(), lambda _: f"{verb} {count}")
-    streams = _Streams([result.stream for result in done])
-    return StatementResult(done[0].columns, streams, lambda taken: f"{verb} {taken}")
 
 
 _ROUTES = {

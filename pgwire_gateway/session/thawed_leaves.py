@@ -21,6 +21,7 @@ from pgwire_gateway.session import (
     binding,
     changes,
     hot_rows,
+    merged_leaves,
     partitions,
     router,
     source_rows,
@@ -57,11 +58,10 @@ def run(call: Invocation) -> StatementResult:
     try:
         rows = _wanted(call)
     except Refusal as refusal:
-        written = _leaves(call)
-        if call.plan.route is Route.MERGE and len(written.tiered) == 1 and not written.resident:
-            # What it finds is in one leaf. Rows that it brings to others are refused.
-            return changes.merge(partitions.of_leaf(call, written.tiered[0]))
-        raise _unsupported(call, refusal) from refusal
+        if call.plan.route is not Route.MERGE:
+            raise _unsupported(call, refusal) from refusal
+        with changes.told(refusal):
+            return merged_leaves.run(call, _leaves(call))
     if len(rows.leaves) == 1 and rows.leaves[0].is_tiered:
         alone = partitions.of_leaf(call, rows.leaves[0].relid)
         return changes.merge(alone) if call.plan.route is Route.MERGE else upserts.run(alone)

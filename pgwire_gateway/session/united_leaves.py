@@ -39,9 +39,17 @@ def unite(
 
 
 def united(
-    observation: Observation, tree: int, leaves: Iterable[int], latest: Latest
+    observation: Observation,
+    tree: int,
+    leaves: Iterable[int],
+    latest: Latest,
+    *,
+    most_rows: float = MOST_ROWS,
 ) -> Observation:
-    """Return the same moment, where some leaves of one partitioned table are united."""
+    """Return the same moment, where some leaves of one partitioned table are united.
+
+    Those of more rows are not, where of others something is newer than their bases.
+    """
     snapshots, tails = dict(observation.result.snapshots), dict(observation.tails)
     found: list[UnitedLeaves] = []
     latest_only = set(observation.latest_only)
@@ -53,7 +61,7 @@ def united(
                 newer[relid] = latest(snapshot, observation.tails.get(relid))
         rest = [snapshot for snapshot in members if snapshot.table.relid not in newer]
         resolved = [s for s in members if newer.get(s.table.relid) is not None]
-        few = sum(segment.rows for one in members for segment in one.segments) <= MOST_ROWS
+        few = sum(segment.rows for one in members for segment in one.segments) <= most_rows
         for some in ([*rest, *resolved],) if few else (rest, resolved):
             number = next((n for n in _numbers(tree, some) if n not in snapshots), None)
             if len(some) < 2 or number is None:

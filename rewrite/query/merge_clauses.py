@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from sqlglot import exp
 
-from catalog.model import JournalTable
+from catalog.model import LEAF, JournalTable
 from rewrite.command import Command, Matching, MergeAction, merge_actions
 from rewrite.errors import UnsupportedError
 from rewrite.query.compilation import Compilation
@@ -40,6 +40,14 @@ class Merge:
     def varno(self) -> int:
         """Number of the target in the range table."""
         return self.query.integer("resultRelation")
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """The key; of leaves that are read as one table that of the partitioned one.
+
+        It has the columns that tell the leaf.
+        """
+        return tuple(attnum for attnum in self.table.key if attnum != LEAF)
 
     def has(self, *commands: Command) -> bool:
         """Return whether an action is one of some commands."""

@@ -32,7 +32,7 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         for before, after in zip(old, new, strict=True)
     ] or [column(ROW_IDENTITY, alias)]
     if any(
-        action.command is Command.UPDATE and not action.assigned.keys().isdisjoint(merge.table.key)
+        action.command is Command.UPDATE and not action.assigned.keys().isdisjoint(merge.key)
         for action in merge.actions
     ):
         kept = conjunction(
@@ -64,7 +64,7 @@ def _conflicts_of_inserted(
 ) -> list[tuple[exp.Expression, MergeConflict]]:
     """Return the conditions under which a new row has the key of another one."""
     inserted = is_command(changed.alias, Command.INSERT)
-    given = [negation(is_null(changed.row.new[attno].copy())) for attno in merge.table.key]
+    given = [negation(is_null(changed.row.new[attno].copy())) for attno in merge.key]
     deleted = _counted(is_command(changed.alias, Command.DELETE), partition)
     updated = _counted(is_command(changed.alias, Command.UPDATE), partition)
     twice = exp.GT(this=_counted(inserted.copy(), partition), expression=literal(1))
@@ -92,11 +92,15 @@ def _taken(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Expre
     others = CurrentRows(merge.compilation, snapshot)
     equal = [
         exp.EQ(this=mine, expression=other)
-        for mine, other in zip(_keys(merge, changed.row.new), others.identity(), strict=True)
+        for mine, other in zip(
+            _keys(merge, changed.row.new),
+            [grouping_key(others.column(attno)) for attno in merge.key],
+            strict=True,
+        )
     ]
     condition = conjunction([is_command(changed.alias, Command.INSERT), *equal])
     result.append("joins", exp.Join(this=others.item(), side="LEFT", on=condition))
-    return negation(is_null(others.column(merge.table.key[0]).sql))
+    return negation(is_null(others.column(merge.key[0]).sql))
 
 
 def _proves_new_keys(merge: Merge) -> bool:
@@ -113,7 +117,7 @@ def _proves_new_keys(merge: Merge) -> bool:
         left, right = qual.nodes("args")
         for one, other in ((left, right), (right, left)):
             place = column_of(one)
-            if place is not None and place[0] == merge.varno and place[1] in merge.table.key:
+            if place is not None and place[0] == merge.varno and place[1] in merge.key:
                 if place[1] in compared:
                     # Then there may be no match because of the other one.
                     return False
@@ -125,7 +129,7 @@ def _proves_new_keys(merge: Merge) -> bool:
     # What is computed twice may be two values.
     if not all(column_of(value) or value.tag == "CONST" for value in compared.values()):
         return False
-    return compared.keys() == set(merge.table.key) and all(
+    return compared.keys() == set(merge.key) and all(
         same(action.assigned.get(attno), value)
         for action in inserts
         for attno, value in compared.items()
@@ -133,7 +137,7 @@ def _proves_new_keys(merge: Merge) -> bool:
 
 
 def _keys(merge: Merge, stored: Mapping[int, exp.Expression]) -> list[exp.Expression]:
-    return [_grouped(merge.table.column(attno), stored[attno]) for attno in merge.table.key]
+    return [_grouped(merge.table.column(attno), stored[attno]) for attno in merge.key]
 
 
 def _grouped(definition: Column, stored: exp.Expression) -> exp.Expression:

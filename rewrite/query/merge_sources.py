@@ -198,7 +198,7 @@ def matches_once(merge: Merge) -> bool:
     """
     given = merge.compilation.context.given
     return given is not None and any(
-        merge.table.key == (attno,) and given.columns.index(place) in given.distinct
+        merge.key == (attno,) and given.columns.index(place) in given.distinct
         for place, attno, _ in _comparisons(merge)
     )
 
@@ -207,7 +207,7 @@ def matches_little(merge: Merge) -> bool:
     """Return whether all rows of the target that a given source matches are little in memory."""
     given = merge.compilation.context.given
     compared = {attno for _, attno, _ in _comparisons(merge)}
-    return given is not None and given.is_little and compared >= set(merge.table.key) != set()
+    return given is not None and given.is_little and compared >= set(merge.key) != set()
 
 
 class _MatchScope(QueryScope):

@@ -1,0 +1,194 @@
+"""MERGE of many rows of several tiered partitions leaves what PostgreSQL would leave."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.support.fix_server import Pair
+
+pytestmark = pytest.mark.server
+
+SCHEMA = "merged_partitions"
+
+ROWS = 1500
+"""More than may be hot at once."""
+
+SETUP = (
+    f"CREATE SCHEMA {SCHEMA}",
+    f"SET search_path = {SCHEMA}",
+    (
+        "CREATE TABLE p (id int, k int, v int, t text, PRIMARY KEY (id, k), CHECK (v <> 66666))"
+        " PARTITION BY RANGE (k)"
+    ),
+    *(
+        f"CREATE TABLE p{n} PARTITION OF p FOR VALUES FROM ({n * 100}) TO ({n * 100 + 100})"
+        for n in range(3)
+    ),
+    f"INSERT INTO p SELECT g, g % 200, g, 't' || g FROM generate_series(1, {ROWS}) g",
+    "CREATE TABLE s (id int, k int, v int, t text)",
+    (
+        "INSERT INTO s SELECT g, g % 200, -g, CASE WHEN g % 5 > 0 THEN 's' || g END"
+        f" FROM generate_series(200, {2 * ROWS}) g"
+    ),
+    "INSERT INTO s SELECT 10000 + g, 200 + g % 100, g, 'new' FROM generate_series(1, 50) g",
+    # Columns in another order, as a table can have them that is attached.
+    "CREATE TABLE q (LIKE p INCLUDING INDEXES) PARTITION BY RANGE (k)",
+    "CREATE TABLE q0 PARTITION OF q FOR VALUES FROM (0) TO (100)",
+    "CREATE TABLE q1 (t text, v int, k int NOT NULL, id int NOT NULL, PRIMARY KEY (id, k))",
+    "ALTER TABLE q ATTACH PARTITION q1 FOR VALUES FROM (100) TO (200)",
+    "INSERT INTO q SELECT * FROM p",
+    "CREATE TABLE r (LIKE p INCLUDING INDEXES) PARTITION BY HASH (id)",
+    *(
+        f"CREATE TABLE r{n} PARTITION OF r FOR VALUES WITH (MODULUS 3, REMAINDER {n})"
+        for n in range(3)
+    ),
+    "INSERT INTO r SELECT * FROM p",
+)
+ON = "USING s ON p.id = s.id AND p.k = s.k"
+INSERT = "WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k, s.v, s.t)"
+
+
+@pytest.fixture(scope="module")
+def both(shared_pair: Pair) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
+    """Connections to PostgreSQL and to the gateway, with the same tables."""
+    with (
+        psycopg.connect(shared_pair.plain.conninfo(shared_pair.database)) as plain,
+        psycopg.connect(shared_pair.gateway.conninfo(shared_pair.database)) as gateway,
+    ):
+        for connection in (plain, gateway):
+            connection.autocommit = True
+            for statement in SETUP:
+                connection.execute(statement)  # type: ignore[call-overload]
+        yield plain, gateway
+        for connection in (plain, gateway):
+            connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+
+
+def outcome(connection, statement: str, table: str):
+    """Return what a statement says and leaves in each leaf, and take it back."""
+    with connection.transaction(force_rollback=True):
+        done = connection.execute(statement)
+        returned = sorted(done.fetchall(), key=str) if done.description else None
+        leaves = [table, *(f"{table}{n}" for n in range(3 if table == "p" else 2))]
+        rows = [
+            connection.execute(f"SELECT id, k, v, t FROM {leaf} ORDER BY id, k").fetchall()
+            for leaf in leaves
+        ]
+        return done.statusmessage, returned, rows
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"MERGE INTO p {ON} WHEN MATCHED THEN UPDATE SET v = s.v {INSERT}",
+        (
+            f"MERGE INTO p {ON} WHEN MATCHED AND s.t IS NULL THEN UPDATE SET v = s.v,"
+            " t = p.t || 'x'"
+            " WHEN MATCHED AND p.v % 2 = 0 THEN DO NOTHING WHEN MATCHED THEN DELETE"
+        ),
+        (
+            f"MERGE INTO p {ON} WHEN MATCHED AND s.id < 700 THEN DO NOTHING"
+            " WHEN NOT MATCHED AND s.v > 0 THEN INSERT (id, k, v) VALUES (s.id, s.k, s.v)"
+            " WHEN NOT MATCHED AND s.t IS NOT NULL THEN INSERT VALUES (s.id, s.k, s.v, s.t)"
+        ),
+        (
+            f"MERGE INTO p {ON} WHEN NOT MATCHED BY SOURCE AND p.k < 150 THEN DELETE"
+            " WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t = 'gone'"
+            f" WHEN MATCHED THEN UPDATE SET v = 1 {INSERT}"
+        ),
+        (
+            f"MERGE INTO p {ON} WHEN MATCHED AND s.id < 1000 THEN DELETE"
+            f" WHEN MATCHED THEN UPDATE SET v = s.v {INSERT}"
+            " RETURNING merge_action(), p.*, old.v, new.v"
+        ),
+        (
+            "MERGE INTO q USING s ON q.id = s.id AND q.k = s.k"
+            " WHEN MATCHED AND s.id < 1000 THEN DELETE"
+            " WHEN MATCHED THEN UPDATE SET v = s.v, t = s.t RETURNING merge_action(), new.t"
+        ),
+        f"MERGE INTO p {ON} AND p.k < 100 WHEN MATCHED THEN UPDATE SET v = 5",
+        f"MERGE INTO p {ON} WHEN MATCHED AND p.v < 0 THEN DELETE",
+    ],
+)
+def test_every_leaf_has_the_rows_of_postgresql(both, statement: str) -> None:
+    table = statement.split()[2]
+    expected, found = (outcome(connection, statement, table) for connection in both)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        (
+            "MERGE INTO p USING (TABLE s UNION ALL SELECT * FROM s WHERE id = 700) s"
+            " ON p.id = s.id AND p.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v"
+        ),
+        f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k + 200, s.v, s.t)",
+        f"MERGE INTO p {ON} AND p.id < 1000 {INSERT}",
+        f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (1 + s.id % 2, 250, s.v, s.t)",
+        f"MERGE INTO p {ON} WHEN MATCHED THEN UPDATE SET v = 66666",
+        f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k, 66666, s.t)",
+        f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (s.id, NULL, s.v, s.t)",
+    ],
+)
+def test_what_postgresql_refuses_is_refused_alike(both, statement: str) -> None:
+    codes = []
+    for connection in both:
+        before = connection.execute("SELECT count(*), sum(v) FROM p").fetchall()
+        with pytest.raises(psycopg.Error) as raised:
+            connection.execute(statement)
+        codes.append((raised.value.sqlstate, before))
+        assert connection.execute("SELECT count(*), sum(v) FROM p").fetchall() == before
+    assert codes[0] == codes[1]
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        (f"MERGE INTO p {ON} WHEN MATCHED THEN UPDATE SET k = 0", "partitioned by"),
+        (
+            (
+                "MERGE INTO p USING (TABLE s UNION ALL SELECT -id, k, id, t FROM s WHERE id < 900)"
+                " AS s ON p.id = s.id AND p.k = s.k WHEN MATCHED THEN DELETE"
+                " WHEN NOT MATCHED THEN INSERT VALUES (abs(s.id), s.k, s.v, s.t)"
+            ),
+            "with the key of one that it deletes",
+        ),
+        (
+            (
+                "MERGE INTO q USING s ON q.id = s.id AND q.k = s.k"
+                " WHEN NOT MATCHED THEN INSERT VALUES (s.id, 5, s.v, s.t)"
+            ),
+            "partitions that differ",
+        ),
+        (
+            "MERGE INTO p USING p AS s ON p.id = s.id AND p.k = s.k WHEN MATCHED THEN DELETE",
+            "by what is read of them",
+        ),
+    ],
+)
+def test_what_spark_cannot_do_is_refused_by_name(both, statement: str, named: str) -> None:
+    _, gateway = both
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match=named):
+        gateway.execute(statement)
+
+
+def test_it_is_one_commit_that_others_see_whole(both, shared_pair: Pair) -> None:
+    statement = (
+        "MERGE INTO r USING s ON r.id = s.id AND r.k = s.k"
+        f" WHEN MATCHED THEN UPDATE SET v = s.v {INSERT}"
+    )
+    plain, gateway = both
+    for connection in both:
+        connection.execute(statement)
+    assert gateway.execute("SHOW gateway.last_decision").fetchone() == (
+        "spark: several partitions",
+    )
+    with psycopg.connect(shared_pair.gateway.conninfo(shared_pair.database)) as other:
+        found = other.execute(f"SELECT * FROM {SCHEMA}.r ORDER BY id, k").fetchall()
+    assert found == plain.execute("SELECT * FROM r ORDER BY id, k").fetchall()
+    gateway.execute("VACUUM r")
+    assert gateway.execute("SELECT * FROM r ORDER BY id, k").fetchall() == found
+    gateway.execute(statement)
+    assert gateway.execute("SELECT * FROM r ORDER BY id, k").fetchall() == found
