@@ -20,6 +20,9 @@ from catalog.sqlstate import (
 FORMATS: Final = ("parquet", "orc", "csv", "json")
 """Formats of files that are read; those that are written are Parquet."""
 
+LAKES: Final = {"delta": "Delta Lake", "iceberg": "Iceberg", "hudi": "Hudi"}
+"""Formats of tables with a log of their own, which tells the files that count."""
+
 
 @dataclass(frozen=True, slots=True)
 class Files:
@@ -57,7 +60,8 @@ def parse(text: str) -> Convert | None:
     """Return a statement that begins as this one does; None for any other.
 
     Raises:
-        GatewayError: 42601 for what is wrong with it, 22023 for an unknown format.
+        GatewayError: 42601 for what is wrong with it, 22023 for an unknown format, 0A000 for one
+            of ``LAKES``.
     """
     tokens = Tokens(text)
     if not tokens.accept("convert", "to"):
@@ -118,8 +122,10 @@ def checked_format(name: str, position: int | None = None) -> str:
     """Return the name of a format in lower case.
 
     Raises:
-        GatewayError: 22023 for an unknown one.
+        GatewayError: 22023 for an unknown one, 0A000 for one of ``LAKES``.
     """
+    if name.lower() in LAKES:
+        raise lake_refusal(name.lower(), position)
     if name.lower() not in FORMATS:
         raise GatewayError(
             f'format "{name}" not recognized',
@@ -128,6 +134,19 @@ def checked_format(name: str, position: int | None = None) -> str:
             position=position,
         )
     return name.lower()
+
+
+def lake_refusal(name: str, position: int | None = None) -> GatewayError:
+    """Return the error for files of a table in one of ``LAKES`` (0A000)."""
+    return GatewayError(
+        f"files in format {name} are not supported",
+        sqlstate=FEATURE_NOT_SUPPORTED,
+        detail=f"Which files and rows of such a table count is in a log that only {LAKES[name]}"
+        " reads, and the gateway has no reader of it; --jars gives it none.",
+        hint="Write the table as plain Parquet files, with an engine that knows the format, and"
+        " CONVERT these.",
+        position=position,
+    )
 
 
 def require_meaning(convert: Convert) -> None:

@@ -19,6 +19,7 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.roles import IMPORT_ROLE
 from pgwire_gateway.errors import UnsupportedError
+from pgwire_gateway.session.lake_directories import require_plain
 
 _GLOB: Final = frozenset("*?[]{}\\")
 """Characters with which Spark would look for other files."""
@@ -53,7 +54,8 @@ class AllowedPaths:
 
         Raises:
             GatewayError: 42501 for what lies outside, 58P01 for what is missing, 42602 for a
-                relative path, 58030 for what cannot be read.
+                relative path, 58030 for what cannot be read, 0A000 for a directory of a table
+                with a log, such as those of Delta Lake.
             UnsupportedError: URIs of other schemes, directories in the directory.
         """
         path = self._resolved(text, _absolute(text))
@@ -94,6 +96,7 @@ class AllowedPaths:
             _require_readable(text, path)
             yield path
             return
+        require_plain(path, self.directories)
         for entry in sorted(path.iterdir()):
             if entry.name.startswith((".", "_")):
                 continue

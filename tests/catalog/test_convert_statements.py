@@ -98,6 +98,18 @@ def test_formats_that_are_not_known_or_not_written(text, sqlstate):
     assert raised.value.sqlstate == sqlstate
 
 
+@pytest.mark.parametrize("form", ["delta", "Iceberg", "hudi"])
+def test_formats_with_a_log_of_their_own_are_refused_by_name(form):
+    text = f"CONVERT TO t FROM '/x' USING {form}"
+    with pytest.raises(GatewayError) as raised:
+        parse(text)
+    error = raised.value
+    assert (error.sqlstate, error.position) == ("0A000", text.index(form) + 1)
+    assert error.message == f"files in format {form.lower()} are not supported"
+    assert "--jars gives it none" in str(error.detail)
+    assert "plain Parquet files" in str(error.hint)
+
+
 def test_parameters_name_paths_and_tables():
     assert parse_end("/data/x") == Files("/data/x")
     assert parse_end("file:///data/x") == Files("file:///data/x")

@@ -141,3 +141,32 @@ def test_a_new_directory_has_a_parent_and_no_predecessor(tree, paths):
     assert refusal(paths.new, tree / "allowed/none/out").sqlstate == "58P01"
     (tree / "allowed/nowhere").symlink_to(tree / "allowed/none")
     assert refusal(paths.new, tree / "allowed/nowhere").sqlstate == "58P02"
+
+
+@pytest.mark.parametrize(
+    ("log", "form"),
+    [
+        ("_delta_log/00000000000000000000.json", "delta"),
+        (".hoodie/hoodie.properties", "hudi"),
+        ("metadata/v1.metadata.json", "iceberg"),
+    ],
+)
+@pytest.mark.parametrize("below", ["", "data", "day=1/hour=2"])
+def test_files_that_only_a_log_tells_the_rows_of_are_refused(tree, paths, log, form, below):
+    """What lies there may be rows that have been deleted: passing over the log is no reading."""
+    table = tree / "allowed/table"
+    (table / log).parent.mkdir(parents=True)
+    (table / log).touch()
+    (table / below).mkdir(parents=True, exist_ok=True)
+    (table / below / "part-0.parquet").touch()
+    error = refusal(paths.existing, table / below)
+    assert (error.sqlstate, error.message) == ("0A000", f"files in format {form} are not supported")
+    assert error.hint is not None
+    assert "plain Parquet files" in error.hint
+    (tree / "beside/_delta_log").mkdir()
+    assert paths.existing(str(tree / "allowed/files")) == (tree / "allowed/files/b.csv",)
+
+
+def test_logs_outside_are_not_looked_for(tree, paths):
+    (tree / "_delta_log").mkdir()
+    assert paths.existing(str(tree / "allowed/files")) == (tree / "allowed/files/b.csv",)
