@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 SAMPLE = {
     ("a cold row", Failpoint.THAWED, "own backend"),
-    ("a cold row", Failpoint.COMMIT_SENT, "gateway"),
     ("a hot row", Failpoint.COMMIT_SENT, "postmaster"),
     ("the short way", Failpoint.PASSED_ON, "backend"),
     ("all rows", Failpoint.RENAMED, "java"),

@@ -20,6 +20,7 @@ LONG_FILES = (
     "integration/crash/test_residency.py",
     "integration/tpch/test_tpch.py",
     "tests/server/test_hot_rows.py",
+    "tests/server/test_failpoints.py",
     "tests/gateway/spark/test_engine.py",
     "integration/external_catalog/test_external_catalog.py",
     "tests/rewrite/needs/test_random_sources.py",

@@ -307,7 +307,7 @@ class Stage:
                     with self._stopped(unheard):
                         os.kill(client.info.backend_pid, signal.SIGSTOP)
                 with self._stopped(point):
-                    self._kill(client, victim)
+                    self._kill(victim, client, bystander)
             self._see(bystander, is_alive=victim == "java")
         log = "\n".join(self.process.log[logged:])
         assert "Traceback" not in log, log
@@ -333,7 +333,7 @@ class Stage:
         # There is nothing to be seen of it: nobody reads it.
         worker.join(UNHEARD_S)
         assert not ended
-        self._kill(client, "backend")
+        self._kill("backend", client)
         worker.join(PATIENCE_S)
         return ended[0]
 
@@ -375,15 +375,16 @@ class Stage:
         yield
         stopped.unlink()
 
-    def _kill(self, client: psycopg.Connection, victim: str) -> None:
-        killed = self._victim(client, victim)
+    def _kill(self, victim: str, *clients: psycopg.Connection) -> None:
+        """Kill a process; sessions of a PostgreSQL that crashes by that have ended afterwards."""
+        killed = self._victim(clients[0], victim)
         if victim == "gateway":
             self.process.kill()
             return
         os.kill(killed, signal.SIGKILL)
         if victim != "java":
-            # Sessions of a crashed PostgreSQL end by themselves, sooner or later.
-            backends = {killed, client.info.backend_pid}
+            # They end by themselves, sooner or later.
+            backends = {killed, *(client.info.backend_pid for client in clients)}
             self._await(lambda: not still_running(backends))
 
     def _victim(self, client: psycopg.Connection, victim: str) -> int:
