@@ -647,6 +647,7 @@ BEGIN
     IF NOT resident THEN PERFORM constrain_tail(t.oid, true); END IF;
     PERFORM bound_rows(t.oid, true);
     PERFORM check_default(t.oid);
+    IF NOT resident THEN PERFORM settle_references(t.oid); END IF;
     PERFORM mirror_readers(t.oid);
     PERFORM watch(t.oid);
     IF resident THEN PERFORM journal_rows(t.oid); END IF;

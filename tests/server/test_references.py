@@ -475,6 +475,25 @@ def test_definitions_that_would_lose_it_are_refused(servers: Mapping[str, Addres
         assert owner.execute("DELETE FROM p WHERE id = 1").rowcount == 1
 
 
+def test_tables_that_are_tiered_from_the_beginning_keep_their_keys(
+    gateway: Address, database: str
+) -> None:
+    with psycopg.connect(gateway.conninfo(database), autocommit=True) as owner:
+        for statement in SETUP:
+            owner.execute(statement.format(actions=""))
+        # Who defines a table lets its rows go cold.
+        owner.execute("ALTER TABLE t ALTER v DROP DEFAULT")
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            owner.execute("DELETE FROM p WHERE id = 2")
+        owner.execute("UPDATE t SET v = 0 WHERE id = 12")
+        with pytest.raises(psycopg.errors.ForeignKeyViolation):
+            owner.execute("DELETE FROM p WHERE id = 1")
+        owner.execute("DELETE FROM p WHERE id = 9")
+        owner.execute("DELETE FROM t WHERE p = 2")
+        owner.execute("DELETE FROM p WHERE id = 2")
+        assert owner.execute("SELECT count(*) FROM p").fetchone() == (7,)
+
+
 def test_who_raises_what_looks_like_it_gains_nothing(servers: Mapping[str, Address]) -> None:
     schema = "references_forged"
     with connect(servers, "cold", schema) as owner:
