@@ -30,6 +30,9 @@ _KINDS: Final[Mapping[str, pa.DataType]] = {
 _COUNTED: Final = {"DATE": pa.int32(), "TIMESTAMP": pa.int64(), "TIMESTAMP_NTZ": pa.int64()}
 
 
+_UNKNOWN: Final = pa.scalar(None, pa.bool_())
+
+
 class NotEvaluatedError(Exception):
     """An expression has no counterpart here, or a row has been met that is an error."""
 
@@ -171,12 +174,14 @@ def _among(values: Values, *wanted: pa.Scalar) -> Values:
         raise NotEvaluatedError(values.type)
     for one in wanted:
         _require_comparable(values, one)
-    kinds = {one.type for one in wanted}
-    if kinds != {values.type}:
-        return reduce(pc.or_kleene, [pc.equal(values, one) for one in wanted])
-    listed = pa.array([one.as_py() for one in wanted], values.type)
-    found = pc.is_in(values, listed)
-    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+    known = [one for one in wanted if one.is_valid]
+    if {one.type for one in known} == {values.type}:
+        listed = pa.array([one.as_py() for one in known], values.type)
+        found = pc.if_else(pc.is_valid(values), pc.is_in(values, listed), _UNKNOWN)
+    else:
+        found = reduce(pc.or_kleene, [pc.equal(values, one) for one in known], pa.scalar(False))
+    # A value that is not found may be the one that is not known.
+    return found if len(known) == len(wanted) else pc.or_kleene(found, _UNKNOWN)
 
 
 def _coalesce(*operands: Values) -> Values:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Final
 
 from sqlglot import exp
@@ -136,7 +136,12 @@ def _numeric_length(call: Call) -> Value:
     target = DecimalShape(min(max(whole, 1) + display, MAX_PRECISION), display)
     if is_fixed(value) and scale >= 0 and _surely_fits(shape_of(value), whole, scale):
         return replace(
-            value, sql=as_fixed(value, target), typmod=typmod, scale=display, decimal=target
+            value,
+            sql=as_fixed(value, target),
+            typmod=typmod,
+            scale=display,
+            decimal=target,
+            constant=_with_scale(value.constant, display),
         )
     wide = DecimalShape(MAX_PRECISION, display)
     bound = f"10^{whole}" if whole else "1"
@@ -159,6 +164,15 @@ def _numeric_length(call: Call) -> Value:
     # Negative scales round digits before the point: none may be rounded away before.
     first = wide if scale >= 0 or not is_fixed(value) else shape_of(value)
     return Value(b.let([as_fixed(value, first)], body), oids.NUMERIC, typmod, display, target)
+
+
+def _with_scale(constant: Constant | None, scale: int) -> Constant | None:
+    """Return a constant with more digits after the point: it is computed with as it is shown."""
+    if constant is None or not isinstance(constant.value, Decimal):
+        return constant
+    # Decimal's own context would round to 28 digits.
+    places = Decimal((0, (1,), -scale))
+    return Constant(constant.value.quantize(places, context=Context(prec=2 * MAX_PRECISION)))
 
 
 def _surely_fits(shape: DecimalShape, whole: int, scale: int) -> bool:

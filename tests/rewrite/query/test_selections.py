@@ -35,6 +35,8 @@ SELECTIONS = [
     "select id, n + 1, n * 2, -n, a + b, a * id, id - a from t where n is not null",
     "select id from t where n * 2 > a",
     "select id from t where s in ('fee', 'x%y') and s <> 'fee'",
+    "select id from t where not (s in (null, 'fee')) or a in (1, null)",
+    "select id from t where (a not in (1, null)) is null or not (b in (null, null))",
     "select id from t where s is distinct from 'fee' and a is not distinct from null",
     "select id from t where s > 'Order' or s < 'F'",
     "select id from t where d >= '2024-03-01' and m < '2024-03-01 05:00'",

@@ -7,6 +7,8 @@ n * n5, n * 2, n * 1.50, n * n, nn * 2, nn * n
 big + 1, big * 2, big - big
 n % 3, n5 % 0.3, n % n5 ;; n5 <> 0
 nn % 0.7, mod(n, 7)
+-2::numeric(12,2), n - -2::numeric(12,2), i4 + -(1.5::numeric(9,4)), -(3::numeric(5,0))
+-(1234567890123456789012345678::numeric(38,2)), 2::numeric(6,3) * n, 1 / 3::numeric(8,4)
 -n, -nn, -(0.0), +n, abs(n), abs(nn), @n
 n / 3, n / 7.00, n5 / 3, 1 / 3.0, 10.0 / 4
 n / n5 ;; n5 <> 0
