@@ -177,7 +177,10 @@ WRITES: Final = (
         (_POINTS.FLUSH_WRITTEN, _POINTS.FLUSH_PUBLISHED),
         "INSERT INTO f SELECT 1000 * {n} + g, 0 FROM generate_series(1, 60) g",
         _add("f", 60),
-        before=("DELETE FROM f WHERE id > 10",),
+        before=(
+            "ALTER TABLE f SET (gateway.residency = always)",
+            "DELETE FROM f WHERE id > 10",
+        ),
         state="resident",
     ),
     Write(
