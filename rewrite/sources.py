@@ -26,6 +26,7 @@ from rewrite.query.sql import (
     select,
 )
 from rewrite.results import Source, SourcePart
+from rewrite.row_expressions import Stored
 from rewrite.values import Value
 
 ROW_IDENTITY = "row_identity"
@@ -182,7 +183,7 @@ class CurrentRows:
 
     def _bare(self, name: str) -> str:
         """Return the name of a column that is not shielded."""
-        bare = f"b{name}"
+        bare = _bare_name(name)
         if bare not in self._added:
             self._added.add(bare)
             for level in self._levels:
@@ -220,8 +221,9 @@ class CurrentRows:
         if self._table.external is None and not self.has_leaves and is_resolved:
             names = [f"c{attno}" for attno in self._columns]
             names += [] if self.key else [ROW_IDENTITY]
-            identity = tuple(self._key_columns())
-            plain = PlainRows(base, recent, identity, tuple(names))
+            # Shielded or not, which is the same where there are no rows but current ones.
+            read = {one: Stored(name) for name in names for one in (name, _bare_name(name))}
+            plain = PlainRows(base, recent, tuple(self._key_columns()), read)
             self._compilation.plain_rows[self.alias] = plain
 
     def _nothing(self) -> exp.Select:
@@ -316,6 +318,11 @@ class CurrentRows:
         if self.recent_rows <= _BROADCAST_ROWS:
             broadcast(query, changed)
         return self._level(query, rows, untouched)
+
+
+def _bare_name(name: str) -> str:
+    """Return the name under which a column is read that is not shielded."""
+    return f"b{name}"
 
 
 def typed_null(definition: Column) -> exp.Expression:

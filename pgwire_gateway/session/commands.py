@@ -86,9 +86,9 @@ def transaction(call: Invocation) -> StatementResult:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
     if session.transaction.implicit and details["action"] in {"commit", "rollback"}:
         _warn_of_no_transaction(session, details)
-    if details["action"] in COMMITTING:
-        session.transaction.prepare_commit()
     commits = details["action"] in COMMITTING
+    if commits:
+        session.transaction.prepare_commit()
     with session.catalog.doubting() if commits else nullcontext():
         result = local_queries.pass_on(session, call.statement.text)
     note_transaction(session, details)

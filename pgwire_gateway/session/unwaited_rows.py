@@ -47,8 +47,9 @@ def _waits(call: Invocation) -> bool:
 
 def leaves_some(call: Invocation, needed: NeededRows) -> bool:
     """Return whether rows may become hot that a statement does not lock, and others look for."""
-    # What sources tell is read each time.
-    return not _waits(call) and not needed.sources and has_limit(call.plan.locking or call.query)
+    # What sources tell is read each time, and keys that are drawn are others then.
+    runs_twice = not needed.sources and not needed.draws
+    return runs_twice and not _waits(call) and has_limit(call.plan.locking or call.query)
 
 
 def run(

@@ -20,7 +20,7 @@ from pgwire_gateway.spark.relations import Relation, Relations, substitute
 from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
 from pgwire_gateway.spark.row_values import NotEvaluatedError
 from pgwire_gateway.spark.scans import FileScan, file_scan
-from pgwire_gateway.spark.selected_rows import SelectedRows, TooManyRowsError, selected_rows
+from pgwire_gateway.spark.selected_rows import SelectedRows, Selections, TooManyRowsError
 from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.results import Scan, Selection, SparkQuery
 
@@ -49,6 +49,7 @@ class Executor:
 
     def __init__(self, relations: Relations) -> None:
         self._relations = relations
+        self._selections = Selections(relations.warehouse)
 
     def run(
         self,
@@ -172,7 +173,7 @@ class Executor:
     def _selected(self, query: SparkQuery, relations: tuple[Relation, ...]) -> SelectedRows | None:
         if query.selection is None:
             return None
-        return selected_rows(query.selection, relations, self._relations.warehouse)
+        return self._selections.rows(query.selection, relations)
 
     def _file_scan(
         self, query: SparkQuery, relations: tuple[Relation, ...], batch_rows: int

@@ -6,7 +6,8 @@ that have a newer version are left out afterwards.
 """
 
 import os
-from collections import deque
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ MOST_ROW_BYTES: Final = 4 << 10
 HELD_BYTES: Final = 64 << 20
 """How much of a result is held until no row can be an error any more."""
 
+_KEPT_SEGMENTS: Final = 2 * MOST_SEGMENTS
 _GATHERED_ROWS: Final = 1 << 16
 _GATHERED_BYTES: Final = 8 << 20
 _THREADS: Final = min(os.cpu_count() or 1, 8)
@@ -182,70 +184,96 @@ class SelectedRows:
         return living if places is None else living.take(places)
 
 
-def selected_rows(
-    selection: Selection, relations: Iterable[Relation], warehouse: Warehouse
-) -> SelectedRows | None:
-    """Return the rows of a selection; None where they are Spark's to read.
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What is known of the files of a segment, which never change."""
 
-    Raises:
-        OSError: Storage failed.
-    """
-    found = {relation.source.part: relation for relation in relations}
-    base, recent = found.get(SourcePart.BASE), found.get(SourcePart.RECENT)
-    some = base or recent
-    if some is None:
-        return None
-    table = some.snapshot.table
-    tail = None
-    if recent is not None:
-        if recent.segments():
+    groups: tuple[_RowGroup, ...]
+    names: frozenset[str]
+    """Columns that all of them have."""
+    value_bytes: int
+
+
+class Selections:
+    """Answers selections from the files of a warehouse; remembers footers."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Files] = OrderedDict()
+
+    def rows(self, selection: Selection, relations: Iterable[Relation]) -> SelectedRows | None:
+        """Return the rows of a selection; None where they are Spark's to read.
+
+        Raises:
+            GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
+        """
+        found = {relation.source.part: relation for relation in relations}
+        base, recent = found.get(SourcePart.BASE), found.get(SourcePart.RECENT)
+        some = base or recent
+        if some is None or (recent is not None and recent.segments()):
             return None
-        tail = recent.tail() if recent.shows_tail else None
-        tail = storage_schema(table).empty_table() if tail is None else tail
-    segments = base.segments() if base is not None else ()
-    if not _are_readable(table, segments, warehouse):
-        return None
-    try:
-        groups = list(_row_groups(selection, table, segments, warehouse))
-        return SelectedRows(selection, table, groups, tail)
-    except NotEvaluatedError:
-        return None
+        table = some.snapshot.table
+        newer = None
+        if recent is not None:
+            tail = recent.tail() if recent.shows_tail else None
+            newer = storage_schema(table).empty_table() if tail is None else tail
+        segments = base.segments() if base is not None else ()
+        if not _are_alike(table, segments):
+            return None
+        with storage_failures():
+            files = [self._files(segment) for segment in segments]
+        needed = _file_names(table, selection)
+        for segment, known in zip(segments, files, strict=True):
+            is_small = known.value_bytes <= MOST_ROW_BYTES * max(segment.rows, 1)
+            # A column whose type has changed has another name.
+            if not is_small or not needed <= known.names:
+                return None
+        groups = [group for known in files for group in known.groups]
+        try:
+            return SelectedRows(selection, table, groups, newer)
+        except NotEvaluatedError:
+            return None
+
+    def _files(self, segment: Segment) -> _Files:
+        with self._lock:
+            known = self._kept.get(segment.path)
+            if known is not None:
+                self._kept.move_to_end(segment.path)
+                return known
+        found = [
+            (file.path, pq.read_metadata(file.path)) for file in self._warehouse.data_files(segment)
+        ]
+        names = [set(footer.schema.to_arrow_schema().names) for _, footer in found]
+        known = _Files(
+            tuple(
+                _RowGroup(path, footer, number)
+                for path, footer in found
+                for number in range(footer.num_row_groups)
+            ),
+            frozenset(set.intersection(*names)) if names else frozenset(),
+            self._warehouse.value_bytes(segment),
+        )
+        with self._lock:
+            self._kept[segment.path] = known
+            while len(self._kept) > _KEPT_SEGMENTS:
+                self._kept.popitem(last=False)
+        return known
 
 
-def _are_readable(table: JournalTable, segments: Sequence[Segment], warehouse: Warehouse) -> bool:
-    rows = sum(segment.rows for segment in segments)
-    if rows > MOST_ROWS or len(segments) > MOST_SEGMENTS:
+def _are_alike(table: JournalTable, segments: Sequence[Segment]) -> bool:
+    """Return whether segments are not too much to be read here, and have the table's columns."""
+    if sum(segment.rows for segment in segments) > MOST_ROWS or len(segments) > MOST_SEGMENTS:
         return False
     attnums = {column.attnum for column in table.columns}
-    return all(
-        not segment.is_borrowed
-        and attnums <= set(segment.attnums)
-        and warehouse.value_bytes(segment) <= MOST_ROW_BYTES * max(segment.rows, 1)
-        for segment in segments
-    )
+    return all(not segment.is_borrowed and attnums <= set(segment.attnums) for segment in segments)
 
 
-def _row_groups(
-    selection: Selection,
-    table: JournalTable,
-    segments: Iterable[Segment],
-    warehouse: Warehouse,
-) -> Iterator[_RowGroup]:
-    """Yield the row groups of segments.
-
-    Raises:
-        NotEvaluatedError: A column is not in a file under its name of now.
-    """
+def _file_names(table: JournalTable, selection: Selection) -> set[str]:
+    """Return the names in files of the columns that a selection needs."""
     stored = _by_name(table)
     looked_at = stored_names(selection.condition, *selection.columns.values())
-    needed = {stored.get(name, name) for name in looked_at | set(selection.identity)}
-    for segment in segments:
-        for file in warehouse.data_files(segment):
-            footer = pq.read_metadata(file.path)
-            if not needed <= set(footer.schema.to_arrow_schema().names):
-                raise NotEvaluatedError(file.path)
-            for number in range(footer.num_row_groups):
-                yield _RowGroup(file.path, footer, number)
+    return {stored.get(name, name) for name in looked_at | set(selection.identity)}
 
 
 def _by_name(table: JournalTable) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """State of one statement's compilation: names given, sources read, WITH queries found."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from rewrite.errors import UnsupportedError
 from rewrite.query.failing import filters_by_what_can_fail
 from rewrite.query.sql import column, identifier, named, view
 from rewrite.results import Source
-from rewrite.row_expressions import Expression, Stored
+from rewrite.row_expressions import Expression
 from rewrite.tree import Node
 from rewrite.values import Value
 
@@ -27,13 +27,8 @@ class PlainRows:
     recent: Source | None
     identity: tuple[str, ...]
     """Columns that tell rows apart."""
-    names: tuple[str, ...]
-    """Stored columns."""
-
-    def columns(self, alias: str) -> dict[tuple[str, str], Expression]:
-        """Return the columns under the names by which they are read, shielded or not."""
-        found = {(alias, name): Stored(name) for name in self.names}
-        return {**found, **{(alias, f"b{name}"): Stored(name) for name in self.names}}
+    columns: Mapping[str, Expression]
+    """Stored columns, by each name under which they are read."""
 
 
 CompileBlock = Callable[["Compilation", Node, "QueryScope | None", str, bool], "Block"]

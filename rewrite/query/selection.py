@@ -1,5 +1,6 @@
 """Which compiled queries are selections: read off the finished tree of Spark's SQL."""
 
+import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,10 @@ _BINARY: Final[Mapping[type[exp.Expression], Operator]] = {
 }
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - without time zone, like what is compared
 _LARGEST_INT: Final = 2**31 - 1
+_LARGEST_BIGINT: Final = 2**63 - 1
+_DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT: Final = re.compile(_DATE.pattern + r" [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?")
 _WHOLE_NUMBERS: Final = frozenset({"BIGINT", "INT", "SMALLINT"})
 
 _Scope: TypeAlias = Mapping[tuple[str, str], Expression]
@@ -100,7 +105,7 @@ class _Reader:
         if item.args.get("joins") or not isinstance(item, exp.Table | exp.Subquery):
             raise _NoSelectionError
         if item.alias == self.alias:
-            return self.rows.columns(self.alias), []
+            return {(self.alias, name): one for name, one in self.rows.columns.items()}, []
         if not isinstance(item, exp.Subquery):
             raise _NoSelectionError
         columns, conditions = self._block(item.this, _CLAUSES)
@@ -164,6 +169,8 @@ def _integer(text: str) -> Constant | None:
     if not (digits.isascii() and digits.isdecimal()):
         return None
     number = int(text)
+    if abs(number) > _LARGEST_BIGINT:
+        return None
     return Constant(number, "INT" if abs(number) <= _LARGEST_INT else "BIGINT")
 
 
@@ -179,13 +186,17 @@ def _cast_constant(tree: exp.Expression, kind: str) -> Constant | None:
 
 
 def _parsed(text: str, kind: str) -> Constant | None:
-    if kind.startswith("DECIMAL("):
+    """Return the constant of a text that is written as the compiler writes it; None for others."""
+    if kind.startswith("DECIMAL(") and _DECIMAL.fullmatch(text):
         return Constant(Decimal(text), kind)
-    if kind == "DATE":
-        return Constant(date.fromisoformat(text).toordinal() - _EPOCH.toordinal(), kind)
-    if kind == "TIMESTAMP_NTZ":
-        micros = (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
-        return Constant(micros, kind)
+    try:
+        if kind == "DATE" and _DATE.fullmatch(text):
+            return Constant(date.fromisoformat(text).toordinal() - _EPOCH.toordinal(), kind)
+        if kind == "TIMESTAMP_NTZ" and _MOMENT.fullmatch(text):
+            micros = (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+            return Constant(micros, kind)
+    except ValueError:
+        return None  # there is no such day
     return None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from catalog.errors import GatewayError
-from catalog.model import SegmentKind, TableSnapshot
+from catalog.model import SegmentKind
 from pgwire_gateway.spark import selected_rows
 from pgwire_gateway.spark.executor import Batches, Executor, RunningStatement
 from rewrite.results import Selection, Source, SourcePart, SparkQuery
@@ -36,6 +36,7 @@ def run(
     *,
     sql: str = "SELECT 'spark' AS o1",
     statement: RunningStatement | None = None,
+    executor: Executor | None = None,
     **options: Any,
 ) -> Batches:
     """Run a selection; where Spark runs it, the rows are those of another query."""
@@ -53,7 +54,7 @@ def run(
         **options,
     )
     query = SparkQuery(sql, (), tuple(sources), None, len(BASE), selection=selection)
-    return Executor(journal.relations).run(
+    return (executor or Executor(journal.relations)).run(
         query,
         relations=[journal.relation(source, snapshot) for source in sources],
         sessions=journal.engine.sessions(),
@@ -157,6 +158,19 @@ def test_a_cancelled_statement_ends(journal: Journal) -> None:
     assert caught.value.sqlstate == "57014"
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_missing_file_is_an_error(journal: Journal, is_known: bool) -> None:
+    segment = journal.write(journal.rows(*BASE), kind=SegmentKind.BASE)
+    assert segment is not None
+    executor = Executor(journal.relations)
+    if is_known:
+        fetch(journal, executor=executor)
+    journal.relations.warehouse.remove(segment.path)
+    with pytest.raises(GatewayError) as caught:
+        fetch(journal, executor=executor)
+    assert caught.value.sqlstate == "58P01"
+
+
 def test_a_damaged_file_is_an_error(journal: Journal) -> None:
     segment = journal.write(journal.rows(*BASE), kind=SegmentKind.BASE)
     assert segment is not None
@@ -180,5 +194,4 @@ def test_snapshots_with_deltas_are_left_to_spark(journal: Journal) -> None:
     journal.write(journal.rows(*BASE[:9]), kind=SegmentKind.BASE)
     journal.write(journal.rows((1, "newer"), version=7), kind=SegmentKind.DELTA)
     journal.append(journal.rows((2, "newest"), version=9))
-    assert isinstance(journal.snapshot(), TableSnapshot)
     assert fetch(journal) == BY_SPARK

@@ -66,6 +66,9 @@ OTHERS = [
 ]
 
 LEFT_TO_SPARK = [
+    "select id from t where d = '2024-02-29'::text::date",
+    "select id from t where n > '10.0'::text::numeric",
+    "select id from t where m > '2024-03-01'::text::timestamp",
     "select id from t where f = 'NaN'",
     "select id from t where f > 2",
     "select f + 1 from t",
