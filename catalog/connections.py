@@ -578,13 +578,15 @@ class CatalogSession:
         steps += _commands(f"SAVEPOINT {_GUARD}") if guarded else []
         expect = self._expect_steps(basis, named)
         steps += expect
-        places = []
+        places, place = [], 0
         for function, values in before:
             steps += self._calls.steps(function, *values)
             places.append(len(steps) - 1)
-        place = len(steps)
         if step is not None:
-            steps += [step, *expect[-1:]]
+            joined = _JOINS if isinstance(step, Query) and not step.nested_loops else ()
+            steps += joined[:1]
+            place = len(steps)
+            steps += [step, *joined[1:], *expect[-1:]]
         for function, values in after:
             steps += self._calls.steps(function, *values)
             places.append(len(steps) - 1)
@@ -828,6 +830,20 @@ def _doubting() -> Iterator[None]:
             detail=error.detail or error.message,
         ) from error
 
+
+# Local to the transaction, and undone at once.
+_JOINS: Final = (
+    Query(
+        "SELECT set_config('pg_journal.nested_loops', current_setting('enable_nestloop'), true),"
+        " set_config('enable_nestloop', 'off', true)",
+        internal=True,
+    ),
+    Query(
+        "SELECT set_config('enable_nestloop', current_setting('pg_journal.nested_loops'), true)",
+        internal=True,
+    ),
+)
+"""What is run before and after a statement that is planned without nested loops."""
 
 _GUARD: Final = "pgwire_guard"
 """The savepoint to which a statement is taken back that was not run for reasons of ours."""

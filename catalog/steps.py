@@ -18,6 +18,9 @@ class Query:
     """True for our own calls, whose error context is not for clients."""
     chunk_rows: int | None = None
     """How many rows are taken at a time where they are streamed; None: the usual number."""
+    nested_loops: bool = True
+    """False where each subquery has to run once: PostgreSQL is kept from running it for each row of
+    another relation."""
     code: Callable[[], bytes] | None = None
     """Makes one more value, the first one, whenever the step is sent."""
 

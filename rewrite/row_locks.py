@@ -78,6 +78,20 @@ def has_limit(query: Node) -> bool:
     return any(node.tag == "QUERY" and node.optional("limitCount") for node, _ in walk(query))
 
 
+def runs_once(query: Node) -> bool:
+    """Return whether a subquery of a statement has to run once, as it takes other rows each time.
+
+    ``DELETE FROM t WHERE k IN (SELECT k FROM t LIMIT 1 FOR UPDATE)``: rows that the statement has
+    changed already it locks no more. PostgreSQL runs it for each row of ``t`` where it takes ``t``
+    for tiny, which it does of a table that holds hot rows alone.
+    """
+    return any(
+        nested is not query and has_limit(nested) and next(_marks(nested), None) is not None
+        for nested, _ in walk(query)
+        if nested.tag == "QUERY"
+    )
+
+
 def without_row_locks(query: Node) -> Node:
     """Return a query that reads the same rows and locks none."""
     found = transform(query, _without)

@@ -60,7 +60,7 @@ from pgwire_gateway.session.thawing import probe, thaw
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
-from rewrite.row_locks import row_locks
+from rewrite.row_locks import row_locks, runs_once
 
 _ROUTES: Final = frozenset({Route.CHANGE, Route.MERGE, Route.THAW, Route.INSERT, Route.READ})
 """Routes of statements that can be on single rows."""
@@ -517,9 +517,15 @@ def _run(  # noqa: PLR0913 - what goes along with it
 def step(call: Invocation) -> Query | Execute:
     """Return the statement as PostgreSQL runs it."""
     code = call.catalog_format
-    if call.plan.prepared:
+    tree = call.plan.analysis and call.plan.analysis.tree
+    once = "ROWMARKCLAUSE" in (tree or "") and runs_once(call.plan.locking or call.query)
+    # A plan that is kept has been made before.
+    if call.plan.prepared and not once:
         return Execute(call.plan.prepared, call.values, call.formats, code)
-    return Query(call.statement.text, call.values, call.parameter_oids, call.formats, code)
+    oids = call.parameter_oids
+    return Query(
+        call.statement.text, call.values, oids, call.formats, code, nested_loops=not once
+    )
 
 
 def result_of(call: Invocation, returned: list[Row], result: LocalResult) -> StatementResult:
