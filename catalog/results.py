@@ -136,8 +136,9 @@ class Relation:
     """The columns by which tables reference it: any tables where it is tiered, else such with rows
     that are not in PostgreSQL, or that change with it."""
 
-    seeks: bool = False
-    """Whether rows that are written to it, or because of that, may reference tiered tables."""
+    seeking: tuple[int, ...] = ()
+    """The columns whose change may have something looked for in tiered tables: what rows of it
+    reference, or rows that change with it. 0 is among them where DELETE may, too."""
     tree: PartitionTree | None = field(default=None, compare=False)
     """Of a partitioned table, which is tiered where a leaf is."""
     is_leaf: bool = False
@@ -146,6 +147,11 @@ class Relation:
     """Of a partition: columns that tell which rows it may have; None where expressions do."""
     is_external: bool = False
     """For JOURNALED: whether its rows are in a journal of others."""
+
+    @property
+    def seeks(self) -> bool:
+        """Whether rows that are written to it, or because of that, may reference tiered tables."""
+        return bool(self.seeking)
 
     @property
     def is_lasting(self) -> bool:

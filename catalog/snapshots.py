@@ -148,7 +148,7 @@ class KnownState:
         definitions, entries = json.loads(answer)
         found = {relid: Relation(relid, RelationKind.CATALOG) for relid in relids}
         for relid, schema, name, kind, *rest in entries or ():
-            journal_of, turns, referenced, seeks, tree, routed_by, is_leaf, external = rest
+            journal_of, turns, referenced, seeking, tree, routed_by, is_leaf, external = rest
             found[relid] = Relation(
                 relid,
                 RelationKind(kind),
@@ -157,7 +157,7 @@ class KnownState:
                 name,
                 turns,
                 tuple(referenced or ()),
-                seeks,
+                tuple(seeking or ()),
                 tree and _tree(tree),
                 is_leaf,
                 None if is_leaf and routed_by is None else tuple(routed_by or ()),

@@ -91,8 +91,21 @@ def merge_actions(query: Node) -> tuple[MergeAction, ...]:
     )
 
 
-def changes_columns(query: Node, columns: Collection[int]) -> bool:
-    """Return whether a query deletes rows of its target, or gives such columns of them values."""
+def inserts(query: Node) -> bool:
+    """Return whether a query may insert rows into its target."""
+    if command(query) is Command.MERGE:
+        return any(action.command is Command.INSERT for action in merge_actions(query))
+    return command(query) is Command.INSERT
+
+
+def changes_columns(query: Node, columns: Collection[int], *, deletes: bool = True) -> bool:
+    """Return whether a query deletes rows of its target, or gives such columns of them values.
+
+    Args:
+        query: The query.
+        columns: Attribute numbers.
+        deletes: Whether deleting rows counts.
+    """
     actions = [(command(query), query.nodes("targetList"))]
     actions += [
         (Command(action.integer("commandType")), action.nodes("targetList"))
@@ -103,7 +116,7 @@ def changes_columns(query: Node, columns: Collection[int]) -> bool:
     if conflict is not None:
         actions.append((Command.UPDATE, conflict.nodes("onConflictSet")))
     return any(
-        kind is Command.DELETE
+        (deletes and kind is Command.DELETE)
         or (
             kind is Command.UPDATE
             and any(entry["resno"] in columns and not entry["resjunk"] for entry in entries)

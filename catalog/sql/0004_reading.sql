@@ -273,7 +273,7 @@ BEGIN
                     WHEN c.relkind = 'v' THEN 'view'
                     ELSE coalesce(c.tree ->> 'residency', 'catalog') END,
                CASE WHEN j.relid <> c.oid THEN j.relid::bigint END, coalesce(j.turns, (c.tree ->> 'turns')::bigint, 0),
-               CASE WHEN j.relid = c.oid THEN referenced_columns(c.oid) END, seeks(c.oid),
+               CASE WHEN j.relid = c.oid THEN referenced_columns(c.oid) END, seeking_columns(c.oid),
                c.tree, CASE WHEN c.relispartition THEN routing_columns(c.oid, ancestors(c.oid)) END,
                c.relispartition, coalesce(j.relid = c.oid AND j.external IS NOT NULL, false)))
       INTO found_relations

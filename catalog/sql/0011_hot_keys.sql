@@ -419,7 +419,7 @@ BEGIN
                              'held', held, 'thaw_rows', j.thaw_rows, 'mark', micros(mark));
 END $$;
 
--- Announce a write of hot rows, or that rows are locked. The answer tells whether there can be hot rows, or never, how often
+-- Announce a write of hot rows, or that rows are locked or read (ROW SHARE). The answer tells whether there can be hot rows, or never, how often
 -- that has begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
 -- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002). Where too many rows are
 -- hot, a transaction that has not written the table before, and would add to them, by keys, by rows that it inserts, or by
@@ -439,7 +439,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'announce', wanted::text, mode, way, keys, strict::text, found_in::text, searched::text,
                       own::text);
-    PERFORM require_right(wanted, true);
+    PERFORM require_right(wanted, mode <> 'ROW SHARE');
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         IF strict THEN RETURN not_hot(); END IF;
         IF own THEN RETURN convert_to(announce_own(wanted, way, keys)::text, 'UTF8'); END IF;

@@ -37,9 +37,10 @@ AS $$
      WHERE x.confrelid = wanted AND x.contype = 'f' AND x.conrelid <> wanted ORDER BY 1
 $$;
 
--- Whether a statement that writes a table may have something looked for: the table references tiered ones, or actions of
--- foreign keys can change a table that does.
-CREATE FUNCTION pg_journal.seeks(relid oid) RETURNS boolean
+-- The columns of a table whose change may have something looked for: those by which it references tiered tables, and those by
+-- which tables reference it that actions of foreign keys can change, and that do; then 0 is among them, as DELETE may, too.
+-- All columns where code of users can set others, or some are generated. NULL where nothing is looked for, whatever is written.
+CREATE FUNCTION pg_journal.seeking_columns(relid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -48,10 +49,28 @@ AS $$
         SELECT FROM pg_proc p WHERE p.proname >= 'seek_' AND p.proname < 'seek`'
                                 AND p.pronamespace = 'pg_journal'::regnamespace LIMIT 1
     ), reached AS (
-        SELECT seeks.relid AS oid WHERE EXISTS (SELECT FROM listed)
+        SELECT seeking_columns.relid AS first, seeking_columns.relid AS oid WHERE EXISTS (SELECT FROM listed)
         UNION
-        SELECT x.conrelid FROM reached r JOIN pg_constraint x ON x.confrelid = r.oid AND x.contype = 'f')
-    SELECT EXISTS (SELECT FROM reached r WHERE to_regproc('pg_journal.seek_' || r.oid) IS NOT NULL)
+        SELECT CASE WHEN r.oid = seeking_columns.relid THEN x.conrelid ELSE r.first END, x.conrelid
+          FROM reached r JOIN pg_constraint x ON x.confrelid = r.oid AND x.contype = 'f'
+    ), seeking AS (
+        -- By the table that stands behind the first foreign key on the way; the table itself for its own.
+        SELECT DISTINCT r.first FROM reached r WHERE to_regproc('pg_journal.seek_' || r.oid) IS NOT NULL
+    ), columns AS (
+        SELECT u.attnum FROM pg_constraint x CROSS JOIN unnest(x.conkey) u(attnum)
+         WHERE x.conrelid = seeking_columns.relid AND x.contype = 'f' AND seeking_columns.relid IN (SELECT s.first FROM seeking s)
+        UNION
+        SELECT u.attnum FROM pg_constraint x CROSS JOIN unnest(x.confkey || '{0}'::int2[]) u(attnum)
+         WHERE x.confrelid = seeking_columns.relid AND x.contype = 'f' AND x.conrelid IN (SELECT s.first FROM seeking s)
+    )
+    SELECT CASE WHEN NOT EXISTS (SELECT FROM seeking) THEN NULL
+                WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = seeking_columns.relid AND NOT g.tgisinternal
+                                AND NOT g.tgfoid IN (SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace))
+                  OR EXISTS (SELECT FROM pg_attribute a JOIN columns c ON c.attnum = a.attnum
+                              WHERE a.attrelid = seeking_columns.relid AND a.attgenerated <> '')
+                THEN ARRAY(SELECT a.attnum FROM pg_attribute a
+                            WHERE a.attrelid = seeking_columns.relid AND a.attnum > 0 UNION SELECT 0::int2 ORDER BY 1)
+                ELSE ARRAY(SELECT c.attnum FROM columns c ORDER BY 1) END
 $$;
 
 -- Have PostgreSQL's triggers fire that look for what rows of a table reference, but those of foreign keys to tiered tables.

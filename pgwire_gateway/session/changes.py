@@ -16,8 +16,8 @@ from pgwire_gateway.session import (
     merge_conflicts,
     merge_sources,
     moved_keys,
-    needed_rows,
     reads,
+    row_search,
     temporary_rows,
     text_rows,
     thawed_writes,
@@ -65,7 +65,7 @@ def merge(call: Invocation) -> StatementResult:
     if not unlocked_changes.applies(call):
         return _change_locked(call)
     try:
-        return hot_rows.run_or_unlock(call, needed_rows.find)
+        return hot_rows.run_or_unlock(call, row_search.find)
     except NotHotError:
         return _change_locked(call)
     except Refusal as refusal:

@@ -28,7 +28,6 @@ from pgwire_gateway.session import (
     external_writes,
     extracts,
     hidden_queries,
-    hot_rows,
     inserts,
     local_queries,
     own_answers,
@@ -42,6 +41,7 @@ from pgwire_gateway.session import (
     registrations,
     replanning,
     router,
+    single_trips,
     spark_tables,
     upserts,
 )
@@ -101,7 +101,7 @@ def _dispatch(call: Invocation) -> StatementResult:
     if not call.alone:
         call.session.transaction.begin_implicit()
     is_own = not call.session.transaction.open
-    done = hot_rows.run_at_once(call) if not call.plan.trees else None
+    done = single_trips.run_at_once(call) if not call.plan.trees else None
     if done is not None:
         return done
     return _run_as_defined(replanning.refreshed(call), is_own=is_own)
@@ -174,7 +174,7 @@ def _execute_within(
 def _run(call: Invocation) -> StatementResult:
     session, is_tree = call.session, bool(call.plan.trees)
     call = partitions.narrowed(call)
-    done = hot_rows.run_at_once(call) if is_tree and not call.plan.leaves else None
+    done = single_trips.run_at_once(call) if is_tree and not call.plan.leaves else None
     if done is not None:
         return done
     if call.plan.route is not Route.OWN:

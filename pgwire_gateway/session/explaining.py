@@ -11,7 +11,7 @@ from catalog.results import Row
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
-    hot_rows,
+    hot_runs,
     local_queries,
     partitions,
     reads,
@@ -130,7 +130,7 @@ def _decided(call: Invocation) -> Invocation:
         return merged
     if not thaws:
         return call
-    return replace(call, plan=replace(call.plan, route=Route.THAW, reason=hot_rows.REASON))
+    return replace(call, plan=replace(call.plan, route=Route.THAW, reason=hot_runs.REASON))
 
 
 def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:

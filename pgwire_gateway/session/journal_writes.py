@@ -16,9 +16,9 @@ from catalog.results import CaptureReceipt
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import merge_conflicts, text_rows, unique_keys
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.needed_rows import look_up
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.row_search import look_up
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.writer import SegmentWriter

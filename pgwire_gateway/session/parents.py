@@ -24,9 +24,9 @@ from catalog.model import JournalTable
 from pgwire_gateway.session import announcements, own_hot_rows, referencing_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.needed_rows import SingleRows, look_up
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.row_search import SingleRows, look_up
 from pgwire_gateway.session.text_rows import key_of, key_row, key_texts, text_rows
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.wire_types import plain_keys

@@ -14,7 +14,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     changed_leaves,
-    hot_rows,
+    hot_runs,
     inserts,
     moved_rows,
     partitions,
@@ -50,7 +50,7 @@ def _native(call: Invocation, *, began: bool) -> StatementResult:
     leaves, session = _leaves(call), call.session
     session.transaction.expect_implicit()
     returned, result, _ = session.catalog.run_between(
-        hot_rows.step(call),
+        hot_runs.step(call),
         router.named(call.statement),
         call.plan.basis,
         began=began,
@@ -58,7 +58,7 @@ def _native(call: Invocation, *, began: bool) -> StatementResult:
     )
     if result is None:
         raise TypeError(call.plan.route)
-    return hot_rows.result_of(call, returned, result)
+    return hot_runs.result_of(call, returned, result)
 
 
 def _announcing(leaves: WrittenLeaves) -> Call:
@@ -72,12 +72,12 @@ def insert(call: Invocation) -> StatementResult:
     began = not session.transaction.open
     _lock(call, leaves)
     returned, result, _ = session.catalog.run_between(
-        hot_rows.step(call), router.named(call.statement), call.plan.basis, began=began
+        hot_runs.step(call), router.named(call.statement), call.plan.basis, began=began
     )
     if result is None:
         raise TypeError(call.plan.route)
     capture(call, leaves.tiered)
-    return hot_rows.result_of(call, returned, result)
+    return hot_runs.result_of(call, returned, result)
 
 
 def insert_query(call: Invocation) -> StatementResult:

@@ -22,7 +22,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     announcements,
     answerable,
-    hot_rows,
+    hot_runs,
     local_queries,
     own_hot_rows,
     router,
@@ -103,21 +103,21 @@ def run(call: Invocation) -> StatementResult:
     session.transaction.expect_implicit()
     if not call.plan.takes:
         returned, result, _ = session.catalog.run_between(
-            hot_rows.step(call), named, call.plan.basis, began=began
+            hot_runs.step(call), named, call.plan.basis, began=began
         )
         if result is None:
             raise TypeError(call.plan.route)
         answerable.prove(session.catalog, call.plan.answerable)
-        return hot_rows.result_of(call, returned, result)
+        return hot_runs.result_of(call, returned, result)
     session.catalog.run_between(None, named, call.plan.basis, began=began)
 
     def attempt() -> StatementResult:
         returned, result, _ = session.catalog.run_between(
-            hot_rows.step(call), named, None, began=False
+            hot_runs.step(call), named, None, began=False
         )
         if result is None:
             raise TypeError(call.plan.route)
-        return hot_rows.result_of(call, returned, result)
+        return hot_runs.result_of(call, returned, result)
 
     done = _repeated(call, attempt)
     answerable.prove(session.catalog, call.plan.answerable)

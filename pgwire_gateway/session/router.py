@@ -25,6 +25,7 @@ from rewrite.command import (
     Command,
     changes_columns,
     command,
+    inserts,
     source_relations,
     target_relation,
     written_relations,
@@ -322,13 +323,15 @@ def takes_away(query: Node, relations: Mapping[int, Relation]) -> bool:
 
 def _seeks(query: Node, relations: Mapping[int, Relation]) -> bool:
     """Return whether rows that a statement writes may reference rows of tiered tables."""
-    return any(
-        node.tag == "QUERY"
-        and node["commandType"] in _CHANGING
-        and target_relation(node) in relations
-        and relations[target_relation(node)].seeks
-        for node, _ in walk(query)
-    )
+    for node, _ in walk(query):
+        if node.tag != "QUERY" or node["commandType"] not in _CHANGING:
+            continue
+        relation = relations.get(target_relation(node))
+        if relation is None or not relation.seeks:
+            continue
+        if inserts(node) or changes_columns(node, relation.seeking, deletes=0 in relation.seeking):
+            return True
+    return False
 
 
 def _locking(plan: Plan, query: Node, relations: Mapping[int, Relation]) -> Plan:
@@ -432,10 +435,8 @@ def _thawing(plan: Plan, query: Node, targets: Set[int]) -> Plan:
         construct = "locking rows in a subquery"
     if forced.is_forced(plan):
         raise UnsupportedError(f"{construct} is not supported by Spark", hint=forced.HINT)
-    if len(targets) != 1:
-        raise UnsupportedError(f"{construct} on several tiered tables is not supported")
-    (target,) = targets
-    return replace(plan, route=Route.THAW, target=target)
+    top = target_relation(query) if query["resultRelation"] else 0
+    return replace(plan, route=Route.THAW, target=top if top in targets else min(targets))
 
 
 def _extracting(plan: Plan, query: Node, relations: dict[int, Relation]) -> Plan:

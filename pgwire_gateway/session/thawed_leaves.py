@@ -20,7 +20,7 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     changes,
-    hot_rows,
+    hot_runs,
     merged_leaves,
     partitions,
     router,
@@ -29,10 +29,11 @@ from pgwire_gateway.session import (
 )
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
-from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows
+from pgwire_gateway.session.needed_rows import needed_rows
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route, WrittenLeaves
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.row_search import SingleRows, look_up
 from pgwire_gateway.session.source_rows import SourceRows
 from pgwire_gateway.wire_types import plain_keys
 from rewrite.needs.keys import Key
@@ -133,7 +134,7 @@ def _changed(call: Invocation, wanted: _Wanted, *, began: bool) -> StatementResu
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {call.plan.reason}"
     with source_rows.doubted(call, wanted.sources, began=began):
         returned, result, answers = session.catalog.run_between(
-            hot_rows.step(call),
+            hot_runs.step(call),
             router.named(call.statement),
             call.plan.basis,
             began=began,
@@ -147,7 +148,7 @@ def _changed(call: Invocation, wanted: _Wanted, *, began: bool) -> StatementResu
         raise TypeError(call.plan.route)
     for relid, told in zip(tiered, values, strict=False):
         JournalWriter(session, relid, call.running).require_new_values(json.loads(told))
-    return hot_rows.result_of(call, returned, result)
+    return hot_runs.result_of(call, returned, result)
 
 
 def _capturing(relid: int, version: int, places: bytes, rows: SingleRows) -> Call:

@@ -12,15 +12,16 @@ from dataclasses import replace
 from catalog import bookkeeping
 from catalog.tail import encode_rows
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import binding, hot_rows, router, source_rows
+from pgwire_gateway.session import binding, hot_rows, hot_runs, router, source_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
-from pgwire_gateway.session.needed_rows import SingleRows, look_up, needed_rows, stored_rows
+from pgwire_gateway.session.needed_rows import needed_rows
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.row_search import SingleRows, look_up, stored_rows
 from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 
@@ -75,9 +76,10 @@ def applies(call: Invocation) -> bool:
     """
     try:
         needed = needed_rows(call)
-        if needed.draws or needed.needs.arbitrates:
-            sources = source_rows.read(call, needed.sources, needed.most)
-            needed.wanted(binding.bind(call), sources.contents)
+        if needed.further or needed.tells_late:
+            sources = source_rows.read(call, needed.all_sources, needed.most)
+            for part in (needed, *needed.further):
+                part.wanted(binding.bind(call), sources.contents)
             return True
         observation = Observer(call.session).observe(call.plan.tables, call.plan)
         single_rows(call, observation, binding.bind(call))
@@ -90,9 +92,10 @@ def applies(call: Invocation) -> bool:
 
 def _unsupported(call: Invocation, refusal: Refusal) -> UnsupportedError:
     kind, is_external = call.statement.kind.name, call.plan.is_external
-    whose = "a table of others" if is_external else "a tiered table"
+    whose = "table of others" if is_external else "tiered table"
+    name = call.session.catalog.relations([call.target])[call.target].name
     return UnsupportedError(
-        f"this {kind} of {whose} is not supported: {refusal}",
+        f'this {kind} of {whose} "{name}" is not supported: {refusal}',
         hint=HINT_OF_OTHERS if is_external else HINT,
     )
 
@@ -134,12 +137,12 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     places = session.catalog.thaw(call.target, rows.present)
     if not places:
         raise Refusal("a row that is stored does not satisfy a constraint now")
-    session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_rows.REASON}"
+    session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_runs.REASON}"
     thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
     after = [(bookkeeping.CAPTURE_THAWED, [relid, *thawed]), *rows.sources.calls()]
     with source_rows.doubted(call, rows.sources, began=began):
         returned, result, (values, *answers) = session.catalog.run_between(
-            hot_rows.step(call),
+            hot_runs.step(call),
             router.named(call.statement),
             call.plan.basis,
             began=began,
@@ -150,4 +153,4 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     if result is None:
         raise TypeError(call.plan.route)
     JournalWriter(session, call.target, call.running).require_new_values(json.loads(values))
-    return hot_rows.result_of(call, returned, result)
+    return hot_runs.result_of(call, returned, result)

@@ -10,15 +10,10 @@ from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from pgwire_gateway.session import unwaited_rows
 from pgwire_gateway.session.announcements import announce, thawing_of, undo
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.needed_rows import (
-    Finder,
-    NeededRows,
-    WantedRows,
-    holders,
-    look_up,
-)
+from pgwire_gateway.session.needed_rows import NeededRows, WantedRows
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.row_search import Finder, holders, look_up
 from pgwire_gateway.session.text_rows import key_of, key_row, key_texts
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.context import ParameterValue

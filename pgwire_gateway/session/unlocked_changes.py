@@ -21,7 +21,7 @@ from pgwire_gateway.session import (
     binding,
     merge_conflicts,
     merge_sources,
-    needed_rows,
+    row_search,
     temporary_rows,
 )
 from pgwire_gateway.session.invocation import Invocation
@@ -122,7 +122,7 @@ class UnlockedChange:
         begun = self._computation
         return begun is None or begun.rows <= self._call.services.config.inline_rows
 
-    def find(  # noqa: PLR0913 - as `needed_rows.find`
+    def find(  # noqa: PLR0913 - as `row_search.find`
         self,
         call: Invocation,
         needed: NeededRows,
@@ -133,7 +133,7 @@ class UnlockedChange:
         most: int,
         few: bool,
     ) -> list[TextRow]:
-        """Find the rows a condition asks for as `needed_rows.find` does, and what becomes of them.
+        """Find the rows a condition asks for as `row_search.find` does, and what becomes of them.
 
         So nothing has been computed in vain when they are too many.
 
@@ -150,7 +150,7 @@ class UnlockedChange:
             except UnsupportedError:
                 # PostgreSQL may be able to do what Spark is not, if Spark finds the rows.
                 self.close()
-        return needed_rows.find(call, needed, wanted, observation, bound, most=most, few=few)
+        return row_search.find(call, needed, wanted, observation, bound, most=most, few=few)
 
     def finish(self) -> None:
         """Compute all of it.

@@ -61,8 +61,8 @@ def named_and_others(  # noqa: PLR0913 - what is known of the values, by name
 ) -> tuple[frozenset[Key], tuple[Need, ...]]:
     """Return the keys of rows that a statement names, and the needs that conditions tell.
 
-    Arguments and errors are those of `keys`; a need of all rows is refused, too. Keys that
-    are `drawn` when the statement runs are not among them.
+    Arguments and errors are those of `keys`. Keys that are `drawn` when the statement runs are not
+    among them.
     """
     others: list[Need] = []
     values = _Values(types_of(table), parameters, contents, most)
@@ -76,14 +76,16 @@ def types_of(table: JournalTable) -> Mapping[int, ValueType]:
 
 
 def draws(found: Needs, table: JournalTable) -> bool:
-    """Return whether a statement inserts rows of keys that are known when it has run, and only so.
+    """Return whether a statement writes unique keys that are known when it has run, and only so.
 
-    An UPDATE of a key is asked whether it is known by whoever captures it.
+    An UPDATE of a primary key is asked whether it is known by whoever captures it.
     """
+    unique = {table.key, *(key.columns for key in table.unique_keys if key.computed is None)}
     return bool(found.recorded) and all(
         recorded.written == recorded.searched == table.relid
         and recorded.image is Image.NEW
-        and recorded.columns == recorded.keys == table.key
+        and recorded.columns == recorded.keys
+        and recorded.columns in unique
         for recorded in found.recorded
     )
 
@@ -104,7 +106,7 @@ def _named(
             try:
                 wanted |= _keys(need, table.key, values)
             except Refusal:
-                if others is None or need.all_rows:
+                if others is None:
                     raise
                 others.append(need)
     if len(wanted) > values.most:

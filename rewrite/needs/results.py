@@ -110,6 +110,15 @@ class Needs:
     When it has run, cold rows that have such values are thawed, its changes are undone and it runs
     again, until there are none."""
 
+    def of(self, relid: int) -> "Needs":
+        """Return what of this is about one table."""
+        return Needs(
+            tuple(occurrence for occurrence in self.occurrences if occurrence.relid == relid),
+            tuple(recorded for recorded in self.recorded if recorded.written == relid),
+            frozenset(found for found in self.written if found[0] == relid),
+            self.arbitrates,
+        )
+
     @property
     def whole(self) -> frozenset[int]:
         """Tables of which all rows are needed."""

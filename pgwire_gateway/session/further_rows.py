@@ -1,0 +1,154 @@
+"""Rows of further tiered tables that a statement on hot rows reads, writes or locks.
+
+    WITH gone AS (DELETE FROM waiting WHERE id = 7 RETURNING *) INSERT INTO done SELECT * FROM gone
+
+Each table is announced, and what the statement can see of it is made hot, as of the first one.
+Until the transaction ends nothing of them goes cold, and what others change meanwhile is hot by
+that.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from catalog import hot_keys, session_state
+from catalog.connections import Call
+from catalog.hot_keys import Thawed
+from pgwire_gateway.session import local_queries, own_hot_rows
+from pgwire_gateway.session.announcements import ATTEMPTS, NotHotError, announce, thawing_of, undo
+from pgwire_gateway.session.hot_runs import writing_of
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.late_rows import LateRows
+from pgwire_gateway.session.needed_rows import NeededRows, WantedRows
+from pgwire_gateway.session.plans import Route
+from pgwire_gateway.session.row_search import find
+from pgwire_gateway.session.thawing import probe, thaw
+from rewrite.context import ParameterValue
+from rewrite.needs.keys import Contents
+from rewrite.needs.results import Refusal
+from rewrite.row_locks import row_locks
+
+_SAVEPOINT: Final = "pgwire_further"
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRows:
+    """What has been made hot of further tables."""
+
+    written: list[Call]
+    """Calls that tell whether others have written those of which few rows were enough."""
+    marks: dict[int, int]
+    """By table, what was told when the write was announced."""
+
+
+def heat(  # noqa: PLR0913 - what is known of the rows
+    call: Invocation,
+    needed: NeededRows,
+    bound: tuple[ParameterValue, ...],
+    contents: Contents,
+    late: LateRows,
+    *,
+    began: bool,
+) -> FurtherRows | None:
+    """Make the rows hot; None where all is to be begun again.
+
+    Args:
+        call: The statement, which has announced what it needs of the first table.
+        needed: What it needs.
+        bound: Values of its parameters.
+        contents: What its sources hold.
+        late: What was found while it was tried.
+        began: Whether the transaction is for this statement.
+
+    Raises:
+        Refusal: They are too many, or Spark finds them better.
+        NotHotError: One of the tables cannot have hot rows for this statement.
+    """
+    found = FurtherRows([], {})
+    for part in needed.further:
+        try:
+            wanted = late.added(part, _wanted(call, part, bound, contents))
+        except Refusal:
+            if began:
+                undo(call)
+            raise
+        relid, thawing = part.table.relid, thawing_of(call)
+        own = part.takes and own_hot_rows.can_be(part)
+        writing = writing_of(call, part, wanted)
+        writing = replace(
+            writing, draws=part.draws, own=own, locks_rows=writing.locks_rows or not part.takes
+        )
+        searched = not all(
+            thawing.remembers(relid, thawing.heats(relid) or 0, known)
+            for _, known in wanted.conditions
+        )
+        trial = partial(probe, call, part, wanted, bound, find)
+        announced = announce(call, writing, began=began, searched=searched, probe=trial)
+        if announced is None:
+            return None
+        thawed, few = thaw(call, part, wanted, announced, bound, finder=find, began=began)
+        if thawed is not Thawed.DONE:
+            if began:
+                undo(call)
+            return None
+        if few is not None:
+            found.written.append(hot_keys.written_since(relid, few))
+        found.marks[relid] = announced.mark
+    return found
+
+
+def _wanted(
+    call: Invocation, part: NeededRows, bound: tuple[ParameterValue, ...], contents: Contents
+) -> WantedRows:
+    wanted = part.wanted(bound, contents)
+    if wanted.conditions and call.plan.route in {Route.CHANGE, Route.MERGE}:
+        raise Refusal("conditions on other tiered tables in a statement on single rows")
+    thawing = thawing_of(call)
+    whole = (known for condition, known in wanted.conditions if condition.need.enough is None)
+    if any(thawing.is_vain(part.table.relid, known) for known in whole):
+        raise Refusal("a condition that too many rows satisfy is not supported")
+    return wanted
+
+
+def require_possible(call: Invocation, needed: NeededRows) -> None:
+    """Refuse what would have to write tables that a statement only reads.
+
+    Raises:
+        Refusal: The transaction reads by one snapshot, which shows no rows that others make hot.
+    """
+    if all(part.takes for part in needed.further):
+        return
+    if session_state.keeps_snapshot(call.session.catalog):
+        raise Refusal("reading other tiered tables above READ COMMITTED")
+
+
+def wait(call: Invocation, needed: NeededRows, reason: NotHotError, attempt: int) -> None:
+    """Wait for those who write one of the tables as a whole.
+
+    They are waited for as PostgreSQL waits for locks: up to ``lock_timeout``, with deadlocks found.
+
+    Args:
+        call: The statement.
+        needed: What it needs.
+        reason: Why rows cannot be hot.
+        attempt: How often that has been so.
+
+    Raises:
+        Refusal: It is not they who keep rows from being hot, or always others.
+        NotHotError: They are not to be waited for.
+        CatalogError: 40P01, 55P03, 57014 of the wait.
+    """
+    locks = row_locks(call.plan.locking or call.query)
+    if locks is not None and not locks.waits:
+        raise reason
+    if not reason.for_now or attempt == ATTEMPTS:
+        raise Refusal(f"rows of several tiered tables while {reason}")
+    session = call.session
+    relids = [part.table.relid for part in (needed, *needed.further)]
+    if not session.transaction.open:
+        session.catalog.hold(relids)
+        return
+    local_queries.pass_on(session, f"SAVEPOINT {_SAVEPOINT}")
+    session.catalog.hold(relids)
+    local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+    local_queries.pass_on(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
