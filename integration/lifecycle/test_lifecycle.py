@@ -18,7 +18,7 @@ from tests.support.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, GatewayProces
 @pytest.fixture
 def process(tmp_path: Path):
     """A gateway that a test may end; it has not started."""
-    gateway = GatewayProcess(tmp_path / "data", *SPARK_OPTIONS)
+    gateway = GatewayProcess(tmp_path / "data", *SPARK_OPTIONS, prepared=False)
     yield gateway
     gateway.kill_if_running()
 

@@ -7,7 +7,7 @@ they wait for the disk.
 
 from pgwire_gateway.cli import main
 from pgwire_gateway.session import flusher, hot_tables, residency
-from tests.support import unsynced
+from tests.support import prepared_catalogs, unsynced
 
 PAUSE_S = 0.2
 """Least time between two looks at a database that is written to."""
@@ -30,4 +30,5 @@ def hurry() -> None:
 if __name__ == "__main__":
     hurry()
     unsynced.apply()
+    prepared_catalogs.draw_keys()
     raise SystemExit(main())

@@ -16,6 +16,7 @@ import psycopg
 
 from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.roles import bootstrap
+from tests.support import prepared_catalogs
 from tests.support.processes import descendants, kill_all
 from tests.support.repository import ROOT
 
@@ -100,12 +101,19 @@ class GatewayProcess:
         *options: str,
         module: str = "pgwire_gateway",
         environment: Mapping[str, str] | None = None,
+        prepared: bool = True,
     ) -> None:
-        """Name the data directory and further options of the command; nothing starts yet."""
+        """Name the data directory and further options of the command; nothing starts yet.
+
+        An embedded catalog is a copy of one that has been prepared, if it is not said otherwise.
+        """
         self._environment = {"PYTHONUNBUFFERED": "1", **(environment or {})}
         self.data_dir = data_dir
         self._options = options
         self._module = module
+        self._is_prepared = prepared and not any(
+            option.partition("=")[0] == "--catalog" for option in options
+        )
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
@@ -129,6 +137,8 @@ class GatewayProcess:
     def launch(self) -> None:
         """Start the process without waiting for anything."""
         self._ready.clear()
+        if self._is_prepared:
+            prepared_catalogs.prepare(self.data_dir)
         self._process = subprocess.Popen(
             command(self.data_dir, self._options, self._module),
             cwd=ROOT,
