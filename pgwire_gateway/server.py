@@ -207,8 +207,7 @@ class GatewayServer(BuenaVistaServer):  # type: ignore[misc]
     request_queue_size = 128
 
     def __init__(self, config: Config, state: ServerState) -> None:
-        if ":" in config.host:
-            self.address_family = socket.AF_INET6
+        self.address_family = _family(config)
         super().__init__((config.host, config.port), state)
         self.RequestHandlerClass = ClientHandler
         self.state = state
@@ -291,6 +290,7 @@ class Gateway:
 
     def _start(self) -> None:
         config = self.config
+        _require_free_address(config)
         if config.model is not None:
             # What the operator names in a model may be read, wherever it is.
             named = model_files.connection_files(config.model)
@@ -345,10 +345,7 @@ class Gateway:
         try:
             self._listener = GatewayServer(config, ServerState(services, self._encryption))
         except OSError as error:
-            raise ConfigError(
-                f"could not listen on {config.host} port {config.port}: {error.strerror or error}",
-                hint="Choose another port with --port; 0 lets the system choose one.",
-            ) from error
+            raise _unavailable(config, error) from error
         self._thread = threading.Thread(
             target=self._listener.serve_forever,
             kwargs={"poll_interval": HANG_UP_POLL_S},
@@ -370,6 +367,32 @@ class Gateway:
                 connection.socket.shutdown(socket.SHUT_RDWR)
         while time.monotonic() < deadline + 1 and state.sessions:
             time.sleep(0.02)
+
+
+def _family(config: Config) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in config.host else socket.AF_INET
+
+
+def _require_free_address(config: Config) -> None:
+    """Refuse an address that cannot be listened on before anything is started, which takes long.
+
+    Raises:
+        ConfigError: Somebody listens there, or it is no address of this machine.
+    """
+    with socket.socket(_family(config)) as probe:
+        # As the listener: an address is free though connections to it have just ended.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((config.host, config.port))
+        except OSError as error:
+            raise _unavailable(config, error) from error
+
+
+def _unavailable(config: Config, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"could not listen on {config.host} port {config.port}: {error.strerror or error}",
+        hint="Choose another port with --port; 0 lets the system choose one.",
+    )
 
 
 def _hung_up(sockets: Iterable[tuple[ClientSession, int]]) -> list[ClientSession]:

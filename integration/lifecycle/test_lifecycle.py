@@ -49,6 +49,7 @@ def test_port_that_is_taken_is_refused(tmp_path: Path):
     assert "Address already in use" in second.stderr
     assert "Traceback" not in second.stderr
     assert processes_naming(str(tmp_path)) == []
+    assert not (tmp_path / "data").exists(), "it is refused before anything is made"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
