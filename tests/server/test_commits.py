@@ -7,17 +7,17 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import errors
 
-from tests.support.fix_server import DRIVER_OPTIONS
-from tests.support.servers import ATTENTIVE, GatewayProcess
+from tests.support.servers import GatewayProcess
 from tests.support.tiers import await_tiered
 
 pytestmark = pytest.mark.server
+
+DATABASE = "commits"
 
 Rows = Mapping[int, tuple[int, str | None]]
 
@@ -35,15 +35,16 @@ LATEST = "SELECT commit FROM gateway.commits ORDER BY committed_at DESC LIMIT 1"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    directory: Path = tmp_path_factory.mktemp("commits")
-    with GatewayProcess(directory, *DRIVER_OPTIONS, module=ATTENTIVE) as gateway:
-        yield gateway
+def server(resident_process: GatewayProcess) -> Iterator[GatewayProcess]:
+    """The gateway, with a database."""
+    resident_process.address.execute(f"CREATE DATABASE {DATABASE}")
+    yield resident_process
+    resident_process.address.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
 
 
 def connected(server: GatewayProcess, schema: str, user: str = "postgres") -> psycopg.Connection:
     options = f"-c search_path={schema}"
-    conninfo = server.address.conninfo("postgres", user=user)
+    conninfo = server.address.conninfo(DATABASE, user=user)
     return psycopg.connect(conninfo, autocommit=True, options=options)
 
 

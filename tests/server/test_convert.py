@@ -20,8 +20,8 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.fix_server import MACHINE_OPTIONS, SPARK_OPTIONS
-from tests.support.servers import ATTENTIVE, GatewayProcess
+from tests.support.fix_server import MACHINE_OPTIONS
+from tests.support.servers import GatewayProcess, database_number
 from tests.support.tiers import make_tiered
 
 pytestmark = pytest.mark.server
@@ -86,6 +86,8 @@ class Place:
     process: GatewayProcess
     connection: psycopg.Connection
     files: Path
+    number: int
+    """The database's, which others of the gateway do not write to."""
 
     def execute(self, sql, parameters=None):
         return self.connection.execute(sql, parameters)
@@ -103,28 +105,24 @@ class Place:
         return sorted(self.rows(names))
 
     def segments(self):
-        """Return the directories of tables in the warehouse."""
-        return sorted((self.process.data_dir / "warehouse").glob("*/*"))
+        """Return the directories of the database's tables in the warehouse."""
+        return sorted((self.process.data_dir / "warehouse").glob(f"{self.number}/*"))
 
 
 @pytest.fixture(scope="module", params=["small tables are resident", "all tables are tiered"])
-def process(request, tmp_path_factory) -> Iterator[GatewayProcess]:
-    options = MACHINE_OPTIONS if "resident" in request.param else SPARK_OPTIONS
-    directory = tmp_path_factory.mktemp("convert")
-    (directory / "files").mkdir()
-    option = f"--allow-path={directory / 'files'}"
-    with GatewayProcess(directory / "data", *options, option, module=ATTENTIVE) as process:
-        yield process
+def process(request) -> GatewayProcess:
+    kind = "resident_process" if "resident" in request.param else "gateway_process"
+    return request.getfixturevalue(kind)
 
 
 @pytest.fixture
-def place(process, tmp_path, request) -> Iterator[Place]:
-    files = process.data_dir.parent / "files" / f"test_{time.monotonic_ns()}"
+def place(process, allowed_directory) -> Iterator[Place]:
+    files = allowed_directory / f"test_{time.monotonic_ns()}"
     files.mkdir()
     database = files.name
     process.address.execute(f"CREATE DATABASE {database}")
     with psycopg.connect(process.address.conninfo(database), autocommit=True) as connection:
-        yield Place(process, connection, files)
+        yield Place(process, connection, files, database_number(connection))
     process.address.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
 
@@ -736,8 +734,7 @@ def test_tables_that_have_to_stay_resident_are_refused(place):
 def test_a_failure_of_storage_leaves_nothing(place):
     """Nothing can be staged where a file has the name of the warehouse of the database."""
     pq.write_table(ROWS, place.files / "t.parquet")
-    (oid,) = place.rows("SELECT oid FROM pg_database WHERE datname = current_database()")[0]
-    blocked = place.process.data_dir / "warehouse" / str(oid)
+    blocked = place.process.data_dir / "warehouse" / str(place.number)
     blocked.parent.mkdir(exist_ok=True)
     blocked.touch()
     error = place.refusal(f"CONVERT TO t FROM '{place.files}/t.parquet' KEY (id)")

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.fix_server import MACHINE_OPTIONS, SPARK_OPTIONS
-from tests.support.servers import ATTENTIVE, GatewayProcess
+from tests.support.fix_server import SPARK_OPTIONS
+from tests.support.servers import GatewayProcess, database_number
 
 pytestmark = pytest.mark.server
 
@@ -58,6 +58,8 @@ class Place:
     process: GatewayProcess
     connection: psycopg.Connection
     files: Path
+    number: int
+    """The database's, which others of the gateway do not write to."""
 
     def execute(self, sql, parameters=None):
         return self.connection.execute(sql, parameters)
@@ -89,27 +91,23 @@ class Place:
         }
 
     def segments(self):
-        return sorted((self.process.data_dir / "warehouse").glob("*/*"))
+        return sorted((self.process.data_dir / "warehouse").glob(f"{self.number}/*"))
 
 
 @pytest.fixture(scope="module", params=["small tables are resident", "all tables are tiered"])
-def process(request, tmp_path_factory) -> Iterator[GatewayProcess]:
-    options = MACHINE_OPTIONS if "resident" in request.param else SPARK_OPTIONS
-    directory = tmp_path_factory.mktemp("in_place")
-    (directory / "files").mkdir()
-    option = f"--allow-path={directory / 'files'}"
-    with GatewayProcess(directory / "data", *options, option, module=ATTENTIVE) as process:
-        yield process
+def process(request) -> GatewayProcess:
+    kind = "resident_process" if "resident" in request.param else "gateway_process"
+    return request.getfixturevalue(kind)
 
 
 @pytest.fixture
-def place(process) -> Iterator[Place]:
-    files = process.data_dir.parent / "files" / f"test_{time.monotonic_ns()}"
+def place(process, allowed_directory) -> Iterator[Place]:
+    files = allowed_directory / f"test_{time.monotonic_ns()}"
     files.mkdir()
     process.address.execute(f"CREATE DATABASE {files.name}")
     with psycopg.connect(process.address.conninfo(files.name), autocommit=True) as connection:
         connection.execute("SET TimeZone TO UTC")
-        yield Place(process, connection, files)
+        yield Place(process, connection, files, database_number(connection))
     process.address.execute(f"DROP DATABASE {files.name} WITH (FORCE)")
 
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.attentive import VISIT_S
-from tests.support.fix_server import MACHINE_OPTIONS, SPARK_OPTIONS
-from tests.support.servers import ATTENTIVE, GatewayProcess
+from tests.support.fix_server import SPARK_OPTIONS
+from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
 
@@ -100,18 +100,23 @@ class Journal:
         return sorted(row["version_number"] for row in table.to_pylist() if row["deptno"] == deptno)
 
 
+@dataclass(frozen=True)
+class Server:
+    """A gateway, and the directory that its clients may use."""
+
+    process: GatewayProcess
+    files: Path
+
+
 @pytest.fixture(scope="module")
-def process(tmp_path_factory) -> Iterator[GatewayProcess]:
-    directory = tmp_path_factory.mktemp("external")
-    (directory / "files").mkdir()
-    option = f"--allow-path={directory / 'files'}"
-    with GatewayProcess(directory / "data", *MACHINE_OPTIONS, option, module=ATTENTIVE) as process:
-        yield process
+def server(resident_process, allowed_directory) -> Server:
+    return Server(resident_process, allowed_directory)
 
 
-def opened(process, kind) -> Iterator[Journal]:
+def opened(server, kind) -> Iterator[Journal]:
+    process = server.process
     name = f"test_{time.monotonic_ns()}"
-    directory = process.data_dir.parent / "files" / name
+    directory = server.files / name
     directory.mkdir()
     process.address.execute(f"CREATE DATABASE {name}")
     conninfo = process.address.conninfo(name)
@@ -122,8 +127,8 @@ def opened(process, kind) -> Iterator[Journal]:
 
 
 @pytest.fixture(params=["TIMESTAMP", "BIGINT"])
-def journal(process, request) -> Iterator[Journal]:
-    for journal in opened(process, request.param):
+def journal(server, request) -> Iterator[Journal]:
+    for journal in opened(server, request.param):
         journal.others_write((1, 1, None, "Sales"), (2, 1, None, "Sails"), (2, 2, None, "Rigging"))
         journal.others_write((3, 1, None, "Gone"), (3, 2, 2, "Gone"))
         journal.register()
@@ -340,14 +345,14 @@ def test_a_statement_without_rows_writes_no_file(journal):
     assert sorted(journal.directory.iterdir()) == before
 
 
-def test_nothing_is_there_when_the_disk_is_full_or_the_path_has_gone(journal, process):
+def test_nothing_is_there_when_the_disk_is_full_or_the_path_has_gone(journal, server):
     files = sorted(journal.directory.iterdir())
     elsewhere = journal.directory.with_name("moved")
     journal.directory.rename(elsewhere)
     try:
         for statement in ("SELECT * FROM hr.depts", "INSERT INTO hr.depts VALUES (9, 'x')"):
             assert journal.refusal(statement).sqlstate == "58P01"
-        outside = process.data_dir.parent / "outside"
+        outside = server.process.data_dir.parent / "outside"
         outside.mkdir(exist_ok=True)
         journal.directory.symlink_to(outside)
         for statement in ("SELECT * FROM hr.depts", "INSERT INTO hr.depts VALUES (9, 'x')"):
@@ -399,8 +404,8 @@ def test_only_those_who_may_import_register_and_privileges_are_those_of_the_tabl
         ({"key": "department_name"}, "23502", 'column "department_name"'),
     ],
 )
-def test_what_is_wrong_with_a_registration_is_named(process, options, sqlstate, words):
-    for journal in opened(process, "BIGINT"):
+def test_what_is_wrong_with_a_registration_is_named(server, options, sqlstate, words):
+    for journal in opened(server, "BIGINT"):
         journal.others_write((1, 1, None, None))
         with pytest.raises(psycopg.Error) as raised:
             journal.register(**options)
@@ -412,9 +417,9 @@ def test_what_is_wrong_with_a_registration_is_named(process, options, sqlstate, 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "BIGINT"])
 @pytest.mark.parametrize("form", ["parquet", "orc", "csv", "json"])
-def test_an_empty_directory_becomes_a_journal(process, kind, form):
+def test_an_empty_directory_becomes_a_journal(server, kind, form):
     columns = "deptno integer, department_name text, budget numeric(12,2), since date, flag boolean"
-    for journal in opened(process, kind):
+    for journal in opened(server, kind):
         if (form, kind) == ("orc", "TIMESTAMP"):
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 journal.register(format=form, version_type=kind, columns=columns)
@@ -493,8 +498,8 @@ def test_writers_of_ours_wait_for_each_other(journal):
         "ALTER TABLE hr.depts DROP CONSTRAINT depts_pkey",
     ],
 )
-def test_what_is_not_done_is_refused(process, statement):
-    for journal in opened(process, "BIGINT"):
+def test_what_is_not_done_is_refused(server, statement):
+    for journal in opened(server, "BIGINT"):
         journal.others_write((1, 1, None, "Sales"))
         journal.register()
         journal.execute("CREATE TABLE plain (id int PRIMARY KEY)")
@@ -502,8 +507,8 @@ def test_what_is_not_done_is_refused(process, statement):
         assert journal.rows() == [(1, "Sales")]
 
 
-def test_upkeep_and_definitions_that_change_nothing_there(journal, process):
-    before, start = sorted(journal.directory.iterdir()), len(process.log)
+def test_upkeep_and_definitions_that_change_nothing_there(journal, server):
+    before, start = sorted(journal.directory.iterdir()), len(server.process.log)
     for statement in (
         "VACUUM hr.depts",
         "ANALYZE hr.depts",
@@ -521,7 +526,7 @@ def test_upkeep_and_definitions_that_change_nothing_there(journal, process):
     assert journal.execute(resident).statusmessage == "SELECT 3"
     time.sleep(4 * VISIT_S)  # upkeep has looked at it
     assert journal.rows("SELECT count(*) FROM hr.depts") == [(3,)]
-    assert not [line for line in process.log[start:] if "WARNING" in line or "ERROR" in line]
+    assert not [line for line in server.process.log[start:] if "WARNING" in line or "ERROR" in line]
 
 
 def test_dropping_the_table_leaves_the_journal(journal):
@@ -591,10 +596,10 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_nothing_in_part(tmp_pat
 
 
 @pytest.mark.parametrize("key", ["", ", key => 'id'"])
-def test_types_that_others_write_in_other_forms_are_refused(process, key):
+def test_types_that_others_write_in_other_forms_are_refused(server, key):
     # What they wrote would be compared as text: 'a' is not 'a  ', nor is 'A0' then 'a0'.
     procedure = "register_journal" if key else "register_table"
-    for place in opened(process, "BIGINT"):
+    for place in opened(server, "BIGINT"):
         place.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
         for kind in ("character(3)", "uuid", "jsonb", "bit(3)", '"char"', "uuid[]", "mood"):
             refused = place.refusal(
@@ -606,8 +611,8 @@ def test_types_that_others_write_in_other_forms_are_refused(process, key):
             assert place.rows("SELECT to_regclass('hr.typed')") == [(None,)]
 
 
-def test_a_table_that_is_no_journal(process):
-    for place in opened(process, "BIGINT"):
+def test_a_table_that_is_no_journal(server):
+    for place in opened(server, "BIGINT"):
         names = pa.array(["a", "b", None], pa.string())
         table = pa.table({"name": names, "n": pa.array([1, 2, 3], pa.int64())})
         pq.write_table(table, place.directory / "theirs.parquet")
@@ -690,8 +695,8 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_text_of_others_is_read_as_postgresql_reads_it_or_refused(process, form):
-    for place in opened(process, "BIGINT"):
+def test_text_of_others_is_read_as_postgresql_reads_it_or_refused(server, form):
+    for place in opened(server, "BIGINT"):
         for number, (kind, (read, refused)) in enumerate(TEXTS.items()):
             directory = place.directory / str(number)
             directory.mkdir()
@@ -712,7 +717,7 @@ def test_text_of_others_is_read_as_postgresql_reads_it_or_refused(process, form)
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_what_we_write_as_text_comes_back(process, form):
+def test_what_we_write_as_text_comes_back(server, form):
     columns = "a text, b text, at timestamptz, local timestamp"
     moment = dt.datetime(2024, 1, 1, 10, 0, 0, 123456, tzinfo=UTC)
     rows = [
@@ -736,7 +741,7 @@ def test_what_we_write_as_text_comes_back(process, form):
             ]
         )
     ]
-    for place in opened(process, "BIGINT"):
+    for place in opened(server, "BIGINT"):
         place.execute("SET TimeZone TO UTC")
         said = f"format => '{form}', columns => '{columns}'"
         place.execute(f"CALL gateway.register_table('hr.t', '{place.directory}', {said})")
@@ -759,8 +764,8 @@ def test_what_we_write_as_text_comes_back(process, form):
             assert place.rows("SELECT count(*) FROM hr.one WHERE a IS NULL") == [(1,)]
 
 
-def test_files_that_come_later_are_looked_at_too(process):
-    for place in opened(process, "BIGINT"):
+def test_files_that_come_later_are_looked_at_too(server):
+    for place in opened(server, "BIGINT"):
         (place.directory / "1.csv").write_bytes(b"a,b\n1,2\n")
         place.execute(f"CALL gateway.register_table('hr.t', '{place.directory}')")
         assert place.rows("TABLE hr.t") == [("1", "2")]
@@ -789,8 +794,8 @@ def test_files_that_come_later_are_looked_at_too(process):
             assert place.refusal(refused).sqlstate == "0A000"
 
 
-def test_arrays_and_bytes_in_json(process):
-    for place in opened(process, "BIGINT"):
+def test_arrays_and_bytes_in_json(server):
+    for place in opened(server, "BIGINT"):
         columns = "n int, a int[], t text[], d date[], b bytea"
         said = f"format => 'json', columns => '{columns}'"
         place.execute(f"CALL gateway.register_table('hr.t', '{place.directory}', {said})")

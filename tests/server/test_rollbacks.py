@@ -1,16 +1,16 @@
 """Rolling commits back: keys and values of all types, names, parameters, roles and partitions."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import errors
 
-from tests.support.fix_server import DRIVER_OPTIONS
-from tests.support.servers import ATTENTIVE, GatewayProcess
+from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
+
+DATABASE = "rollbacks"
 
 SCHEMA = "rolled_back"
 
@@ -28,15 +28,16 @@ KEYS = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    directory: Path = tmp_path_factory.mktemp("rollbacks")
-    with GatewayProcess(directory, *DRIVER_OPTIONS, module=ATTENTIVE) as gateway:
-        yield gateway
+def server(resident_process: GatewayProcess) -> Iterator[GatewayProcess]:
+    """The gateway, with a database."""
+    resident_process.address.execute(f"CREATE DATABASE {DATABASE}")
+    yield resident_process
+    resident_process.address.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
 
 
 @pytest.fixture
 def client(server: GatewayProcess) -> Iterator[psycopg.Connection]:
-    conninfo = server.address.conninfo("postgres")
+    conninfo = server.address.conninfo(DATABASE)
     options = f"-c search_path={SCHEMA}"
     with psycopg.connect(conninfo, autocommit=True, options=options) as connection:
         connection.execute(f"CREATE SCHEMA {SCHEMA}")
@@ -334,7 +335,7 @@ def test_tables_in_schemas_that_one_may_not_use_are_in_nobodys_way(
         client.execute("INSERT INTO hidden.h VALUES (1)")
         client.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO reader")
         client.execute("GRANT SELECT ON t, hidden.h TO reader")
-        conninfo = server.address.conninfo("postgres", user="reader")
+        conninfo = server.address.conninfo(DATABASE, user="reader")
         with psycopg.connect(conninfo, autocommit=True) as reader:
             listed = reader.execute(f"commits show (table = '{SCHEMA}.t')").fetchall()
             assert [row[2] for row in listed] == ["t"]
@@ -394,7 +395,7 @@ def test_no_commit_is_taken_back_in_part(
         client.execute("INSERT INTO u VALUES (1)")
     name = latest(client)
     try:
-        conninfo = server.address.conninfo("postgres", user="changer")
+        conninfo = server.address.conninfo(DATABASE, user="changer")
         options = f"-c search_path={SCHEMA}"
         with psycopg.connect(conninfo, autocommit=True, options=options) as changer:
             with pytest.raises(errors.InsufficientPrivilege, match="permission denied for table u"):

@@ -37,10 +37,14 @@ OPTIONS = {"SPARK_OPTIONS": TIERED, "MACHINE_OPTIONS": RESIDENT}
 TIERED_ONLY = ("tests/rewrite/", "tests/gateway/spark/", "tests/sql/refused/")
 RESIDENT_ONLY = ("tests/sql/resident/",)
 """Directories of tests that look at tables of one kind."""
-BOTH_KINDS = tuple(
-    f"tests/security/test_{name}.py" for name in ("boundaries", "rights", "unseen_rows")
+BOTH_KINDS = (
+    *(f"tests/security/test_{name}.py" for name in ("boundaries", "rights", "unseen_rows")),
+    *(f"tests/server/test_{name}.py" for name in ("commits", "rollbacks")),
+    *(f"tests/server/test_{name}.py" for name in ("convert", "convert_in_place")),
+    "tests/server/test_external_journals.py",
 )
-"""Files of tests that make some of their tables tiered where others are resident."""
+"""Files of tests that make some of their tables tiered where others are resident, or have gateways
+of either kind; of journals of others it makes no difference."""
 
 _TEST = re.compile(r"`([^`]+?)::([^`]+)`")
 

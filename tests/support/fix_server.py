@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -71,18 +72,31 @@ def plain_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address
 
 
 @pytest.fixture(scope="session")
-def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+def allowed_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where clients of the shared gateways may have files, each test in a place of its own."""
+    directory = tmp_path_factory.mktemp("allowed") / "files"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture(scope="session")
+def gateway_process(
+    tmp_path_factory: pytest.TempPathFactory, allowed_directory: Path
+) -> Iterator[GatewayProcess]:
     """The gateway that tests share; none of them may end it."""
     directory = tmp_path_factory.mktemp("gateway")
-    with GatewayProcess(directory, *SPARK_OPTIONS, module=ATTENTIVE) as process:
+    options = (*SPARK_OPTIONS, f"--allow-path={allowed_directory}")
+    with GatewayProcess(directory, *options, module=ATTENTIVE) as process:
         yield process
 
 
 @pytest.fixture(scope="session")
-def resident_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+def resident_process(
+    tmp_path_factory: pytest.TempPathFactory, allowed_directory: Path
+) -> Iterator[GatewayProcess]:
     """A gateway with its own bounds of residency, for tests that share it; none may end it."""
     # Hundreds of small tables: writing each of their tails to a file would only take time.
-    options = (*MACHINE_OPTIONS, "--flush-age-s=3600")
+    options = (*MACHINE_OPTIONS, "--flush-age-s=3600", f"--allow-path={allowed_directory}")
     directory = tmp_path_factory.mktemp("resident")
     with GatewayProcess(directory, *options, module=ATTENTIVE) as process:
         yield process

@@ -227,3 +227,10 @@ def command(
     """Return the command line of a gateway on a port the system chooses."""
     serve = [sys.executable, "-m", module, "serve", "--port", "0"]
     return [*serve, "--data-dir", str(data_dir), *options]
+
+
+def database_number(connection: psycopg.Connection) -> int:
+    """Return the number of a connection's database, which names its directory in the warehouse."""
+    query = "SELECT oid FROM pg_database WHERE datname = current_database()"
+    ((number,),) = connection.execute(query).fetchall()
+    return int(number)
