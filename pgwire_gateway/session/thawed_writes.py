@@ -21,7 +21,8 @@ from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import StatementResult
-from pgwire_gateway.session.row_search import SingleRows, look_up, stored_rows
+from pgwire_gateway.session.row_search import SingleRows, find, look_up, stored_rows
+from pgwire_gateway.session.thawing import probe
 from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 
@@ -75,14 +76,14 @@ def applies(call: Invocation) -> bool:
         UnsupportedError: It would not, and there is no other way for it.
     """
     try:
-        needed = needed_rows(call)
-        if needed.further or needed.tells_late:
+        needed, bound = needed_rows(call), binding.bind(call)
+        if call.plan.route is Route.THAW or needed.further or needed.tells_late:
             sources = source_rows.read(call, needed.all_sources, needed.most)
             for part in (needed, *needed.further):
-                part.wanted(binding.bind(call), sources.contents)
+                probe(call, part, part.wanted(bound, sources.contents), bound, find)
             return True
         observation = Observer(call.session).observe(call.plan.tables, call.plan)
-        single_rows(call, observation, binding.bind(call))
+        single_rows(call, observation, bound)
     except Refusal as refusal:
         if call.plan.route is Route.THAW:
             raise _unsupported(call, refusal) from refusal

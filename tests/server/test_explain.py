@@ -120,7 +120,6 @@ def test_analyze_runs_the_statement(connection, statement, left):
 @pytest.mark.parametrize(
     ("statement", "written"),
     [
-        ("INSERT INTO t SELECT id + 1, v FROM t ON CONFLICT (id) DO UPDATE SET v = 'x'", 3),
         ("MERGE INTO t USING s ON t.id = s.id + 1 WHEN MATCHED THEN DELETE", 1),
         ("UPDATE t SET v = s.w FROM s WHERE t.id = s.id + 1", 1),
     ],
@@ -132,6 +131,21 @@ def test_what_spark_merges_is_explained_as_it_is_run(connection, statement, writ
         assert lines[0].startswith("spark: tiered tables")
         assert "  Spark SQL:" in lines
     assert lines[0].endswith(f" (actual rows={written}.00 loops=1)")
+
+
+UPSERT = "INSERT INTO t SELECT id + 1, v FROM t ON CONFLICT (id) DO UPDATE SET v = 'x'"
+
+
+def test_an_upsert_is_explained_as_it_is_run(connection):
+    (line, *_) = explain(connection, f"EXPLAIN {UPSERT}")
+    assert line.startswith("postgres, on thawed rows: ")
+    # More than can be hot.
+    connection.execute("INSERT INTO t SELECT g, 'v' FROM generate_series(2001, 3500) g")
+    for options in ("", "(ANALYZE, TIMING OFF) "):
+        lines = explain(connection, f"EXPLAIN {options}{UPSERT}")
+        assert lines[0].startswith("spark: tiered tables")
+        assert "  Spark SQL:" in lines
+    assert lines[0].endswith(" (actual rows=1503.00 loops=1)")
 
 
 def test_a_write_over_extracts_is_explained_part_by_part(connection):

@@ -305,7 +305,9 @@ def test_a_failure_leaves_no_row_in_the_catalog_table(served: Pair) -> None:
             connection.execute("UPDATE t SET id = 4 WHERE id = 3")
         connection.execute("ROLLBACK TO s")
         with pytest.raises(errors.FeatureNotSupported):
-            connection.execute("INSERT INTO t SELECT id FROM t ORDER BY v ON CONFLICT DO NOTHING")
+            connection.execute(
+                "INSERT INTO t SELECT id FROM t TABLESAMPLE SYSTEM (50) ON CONFLICT DO NOTHING"
+            )
         connection.execute("ROLLBACK TO s")
         connection.execute("INSERT INTO t VALUES (500, 1)")
         connection.execute("COMMIT")
