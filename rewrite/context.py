@@ -119,6 +119,8 @@ class RewriteContext:
     """Tables whose deltas and tail hold one version of each row at most."""
     given: GivenSource | None = None
     """The source of a MERGE, where it has been computed."""
+    moves: bool = False
+    """Whether a MERGE may give rows other keys. Such a row is two then."""
     generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     """Stored generated columns: OID of the table → attribute number → ``pg_attrdef.adbin``."""
     reads_files: bool = True

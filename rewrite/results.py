@@ -116,10 +116,13 @@ class MergeConflict(IntEnum):
     """A row with the key of a new one is deleted: it depends on the order whether it is there."""
     KEY_CHANGED = 4
     """The row gets another key."""
+    KEY_LEFT = 5
+    """A row with the key that it gets is deleted, or gets another one: as with `KEY_DELETED`."""
 
 
-ACTION, CONFLICT = "action", "conflict"
-"""Columns of a MERGE's rows: the Command a row is of, and the MergeConflict it is in, or 0."""
+ACTION, CONFLICT, MOVED = "action", "conflict", "moved"
+"""Columns of a MERGE's rows: the Command a row is of, the MergeConflict it is in, or 0, and, where
+rows may get other keys, whether it is one of two that such a row is: deleted and inserted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,8 @@ class RowChange:
     relid: int
     query: SparkQuery
     """Columns: ``n{attnum}`` new value (of a delete: old value) of every live column;
-    of a merge ``action``, a ``Command``, and ``conflict``, a ``MergeConflict`` or 0;
+    of a merge ``action``, a ``Command``, ``conflict``, a ``MergeConflict`` or 0, and ``moved``
+    where rows may get other keys;
     ``row_identity`` for tables without key; ``k{attnum}`` old key columns when ``changes_key``;
     ``r1…`` returning columns; ``check_1…`` per CHECK constraint a boolean, false where violated."""
     changes_key: bool

@@ -52,4 +52,9 @@ def require_none(session: ClientSession, table: JournalTable, batch: Any) -> Non
         raise UnsupportedError(
             "MERGE that inserts a row with the key of one that it deletes is not supported"
         )
+    if kind is MergeConflict.KEY_LEFT:
+        raise UnsupportedError(
+            "MERGE that gives a row the key of one that it deletes, or gives another key, is not"
+            " supported"
+        )
     raise UnsupportedError("changing the primary key of rows by a large MERGE is not supported")

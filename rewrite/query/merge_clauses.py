@@ -98,6 +98,17 @@ def understood(compilation: Compilation, query: Node) -> Merge:
     return merge
 
 
+def may_change_key(merge: Merge) -> bool:
+    """Return whether an UPDATE may give rows another key; generated columns may be of it."""
+    generated = merge.compilation.context.generated.get(merge.table.relid, {})
+    is_generated = not generated.keys().isdisjoint(merge.key)
+    return any(
+        action.command is Command.UPDATE
+        and (is_generated or not action.assigned.keys().isdisjoint(merge.key))
+        for action in merge.actions
+    )
+
+
 def is_command(alias: str, command: Command) -> exp.Expression:
     """Return the condition that something is done to a row."""
     return exp.EQ(this=column(ACTION, alias), expression=literal(command))

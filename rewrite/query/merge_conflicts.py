@@ -7,8 +7,8 @@ from sqlglot import exp
 from catalog.model import Column
 from rewrite.command import Command
 from rewrite.expressions import grouping_key, read_stored
-from rewrite.query.changed_rows import ChangedScope
-from rewrite.query.merge_clauses import Merge, case, is_command
+from rewrite.query.changed_rows import ChangedScope, Target
+from rewrite.query.merge_clauses import Merge, case, is_command, may_change_key
 from rewrite.query.merge_sources import matches_once
 from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of, is_equality
@@ -24,28 +24,19 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
     inserted = is_command(alias, Command.INSERT)
     updated = is_command(alias, Command.UPDATE)
     cases = []
-    old, new = (_keys(merge, stored) for stored in (target.old, target.new))
+    old, new = (keys(merge, stored) for stored in (target.old, target.new))
     partition = [
         case([(inserted.copy(), after.copy())], before.copy())
         if merge.has(Command.INSERT)
         else before.copy()
         for before, after in zip(old, new, strict=True)
     ] or [column(ROW_IDENTITY, alias)]
-    if any(
-        action.command is Command.UPDATE and not action.assigned.keys().isdisjoint(merge.key)
-        for action in merge.actions
-    ):
-        kept = conjunction(
-            [
-                exp.NullSafeEQ(this=before.copy(), expression=after.copy())
-                for before, after in zip(old, new, strict=True)
-            ]
-        )
-        moved = conjunction([updated.copy(), negation(kept)]) if kept is not None else None
+    if merge.key and may_change_key(merge):
+        moved = conjunction([updated.copy(), changes_key(merge, target)])
         if moved is not None:
             cases.append((moved, MergeConflict.KEY_CHANGED))
     once = matches_once(merge)
-    several = exp.GT(this=_counted(negation(inserted.copy()), partition), expression=literal(1))
+    several = exp.GT(this=counted(negation(inserted.copy()), partition), expression=literal(1))
     if merge.has(Command.UPDATE, Command.DELETE) and not once:
         second = conjunction([negation(inserted.copy()), several])
         if second is not None:
@@ -54,6 +45,23 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
     if merge.has(Command.INSERT) and not (once and _proves_new_keys(merge)):
         cases += _conflicts_of_inserted(merge, changed, result, partition)
     return case([(condition, literal(conflict)) for condition, conflict in cases], literal(0))
+
+
+def changes_key(merge: Merge, target: Target) -> exp.Expression:
+    """Return whether the new values of a row are another key than the old ones."""
+    old, new = (keys(merge, stored) for stored in (target.old, target.new))
+    kept = conjunction(
+        [
+            exp.NullSafeEQ(this=before, expression=after)
+            for before, after in zip(old, new, strict=True)
+        ]
+    )
+    return exp.false() if kept is None else negation(kept)
+
+
+def keys(merge: Merge, stored: Mapping[int, exp.Expression]) -> list[exp.Expression]:
+    """Return the key of a row in a form that is equal where PostgreSQL's values are."""
+    return [_grouped(merge.table.column(attno), stored[attno]) for attno in merge.key]
 
 
 def _conflicts_of_inserted(
@@ -65,9 +73,9 @@ def _conflicts_of_inserted(
     """Return the conditions under which a new row has the key of another one."""
     inserted = is_command(changed.alias, Command.INSERT)
     given = [negation(is_null(changed.row.new[attno].copy())) for attno in merge.key]
-    deleted = _counted(is_command(changed.alias, Command.DELETE), partition)
-    updated = _counted(is_command(changed.alias, Command.UPDATE), partition)
-    twice = exp.GT(this=_counted(inserted.copy(), partition), expression=literal(1))
+    deleted = counted(is_command(changed.alias, Command.DELETE), partition)
+    updated = counted(is_command(changed.alias, Command.UPDATE), partition)
+    twice = exp.GT(this=counted(inserted.copy(), partition), expression=literal(1))
     shared: list[exp.Expression] = [twice]
     found: list[tuple[exp.Expression, MergeConflict]] = []
     if merge.has(Command.UPDATE):
@@ -93,7 +101,7 @@ def _taken(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Expre
     equal = [
         exp.EQ(this=mine, expression=other)
         for mine, other in zip(
-            _keys(merge, changed.row.new),
+            keys(merge, changed.row.new),
             [grouping_key(others.column(attno)) for attno in merge.key],
             strict=True,
         )
@@ -136,15 +144,11 @@ def _proves_new_keys(merge: Merge) -> bool:
     )
 
 
-def _keys(merge: Merge, stored: Mapping[int, exp.Expression]) -> list[exp.Expression]:
-    return [_grouped(merge.table.column(attno), stored[attno]) for attno in merge.key]
-
-
 def _grouped(definition: Column, stored: exp.Expression) -> exp.Expression:
     return grouping_key(read_stored(stored.copy(), definition.type_oid, definition.typmod))
 
 
-def _counted(condition: exp.Expression, partition: Sequence[exp.Expression]) -> exp.Expression:
+def counted(condition: exp.Expression, partition: Sequence[exp.Expression]) -> exp.Expression:
     """Return how many rows of a partition satisfy a condition."""
     return exp.Window(
         this=call("count_if", condition),

@@ -28,6 +28,7 @@ from rewrite.query.changed_rows import (
 from rewrite.query.compilation import Compilation
 from rewrite.query.merge_clauses import Join, Merge, case, is_command, understood
 from rewrite.query.merge_conflicts import conflict
+from rewrite.query.merge_moves import MovedRows
 from rewrite.query.merge_sources import (
     compile_source,
     matches_little,
@@ -47,7 +48,7 @@ from rewrite.query.sql import (
     select,
 )
 from rewrite.query.sublinks import holds_sublink
-from rewrite.results import ACTION, CONFLICT, MergeSource, OutputColumn, RowChange
+from rewrite.results import ACTION, CONFLICT, MOVED, MergeSource, OutputColumn, RowChange
 from rewrite.sources import ROW_IDENTITY, CurrentRows, typed_null
 from rewrite.tree import Item, Node, transform
 from rewrite.values import Value
@@ -138,6 +139,8 @@ def merged_rows(compilation: Compilation, query: Node) -> RowChange:
     """Compile a MERGE into the rows it writes, with what is done to each of them.
 
     The rows have the columns ``action`` and ``conflict``; a row in conflict is not to be written.
+    One that gets another key is two where that may be: ``moved`` is true of both, and what is
+    returned is that of the one that goes.
     """
     merge = understood(compilation, query)
     pairs, joined = _joined(merge)
@@ -150,8 +153,9 @@ def merged_rows(compilation: Compilation, query: Node) -> RowChange:
     target = Target(merge.rows)
     changed = _MergedScope(scope, values, alias, target)
     _compute(merge, scope, values, target, alias)
-    result = select([], aliased(values, alias))
-    columns = _outputs(merge, changed, result)
+    moves = MovedRows(merge, alias, target) if MovedRows.applies(merge) else None
+    result = select([], aliased(values if moves is None else moves.parted(values), alias))
+    columns = _outputs(merge, changed, result, moves)
     returning = returning_columns(changed, result)
     columns += returning
     for told, condition in check_conditions(compilation, query, target):
@@ -294,24 +298,32 @@ def _places(merge: Merge, command: Command) -> list[int]:
     return [n for n, action in enumerate(merge.actions, 1) if action.command is command]
 
 
-def _outputs(merge: Merge, changed: _MergedScope, result: exp.Select) -> list[OutputColumn]:
+def _outputs(
+    merge: Merge, changed: _MergedScope, result: exp.Select, moves: MovedRows | None
+) -> list[OutputColumn]:
     """Select what is written of each row, and whether it may be."""
     target, alias = changed.row, changed.alias
     columns = []
     deleted = is_command(alias, Command.DELETE)
     for definition in merge.table.columns:
         name, written = f"n{definition.attnum}", target.new[definition.attnum]
-        result.append("expressions", named(written.copy(), name))
+        stored = written.copy() if moves is None else moves.written(definition.attnum)
+        result.append("expressions", named(stored, name))
         columns.append(stored_output(definition, name))
         gone = [(deleted.copy(), typed_null(definition))]
         changed.became[definition.attnum] = case(gone, written.copy())
     if not merge.table.key:
         result.append("expressions", named(column(ROW_IDENTITY, alias), ROW_IDENTITY))
         columns.append(OutputColumn(ROW_IDENTITY, _INT8, -1, ROW_IDENTITY))
-    result.append("expressions", named(column(ACTION, alias), ACTION))
+    action = column(ACTION, alias) if moves is None else moves.action()
+    result.append("expressions", named(action, ACTION))
     columns.append(OutputColumn(ACTION, _INT4, -1, ACTION))
-    result.append("expressions", named(conflict(merge, changed, result), CONFLICT))
+    found = conflict(merge, changed, result) if moves is None else moves.conflict()
+    result.append("expressions", named(found, CONFLICT))
     columns.append(OutputColumn(CONFLICT, _INT4, -1, CONFLICT))
+    if moves is not None:
+        result.append("expressions", named(moves.moved(), MOVED))
+        columns.append(OutputColumn(MOVED, _BOOLEAN, -1, MOVED))
     return columns
 
 
