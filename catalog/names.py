@@ -51,6 +51,18 @@ def may_select(session: CatalogSession, relid: int) -> bool:
     return _texts(session, sql, OID, str(relid)) == ["t"]
 
 
+def may_insert(session: CatalogSession, relid: int, columns: Iterable[str]) -> bool:
+    """Return whether the role may insert values of columns into a table."""
+    named = json.dumps(list(columns)).encode(session.codec, "surrogateescape")
+    result = session.execute_parameters(
+        "SELECT bool_and(has_column_privilege($1, c, 'INSERT'))"
+        " FROM json_array_elements_text($2) c",
+        [str(relid).encode(), named],
+        parameter_oids=[OID, JSON],
+    )
+    return [row[0] for row in result.rows] == [b"t"]
+
+
 def tables_of_missing(
     session: CatalogSession, missing: Sequence[str], tables: Sequence[str]
 ) -> list[int]:

@@ -426,10 +426,11 @@ END $$;
 
 -- SQL for rows of a table that come as a JSON array of PostgreSQL's texts, one of each live column, named `e`: the
 -- columns of the tail, with their values of `e` and of catalog rows named `n`; the columns that can be set, with their
--- values; the condition that `e` has the key of a catalog row `n`, and that a row `v` of the tail has that of one `t`.
+-- values; what UPDATE sets of rows that keep their key; the condition that `e` has the key of a catalog row `n`, and that a
+-- row `v` of the tail has that of one `t`.
 CREATE FUNCTION pg_journal.row_parts(
     wanted oid, OUT column_count bigint, OUT tail_columns text, OUT tail_values text, OUT columns text,
-    OUT settable_columns text, OUT settable_values text, OUT given_key text, OUT same_key text)
+    OUT settable_columns text, OUT settable_values text, OUT assignments text, OUT given_key text, OUT same_key text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -437,9 +438,11 @@ AS $$
            string_agg(tail_expression(format('n.%I', name), type_oid), ', ' ORDER BY attnum),
            string_agg(quote_ident(name), ', ' ORDER BY attnum) FILTER (WHERE settable),
            string_agg(parsed, ', ' ORDER BY attnum) FILTER (WHERE settable),
+           string_agg(format('%I = %s', name, parsed), ', ' ORDER BY attnum) FILTER (WHERE assignable AND NOT is_key),
            string_agg(format('%s = n.%I', parsed, name), ' AND ') FILTER (WHERE is_key),
            string_agg(format('v.c%s = t.%I', attnum, name), ' AND ') FILTER (WHERE is_key)
       FROM (SELECT k.attnum, k.name, k.type_oid, k.attnum = ANY (j.key) AS is_key, a.attgenerated = '' AS settable,
+                   a.attgenerated = '' AND a.attidentity <> 'a' AS assignable,
                    -- without modifier: the column's own raises what is too long, a cast would cut it off
                    format('(u.e->>%s)::%s', row_number() OVER (ORDER BY k.attnum) - 1,
                           format_type(k.type_oid, -1)) AS parsed,

@@ -102,6 +102,25 @@ BEGIN
     PERFORM set_config('pg_journal.writing_' || u.a, announcement(u.a), true) FROM unnest(above) u(a);
 END $$;
 
+-- Number of the advisory lock that those share who lock leaves of a tree one by one, until their transactions end.
+CREATE FUNCTION pg_journal.tree_gate(wanted oid) RETURNS bigint
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (x'70676a70'::bigint << 32) + coalesce((ancestors(wanted))[1], wanted)::bigint;
+
+-- Let others lock leaves, if this session keeps them from it.
+CREATE FUNCTION pg_journal.leave_gate(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_locks l
+                WHERE l.locktype = 'advisory' AND l.pid = pg_backend_pid() AND l.mode = 'ExclusiveLock' AND l.objsubid = 1
+                  AND (l.classid::bigint << 32) + l.objid::bigint = tree_gate(wanted)) THEN
+        PERFORM pg_advisory_unlock(tree_gate(wanted));
+    END IF;
+END $$;
+
 -- Let PostgreSQL change a partitioned table with tiered leaves, where no rows but those of these resident leaves can be
 -- concerned, which stay resident until the transaction ends, and rows may go to those tiered ones that are locked for it.
 CREATE FUNCTION pg_journal.announce_tree(code text, wanted oid, resident oid[], tiered oid[]) RETURNS bytea
@@ -113,6 +132,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'announce_tree', wanted::text, resident::text, tiered::text);
     PERFORM require_right(wanted, true);
+    PERFORM pg_advisory_xact_lock_shared(tree_gate(wanted));
     FOR leaf IN SELECT u.r FROM unnest(resident) u(r) ORDER BY u.r LOOP
         PERFORM lock_table(leaf, 'ROW EXCLUSIVE');
         IF NOT EXISTS (SELECT FROM journals j WHERE j.relid = leaf AND j.residency = 'resident') THEN
@@ -120,6 +140,103 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM announce_above(ancestors(wanted) || wanted, tiered);
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Lock resident leaves of a partitioned table: some are not written by others until the transaction ends, which may write
+-- rows of them with change_leaf, and others stay resident. Not those that could not become tiered: code of users would run
+-- when they are written, and with which rights is not theirs to say.
+CREATE FUNCTION pg_journal.lock_leaves(wanted oid, held oid[], others oid[]) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    leaf oid;
+    reason text;
+BEGIN
+    FOR leaf IN SELECT DISTINCT u.r FROM unnest(held || others) u(r) ORDER BY u.r LOOP
+        PERFORM lock_table(leaf, CASE WHEN leaf = ANY (held) THEN 'SHARE ROW EXCLUSIVE' ELSE 'ROW EXCLUSIVE' END);
+        IF NOT EXISTS (SELECT FROM journals j
+                        WHERE j.relid = leaf AND j.residency = 'resident' AND wanted = ANY (j.ancestors)) THEN
+            PERFORM outdated();
+        END IF;
+        reason := CASE WHEN leaf = ANY (held) THEN pin(leaf) END;
+        IF reason IS NOT NULL THEN
+            RAISE EXCEPTION 'writing the partition "%", which cannot become tiered, beside tiered ones in this statement'
+                            ' is not supported: %', (SELECT c.relname FROM pg_class c WHERE c.oid = leaf), reason
+                USING ERRCODE = '0A000', HINT = 'Name a condition on the columns that the table is partitioned by.';
+        END IF;
+    END LOOP;
+END $$;
+
+-- Do so; the answer is whether it is done. Unless it `waits`, it gives up after a moment, and has locked none then: others may
+-- be waiting for leaves that the transaction has. Those that come by announce_tree lock some leaves, and PostgreSQL then, in an
+-- order of its own, those of their plan: they are let pass, or kept waiting, before. The caller takes a snapshot afterwards.
+CREATE FUNCTION pg_journal.hold_leaves(code text, wanted oid, held oid[], others oid[], waits boolean) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    longest text := current_setting('lock_timeout');
+BEGIN
+    PERFORM authorize(code, 'hold_leaves', wanted::text, held::text, others::text, waits::text);
+    PERFORM require_right(wanted, true);
+    IF waits THEN
+        PERFORM lock_leaves(wanted, held, others);
+        RETURN convert_to('true', 'UTF8');
+    END IF;
+    BEGIN
+        -- Less than it takes until a deadlock is looked for.
+        PERFORM set_config('lock_timeout', '200ms', true);
+        PERFORM pg_advisory_lock(tree_gate(wanted));
+        PERFORM lock_leaves(wanted, held, others);
+        PERFORM leave_gate(wanted);
+    EXCEPTION
+        WHEN lock_not_available THEN
+            PERFORM leave_gate(wanted);
+            RETURN convert_to('false', 'UTF8');
+        WHEN query_canceled OR assert_failure OR OTHERS THEN
+            PERFORM leave_gate(wanted);
+            RAISE;
+    END;
+    PERFORM set_config('lock_timeout', longest, true);
+    RETURN convert_to('true', 'UTF8');
+END $$;
+
+-- Give rows of a resident leaf that is held new values, and delete others; both come as append takes them, and are known
+-- by their keys. Capture sees it as it sees every change.
+CREATE FUNCTION pg_journal.change_leaf(code text, wanted oid, kept text, gone text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET array_nulls = on
+SET intervalstyle = 'postgres'
+SET extra_float_digits = 1
+AS $$
+DECLARE
+    x record;
+    changed bigint;
+    found bigint := 0;
+BEGIN
+    PERFORM authorize(code, 'change_leaf', wanted::text, kept, gone);
+    PERFORM require_right(wanted, true);
+    x := row_parts(wanted);
+    IF gone IS NOT NULL THEN
+        EXECUTE format('DELETE FROM ONLY %s n USING json_array_elements($1) u(e) WHERE %s', wanted::regclass, x.given_key)
+          USING gone::json;
+        GET DIAGNOSTICS found = ROW_COUNT;
+    END IF;
+    -- Where all columns are the key nothing becomes of a row that keeps it.
+    IF kept IS NOT NULL AND x.assignments IS NOT NULL THEN
+        EXECUTE format('UPDATE ONLY %s n SET %s FROM json_array_elements($1) u(e) WHERE %s', wanted::regclass,
+                       x.assignments, x.given_key) USING kept::json;
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        found := found + changed;
+    ELSIF kept IS NOT NULL THEN
+        found := found + json_array_length(kept::json);
+    END IF;
+    IF found <> coalesce(json_array_length(kept::json), 0) + coalesce(json_array_length(gone::json), 0) THEN
+        RAISE EXCEPTION 'could not serialize access due to concurrent update' USING ERRCODE = '40001';
+    END IF;
     RETURN convert_to('null', 'UTF8');
 END $$;
 

@@ -25,6 +25,8 @@ WRITES: Sequence[Call] = [
         lambda t: (t, b"ROW EXCLUSIVE", b"keys", b"[[1]]", b"f", None, b"f", b"f"),
     ),
     (bookkeeping.ANNOUNCE_TREE, lambda t: (t, b"{}", b"{}")),
+    (bookkeeping.HOLD_LEAVES, lambda t: (t, b"{}", b"{}", b"t")),
+    (bookkeeping.CHANGE_LEAF, lambda t: (t, None, None)),
     (bookkeeping.HEAT_KEYS, lambda t: (t, b"[]", b"[]")),
     (bookkeeping.CAPTURE, lambda t: (t, b"1", b"1")),
     (bookkeeping.APPEND, lambda t: (t, b"1", None, None, b"f")),
