@@ -93,7 +93,7 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
-    if call.plan.leaves is not None and call.plan.route is Route.CHANGE:
+    if call.plan.leaves is not None and call.plan.route in {Route.CHANGE, Route.MERGE}:
         # One for all of them.
         whole, call = call, partitions.of_leaf(call, call.plan.leaves.tiered[0])
         return replace(

@@ -1,11 +1,14 @@
-"""MERGE of many rows of several tiered leaves of a partitioned table.
+"""MERGE of many rows of several leaves of a partitioned table, tiered ones among them.
 
 Spark computes what becomes of the rows of all leaves, which are locked, by one query, which reads
-the source once. Rows that are changed are written to the journal of their leaf; new ones PostgreSQL
-puts where they belong, and looks at their constraints. A row stays in its leaf.
+the source once. Rows that are changed are written to the journal of their leaf, those of resident
+leaves by PostgreSQL (:mod:`.resident_leaves`); new ones PostgreSQL puts where they belong, and
+looks at their constraints. A row that gets another key goes from where it was, and comes as a new
+one does: to whatever leaf.
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -15,16 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog import names
-from catalog.model import LEAF, JournalTable
+from catalog.model import LEAF, Column, JournalTable
 from catalog.results import PartitionTree
 from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
+    announcements,
     binding,
     changes,
     inserts,
     merge_conflicts,
     merge_sources,
     partitions,
+    resident_leaves,
     temporary_rows,
 )
 from pgwire_gateway.session.captured_leaves import capture
@@ -38,10 +43,16 @@ from pgwire_gateway.spark.spools import Spool
 from rewrite import pipeline
 from rewrite.command import Command, merge_actions, source_relations
 from rewrite.context import RewriteContext
-from rewrite.results import ACTION, CONFLICT, MergeConflict, RowChange
+from rewrite.results import ACTION, CONFLICT, MOVED, MergeConflict, RowChange
 
 _LEAF: Final = f"n{LEAF}"
 _ANY_NUMBER: Final = math.inf
+
+FIRST_PAUSE_S: Final = 0.01
+"""How long leaves are left alone which could not be locked; twice as long each time."""
+
+LONGEST_PAUSE_S: Final = 1.0
+"""After such a pause they are waited for, and who waits in a circle is told so (40P01)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,60 +78,69 @@ class _MergedRows:
                 yield found
 
     def new(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are inserted, in whatever leaf."""
+        """Yield the rows that come to whatever leaf: those that move among them."""
         for batch in self.rows.batches():
             found = batch.filter(pc.equal(batch.column(ACTION), int(Command.INSERT)))
             if found.num_rows:
                 yield found
+
+    def inserted(self) -> Iterator[pa.RecordBatch]:
+        """Yield those of them that no leaf had before."""
+        for batch in self.new():
+            moves = MOVED in batch.schema.names
+            yield batch.filter(pc.invert(batch.column(MOVED))) if moves else batch
 
 
 def run(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
     """Run a statement; all is written when this returns, nothing is committed.
 
     Raises:
-        GatewayError: As of a MERGE of one table; 0A000 for rows that would go to other leaves, and
-            for leaves that cannot be read as one table where rows are inserted.
+        GatewayError: As of a MERGE of one table; 0A000 for leaves that cannot be read as one table
+            where rows come to any of them, and for resident ones that cannot become tiered.
     """
     tree = call.plan.trees[leaves.tree]
-    adds = _adds(call)
-    _require_mergeable(call, leaves, tree, adds=adds)
-    locked = sorted(leaf.relid for leaf in tree.leaves) if adds else list(leaves.tiered)
-    reads = call.plan.tables.union(leaves.tiered)
-    versions, observation = Observer(call.session).observe_leaves(call.plan, locked, reads)
+    moves = _changes_key(call, tree)
+    comes = moves or any(one.command is Command.INSERT for one in merge_actions(call.query))
+    _require_mergeable(call, leaves, tree)
+    locked = sorted(leaf.relid for leaf in tree.leaves if leaf.is_tiered and comes)
+    resident = [leaf.relid for leaf in tree.leaves if not leaf.is_tiered and comes]
+    others = sorted(set(resident).difference(leaves.resident))
+    versions, observation = _locked(call, leaves, locked or sorted(leaves.tiered), others)
+    if comes:
+        resident_leaves.expect(call, leaves.tree, resident, locked)
+        _require_insert(call, leaves.tree, observation.result.snapshots[leaves.tiered[0]].table)
     with ExitStack() as ends:
-        parts = _computed(call, leaves, observation, ends)
-        if adds and len(parts) > 1:
+        parts = _computed(call, leaves, observation, ends, moves=moves)
+        if comes and len(parts) > 1:
             raise UnsupportedError(
-                "MERGE that inserts rows into partitions that differ, or have very many recent"
-                " changes, is not supported",
+                "MERGE that inserts or moves rows into partitions that differ, or have very many"
+                " recent changes, is not supported",
                 hint="VACUUM the partitions, or merge into one of them.",
             )
-        written = [_written(part, leaf, versions[leaf]) for part in parts for leaf in part.leaves]
-        if adds:
+        written = [
+            _written(part, leaf, versions[leaf])
+            if leaf in versions
+            else _changed_by_key(part, leaf)
+            for part in parts
+            for leaf in part.leaves
+        ]
+        if comes:
             written.append(_added(parts[0], leaves.tree, locked))
         if not written:
             written = [changes.nothing(parts[0].call, parts[0].change, parts[0].context)]
         return joined(written, call.statement.kind.name)
 
 
-def _adds(call: Invocation) -> bool:
-    return any(action.command is Command.INSERT for action in merge_actions(call.query))
-
-
-def _require_mergeable(
-    call: Invocation, leaves: WrittenLeaves, tree: PartitionTree, *, adds: bool
-) -> None:
-    """Refuse what several leaves cannot have (0A000)."""
-    bound = set(tree.columns if tree.routed_by is None else tree.routed_by)
-    if any(
-        action.command is Command.UPDATE and not bound.isdisjoint(action.assigned)
+def _changes_key(call: Invocation, tree: PartitionTree) -> bool:
+    """Return whether rows may get another key, by which they would go to other leaves, too."""
+    return any(
+        action.command is Command.UPDATE and not action.assigned.keys().isdisjoint(tree.key)
         for action in merge_actions(call.query)
-    ):
-        raise UnsupportedError(
-            "MERGE that changes columns that a table is partitioned by, in many rows, is not"
-            " supported",
-            hint="Delete the rows, and insert them anew.",
-        )
+    )
+
+
+def _require_mergeable(call: Invocation, leaves: WrittenLeaves, tree: PartitionTree) -> None:
+    """Refuse what several leaves cannot have (0A000)."""
     if leaves.tree in source_relations(call.query):
         raise UnsupportedError(
             "MERGE of many rows of several partitions, by what is read of them, is not supported"
@@ -129,22 +149,46 @@ def _require_mergeable(
         raise UnsupportedError(
             "MERGE of many rows of several partitions without primary key is not supported"
         )
-    if leaves.resident or (adds and not all(leaf.is_tiered for leaf in tree.leaves)):
-        raise UnsupportedError(
-            "MERGE of many rows of resident and tiered partitions together is not supported",
-            hint="ALTER TABLE ... SET (gateway.residency = never) makes a partition tiered.",
-        )
+
+
+def _locked(
+    call: Invocation, leaves: WrittenLeaves, tiered: Sequence[int], others: Sequence[int]
+) -> tuple[dict[int, int], Observation]:
+    """Lock tiered leaves, then resident ones, of which `others` stay so; return what is seen then.
+
+    Who holds one of the latter may be waiting for one of the former, and be let pass.
+    """
+    observer, plan = Observer(call.session), call.plan
+    if not leaves.resident and not others:
+        return observer.observe_leaves(plan, tiered, plan.tables.union(leaves.tiered))
+    began, pause = not call.session.transaction.open, FIRST_PAUSE_S
+    while True:
+        versions, _ = observer.observe_leaves(plan, tiered, ())
+        waits = not began or pause > LONGEST_PAUSE_S
+        if resident_leaves.hold(call, leaves.tree, leaves.resident, others, waits=waits):
+            break
+        announcements.undo(call)
+        call.running.check()
+        time.sleep(pause)
+        pause *= 2
+    return versions, observer.observe_held(plan, plan.tables.union(leaves.tiered, leaves.resident))
 
 
 def _computed(
-    call: Invocation, leaves: WrittenLeaves, observation: Observation, ends: ExitStack
+    call: Invocation,
+    leaves: WrittenLeaves,
+    observation: Observation,
+    ends: ExitStack,
+    *,
+    moves: bool,
 ) -> list[_MergedRows]:
     """Have Spark compute the rows, those of leaves that are alike together."""
+    reached = (*leaves.tiered, *leaves.resident)
     seen = Observer(call.session).united_for_write(
-        observation, leaves.tree, leaves.tiered, most_rows=_ANY_NUMBER
+        observation, leaves.tree, reached, most_rows=_ANY_NUMBER
     )
     united = seen.united.get(leaves.tree, ())
-    alone = set(leaves.tiered).difference(*(some.leaves for some in united))
+    alone = set(reached).difference(*(some.leaves for some in united))
     parts = [(some.leaves[0], some.relid) for some in united]
     parts += [(leaf, leaf) for leaf in sorted(alone)]
     return [
@@ -153,19 +197,26 @@ def _computed(
             observation.result.snapshots[leaf].table,
             seen,
             ends,
+            moves=moves,
         )
         for leaf, number in parts
     ]
 
 
 def _merged(
-    part: Invocation, sample: JournalTable, observation: Observation, ends: ExitStack
+    part: Invocation,
+    sample: JournalTable,
+    observation: Observation,
+    ends: ExitStack,
+    *,
+    moves: bool,
 ) -> _MergedRows:
     observer, bound = Observer(part.session), binding.bind(part)
     observation = observer.narrowed(part.plan, observation, bound)
     context = observer.context(part.plan, observation, bound)
     observation, context = temporary_rows.brought(part, observation, context, ends)
     observation, context = merge_sources.prepared(part, observation, context, ends)
+    context = replace(context, moves=moves)
     change = pipeline.compile_merge(part.query, context)
     leaves: set[int] = set()
     rows = ends.enter_context(closing(Spool(part.services.warehouse, sample)))
@@ -194,17 +245,44 @@ def _require_no_conflict(part: Invocation, sample: JournalTable, batch: pa.Recor
 
 
 def _written(part: _MergedRows, leaf: int, version: int) -> StatementResult:
-    """Write what has become of the rows of one leaf."""
-    call = replace(part.call, plan=replace(part.call.plan, target=leaf))
+    """Write what has become of the rows of one tiered leaf."""
+    call, change = _of_leaf(part, leaf)
     checks = part.context.checks.get(part.call.target, ())
     context = replace(part.context, checks={leaf: checks})
-    return changes.write(call, replace(part.change, relid=leaf), context, part.of(leaf), version)
+    return changes.write(call, change, context, part.of(leaf), version)
+
+
+def _changed_by_key(part: _MergedRows, leaf: int) -> StatementResult:
+    """Have PostgreSQL change the rows of one resident leaf."""
+    call, change = _of_leaf(part, leaf)
+    table = part.context.snapshots[leaf].table
+    resident_leaves.change(call, table, change, lambda: part.of(leaf))
+    return changes.done(call, change, part.context, part.of(leaf))
+
+
+def _of_leaf(part: _MergedRows, leaf: int) -> tuple[Invocation, RowChange]:
+    call = replace(part.call, plan=replace(part.call.plan, target=leaf))
+    return call, replace(part.change, relid=leaf)
+
+
+def _columns(table: JournalTable) -> list[Column]:
+    """Return what new rows are given."""
+    return [column for column in table.columns if column.generated is None]
+
+
+def _require_insert(call: Invocation, tree: int, table: JournalTable) -> None:
+    """Refuse rows that come where the role may not insert all that they have (0A000)."""
+    if not names.may_insert(call.session.catalog, tree, [one.name for one in _columns(table)]):
+        raise UnsupportedError(
+            "MERGE that inserts or moves many rows into several partitions without the privilege"
+            " INSERT on all columns is not supported"
+        )
 
 
 def _added(part: _MergedRows, tree: int, locked: Sequence[int]) -> StatementResult:
     """Have PostgreSQL put new rows into their leaves, and the journals take them."""
     session = part.call.session
-    columns = [column for column in part.sample.columns if column.generated is None]
+    columns = _columns(part.sample)
     outputs = {column.column: column for column in part.change.query.columns}
     query = replace(
         part.change.query, columns=tuple(outputs[f"n{column.attnum}"] for column in columns)
@@ -212,4 +290,4 @@ def _added(part: _MergedRows, tree: int, locked: Sequence[int]) -> StatementResu
     table, named = names.relation_name(session.catalog, tree), [one.name for one in columns]
     if inserts.copy(session, query, part.new(), table, named):
         capture(part.call, locked)
-    return changes.done(part.call, part.change, part.context, part.new())
+    return changes.done(part.call, part.change, part.context, part.inserted())

@@ -157,6 +157,17 @@ class Observer:
         command, reading = plan.statement.kind.name, replace(plan, tables=frozenset(read))
         return self._locked(reading, relids, command, writes=True, checked=checked)
 
+    def observe_held(self, plan: Plan, read: Iterable[int]) -> Observation:
+        """Return what is seen of tables in a transaction that has locked those that it writes.
+
+        Raises:
+            OutdatedPlanError: What is seen has other definitions than the plan.
+        """
+        requests = self.requests(read)
+        result = self._session.catalog.snapshot(requests)
+        _require_same_definitions(plan, result)
+        return self.complete(requests, result)
+
     def observe_locked(self, plan: Plan) -> Observation:
         """Keep others from writing the tables a query locks rows of; return what is seen then.
 

@@ -240,12 +240,6 @@ def test_who_reads_by_one_snapshot(client: psycopg.Connection, other: psycopg.Co
 @pytest.mark.parametrize(
     "statement",
     [
-        "MERGE INTO p USING (VALUES (5)) s (i) ON p.id = s.i WHEN MATCHED THEN DELETE",
-        "MERGE INTO p USING t ON p.k = t.v AND p.id = t.v WHEN MATCHED THEN DELETE",
-        (
-            "MERGE INTO p USING (VALUES (5, 5), (105, 105)) s (k, i) ON p.k = s.k AND p.id = s.i"
-            " WHEN NOT MATCHED BY SOURCE THEN DELETE"
-        ),
         "INSERT INTO p SELECT k, id + 1 FROM p ON CONFLICT DO NOTHING",
         "INSERT INTO p VALUES (5, 5 + (random() * 0)::integer), (105, 105) ON CONFLICT DO NOTHING",
         "SELECT * FROM p WHERE id IN (105, 205) FOR UPDATE",
@@ -317,14 +311,40 @@ def test_rows_are_merged_into_several_partitions_by_key(client: psycopg.Connecti
         " ON p.k = s.k AND p.id = s.id WHEN MATCHED THEN UPDATE SET k = 299 - p.k, id = 3000 + p.k"
         " WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.id, 7)"
     )
-    with pytest.raises(errors.FeatureNotSupported, match="keys"):
-        client.execute(merge)
+    # To which keys rows go, Spark finds out.
+    client.execute(merge)
+    assert decision(client) == "spark: several partitions"
+    assert rows(client, "SELECT k, id, v FROM p WHERE id > 2000") == [
+        (10, 2010, 7),
+        (194, 3105, 0),
+        (210, 2210, 7),
+        (294, 3005, 0),
+    ]
     # All keys are those of resident partitions.
     client.execute(
         "MERGE INTO p USING (VALUES (205, 205), (206, 6206)) s (k, id) ON p.k = s.k AND p.id = s.id"
         " WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.id, 7)"
     )
     assert rows(client, "SELECT k, id FROM p WHERE k IN (205, 206)") == [(206, 206), (206, 6206)]
+
+
+def test_rows_that_no_keys_name_are_merged_by_spark(client: psycopg.Connection) -> None:
+    client.execute("CREATE TABLE t (v integer PRIMARY KEY)")
+    client.execute("INSERT INTO t VALUES (6), (106), (206)")
+    make_tiered(client, "t")
+    for statement, merged in (
+        ("MERGE INTO p USING (VALUES (5)) s (i) ON p.id = s.i WHEN MATCHED THEN DELETE", 1),
+        ("MERGE INTO p USING t ON p.k = t.v AND p.id = t.v WHEN MATCHED THEN DELETE", 3),
+    ):
+        assert client.execute(statement).statusmessage == f"MERGE {merged}"
+        assert decision(client) == "spark: several partitions"
+    found = [(300 - 4, 448500 - 50 - 60 - 1060 - 2060)]
+    assert rows(client, "SELECT count(*), sum(v) FROM p") == found
+    client.execute(
+        "MERGE INTO p USING (VALUES (7, 7), (107, 107), (207, 207)) s (k, i)"
+        " ON p.k = s.k AND p.id = s.i WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    assert rows(client, "SELECT k FROM p") == [(7,), (107,), (207,)]
 
 
 def test_a_merge_moves_a_row_between_tiered_partitions(client: psycopg.Connection) -> None:
@@ -494,6 +514,10 @@ def test_explain(client: psycopg.Connection) -> None:
     assert "p_2" in explained("SELECT * FROM p WHERE k = 250")
     assert "resident partitions only" not in explained("SELECT * FROM p WHERE k < 150")
     assert "several partitions" in explained("UPDATE p SET v = 1 WHERE id = 5")
+    merge = "MERGE INTO p USING (VALUES (5)) s (i) ON p.id = s.i WHEN MATCHED THEN"
+    assert "several partitions" in explained(f"{merge} DELETE")
+    assert "several partitions" in explained(f"{merge} UPDATE SET k = 299 - p.k")
+    assert rows(client, "SELECT count(*), sum(k) FROM p") == [(300, 44850)]
     assert "UNION ALL" not in explained("SELECT count(*) FROM p WHERE k = 5")
     # Partitions of the same columns are one relation.
     assert "UNION ALL" not in explained("SELECT count(*) FROM p")
