@@ -9,9 +9,9 @@ from pgwire_gateway.session.journal_writes import JournalWriter
 
 def capture(call: Invocation, tiered: Iterable[int]) -> list[CaptureReceipt]:
     """Have the journals of tiered leaves take the rows that PostgreSQL has put there."""
-    receipts = []
-    for relid in tiered:
-        receipt = call.session.catalog.capture(relid, *call.inline)
+    relids = list(tiered)
+    # First: where rows are many, that leaf alone is announced as written when they are settled.
+    receipts = [call.session.catalog.capture(relid, *call.inline) for relid in relids]
+    for relid, receipt in zip(relids, receipts, strict=True):
         JournalWriter(call.session, relid, call.running).settle(receipt)
-        receipts.append(receipt)
     return receipts
