@@ -299,6 +299,15 @@ def test_rows_go_to_no_partition_that_another_statement_has_announced(
     assert rows(client, "SELECT count(*), sum(v) FROM p") == [(300, 448500)]
 
 
+def test_many_rows_for_one_partition_and_few_for_another(client: psycopg.Connection) -> None:
+    client.execute(
+        "INSERT INTO p SELECT CASE WHEN g < 15000 THEN g % 100 ELSE 105 END, g, 1"
+        " FROM generate_series(10000, 15001) g"
+    )
+    counts = "SELECT k >= 100, count(*) FROM p WHERE id >= 10000 GROUP BY 1"
+    assert rows(client, counts) == [(False, 5000), (True, 2)]
+
+
 def test_rows_are_merged_into_several_partitions_by_key(client: psycopg.Connection) -> None:
     upsert = "INSERT INTO p VALUES (%s, %s, 1), (%s, %s, 1) ON CONFLICT (k, id) DO UPDATE SET v = 0"
     client.execute(upsert, [5, 5, 105, 105])
