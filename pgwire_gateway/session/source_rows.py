@@ -22,6 +22,7 @@ from catalog.errors import CatalogError, GatewayError
 from catalog.results import Relation, RelationKind
 from pgwire_gateway.session import local_queries
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.state import ClientSession
 from rewrite.needs.keys import Contents
 from rewrite.needs.results import Refusal
 from rewrite.needs.sources import Source
@@ -147,13 +148,21 @@ def undone(call: Invocation, *, began: bool) -> Iterator[Attempt]:
         yield attempt
     except CatalogError as error:
         attempt.error = error
-    if began and not attempt.kept:
-        session.catalog.rollback()
-        session.transaction.settle()
+    except Refusal:
+        # Another way is tried, which must not find what this one has done.
+        _end(session, attempt, began=began)
+        raise
+    _end(session, attempt, began=began)
+
+
+def _end(session: ClientSession, attempt: Attempt, *, began: bool) -> None:
     if not began:
         if not attempt.kept:
             local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
         local_queries.pass_on(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    elif not attempt.kept:
+        session.catalog.rollback()
+        session.transaction.settle()
 
 
 @contextmanager

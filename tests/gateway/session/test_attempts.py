@@ -1,0 +1,54 @@
+"""Runs of statements that are undone."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from catalog.errors import CatalogError
+from pgwire_gateway.session import local_queries, source_rows
+from rewrite.needs.results import Refusal
+
+
+@pytest.fixture
+def said(monkeypatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(local_queries, "pass_on", lambda _, text: found.append(text.split()[0]))
+    return found
+
+
+@pytest.fixture
+def call(said):
+    return SimpleNamespace(
+        session=SimpleNamespace(
+            catalog=SimpleNamespace(rollback=lambda: said.append("rolled back")),
+            transaction=SimpleNamespace(settle=lambda: said.append("settled")),
+        )
+    )
+
+
+UNDONE = ["SAVEPOINT", "ROLLBACK", "RELEASE"]
+
+
+def test_what_is_kept_stays(call, said):
+    with source_rows.undone(call, began=False) as attempt:
+        attempt.keep()
+    with source_rows.undone(call, began=True) as attempt:
+        attempt.keep()
+    assert said == ["SAVEPOINT", "RELEASE"]
+
+
+@pytest.mark.parametrize("error", [None, CatalogError("no", sqlstate="23505")])
+def test_all_else_is_undone(call, said, error):
+    for began in (False, True):
+        with source_rows.undone(call, began=began) as attempt:
+            if error is not None:
+                raise error
+        assert attempt.error is error
+    assert said == [*UNDONE, "rolled back", "settled"]
+
+
+def test_so_it_is_where_another_way_is_tried(call, said):
+    for began in (False, True):
+        with pytest.raises(Refusal), source_rows.undone(call, began=began):
+            raise Refusal("rows of no key")
+    assert said == [*UNDONE, "rolled back", "settled"]
