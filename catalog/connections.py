@@ -6,7 +6,7 @@ module that knows its subject. A session belongs to one thread, except for its `
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final
 
 from psycopg.pq.abc import PGresult
@@ -78,6 +78,7 @@ class CatalogSession:
         self._calls = Bookkeeping(backend, codes)
         self._known = known
         self._parameter_counts: dict[str, int] = {}
+        self._savepoints: list[str] = []
 
     # state ----------------------------------------------------------------------------------------
 
@@ -317,6 +318,44 @@ class CatalogSession:
         """Roll back; nothing to do when idle."""
         if self._backend.transaction_status != "I":
             self._backend.run(Query("ROLLBACK"))
+
+    # savepoints of the gateway's own --------------------------------------------------------------
+
+    def savepoint(self, name: str) -> None:
+        """Make one in the open transaction, around a part of a statement."""
+        self._calls.run_all(_commands(f"SAVEPOINT {name}"))
+        self._savepoints.append(name)
+
+    def roll_back_to(self, name: str) -> None:
+        """Undo what has been done since it was made; it stays."""
+        self._calls.run_all(_commands(f"ROLLBACK TO {name}"))
+
+    def release(self, name: str) -> None:
+        """Let what has been done since stand."""
+        self._calls.run_all(_commands(f"RELEASE {name}"))
+        self._forget_savepoint(name)
+
+    def abandon(self, name: str) -> None:
+        """Undo what has been done since, and release it."""
+        self._calls.run_all(_commands(f"ROLLBACK TO {name}", f"RELEASE {name}"))
+        self._forget_savepoint(name)
+
+    def leave_own_savepoints(self) -> None:
+        """Leave those that a statement of a client's transaction block has failed in.
+
+        A failure in one of them aborts this alone. What the transaction has locked before is free,
+        as after any error of PostgreSQL's, when it fails outside of them.
+        """
+        outermost = self._savepoints[0] if self._savepoints else None
+        self._savepoints.clear()
+        if outermost is None or self._backend.transaction_status == "I":
+            return
+        with suppress(CatalogError):
+            self._calls.run_all(_commands(f"ROLLBACK TO {outermost}", f"RELEASE {outermost}"))
+
+    def _forget_savepoint(self, name: str) -> None:
+        if name in self._savepoints:
+            del self._savepoints[self._savepoints.index(name) :]
 
     # what is there --------------------------------------------------------------------------------
 
@@ -808,6 +847,7 @@ class CatalogSession:
             yield
         except CatalogError as error:
             if error.sqlstate not in {bookkeeping.OUTDATED, bookkeeping.NOT_HOT}:
+                self._savepoints.append(_GUARD)
                 raise
             self._calls.run_all(_commands(f"ROLLBACK TO {_GUARD}", f"RELEASE {_GUARD}"))
             if error.sqlstate == bookkeeping.OUTDATED:

@@ -103,3 +103,15 @@ def test_statement_timeout_stops_the_statement(connection):
             connection.execute(statement)
     connection.execute("SET statement_timeout = 0")
     assert connection.execute("SELECT count(*) FROM numbers").fetchone() == (6000,)
+
+
+def test_cancel_of_a_statement_that_waits_for_its_table(connection):
+    with psycopg.connect(connection.info.dsn, autocommit=True) as other:
+        other.execute("BEGIN; LOCK TABLE numbers IN EXCLUSIVE MODE")
+        for statement in (
+            "UPDATE numbers SET id = 0 WHERE id = 1",
+            "INSERT INTO numbers VALUES (0)",
+        ):
+            assert cancelled_after(connection, statement, 1.0) < 5.0
+        other.execute("ROLLBACK")
+    assert connection.execute("SELECT count(*) FROM numbers WHERE id = 0").fetchone() == (0,)

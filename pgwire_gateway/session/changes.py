@@ -16,6 +16,7 @@ from pgwire_gateway.session import (
     merge_conflicts,
     merge_sources,
     moved_keys,
+    parents,
     reads,
     row_search,
     temporary_rows,
@@ -205,6 +206,9 @@ def write(
             for batch in changed.gathered:
                 merge_conflicts.require_none(call.session, table, batch)
         receipt = _append(call.session, table, compiled, changed, version)
+        if table.referencing and not call.plan.seeks:
+            # What is appended passes PostgreSQL's table as new rows, whose references are noted.
+            parents.confirm(call)
         if receipt is not None:
             writer.require_new_keys(receipt)
             if unique_keys.touched(table, assigned):

@@ -20,7 +20,6 @@ from pgwire_gateway.session import (
     answerable,
     captured_leaves,
     external_writes,
-    local_queries,
     parents,
     partitioned_writes,
     partitions,
@@ -113,7 +112,7 @@ def _load(call: Invocation, relid: int) -> StatementResult:
     """Copy into an empty resident table; when that is much, into files from the beginning."""
     session, catalog, text = call.session, call.session.catalog, call.statement.text
     savepoint = "pgwire_load"
-    local_queries.pass_on(session, f"SAVEPOINT {savepoint}")
+    session.catalog.savepoint(savepoint)
     incoming = begin(session, text)
     bounds = call.services.catalog.bounds
     held = Held(bounds.rows, bounds.bytes)
@@ -122,12 +121,12 @@ def _load(call: Invocation, relid: int) -> StatementResult:
     if not held.ended:
         with suppress(CatalogError):
             incoming.fail("the rows go another way")
-        local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {savepoint}")
+        session.catalog.roll_back_to(savepoint)
         tiered = begin_load(session, relid, "COPY FROM")
         incoming = catalog.copy_in(text)
     tag = pass_on(session, incoming, held, call.running)
     result = _captured(call, relid if tiered else None, tag)
-    local_queries.pass_on(session, f"RELEASE SAVEPOINT {savepoint}")
+    session.catalog.release(savepoint)
     return result
 
 

@@ -87,13 +87,12 @@ def _tried(call: Invocation) -> int | None:
         where the statement fails for something else.
     """
     session, fk = call.session, None
-    local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+    session.catalog.savepoint(SAVEPOINT)
     try:
         local_queries.pass_on(session, call.statement.text)
     except CatalogError as error:
         fk = _unsettled(error)
-    local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-    local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+    session.catalog.abandon(SAVEPOINT)
     return fk
 
 
@@ -150,14 +149,14 @@ def _release(call: Invocation, fk: int) -> None:
         referenced = references.Referenced.told_by(told.decode(), _refusal())
         if referenced is None:
             raise TypeError(told)
-        local_queries.pass_on(session, f"SAVEPOINT {references.SAVEPOINT}")
+        session.catalog.savepoint(references.SAVEPOINT)
         try:
             released = references.release(call, referenced)
         except CatalogError as error:
             if error is not referenced.error:
                 raise
             released, failures = None, FAILURES
-        local_queries.pass_on(session, f"RELEASE SAVEPOINT {references.SAVEPOINT}")
+        session.catalog.release(references.SAVEPOINT)
         if released is None and failures < FAILURES:
             failures += 1
             time.sleep(announcements.PAUSE_S * failures)

@@ -12,7 +12,6 @@ from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     hot_runs,
-    local_queries,
     partitions,
     reads,
     temporary_rows,
@@ -143,12 +142,11 @@ def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
         told[extract.partition(".")[2].strip('"')] = _spark_plan(part, verbose=verbose)
 
     # Extracts that had been there would be a change of definitions to the statement itself.
-    local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+    session.catalog.savepoint(SAVEPOINT)
     try:
         over = _postgres_plan(replace(call, plan=OVER_EXTRACTS[call.plan.route](call, tell).plan()))
     finally:
-        local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-        local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+        session.catalog.abandon(SAVEPOINT)
     texts: dict[str, str] = {}
     for number, (extract, plans) in enumerate(told.items(), start=1):
         shown = f"extract_{number}"

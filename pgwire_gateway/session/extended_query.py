@@ -58,12 +58,13 @@ def on_parse(session: ClientSession, message: Parse) -> None:
     if statements:
         if not ends_transaction(statements[0]):
             session.transaction.require_not_failed()
-        plan = router.plan(
-            session.catalog,
-            statements[0],
-            message.parameter_type_oids,
-            session.prepared_name(name),
-        )
+        with session.planning():
+            plan = router.plan(
+                session.catalog,
+                statements[0],
+                message.parameter_type_oids,
+                session.prepared_name(name),
+            )
         relaying.remember_parse(session, message, plan)
     session.statements[name] = PreparedStatement(name, plan)
     session.send(ParseComplete())
@@ -244,12 +245,13 @@ def _analysed(session: ClientSession, statement: PreparedStatement) -> PreparedS
     """Analyse a statement that was only passed through."""
     session.transaction.require_not_failed()
     parse = Parse.decode(b"\0" + statement.parse, session.frontend.encoding)
-    plan = router.plan(
-        session.catalog,
-        session.split(parse.query_string)[0],
-        parse.parameter_type_oids,
-        session.prepared_name(statement.name),
-    )
+    with session.planning():
+        plan = router.plan(
+            session.catalog,
+            session.split(parse.query_string)[0],
+            parse.parameter_type_oids,
+            session.prepared_name(statement.name),
+        )
     relaying.remember_parse(session, parse, plan)
     session.statements[statement.name] = PreparedStatement(statement.name, plan)
     return session.statements[statement.name]

@@ -341,14 +341,13 @@ class Extraction:
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
         """Leave the transaction as it was when what is done inside fails."""
-        local_queries.pass_on(self._session, f"SAVEPOINT {SAVEPOINT}")
+        self._session.catalog.savepoint(SAVEPOINT)
         try:
             yield
         except GatewayError:
-            local_queries.pass_on(self._session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-            local_queries.pass_on(self._session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+            self._session.catalog.abandon(SAVEPOINT)
             raise
-        local_queries.pass_on(self._session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+        self._session.catalog.release(SAVEPOINT)
 
     # after ----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Final
 from catalog import hot_keys, session_state
 from catalog.connections import Call
 from catalog.hot_keys import Thawed
-from pgwire_gateway.session import local_queries, own_hot_rows
+from pgwire_gateway.session import own_hot_rows
 from pgwire_gateway.session.announcements import ATTEMPTS, NotHotError, announce, thawing_of, undo
 from pgwire_gateway.session.hot_runs import writing_of
 from pgwire_gateway.session.invocation import Invocation
@@ -141,14 +141,15 @@ def wait(call: Invocation, needed: NeededRows, reason: NotHotError, attempt: int
     locks = row_locks(call.plan.locking or call.query)
     if locks is not None and not locks.waits:
         raise reason
-    if not reason.for_now or attempt == ATTEMPTS:
+    if not reason.for_now:
+        raise Refusal("rows of several tiered tables, one of which cannot have hot rows here")
+    if attempt == ATTEMPTS:
         raise Refusal(f"rows of several tiered tables while {reason}")
     session = call.session
     relids = [part.table.relid for part in (needed, *needed.further)]
     if not session.transaction.open:
         session.catalog.hold(relids)
         return
-    local_queries.pass_on(session, f"SAVEPOINT {_SAVEPOINT}")
+    session.catalog.savepoint(_SAVEPOINT)
     session.catalog.hold(relids)
-    local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-    local_queries.pass_on(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    session.catalog.abandon(_SAVEPOINT)

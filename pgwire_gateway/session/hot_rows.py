@@ -47,7 +47,6 @@ from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.row_search import Finder, find
 from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
-from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.thawing import probe, thaw
 from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
@@ -194,24 +193,18 @@ def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
     # Where all rows are known to be hot there is nothing to be tried.
     tries = not began and single_trips.expected(call) is None
     if tries:
-        _run_own(session, f"SAVEPOINT {_SAVEPOINT}")
+        session.catalog.savepoint(_SAVEPOINT)
     try:
         done = run(call, finder)
     except (Refusal, NotHotError):
         if began:
             undo(call)
         elif tries:
-            _run_own(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-            _run_own(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+            session.catalog.abandon(_SAVEPOINT)
         raise
     if tries:
-        _run_own(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        session.catalog.release(_SAVEPOINT)
     return done
-
-
-def _run_own(session: ClientSession, command: str) -> None:
-    for _ in session.catalog.execute(command).rows:
-        pass
 
 
 def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -> None:

@@ -23,7 +23,6 @@ from pgwire_gateway.session import (
     announcements,
     answerable,
     hot_runs,
-    local_queries,
     own_hot_rows,
     router,
 )
@@ -150,7 +149,7 @@ def run_tiered(
 def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> StatementResult:
     """Run a statement until all rows are hot that reference what it takes away."""
     session = call.session
-    local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+    session.catalog.savepoint(SAVEPOINT)
     certain, failures = True, 0
     for _ in range(ATTEMPTS):
         call.running.check()
@@ -160,7 +159,7 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
             referenced = Referenced.of(error)
             if referenced is None:
                 raise
-            local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+            session.catalog.roll_back_to(SAVEPOINT)
             released = release(call, referenced)
             failures += released is None
             if failures > FAILURES:
@@ -169,12 +168,12 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
                 _wait(call, referenced.relid, failures)
             certain = certain and released is not False
             # What has been made hot is to stay so if the statement fails once more.
-            local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
-            local_queries.pass_on(session, f"SAVEPOINT {SAVEPOINT}")
+            session.catalog.release(SAVEPOINT)
+            session.catalog.savepoint(SAVEPOINT)
             continue
         if not certain:
             raise UnsupportedError(_too_many(call.services.config.thaw_rows))
-        local_queries.pass_on(session, f"RELEASE SAVEPOINT {SAVEPOINT}")
+        session.catalog.release(SAVEPOINT)
         return done
     raise GatewayError(
         "could not serialize access due to rows that others reference by",
@@ -190,7 +189,7 @@ def _wait(call: Invocation, relid: int, failures: int) -> None:
         return
     # A transaction that reads by one snapshot may have made them hot itself, until it ends.
     call.session.catalog.hold([relid])
-    local_queries.pass_on(call.session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+    call.session.catalog.roll_back_to(SAVEPOINT)
 
 
 def release(call: Invocation, referenced: Referenced) -> bool | None:
@@ -250,7 +249,7 @@ def _announced(call: Invocation, referenced: Referenced) -> Announcement | bool 
             raise referenced.error from reason
     # Whoever has the table as a whole is waited for, where PostgreSQL sees it.
     call.session.catalog.hold([relid])
-    local_queries.pass_on(call.session, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+    call.session.catalog.roll_back_to(SAVEPOINT)
     return False
 
 

@@ -8,7 +8,7 @@ from catalog.errors import GatewayError
 from catalog.extensions.grammar import Tokens
 from catalog.statements import RelationName, Statement
 from pgwire_gateway.messages.responses import NoticeResponse
-from pgwire_gateway.session import local_queries, procedure_arguments
+from pgwire_gateway.session import procedure_arguments
 from pgwire_gateway.session.allowed_paths import require_privilege
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
@@ -85,14 +85,14 @@ def _register(
     call: Invocation, run: Callable[[str], StatementResult], wanted: Registration
 ) -> None:
     session = call.session
-    local_queries.pass_on(session, f"SAVEPOINT {_SAVEPOINT}")
+    session.catalog.savepoint(_SAVEPOINT)
     try:
         register_one(call, run, wanted)
     except GatewayError as error:
         if error.sqlstate != codes.FEATURE_NOT_SUPPORTED:
             raise
-        local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+        session.catalog.roll_back_to(_SAVEPOINT)
         fields = {"S": "WARNING", "V": "WARNING", "C": codes.WARNING}
         said = f'relation "{wanted.target.name}" is left out: {error.message}'
         session.send(NoticeResponse.of(fields | {"M": said}))
-    local_queries.pass_on(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    session.catalog.release(_SAVEPOINT)

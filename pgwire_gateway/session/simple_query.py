@@ -35,7 +35,8 @@ def _run(session: ClientSession, query_string: str) -> None:
         if not ends_transaction(statement):
             session.transaction.require_not_failed()
         try:
-            plan = router.plan(session.catalog, statement, (), "")
+            with session.planning():
+                plan = router.plan(session.catalog, statement, (), "")
         except GatewayError as error:
             raise position_error(error, statement) from error
         if len(statements) == 1:

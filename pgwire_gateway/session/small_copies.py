@@ -11,7 +11,7 @@ from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.hot_keys import Writing
 from catalog.results import RelationKind
 from catalog.statements import RelationName
-from pgwire_gateway.session import announcements, local_queries, own_hot_rows
+from pgwire_gateway.session import announcements, own_hot_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.copied_data import Held, begin, pass_on
 from pgwire_gateway.session.invocation import Invocation
@@ -58,7 +58,7 @@ def hold(call: Invocation) -> Held:
     if began:
         session.transaction.begin_implicit()
     else:
-        local_queries.pass_on(session, f"SAVEPOINT {_SAVEPOINT}")
+        session.catalog.savepoint(_SAVEPOINT)
     incoming = begin(session, call.statement.text)
     most_bytes = MOST_BINARY_BYTES if incoming.overall_format else MOST_BYTES
     held = Held(call.services.config.thaw_rows, most_bytes)
@@ -69,8 +69,7 @@ def hold(call: Invocation) -> Held:
         session.catalog.rollback()
         session.transaction.settle()
     else:
-        local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-        local_queries.pass_on(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        session.catalog.abandon(_SAVEPOINT)
     return held
 
 

@@ -20,7 +20,6 @@ from catalog import bookkeeping, sqlstate
 from catalog.connections import Call
 from catalog.errors import CatalogError, GatewayError
 from catalog.results import Relation, RelationKind
-from pgwire_gateway.session import local_queries
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.state import ClientSession
 from rewrite.needs.keys import Contents
@@ -143,7 +142,7 @@ def undone(call: Invocation, *, began: bool) -> Iterator[Attempt]:
     """
     session, attempt = call.session, Attempt()
     if not began:
-        local_queries.pass_on(session, f"SAVEPOINT {_SAVEPOINT}")
+        session.catalog.savepoint(_SAVEPOINT)
     try:
         yield attempt
     except CatalogError as error:
@@ -157,9 +156,8 @@ def undone(call: Invocation, *, began: bool) -> Iterator[Attempt]:
 
 def _end(session: ClientSession, attempt: Attempt, *, began: bool) -> None:
     if not began:
-        if not attempt.kept:
-            local_queries.pass_on(session, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-        local_queries.pass_on(session, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        leave = session.catalog.release if attempt.kept else session.catalog.abandon
+        leave(_SAVEPOINT)
     elif not attempt.kept:
         session.catalog.rollback()
         session.transaction.settle()

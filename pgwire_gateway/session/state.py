@@ -150,6 +150,15 @@ class ClientSession(Session):  # type: ignore[misc]
             running.cancel()
             self.catalog.cancel()
 
+    @contextmanager
+    def planning(self) -> Iterator[None]:
+        """Let the analysis of a statement be cancelled, which may wait for locks of its tables."""
+        before, self.running = self.running, RunningStatement()
+        try:
+            yield
+        finally:
+            self.running = before
+
     def watch(self, running: RunningStatement, text: str) -> None:
         """Look after a statement that others than PostgreSQL work on.
 

@@ -174,7 +174,9 @@ class Transaction:
             if self.open:
                 self._catalog.rollback()
             self.forget_made()
-        elif self._catalog.transaction_status == IN_TRANSACTION:
+            return
+        self._catalog.leave_own_savepoints()
+        if self._catalog.transaction_status == IN_TRANSACTION:
             session_state.fail_transaction(self._catalog)
 
     def settle(self) -> None:

@@ -39,10 +39,9 @@ def unlocked(catalog: CatalogSession, statement: Statement, basis: Basis | None)
     if catalog.transaction_status != "T" or basis is None or not _locks(catalog, statement, basis):
         yield
         return
-    _run(catalog, f"SAVEPOINT {SAVEPOINT}")
+    catalog.savepoint(SAVEPOINT)
     yield
-    _run(catalog, f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
-    _run(catalog, f"RELEASE SAVEPOINT {SAVEPOINT}")
+    catalog.abandon(SAVEPOINT)
 
 
 def _locks(catalog: CatalogSession, statement: Statement, basis: Basis) -> bool:
@@ -55,8 +54,3 @@ def _locks(catalog: CatalogSession, statement: Statement, basis: Basis) -> bool:
     relids = [int(oid) for oid in found[1].split(",") if oid.isdigit()] if found else []
     relations = catalog.relations(relids, definitions=basis.definitions)
     return any(relation.kind in _MAY_BE_TIERED for relation in relations.values())
-
-
-def _run(catalog: CatalogSession, text: str) -> None:
-    for _ in catalog.execute(text).rows:
-        pass

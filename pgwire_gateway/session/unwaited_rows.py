@@ -10,7 +10,7 @@ from typing import Final
 
 from catalog import hot_keys
 from catalog.hot_keys import Locked, Thawed
-from pgwire_gateway.session import local_queries, own_hot_rows
+from pgwire_gateway.session import own_hot_rows
 from pgwire_gateway.session.announcements import ATTEMPTS, NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.needed_rows import NeededRows, WantedRows
@@ -67,28 +67,23 @@ def run(
         once: Makes rows hot, and runs it.
     """
     for _ in range(ATTEMPTS):
-        _say(call, "SAVEPOINT {}")
+        call.session.catalog.savepoint(SAVEPOINT)
         result = once(wanted)
         locked = _locked(call, needed)
         if not locked.others:
-            _say(call, "RELEASE SAVEPOINT {}")
+            call.session.catalog.release(SAVEPOINT)
             return result
-        _say(call, "ROLLBACK TO SAVEPOINT {}")
+        call.session.catalog.roll_back_to(SAVEPOINT)
         table = needed.table
         result = once(WantedRows([key_of(table, key) for key in sorted(locked.keys)], [], []))
         if _locked(call, needed).keys == locked.keys:
-            _say(call, "RELEASE SAVEPOINT {}")
+            call.session.catalog.release(SAVEPOINT)
             return result
         # Others were faster.
-        _say(call, "ROLLBACK TO SAVEPOINT {}")
-        _say(call, "RELEASE SAVEPOINT {}")
+        call.session.catalog.abandon(SAVEPOINT)
     return once(wanted)
 
 
 def _locked(call: Invocation, needed: NeededRows) -> Locked:
     function, values = hot_keys.looking_for_locks(needed.table.relid)
     return hot_keys.locked(call.session.catalog.call(function, *values))
-
-
-def _say(call: Invocation, command: str) -> None:
-    local_queries.pass_on(call.session, command.format(SAVEPOINT))

@@ -27,20 +27,22 @@ def sessions(two_tiers_pair: Pair) -> Iterator[Connect]:
     conninfo = two_tiers_pair.gateway.conninfo(two_tiers_pair.database)
     with ExitStack() as stack:
 
-        def opened() -> psycopg.Connection:
+        def opened(ends: ExitStack) -> psycopg.Connection:
             options = f"-c search_path={SCHEMA}"
             connection = psycopg.connect(conninfo, autocommit=True, options=options)
             connection.prepare_threshold = 0
-            return stack.enter_context(connection)
+            return ends.enter_context(connection)
 
-        first = opened()
+        first = opened(stack)
         first.execute(f"CREATE SCHEMA {SCHEMA}")
         first.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v < 100))")
         first.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 5) g")
         make_tiered(first, "t")
         for key in (1, 2, 1):
             first.execute(UPDATE, [0, key])
-        yield opened
+        # What they have not ended does not keep the schema from going.
+        with ExitStack() as others:
+            yield lambda: opened(others)
         assert first.execute("SELECT gateway.check('t')").fetchall() == [(0,)]
         first.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
 
@@ -155,3 +157,38 @@ def test_a_batch_of_statements_is_one_transaction(sessions: Connect) -> None:
     with pytest.raises(errors.CheckViolation):
         pipeline.close()
     assert rows(one) == {1: 3, 2: 3, 3: 3, 4: 4, 5: 5}
+
+
+@pytest.mark.parametrize("savepoint", [False, True])
+def test_what_a_failed_block_has_locked_is_free(sessions: Connect, savepoint: bool) -> None:
+    one, other, third = sessions(), sessions(), sessions()
+    one.execute("CREATE TABLE u (id integer PRIMARY KEY, v integer)")
+    make_tiered(one, "u")
+    third.execute("BEGIN")
+    third.execute("LOCK TABLE u IN EXCLUSIVE MODE")
+    one.execute("SET lock_timeout = '200ms'")
+    other.execute("SET lock_timeout = '5s'")
+    one.execute("BEGIN")
+    if savepoint:
+        one.execute("SAVEPOINT s")
+    one.execute(UPDATE, [1, 1])
+    with pytest.raises(errors.LockNotAvailable):
+        one.execute("UPDATE u SET v = 1 WHERE id = 1")
+    # The client has not ended its block.
+    other.execute(UPDATE, [5, 1])
+    one.execute("ROLLBACK")
+    third.execute("ROLLBACK")
+    assert rows(other)[1] == 6
+
+
+def test_a_client_may_use_names_of_savepoints_as_it_likes(sessions: Connect) -> None:
+    one = sessions()
+    one.execute("BEGIN")
+    one.execute("SAVEPOINT pgwire_hot_rows")
+    one.execute(UPDATE, [1, 1])
+    with pytest.raises(errors.CheckViolation):
+        one.execute("UPDATE t SET v = 100 WHERE v = 2")
+    one.execute("ROLLBACK TO pgwire_hot_rows")
+    one.execute(UPDATE, [7, 1])
+    one.execute("COMMIT")
+    assert rows(one)[1] == 8
