@@ -166,12 +166,12 @@ def test_what_a_failed_block_has_locked_is_free(sessions: Connect, savepoint: bo
     make_tiered(one, "u")
     third.execute("BEGIN")
     third.execute("LOCK TABLE u IN EXCLUSIVE MODE")
-    one.execute("SET lock_timeout = '200ms'")
     other.execute("SET lock_timeout = '5s'")
     one.execute("BEGIN")
     if savepoint:
         one.execute("SAVEPOINT s")
     one.execute(UPDATE, [1, 1])
+    one.execute("SET LOCAL lock_timeout = '200ms'")
     with pytest.raises(errors.LockNotAvailable):
         one.execute("UPDATE u SET v = 1 WHERE id = 1")
     # The client has not ended its block.
