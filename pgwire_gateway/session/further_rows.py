@@ -15,14 +15,14 @@ from catalog import hot_keys, session_state
 from catalog.connections import Call
 from catalog.hot_keys import Thawed
 from pgwire_gateway.session import own_hot_rows
-from pgwire_gateway.session.announcements import ATTEMPTS, NotHotError, announce, thawing_of, undo
+from pgwire_gateway.session.announcements import ATTEMPTS, NotHotError, announce, undo
 from pgwire_gateway.session.hot_runs import writing_of
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.late_rows import LateRows
 from pgwire_gateway.session.needed_rows import NeededRows, WantedRows
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.row_search import find
-from pgwire_gateway.session.thawing import probe, thaw
+from pgwire_gateway.session.thawing import probe, remembers_all, require_not_vain, thaw
 from rewrite.context import ParameterValue
 from rewrite.needs.keys import Contents
 from rewrite.needs.results import Refusal
@@ -72,16 +72,13 @@ def heat(  # noqa: PLR0913 - what is known of the rows
             if began:
                 undo(call)
             raise
-        relid, thawing = part.table.relid, thawing_of(call)
+        relid = part.table.relid
         own = part.takes and own_hot_rows.can_be(part)
         writing = writing_of(call, part, wanted)
         writing = replace(
             writing, draws=part.draws, own=own, locks_rows=writing.locks_rows or not part.takes
         )
-        searched = not all(
-            thawing.remembers(relid, thawing.heats(relid) or 0, known)
-            for _, known in wanted.conditions
-        )
+        searched = not remembers_all(call, relid, wanted)
         trial = partial(probe, call, part, wanted, bound, find)
         announced = announce(call, writing, began=began, searched=searched, probe=trial)
         if announced is None:
@@ -103,10 +100,7 @@ def _wanted(
     wanted = part.wanted(bound, contents)
     if wanted.conditions and call.plan.route in {Route.CHANGE, Route.MERGE}:
         raise Refusal("conditions on other tiered tables in a statement on single rows")
-    thawing = thawing_of(call)
-    whole = (known for condition, known in wanted.conditions if condition.need.enough is None)
-    if any(thawing.is_vain(part.table.relid, known) for known in whole):
-        raise Refusal("a condition that too many rows satisfy is not supported")
+    require_not_vain(call, part.table.relid, wanted)
     return wanted
 
 

@@ -15,7 +15,7 @@ from catalog import hot_keys, session_state
 from catalog.connections import Call
 from catalog.errors import HotRowsError
 from catalog.failpoints import Failpoint, reach
-from catalog.hot_keys import Announcement, Thawed, Thawing, Writing
+from catalog.hot_keys import Announcement, Thawed, Writing
 from pgwire_gateway.session import (
     binding,
     forced,
@@ -47,13 +47,10 @@ from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.row_search import Finder, find
 from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
-from pgwire_gateway.session.thawing import probe, thaw
+from pgwire_gateway.session.thawing import probe, remembers_all, require_not_vain, thaw
 from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 from rewrite.row_locks import row_locks
-
-_TOO_MANY: Final = "a condition that too many rows satisfy is not supported"
-
 
 ATTEMPTS_WITH_SOURCES: Final = 10
 """How often while others write what tells its keys; in the latter half they have to wait."""
@@ -118,13 +115,13 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     began: bool,
 ) -> StatementResult | None:
     """Make what a statement needs hot, and run it; None where that is to be tried again."""
-    relid, thawing, bound = needed.table.relid, thawing_of(call), binding.bind(call)
+    relid, bound = needed.table.relid, binding.bind(call)
     further_rows.require_possible(call, needed)
     wanted = late.added(needed, needed.wanted(bound, sources.contents))
     _require_worth_searching(call, relid, wanted)
     own = own_hot_rows.can_be(needed)
     writing = replace(writing_of(call, needed, wanted), draws=needed.draws, own=own)
-    searched = not all(_is_remembered(thawing, relid, known) for _, known in wanted.conditions)
+    searched = not remembers_all(call, relid, wanted)
     trial = partial(probe, call, needed, wanted, bound, finder)
     announced = announce(call, writing, began=began, searched=searched, probe=trial)
     if announced is None:
@@ -220,9 +217,7 @@ def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -
     is_cold = wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid)
     if is_cold and not session_state.keeps_snapshot(call.session.catalog):
         raise NotHotError(for_now=True)
-    whole = (known for condition, known in wanted.conditions if condition.need.enough is None)
-    if any(thawing.is_vain(relid, known) for known in whole):
-        raise Refusal(_TOO_MANY)
+    require_not_vain(call, relid, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +317,6 @@ def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
             call.session.transaction.settle()
             note_warm(call)
     raise NotHotError
-
-
-def _is_remembered(thawing: Thawing, relid: int, condition: object) -> bool:
-    return thawing.remembers(relid, thawing.heats(relid) or 0, condition)
 
 
 def insert(call: Invocation) -> StatementResult:

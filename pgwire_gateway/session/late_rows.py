@@ -51,11 +51,6 @@ class LateRows:
         self._keys: dict[int, set[Key]] = {part.table.relid: set() for part in self._parts}
         self._has_run = False
 
-    @property
-    def may_come(self) -> bool:
-        """Whether a statement has to be undone where it was found to need other rows."""
-        return bool(self._parts)
-
     def added(self, part: NeededRows, wanted: WantedRows) -> WantedRows:
         """Return what is wanted of a table with the rows that have been found."""
         found = self._keys.get(part.table.relid)

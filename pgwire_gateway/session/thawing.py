@@ -29,6 +29,25 @@ MOST_FOR_ONE: Final = 100_000
 """Rows of a condition that a transaction may make hot where it cannot write the table otherwise."""
 
 
+def remembers_all(call: Invocation, relid: int, wanted: WantedRows) -> bool:
+    """Return whether all rows of the conditions are known to be hot."""
+    thawing = thawing_of(call)
+    heats = thawing.heats(relid) or 0
+    return all(thawing.remembers(relid, heats, known) for _, known in wanted.conditions)
+
+
+def require_not_vain(call: Invocation, relid: int, wanted: WantedRows) -> None:
+    """Refuse conditions that too many rows have satisfied lately.
+
+    Raises:
+        Refusal: There is one, and all its rows are needed.
+    """
+    thawing = thawing_of(call)
+    whole = (known for condition, known in wanted.conditions if condition.need.enough is None)
+    if any(thawing.is_vain(relid, known) for known in whole):
+        raise Refusal("a condition that too many rows satisfy is not supported")
+
+
 def probe(
     call: Invocation,
     needed: NeededRows,
