@@ -242,8 +242,14 @@ def written_since(relid: int, reading: Reading) -> Call:
     return bookkeeping.WRITTEN_SINCE, values
 
 
+def passed(relid: int, ahead: "Ahead") -> Call:
+    """Return the call that tells whether a query may have got beyond rows that it locks in turn."""
+    values = (_number(relid), _number(ahead.heats), json.dumps(ahead.keys).encode())
+    return bookkeeping.PASSED, values
+
+
 def is_written(answer: bytes) -> bool:
-    """Return what the answer of that call tells."""
+    """Return what the answer of one of these calls tells: what was found does not do any more."""
     return bool(json.loads(answer))
 
 
@@ -265,6 +271,15 @@ def unsearched(answer: bytes) -> Unsearched:
     return Unsearched([tuple(key) for key in told["keys"]], told["mark"] or 0, told["values"])
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Rows that come late among the first ones of a queue, all of which are hot."""
+
+    heats: int
+    """How often their table had begun to have hot rows."""
+    keys: tuple[Key, ...]
+
+
 class Thawing:
     """The gateway's own connections to a database, one for each thread that needs one."""
 
@@ -275,6 +290,7 @@ class Thawing:
         self._warm: set[int] = set()
         self._never: dict[int, int] = {}
         self._found: dict[int, tuple[int, set[object]]] = {}
+        self._ahead: dict[tuple[int, object], Ahead] = {}
         self._failures: dict[int, float] = {}
         self._vain: dict[tuple[int, object], float] = {}
         self._asked_for: set[tuple[int, int, object]] = set()
@@ -348,6 +364,30 @@ class Thawing:
                 self._found[relid] = known = (heats, set())
             if known[0] == heats:
                 known[1].add(condition)
+
+    def ahead(self, relid: int, heats: int, queue: object) -> Ahead | None:
+        """Return what is known to be ahead in a queue; None where its first rows may be cold.
+
+        Args:
+            relid: The table.
+            heats: How often it has begun to have hot rows.
+            queue: What is equal only for equal conditions and orders.
+        """
+        known = self._ahead.get((relid, queue))
+        return known if known is not None and known.heats == heats else None
+
+    def note_ahead(self, relid: int, queue: object, ahead: Ahead) -> None:
+        """Note that the first rows of a queue have been made hot, lastingly."""
+        with self._lock:
+            if len(self._ahead) >= MOST_CONDITIONS:
+                self._ahead.clear()
+            self._ahead[relid, queue] = ahead
+
+    def forget_ahead(self, relid: int, queue: object, ahead: Ahead) -> None:
+        """Note that a query may have got beyond these rows."""
+        with self._lock:
+            if self._ahead.get((relid, queue)) is ahead:
+                del self._ahead[relid, queue]
 
     def is_first(self, relid: int, heats: int, condition: object) -> bool:
         """Return whether nobody has asked for rows of a condition before, and note that one has."""

@@ -849,6 +849,32 @@ BEGIN
     RETURN convert_to(coalesce(written, true)::text, 'UTF8');
 END $$;
 
+-- Whether a query that locks rows in an order may have got beyond these keys: none of them has a row that is as it was put
+-- there (in this time of having hot rows), and that nobody has ever locked since. What this transaction has put there itself
+-- tells nothing.
+CREATE FUNCTION pg_journal.passed(code text, wanted oid, heat bigint, keys text) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    parts record;
+    untouched boolean;
+BEGIN
+    PERFORM authorize(code, 'passed', wanted::text, heat::text, keys);
+    PERFORM require_right(wanted, false);
+    IF (SELECT s.is_hot AND s.heats = heat FROM journals s WHERE s.relid = wanted) THEN
+        parts := key_parts(wanted);
+        EXECUTE format(
+            'SELECT EXISTS (SELECT FROM json_array_elements($1) u(e) '
+            'JOIN pg_journal.hot_%1$s k ON (%2$s) = (%3$s) JOIN ONLY %4$s h ON %5$s '
+            'WHERE h.xmin = k.xmin AND h.xmax = 0 AND k.writer IS DISTINCT FROM pg_current_xact_id_if_assigned())',
+            wanted, replace(parts.hot_names, 'h.', 'k.'), parts.from_key, wanted::regclass,
+            hot_key(wanted, 'k', 'h', true))
+           INTO untouched USING keys::json;
+    END IF;
+    RETURN convert_to((NOT coalesce(untouched, false))::text, 'UTF8');
+END $$;
+
 -- The rows of a temporary table, one more than `most` at most, in some columns, in transfer forms; the columns; or the reason
 -- why Spark cannot be given them. No code of users is run.
 CREATE FUNCTION pg_journal.temporary_rows(code text, wanted oid, numbers oid[], most bigint) RETURNS bytea

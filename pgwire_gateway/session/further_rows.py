@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from catalog import hot_keys, session_state
-from catalog.connections import Call
+from catalog import session_state
 from catalog.hot_keys import Thawed
 from pgwire_gateway.session import own_hot_rows
 from pgwire_gateway.session.announcements import ATTEMPTS, NotHotError, announce, undo
@@ -22,7 +21,13 @@ from pgwire_gateway.session.late_rows import LateRows
 from pgwire_gateway.session.needed_rows import NeededRows, WantedRows
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.row_search import find
-from pgwire_gateway.session.thawing import probe, remembers_all, require_not_vain, thaw
+from pgwire_gateway.session.thawing import (
+    Sufficiency,
+    probe,
+    remembers_all,
+    require_not_vain,
+    thaw,
+)
 from rewrite.context import ParameterValue
 from rewrite.needs.keys import Contents
 from rewrite.needs.results import Refusal
@@ -35,8 +40,8 @@ _SAVEPOINT: Final = "pgwire_further"
 class FurtherRows:
     """What has been made hot of further tables."""
 
-    written: list[Call]
-    """Calls that tell whether others have written those of which few rows were enough."""
+    enough: list[Sufficiency]
+    """That few rows of some of them do."""
     marks: dict[int, int]
     """By table, what was told when the write was announced."""
 
@@ -49,6 +54,7 @@ def heat(  # noqa: PLR0913 - what is known of the rows
     late: LateRows,
     *,
     began: bool,
+    attempt: int,
 ) -> FurtherRows | None:
     """Make the rows hot; None where all is to be begun again.
 
@@ -59,6 +65,7 @@ def heat(  # noqa: PLR0913 - what is known of the rows
         contents: What its sources hold.
         late: What was found while it was tried.
         began: Whether the transaction is for this statement.
+        attempt: How often that is now.
 
     Raises:
         Refusal: They are too many, or Spark finds them better.
@@ -83,13 +90,14 @@ def heat(  # noqa: PLR0913 - what is known of the rows
         announced = announce(call, writing, began=began, searched=searched, probe=trial)
         if announced is None:
             return None
-        thawed, few = thaw(call, part, wanted, announced, bound, finder=find, began=began)
+        thawed, enough = thaw(
+            call, part, wanted, announced, bound, finder=find, began=began, attempt=attempt
+        )
         if thawed is not Thawed.DONE:
             if began:
                 undo(call)
             return None
-        if few is not None:
-            found.written.append(hot_keys.written_since(relid, few))
+        found.enough.extend(enough)
         found.marks[relid] = announced.mark
     return found
 

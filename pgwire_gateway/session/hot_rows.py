@@ -47,7 +47,7 @@ from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.row_search import Finder, find
 from pgwire_gateway.session.source_rows import NO_ROWS, SourceRows, is_proved
-from pgwire_gateway.session.thawing import probe, remembers_all, require_not_vain, thaw
+from pgwire_gateway.session.thawing import Sufficiency, probe, remembers_all, require_not_vain, thaw
 from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 from rewrite.row_locks import row_locks
@@ -101,6 +101,8 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     if sources.marks:
         raise source_rows.outdated()
     late.give_up()
+    if needed.is_queue:
+        raise Refusal("locking so many of more rows than may be hot")
     raise NotHotError
 
 
@@ -131,19 +133,21 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
         if needed.further:
             raise NotHotError(by_snapshot=True)
         return _run_bounded(call, needed, wanted, bound, finder)
-    thawed, few = thaw(call, needed, wanted, announced, bound, finder=finder, began=began)
+    thawed, enough = thaw(
+        call, needed, wanted, announced, bound, finder=finder, began=began, attempt=attempt
+    )
     if thawed is not Thawed.DONE:
         if thawed is not Thawed.STALE:
             give_way(call, attempt, began=began)
         return None
     reach(Failpoint.THAWED)
-    others = further_rows.heat(call, needed, bound, sources.contents, late, began=began)
+    others = further_rows.heat(
+        call, needed, bound, sources.contents, late, began=began, attempt=attempt
+    )
     if others is None:
         return None
-    written = (
-        others.written if few is None else [hot_keys.written_since(relid, few), *others.written]
-    )
-    seen = Seen(sources, written, late.calls({relid: announced.mark, **others.marks}))
+    late_calls = late.calls({relid: announced.mark, **others.marks})
+    seen = Seen(sources, [*enough, *others.enough], late_calls)
     result = _proved(call, needed, bound, seen, late, began=began)
     if result is not None:
         _note(call, writing, announced)
@@ -226,15 +230,15 @@ class Seen:
 
     sources: SourceRows
     """Rows that tell keys."""
-    written: Sequence[Call]
-    """Whether others have written tables of which few rows were enough."""
+    enough: Sequence[Sufficiency]
+    """That few rows of some tables do."""
     late: Sequence[Call]
     """What it has written, where that tells which rows it would have met."""
 
     @property
     def is_sure(self) -> bool:
         """Whether there is nothing to be asked."""
-        return not self.sources.marks and not self.written and not self.late
+        return not self.sources.marks and not self.enough and not self.late
 
 
 def _proved(  # noqa: PLR0913 - what is known of the rows
@@ -257,12 +261,11 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
         asked, hot = (part.wanted(bound, s.contents) for s in (latest, seen.sources))
         if not frozenset(asked.keys) <= frozenset(hot.keys) or asked.values != hot.values:
             return None
-    calls = (after, seen.late, seen.written, latest.calls())
+    calls = (after, seen.late, [one.call for one in seen.enough], latest.calls())
     with source_rows.undone(call, began=began) as attempt:
         result, answers = hot_runs.run(call, [one for some in calls for one in some], began=began)
         told, written, others, proved = _parted(answers, calls)
-        is_alone = not any(map(hot_keys.is_written, others))
-        if is_alone and latest.prove(proved) and not late.learn(written):
+        if _is_enough(seen.enough, others) and latest.prove(proved) and not late.learn(written):
             attempt.keep()
             return kept(call, needed, result, told)
     error = attempt.error
@@ -270,8 +273,11 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
         raise late.unknown(error)
     if error is not None and error.sqlstate[:2] in _NOT_OF_ROWS:
         raise error
-    if error is not None and not _is_written(call, seen.written) and is_proved(call, latest):
-        raise error
+    if error is not None and is_proved(call, latest):
+        catalog = call.session.catalog
+        told = [catalog.call(one.call[0], *one.call[1]) for one in seen.enough]
+        if _is_enough(seen.enough, told):
+            raise error
     return None
 
 
@@ -281,10 +287,12 @@ def _parted(answers: Sequence[bytes], calls: Sequence[Sequence[Call]]) -> list[S
     return [list(islice(left, len(some))) for some in calls]
 
 
-def _is_written(call: Invocation, written: Sequence[Call]) -> bool:
-    """Return whether others have written a table that few rows of were enough for a statement."""
-    catalog = call.session.catalog
-    return any(hot_keys.is_written(catalog.call(name, *values)) for name, values in written)
+def _is_enough(enough: Sequence[Sufficiency], answers: Sequence[bytes]) -> bool:
+    """Return whether few rows have done for a statement; what is known of others is forgotten."""
+    failed = [one for one, told in zip(enough, answers, strict=True) if hot_keys.is_written(told)]
+    for one in failed:
+        one.forget()
+    return not failed
 
 
 def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:

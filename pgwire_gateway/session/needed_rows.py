@@ -66,6 +66,12 @@ class NeededRows:
         return self.draws or (self.needs.arbitrates and bool(self.needs.written))
 
     @property
+    def is_queue(self) -> bool:
+        """Whether it locks rows of a table one after the other until it has enough of them."""
+        conditions = (one for part in (self, *self.further) for one in part.conditions)
+        return any(one.need.queue is not None for one in conditions)
+
+    @property
     def all_sources(self) -> frozenset[Source]:
         """What is to be looked at before, as it tells keys of any of the tables."""
         return self.sources.union(*(part.sources for part in self.further))

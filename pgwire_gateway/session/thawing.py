@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
+from catalog import hot_keys, session_state
+from catalog.connections import Call
+from catalog.hot_keys import Ahead, Announcement, Reading, Thawed, Thawing, Writing
 from pgwire_gateway.session import unwaited_rows
 from pgwire_gateway.session.announcements import announce, thawing_of, undo
 from pgwire_gateway.session.invocation import Invocation
@@ -29,6 +31,26 @@ MOST_FOR_ONE: Final = 100_000
 """Rows of a condition that a transaction may make hot where it cannot write the table otherwise."""
 
 
+FIRST_ROWS: Final = 1_000
+"""How many rows are made hot of a queue that is too long to be hot as a whole."""
+
+GROWTH: Final = 4
+"""How many times as many are made hot when a statement may have got beyond them."""
+
+AHEAD: Final = 50
+"""Of the last ones of these somebody may still find one as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sufficiency:
+    """That fewer rows than satisfy a condition do for a statement, which is asked afterwards."""
+
+    call: Call
+    """The call that tells whether they may not have done."""
+    forget: Callable[[], None] = lambda: None
+    """Called where that is so."""
+
+
 def remembers_all(call: Invocation, relid: int, wanted: WantedRows) -> bool:
     """Return whether all rows of the conditions are known to be hot."""
     thawing = thawing_of(call)
@@ -43,7 +65,7 @@ def require_not_vain(call: Invocation, relid: int, wanted: WantedRows) -> None:
         Refusal: There is one, and all its rows are needed.
     """
     thawing = thawing_of(call)
-    whole = (known for condition, known in wanted.conditions if condition.need.enough is None)
+    whole = (known for condition, known in wanted.conditions if _needs_all(condition))
     if any(thawing.is_vain(relid, known) for known in whole):
         raise Refusal("a condition that too many rows satisfy is not supported")
 
@@ -65,9 +87,10 @@ def probe(
     look_up(call.services.lookups, observation, needed.table.relid, wanted.keys)
     most = _most_found(call, Announcement(hot=False))
     for condition, known in wanted.conditions:
-        few = condition.need.enough is not None
+        few = not _needs_all(condition, own=session_state.keeps_snapshot(call.session.catalog))
+        sought = condition.first(FIRST_ROWS) if few and condition.need.queue else condition
         try:
-            finder(call, needed, condition, observation, bound, most=most, few=few)
+            finder(call, needed, sought, observation, bound, most=most, few=few)
         except Refusal:
             thawing_of(call).note_vain(needed.table.relid, known)
             raise
@@ -84,12 +107,13 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
     *,
     finder: Finder,
     began: bool,
-) -> tuple[Thawed, Reading | None]:
+    attempt: int = 1,
+) -> tuple[Thawed, list[Sufficiency]]:
     """Make hot what is not.
 
     Returns:
-        What became of it; and, where few of the rows that satisfy a condition were made hot, when
-        they were enough: they are until others write the table.
+        What became of it; and what is to be asked where few of the rows that satisfy a condition
+        were made hot.
 
     Raises:
         Refusal: The rows are too many, or do not satisfy a constraint.
@@ -97,21 +121,31 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
     """
     relid, thawing = needed.table.relid, thawing_of(call)
 
-    def asked() -> Asked:
+    def asked() -> tuple[Asked, list[Sufficiency]]:
         if announced.own:
             # What was made hot meanwhile the transaction's snapshot does not show.
-            return wanted.conditions
+            return wanted.conditions, []
         remembered = partial(thawing.remembers, relid, announced.heats)
-        return [one for one in wanted.conditions if not remembered(one[1])]
+        left = [one for one in wanted.conditions if not remembered(one[1])]
+        ahead = [thawing.ahead(relid, announced.heats, _queue(*one)) for one in left]
+        known = list(zip(left, ahead, strict=True))
+        return [one for one, some in known if some is None], [
+            _lasts_until(thawing, relid, _queue(*one), some) for one, some in known if some
+        ]
 
-    if announced.is_complete and not asked() and not wanted.values:
-        return Thawed.DONE, None
-    searching = thawing.searching(relid, call.running.check) if asked() else nullcontext()
+    left, enough = asked()
+    if announced.is_complete and not left and not wanted.values:
+        return Thawed.DONE, enough
+    searching = thawing.searching(relid, call.running.check) if left else nullcontext()
     try:
         with searching:
             # Whoever was waited for has searched for what is remembered now.
-            found = replace(wanted, conditions=asked())
-            return _made_hot(call, needed, found, announced, bound, finder=finder, began=began)
+            left, enough = asked()
+            found = replace(wanted, conditions=left)
+            thawed, few = _made_hot(
+                call, needed, found, announced, bound, finder=finder, began=began, attempt=attempt
+            )
+            return thawed, [*enough, *few]
     except UnsupportedError:
         if began:
             undo(call)
@@ -127,7 +161,8 @@ def _made_hot(  # noqa: PLR0913 - as above
     *,
     finder: Finder,
     began: bool,
-) -> tuple[Thawed, Reading | None]:
+    attempt: int,
+) -> tuple[Thawed, list[Sufficiency]]:
     """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
     relid, thawing = needed.table.relid, thawing_of(call)
     observation = Observer(call.session).observe([relid], call.plan)
@@ -137,16 +172,13 @@ def _made_hot(  # noqa: PLR0913 - as above
         for found in (announced.cold, announced.held)
     )
     rows = look_up(call.services.lookups, observation, relid, cold)
-    found: list[TextRow] = []
-    whole: list[tuple[Condition, object]] = []
     most = _most_found(call, announced)
     search = partial(finder, call, needed, observation=observation, bound=bound, most=most)
-    for condition, known in wanted.conditions:
-        rows_found = None
-        if not _is_for_few(thawing, relid, announced.heats, (condition, known)):
-            rows_found = _all_found(search, thawing, relid, (condition, known))
-            whole += [(condition, known)] if rows_found is not None else []
-        found += search(wanted=condition, few=True) if rows_found is None else rows_found
+    first = min(FIRST_ROWS * GROWTH ** (attempt - 1), most)
+    sought = [
+        _sought(search, thawing, relid, announced, one, first=first) for one in wanted.conditions
+    ]
+    found = [row for one in sought for row in one.rows]
     for attnums, values in wanted.values:
         found += holders(call, observation, table, attnums, values)
     if found and (announced.own or not began):
@@ -154,14 +186,85 @@ def _made_hot(  # noqa: PLR0913 - as above
     present = [*rows.present, *found]
     absent = [*rows.absent, *(key_row(table, key) for key in held)]
     if announced.own:
-        return _fit(unwaited_rows.heat(call, relid, present, absent)), None
+        return _fit(unwaited_rows.heat(call, relid, present, absent)), []
     reading = Reading.of(announced.heats, observation.result.snapshots[relid])
-    lasting = any(condition.is_lasting for condition, _ in whole)
+    lasting = any(
+        condition.is_lasting and (one.is_whole or one.is_queue)
+        for (condition, _), one in zip(wanted.conditions, sought, strict=True)
+    )
     thawed = _fit(thawing.thaw(relid, reading, present, absent, lasting=lasting))
-    for condition, known in whole:
-        if condition.is_lasting and thawed is Thawed.DONE:
+    enough: list[Sufficiency] = []
+    for (condition, known), one in zip(wanted.conditions, sought, strict=True):
+        lasts = condition.is_lasting and thawed is Thawed.DONE
+        if one.is_whole and lasts:
             thawing.remember(relid, announced.heats, known)
-    return thawed, reading if len(whole) < len(wanted.conditions) else None
+        elif one.is_queue:
+            last = one.rows[-AHEAD:]
+            ahead = Ahead(announced.heats, tuple(key_texts(table, row) for row in last))
+            if lasts:
+                thawing.note_ahead(relid, _queue(condition, known), ahead)
+            enough.append(_lasts_until(thawing, relid, _queue(condition, known), ahead))
+        elif not one.is_whole:
+            enough.append(Sufficiency(hot_keys.written_since(relid, reading)))
+    return thawed, enough
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What has been found of a condition."""
+
+    rows: list[TextRow]
+    is_whole: bool = False
+    """Whether these are all rows that satisfy it."""
+    is_queue: bool = False
+    """Whether they are the first ones of a queue, in order. Others do until somebody writes."""
+
+
+def _sought(  # noqa: PLR0913 - the condition, and what is known of it
+    search: Callable[..., list[TextRow]],
+    thawing: Thawing,
+    relid: int,
+    announced: Announcement,
+    asked: tuple[Condition, object],
+    *,
+    first: int,
+) -> _Sought:
+    """Find all rows of a condition, or as many as may do, `first` of a queue.
+
+    Raises:
+        Refusal: They are too many.
+        UnsupportedError: Spark cannot find them.
+    """
+    condition, _ = asked
+    if not _is_for_few(thawing, relid, announced, asked):
+        rows = _all_found(search, thawing, relid, announced, asked)
+        if rows is not None:
+            return _Sought(rows, is_whole=True)
+    if condition.need.queue is None:
+        return _Sought(search(wanted=condition, few=True))
+    rows = search(wanted=condition.first(first), few=True)
+    return _Sought(rows, is_whole=len(rows) < first, is_queue=len(rows) >= first)
+
+
+def _needs_all(condition: Condition, *, own: bool = False) -> bool:
+    """Return whether fewer rows than satisfy a condition never do.
+
+    Args:
+        condition: The condition.
+        own: Whether rows are made hot once, by a transaction that reads by one snapshot.
+    """
+    return condition.need.enough is None and (own or condition.need.queue is None)
+
+
+def _queue(condition: Condition, known: object) -> object:
+    """Return what is equal only for equal conditions whose rows are taken in the same order."""
+    return known, condition.order
+
+
+def _lasts_until(thawing: Thawing, relid: int, queue: object, ahead: Ahead) -> Sufficiency:
+    """Return that the first rows of a queue do, until a statement may have got beyond them."""
+    forget = partial(thawing.forget_ahead, relid, queue, ahead)
+    return Sufficiency(hot_keys.passed(relid, ahead), forget)
 
 
 def _fit(thawed: Thawed) -> Thawed:
@@ -170,21 +273,27 @@ def _fit(thawed: Thawed) -> Thawed:
     return thawed
 
 
-def _is_for_few(thawing: Thawing, relid: int, heats: int, asked: tuple[Condition, object]) -> bool:
+def _is_for_few(
+    thawing: Thawing, relid: int, announced: Announcement, asked: tuple[Condition, object]
+) -> bool:
     """Return whether as many rows of a condition are to be found as are enough, and no more.
 
     Who asks a second time may ask again and again: with all rows hot nothing has to be searched.
     """
     condition, known = asked
-    if condition.need.enough is None:
+    if _needs_all(condition, own=announced.own):
         return False
-    return thawing.is_vain(relid, known) or thawing.is_first(relid, heats, known)
+    if thawing.is_vain(relid, known):
+        return True
+    # All rows of a queue are needed sooner or later.
+    return condition.need.queue is None and thawing.is_first(relid, announced.heats, known)
 
 
 def _all_found(
     search: Callable[..., list[TextRow]],
     thawing: Thawing,
     relid: int,
+    announced: Announcement,
     asked: tuple[Condition, object],
 ) -> list[TextRow] | None:
     """Find all rows of a condition; None where they are too many, and fewer are enough.
@@ -198,7 +307,7 @@ def _all_found(
         return search(wanted=condition, few=False)
     except Refusal:
         thawing.note_vain(relid, known)
-        if condition.need.enough is None:
+        if _needs_all(condition, own=announced.own):
             raise
     return None
 

@@ -6,7 +6,7 @@ compared as they are may come from further away, and from tables (`rewrite.needs
 """
 
 from rewrite.needs.definitions import Definitions
-from rewrite.needs.levels import Level, is_plain
+from rewrite.needs.levels import Level, common_table, is_plain
 from rewrite.needs.places import places
 from rewrite.needs.sources import Row, traced
 from rewrite.needs.steady import is_constant
@@ -98,22 +98,11 @@ def _source(
         )
     if kind == SUBQUERY:
         return _output(Level(entry.node("subquery"), level), definitions, inner)
-    if kind == CTE and not entry.get("self_reference"):
-        return _common_table(level, entry, definitions, inner)
+    if kind == CTE:
+        found = common_table(level, entry)
+        return _output(found, definitions, inner) if found else None
     if kind == RELATION:
         return _excluded(level, varno, definitions, inner)
-    return None
-
-
-def _common_table(
-    level: Level, entry: Node, definitions: Definitions, place: str
-) -> tuple[Row, ...] | None:
-    owner = level.up(entry.integer("ctelevelsup"))
-    for definition in owner.query.nodes("cteList") if owner else ():
-        if definition.text("ctename") == entry.text("ctename"):
-            if definition.get("cterecursive"):
-                return None
-            return _output(Level(definition.node("ctequery"), owner), definitions, place)
     return None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rewrite.query.range_table import CTE, SUBQUERY
 from rewrite.tree import Item, Node
 
 _SELECT = 1
@@ -36,6 +37,25 @@ class Level:
 def is_plain(query: Node) -> bool:
     """Return whether each row of a query is made of one row of its FROM clause, on its own."""
     return query["commandType"] == _SELECT and not any(query.get(name) for name in _SHAPING)
+
+
+def joined_query(level: Level, varno: int) -> Node | None:
+    """Return the SELECT that a range table entry of FROM is: a subquery, a view or one of WITH."""
+    entry = level.entry(varno)
+    if entry["rtekind"] == SUBQUERY:
+        return entry.node("subquery")
+    found = common_table(level, entry) if entry["rtekind"] == CTE else None
+    return found.query if found and found.query["commandType"] == _SELECT else None
+
+
+def common_table(level: Level, entry: Node) -> Level | None:
+    """Return the query of WITH that a range table entry names; None for a recursive one."""
+    owner = level.up(entry.integer("ctelevelsup"))
+    for definition in owner.query.nodes("cteList") if owner else ():
+        if definition.text("ctename") == entry.text("ctename"):
+            is_plain = not entry.get("self_reference") and not definition.get("cterecursive")
+            return Level(definition.node("ctequery"), owner) if is_plain else None
+    return None
 
 
 def levels(query: Node, outer: Level | None = None) -> Iterator[Level]:

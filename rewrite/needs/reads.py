@@ -9,8 +9,8 @@ from rewrite.needs.columns import compared_column
 from rewrite.needs.constant_rows import known_rows
 from rewrite.needs.definitions import Definitions, UniqueKey
 from rewrite.needs.joined_keys import of_subquery, together
-from rewrite.needs.levels import Level, is_plain
-from rewrite.needs.limits import enough
+from rewrite.needs.levels import Level, is_plain, joined_query
+from rewrite.needs.limits import enough, queue
 from rewrite.needs.places import places
 from rewrite.needs.results import Fixed, Need, Occurrence
 from rewrite.needs.steady import is_constant, is_steady
@@ -38,8 +38,8 @@ def occurrences(level: Level, definitions: Definitions) -> Iterator[Occurrence]:
         relid = tiered_table(level, varno, definitions)
         if relid:
             found = need(level, varno, conditions, definitions)
-            limit = enough(level, found.conditions, conditions, definitions)
-            yield Occurrence(relid, (replace(found, enough=limit),))
+            asked = (level, found.conditions, conditions, definitions)
+            yield Occurrence(relid, (replace(found, enough=enough(*asked), queue=queue(*asked)),))
     if command(query) in {Command.INSERT, Command.MERGE}:
         varno = query.integer("resultRelation")
         relid = tiered_table(level, varno, definitions)
@@ -156,28 +156,27 @@ def _of_same_table(
     """Return no values for a key that is compared with what a subquery says of the same table.
 
     ``k = (SELECT k FROM t WHERE …)`` asks for rows that the subquery has found, which are hot as it
-    could not have found them else. What the subquery needs is its own matter.
+    could not have found them else; so does a join with such a subquery. What the subquery needs is
+    its own matter.
     """
-    compared = _compared_with_query(condition)
-    if compared is None:
-        return None
-    one, query, equality = compared
     relid = tiered_table(level, varno, definitions)
-    column = compared_column(one, varno, equality)
-    shown = _shown(query)
-    if not column or shown is None:
-        return None
-    own = _is_of(shown, query, relid) and _is_same(shown, column)
-    unique = _is_unique(column, definitions.relation(relid).unique)
-    return Fixed((column,), (), found=True) if own and unique else None
+    for one, query, place, equality in _compared_with_queries(level, condition):
+        column, shown = compared_column(one, varno, equality), _shown(query, place)
+        if not column or shown is None:
+            continue
+        own = _is_of(shown, query, relid) and _is_same(shown, column)
+        if own and _is_unique(column, definitions.relation(relid).unique):
+            return Fixed((column,), (), found=True)
+    return None
 
 
-def _shown(query: Node) -> Node | None:
-    """Return the column that is all a query shows, as it comes from its FROM clause."""
+def _shown(query: Node, place: int) -> Node | None:
+    """Return a column that a query shows, as it comes from its FROM clause; None for others."""
     outputs = [entry for entry in query.nodes("targetList") if not entry["resjunk"]]
-    shown = outputs[0].node("expr") if len(outputs) == 1 else query
-    plain = shown.tag == "VAR" and not shown["varlevelsup"] and not query.get("setOperations")
-    return shown if plain else None
+    if not 0 < place <= len(outputs) or query.get("setOperations"):
+        return None
+    shown = outputs[place - 1].node("expr")
+    return shown if shown.tag == "VAR" and not shown["varlevelsup"] else None
 
 
 def _is_of(shown: Node, query: Node, relid: int) -> bool:
@@ -198,18 +197,21 @@ def _is_unique(column: int, keys: tuple[UniqueKey, ...]) -> bool:
     )
 
 
-def _compared_with_query(condition: Node) -> tuple[Node, Node, Node] | None:
-    """Return what is compared with a subquery's values, the subquery, and the equality."""
+def _compared_with_queries(level: Level, condition: Node) -> Iterator[tuple[Node, Node, int, Node]]:
+    """Yield what is compared with a query's values, the query, the column, and the equality."""
     if condition.tag == "SUBLINK" and condition["subLinkType"] == _ANY_SUBLINK:
         test = condition.optional("testexpr")
         if test is not None and test.tag == "OPEXPR" and test["opno"] in SAME_TYPE:
-            return test.nodes("args")[0], condition.node("subselect"), test
+            yield test.nodes("args")[0], condition.node("subselect"), 1, test
     if condition.tag == "OPEXPR" and condition["opno"] in SAME_TYPE:
         left, right = condition.nodes("args")
         for one, other in ((left, right), (right, left)):
             if other.tag == "SUBLINK" and other["subLinkType"] == _EXPR_SUBLINK:
-                return one, other.node("subselect"), condition
-    return None
+                yield one, other.node("subselect"), 1, condition
+            elif other.tag == "VAR" and other["varlevelsup"] == 0:
+                query = joined_query(level, other.integer("varno"))
+                if query is not None:
+                    yield one, query, other.integer("varattno"), condition
 
 
 def _any_of(varno: int, condition: Node, definitions: Definitions) -> Fixed | None:

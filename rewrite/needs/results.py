@@ -39,6 +39,20 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
+class Queue:
+    """An order in which a query locks rows until it has as many as LIMIT tells.
+
+    No row comes before the first ones that is not among them: where one of those is found as it
+    was, which nobody has locked, the query has not got that far, and needed no others.
+    """
+
+    sort: tuple[Node, ...] = ()
+    """The query's ORDER BY: its sort clauses; none for any order."""
+    values: tuple[Node, ...] = ()
+    """The targets that these refer to, over Vars of the number `varno`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Need:
     """Current rows of one table that have to be hot: those that satisfy everything said here."""
 
@@ -48,6 +62,8 @@ class Need:
     fixed: tuple[Fixed, ...] = ()
     enough: Node | None = None
     """How many of these rows do, whichever they are (see `rewrite.needs.limits`); None for all."""
+    queue: Queue | None = None
+    """The order in which these rows are locked, where the first of them may do."""
 
     @property
     def all_rows(self) -> bool:

@@ -1,9 +1,10 @@
 """The query that finds the rows a condition asks for, and whether it finds the same ones later."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from rewrite.dialect.oids import INT8
 from rewrite.needs.results import Need
 from rewrite.query.predicates import conjuncts
 from rewrite.tree import Item, Node, transform, walk
@@ -26,6 +27,12 @@ class Condition:
     """Numbers of the statement's parameters in it, from 1."""
     is_lasting: bool
     """Whether it is about nothing but the row and these parameters: not the time, not settings."""
+    order: bytes = b""
+    """Equal only for equal orders in which the rows are taken; empty where all are needed."""
+
+    def first(self, number: int) -> "Condition":
+        """Return the condition for so many rows, the first in the order they are taken."""
+        return replace(self, need=replace(self.need, enough=_int8(number)))
 
 
 def condition(need: Need, volatility: Callable[[int], str]) -> Condition:
@@ -35,14 +42,19 @@ def condition(need: Need, volatility: Callable[[int], str]) -> Condition:
         need: The need.
         volatility: ``pg_proc.provolatile`` of a built-in function by OID.
     """
-    nodes = [node for quals in need.conditions for node, _ in walk(quals)]
+    order = [*need.queue.sort, *need.queue.values] if need.queue else []
+    nodes = [node for part in (*need.conditions, *order) for node, _ in walk(part)]
     parameters = {node.integer("paramid") for node in nodes if node.tag == "PARAM"}
     called = {node.integer(name) for node in nodes for name in _CALLED & node.fields.keys()}
     lasting = all(volatility(function) == _IMMUTABLE for function in called)
     plain = all(node.tag != "SQLVALUEFUNCTION" for node in nodes)
-    text = repr([_meaning(_as_first(quals, need.varno)) for quals in need.conditions])
-    digest = sha256(text.encode("utf-8", "surrogateescape")).digest()
-    return Condition(need, digest, tuple(sorted(parameters)), lasting and plain)
+    return Condition(
+        need,
+        _digest(need.conditions, need.varno),
+        tuple(sorted(parameters)),
+        lasting and plain,
+        b"" if need.queue is None else _digest(order, need.varno),
+    )
 
 
 def search(template: Node, need: Need, *, few: bool = False) -> Node:
@@ -57,7 +69,22 @@ def search(template: Node, need: Need, *, few: bool = False) -> Node:
     every: Item = Node("BOOLEXPR", {"boolop": _AND, "args": found}) if found else None
     quals = found[0] if len(found) == 1 else every
     query = template.replace(jointree=template.node("jointree").replace(quals=quals))
-    return query.replace(limitCount=need.enough) if few else query
+    if not few:
+        return query
+    return _sorted(query.replace(limitCount=need.enough), need)
+
+
+def _sorted(query: Node, need: Need) -> Node:
+    """Return a query for rows with the order in which they are taken, if there is one."""
+    if need.queue is None or not need.queue.sort:
+        return query
+    shown = query.nodes("targetList")
+    values: list[Item] = [
+        _as_first(value, need.varno).replace(resno=number, resname=None, resjunk=True)
+        for number, value in enumerate(need.queue.values, len(shown) + 1)
+    ]
+    sort: list[Item] = list(need.queue.sort)
+    return query.replace(targetList=[*shown, *values], sortClause=sort)
 
 
 def is_whole(query: Node, need: Need) -> bool:
@@ -68,6 +95,27 @@ def is_whole(query: Node, need: Need) -> bool:
     if len(jointree.items("fromlist")) != 1 or query.items("cteList"):
         return False
     return list(map(repr, conjuncts(jointree["quals"]))) == list(map(repr, need.conditions))
+
+
+def _int8(number: int) -> Node:
+    return Node(
+        "CONST",
+        {
+            "consttype": INT8,
+            "consttypmod": -1,
+            "constcollid": 0,
+            "constlen": 8,
+            "constbyval": True,
+            "constisnull": False,
+            "location": -1,
+            "constvalue": number.to_bytes(8, "little", signed=True),
+        },
+    )
+
+
+def _digest(parts: Sequence[Node], varno: int) -> bytes:
+    text = repr([_meaning(_as_first(part, varno)) for part in parts])
+    return sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def _meaning(item: Item) -> Item:

@@ -27,7 +27,7 @@ from rewrite.key_constants import (
     constant,
 )
 from rewrite.needs.definitions import Definitions
-from rewrite.needs.levels import Level
+from rewrite.needs.levels import Level, common_table
 from rewrite.needs.results import Need
 from rewrite.needs.steady import is_constant
 from rewrite.query.range_table import CTE, FUNCTION, GROUP, JOIN, RELATION, SUBQUERY, VALUES
@@ -212,8 +212,8 @@ def _rows(
             yield {n: _constant(listed[n - 1], definitions) for n in columns}
     elif kind == SUBQUERY:
         yield from _output(Level(entry.node("subquery"), level), columns, definitions, inner)
-    elif kind == CTE and not entry.get("self_reference"):
-        yield from _common_table(level, entry, columns, definitions, inner)
+    elif kind == CTE and (found := common_table(level, entry)) is not None:
+        yield from _output(found, columns, definitions, inner)
     elif kind in {JOIN, GROUP}:
         shown = entry.nodes("joinaliasvars" if kind == JOIN else "groupexprs")
         for cells in traced(level, tuple(shown[n - 1] for n in columns), definitions, place):
@@ -241,17 +241,6 @@ def _elements(
             found[number] = _element(called, definitions, place, number)
         number += function.integer("funccolcount")
     return found
-
-
-def _common_table(
-    level: Level, entry: Node, columns: list[int], definitions: Definitions, place: str
-) -> Iterator[dict[int, Node | None]]:
-    owner = level.up(entry.integer("ctelevelsup"))
-    for defined in owner.query.nodes("cteList") if owner else ():
-        if defined.text("ctename") == entry.text("ctename") and not defined.get("cterecursive"):
-            yield from _output(Level(defined.node("ctequery"), owner), columns, definitions, place)
-            return
-    yield dict.fromkeys(columns)
 
 
 def _output(

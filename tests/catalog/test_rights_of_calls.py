@@ -43,6 +43,7 @@ WRITES: Sequence[Call] = [
 READS: Sequence[Call] = [
     (bookkeeping.SNAPSHOT, lambda t: (b'[{"relid": %b}]' % t,)),
     (bookkeeping.WRITTEN_SINCE, lambda t: (t, b"1:1:", b"1")),
+    (bookkeeping.PASSED, lambda t: (t, b"1", b"[]")),
     (bookkeeping.HOLD_SOURCE, lambda t: (t,)),
 ]
 

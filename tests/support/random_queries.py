@@ -172,6 +172,34 @@ class Queries:
 
     def _found(self, item: Item, depth: int) -> str:
         """Return a condition on a key by what a subquery says, of the same table most often."""
+        key, listed, first, own = self._finding(item, depth)
+        name = f"{item.alias}.{key}"
+        return own + self._chance.choice(
+            [
+                f"{name} = ({first})",
+                f"({first}) = {name}",
+                f"{name} in ({listed})",
+                f"{name} = any ({listed})",
+            ]
+        )
+
+    def _joined_with_found(self, left: From, depth: int) -> From:
+        """Return a join of a table by a key with what a subquery says, which may find others."""
+        item = left.items[0]
+        key, listed, _, own = self._finding(item, depth)
+        other = Item(self._alias(), "k")
+        on = f"{own}{item.alias}.{key} = {other.alias}.k"
+        kind = self._chance.choice(["join", "join", "left join"])
+        nullable = left.nullable | ({other.alias} if kind == "left join" else set())
+        sql = f"{left.sql} {kind} lateral ({listed}) {other.alias} (k) on {on}"
+        return From(sql, [*left.items, other], nullable)
+
+    def _finding(self, item: Item, depth: int) -> tuple[str, str, str, str]:
+        """Return a subquery that finds rows of a table, and what of another one it tells.
+
+        That is a column, a query of its values, one of a single value, and a condition that tells
+        rows besides.
+        """
         chance = self._chance
         table = self._table() if self._takes(0.15, Form.OTHER_TABLE) else item.table
         inner = Item(self._alias(), COLUMNS[table], is_table=True, table=table)
@@ -199,18 +227,11 @@ class Queries:
             listed = f"{listed} union {other}"
         elif self._flip(0.5):
             listed = f"{listed} {order} limit {chance.randrange(1, 4)}{lock}"
-        name = f"{item.alias}.{key}"
         plain = table == item.table and key == shown == "k" and " union " not in listed
         # Without a condition of their own the other forms need all rows.
         own = "" if plain or self._flip(0.1) else f"{self._condition(item)} and "
-        return own + chance.choice(
-            [
-                f"{name} = (select {inner.alias}.{shown} {tail} {order} limit 1{lock})",
-                f"(select {inner.alias}.{shown} {tail} {order} limit 1{lock}) = {name}",
-                f"{name} in ({listed})",
-                f"{name} = any ({listed})",
-            ]
-        )
+        first = f"select {inner.alias}.{shown} {tail} {order} limit 1{lock}"
+        return key, listed, first, own
 
     def _scalar(self, depth: int, item: Item | None = None) -> str:
         """Return a subquery with one value."""
@@ -250,6 +271,8 @@ class Queries:
     def _from(self, depth: int, number: int) -> From:
         sql, item = self._item(depth)
         found = From(sql, [item])
+        if item.table and depth < 2 and self._takes(0.04, Form.FOUND):
+            found = self._joined_with_found(found, depth)
         for _ in range(number - 1):
             if self._flip(0.15):
                 other = self._from(depth, 2) if self._flip(0.4) else From(*self._single(depth))

@@ -133,27 +133,23 @@ def _recursion_adds_nothing(patch: pytest.MonkeyPatch) -> None:
             return
         yield from original(level, varno, columns, definitions, place)
 
-    def common_table(
-        level: Level, entry: Node, columns: list[int], definitions: Definitions, place: str
-    ) -> Iterator[Cells]:
+    def common_table(level: Level, entry: Node) -> Level | None:
         owner = level.up(entry.integer("ctelevelsup"))
         assert owner is not None
         for defined in owner.query.nodes("cteList"):
             if defined.text("ctename") == entry.text("ctename"):
-                query = Level(defined.node("ctequery"), owner)
-                yield from sources._output(query, columns, definitions, place)
+                return Level(defined.node("ctequery"), owner)
+        return None
 
     patch.setattr(sources, "_rows", rows)
-    patch.setattr(sources, "_common_table", common_table)
+    patch.setattr(sources, "common_table", common_table)
 
 
 def _outermost_common_table(patch: pytest.MonkeyPatch) -> None:
     """Look a common table expression up where the statement begins, if there is one so named."""
-    original = sources._common_table
+    original = sources.common_table
 
-    def common_table(
-        level: Level, entry: Node, columns: list[int], definitions: Definitions, place: str
-    ) -> Iterator[Cells]:
+    def common_table(level: Level, entry: Node) -> Level | None:
         around = [level]
         while (outer := around[-1].outer) is not None:
             around.append(outer)
@@ -161,9 +157,9 @@ def _outermost_common_table(patch: pytest.MonkeyPatch) -> None:
             itself = any(up.query is one.node("ctequery") for up in around)
             if one.text("ctename") == entry.text("ctename") and not itself:
                 entry = entry.replace(ctelevelsup=len(around) - 1)
-        yield from original(level, entry, columns, definitions, place)
+        return original(level, entry)
 
-    patch.setattr(sources, "_common_table", common_table)
+    patch.setattr(sources, "common_table", common_table)
 
 
 def _first_array(patch: pytest.MonkeyPatch) -> None:

@@ -277,7 +277,7 @@ def _first_of_set(patch: pytest.MonkeyPatch) -> None:
         return query
 
     shown, is_of = reads._shown, reads._is_of
-    patch.setattr(reads, "_shown", lambda query: shown(first(query)))
+    patch.setattr(reads, "_shown", lambda query, place: shown(first(query), place))
     patch.setattr(reads, "_is_of", lambda node, query, relid: is_of(node, first(query), relid))
 
 

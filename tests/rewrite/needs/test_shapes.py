@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501 - a line for each shape
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import psycopg
@@ -97,12 +97,19 @@ class Catalog:
 
     def _need(self, relid: int, need: Need) -> str:
         parts = [
-            self._text.expression(condition, lambda attnum: self.columns[relid, attnum])
-            for condition in need.conditions
+            self._text.expression(condition, self._name(relid)) for condition in need.conditions
         ]
         parts += [self._fixed(relid, fixed) for fixed in need.fixed]
         few = [] if need.enough is None else [f"{self._text.expression(need.enough, str)} of"]
+        if need.queue is not None:
+            values = (
+                self._text.expression(one["expr"], self._name(relid)) for one in need.queue.values
+            )
+            few = [f"the first by ({', '.join(values)}) of"]
         return " ".join([*few, *parts]) or "all"
+
+    def _name(self, relid: int) -> Callable[[int], str]:
+        return lambda attnum: self.columns[relid, attnum]
 
     def _fixed(self, relid: int, fixed: Fixed) -> str:
         names = ", ".join(self.columns[relid, attnum] for attnum in fixed.columns)
@@ -200,7 +207,25 @@ READS = [
     # LIMIT tells how many rows are enough, where nothing else tells which.
     ("select from t where v > 3 limit $1", ["t: $1 of (v > 3)"]),
     ("select from t where v > 3 limit all", ["t: (v > 3)"]),
-    ("select from t where v > 3 limit 2 for share", ["t: (v > 3)"]),
+    # A query that locks rows in turn tells by that how far it has got.
+    ("select from t where v > 3 limit 2 for share", ["t: the first by () of (v > 3)"]),
+    ("select v from t where v > 3 order by d, k desc limit 2 for update skip locked", ["t: the first by (d, k) of (v > 3)"]),
+    ("select v from t order by v + 1 limit $1 for update", ["t: the first by ((v + 1)) of"]),
+    ("select v from t order by random() limit 1 for update", ["t: all"]),
+    ("select v from t order by (select max(v) from s where k = 1) limit 1 for update", ["s: (k = 1) [k: 1]", "t: all"]),
+    ("select v from t where v > 3 order by k limit 2 offset 1 for update", ["t: (v > 3)"]),
+    ("select v from t where v > 3 order by k fetch first row with ties for update", ["t: (v > 3)"]),
+    ("select v from t where v > 3 and random() < 1 order by k limit 2 for update", ["t: (v > 3)"]),
+    ("select t.v from t, s where t.v > 3 and s.v > 3 order by t.k limit 2 for update of t", ["s: (v > 3)", "t: (v > 3)"]),
+    ("select v from t where v > 3 for update", ["t: (v > 3)"]),
+    # Rows that a subquery has found are hot.
+    ("select * from t join (select k from t where v = 3) q on t.k = q.k", ["t: (v = 3) [v: 3]", "t: [k: ]"]),
+    ("with q as (select k from t order by v limit 1 for update) select from t, q where t.k = q.k", ["t: [k: ]", "t: the first by (v) of"]),
+    ("select * from t join (select k from s where v = 3) q on t.k = q.k", ["s: (v = 3) [v: 3]", "t: all"]),
+    ("select * from t join (select v from t where v = 3) q on t.k = q.v", ["t: (v = 3) [v: 3]", "t: all"]),
+    ("select * from t join (select k from t where v = 3) q on t.v = q.k", ["t: (v = 3) [v: 3]", "t: all"]),
+    ("select * from t right join (select k from t where v = 3) q on t.k = q.k", ["t: (v = 3) [v: 3]", "t: [k: ]"]),
+    ("select * from t left join (select k from t where v = 3) q on t.k = q.k", ["t: (v = 3) [v: 3]", "t: all"]),
     ("select from t where v > 3 limit 2 offset 1", ["t: (v > 3)"]),
     ("select from t where v > 3 order by k limit 2", ["t: (v > 3)"]),
     ("select from t where v > 3 order by k fetch first row with ties", ["t: (v > 3)"]),
@@ -241,7 +266,7 @@ WRITES = [
     # Rows that a subquery over the same table has found are hot; what is not known of them is not taken for known.
     (
         "update t set v = 1 where k = (select k from t where v > 3 order by w limit 1 for update skip locked)",
-        ["t: (v > 3)", "t: [k: ]"],
+        ["t: [k: ]", "t: the first by (w) of (v > 3)"],
     ),
     ("delete from t where k in (select u.k from t u where u.v = t.v and u.w = 'x')", ["t: (w = 'x') [w: 'x']", "t: [k: ]"]),
     ("delete from t where k in (select k from s where v > 3)", ["s: (v > 3)", "t: all"]),
