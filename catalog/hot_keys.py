@@ -273,7 +273,7 @@ def unsearched(answer: bytes) -> Unsearched:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Rows that come late among the first ones of a queue, all of which are hot."""
+    """Some of the first rows of a queue, all of which are hot."""
 
     heats: int
     """How often their table had begun to have hot rows."""

@@ -129,7 +129,7 @@ CREATE FUNCTION pg_journal.refuse_unknown_keys() RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    PERFORM pg_journal.refuse('writing keys that are known only when the statement runs');
+    PERFORM pg_journal.refuse('writing keys that are known only when the statement runs is');
 END $$;
 
 -- Write the functions that a table with hot rows has: pg_journal.cold_<OID> tells which of the keys in a JSON array are not
@@ -168,8 +168,11 @@ BEGIN
             SELECT json_agg(u.e) INTO pgwire_begun
               FROM json_array_elements(pgwire_present) u(e) JOIN begun h ON (%7$s) = (%3$s);
             IF pgwire_begun IS NULL THEN RETURN true; END IF;
+            -- Whoever is changing a row that an INSERT had brought is not waited for.
             INSERT INTO %4$s (%5$s) OVERRIDING SYSTEM VALUE
-            SELECT %6$s FROM json_array_elements(pgwire_begun) u(e) ON CONFLICT (%8$s) DO NOTHING;
+            SELECT %6$s FROM json_array_elements(pgwire_begun) u(e)
+             WHERE NOT EXISTS (SELECT FROM ONLY %4$s h WHERE (%9$s) = (%3$s))
+                ON CONFLICT (%8$s) DO NOTHING;
             -- Rows that an INSERT had brought may have been changed since they were read, and gone.
             RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = %1$s AND j.epoch = pgwire_epoch)
                AND NOT EXISTS (SELECT FROM json_array_elements(pgwire_begun) u(e)
@@ -178,7 +181,7 @@ BEGIN
         END $f$,
         wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.hot_names,
         (SELECT string_agg(quote_ident(k.name), ', ') FROM journals j JOIN columns k
-             ON k.relid = j.relid AND k.attnum = ANY (j.key) WHERE j.relid = wanted)));
+             ON k.relid = j.relid AND k.attnum = ANY (j.key) WHERE j.relid = wanted), parts.held_columns));
     EXECUTE format(made, format('heat_%s(pgwire_present json, pgwire_absent json) RETURNS void', wanted), format(
         $f$BEGIN
             -- Above READ COMMITTED this fails with 40001 where others have made one of the keys hot since the snapshot.

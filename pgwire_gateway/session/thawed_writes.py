@@ -27,7 +27,8 @@ from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 
 HINT = (
-    "Name the rows by constants for their keys, or keep the table resident: "
+    "Name the rows by constants for their keys, have more rows be made hot: "
+    "ALTER TABLE ... SET (gateway.thaw_rows = ...), or keep the table resident: "
     "ALTER TABLE ... SET (gateway.residency = always)."
 )
 HINT_OF_OTHERS = "Name the rows by constants for their keys, if the table has one."

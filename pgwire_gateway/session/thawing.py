@@ -37,8 +37,8 @@ FIRST_ROWS: Final = 1_000
 GROWTH: Final = 4
 """How many times as many are made hot when a statement may have got beyond them."""
 
-AHEAD: Final = 50
-"""Of the last ones of these somebody may still find one as it was."""
+AHEAD: Final = 25
+"""So many of the last ones of these are looked at afterwards, and as many of all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ def _made_hot(  # noqa: PLR0913 - as above
         if one.is_whole and lasts:
             thawing.remember(relid, announced.heats, known)
         elif one.is_queue:
-            last = one.rows[-AHEAD:]
-            ahead = Ahead(announced.heats, tuple(key_texts(table, row) for row in last))
+            looked_at = [*one.rows[:: len(one.rows) // AHEAD or 1], *one.rows[-AHEAD:]]
+            ahead = Ahead(announced.heats, tuple(key_texts(table, row) for row in looked_at))
             if lasts:
                 thawing.note_ahead(relid, _queue(condition, known), ahead)
             enough.append(_lasts_until(thawing, relid, _queue(condition, known), ahead))

@@ -40,7 +40,7 @@ def enough(
     limit = _limit(query, definitions)
     if limit is None or query.get("sortClause") or query.items("rowMarks"):
         return None
-    return limit if _reads_one(level, own, conditions) else None
+    return limit if _reads_one(level, own, conditions, definitions) else None
 
 
 def queue(
@@ -54,7 +54,7 @@ def queue(
     if _limit(query, definitions) is None or query.get("limitOption") == _WITH_TIES:
         return None
     marks = query.nodes("rowMarks")
-    if len(marks) != 1 or not _reads_one(level, own, conditions):
+    if len(marks) != 1 or not _reads_one(level, own, conditions, definitions):
         return None
     (read,) = query.node("jointree").nodes("fromlist")
     if marks[0]["rti"] != read["rtindex"]:
@@ -81,13 +81,18 @@ def _limit(query: Node, definitions: Definitions) -> Node | None:
     return limit if is_constant(limit, definitions.volatility) else None
 
 
-def _reads_one(level: Level, own: Sequence[Node], conditions: Sequence[Node]) -> bool:
+def _reads_one(
+    level: Level, own: Sequence[Node], conditions: Sequence[Node], definitions: Definitions
+) -> bool:
     """Return whether a query shows rows of one relation as they are, and is told which by WHERE."""
     query = level.query
     if not is_plain(query.replace(limitCount=None, rowMarks=None)):
         return False
     read = query.node("jointree").nodes("fromlist")
-    if len(read) != 1 or read[0].tag != "RANGETBLREF" or len(own) != len(conditions):
+    if len(read) != 1 or read[0].tag != "RANGETBLREF":
+        return False
+    # Where what is the same for all rows (1 = 1) does not hold no row is needed.
+    if len(own) != sum(not is_constant(one, definitions.volatility) for one in conditions):
         return False
     # Nor do the conditions tell what policies leave of the rows.
     return not level.entry(read[0].integer("rtindex")).get("securityQuals")

@@ -133,3 +133,17 @@ def test_who_waits_for_a_job_gets_the_next_one_when_it_is_gone(sessions: Connect
     worker.join(30.0)
     # As in PostgreSQL: what it had waited for does not satisfy the condition any more.
     assert answers == [(2,)]
+
+
+def test_a_new_job_that_somebody_has_in_work_is_passed(sessions: Connect) -> None:
+    one, other = sessions(), sessions()
+    last = LOCK.replace("ORDER BY id", "ORDER BY id DESC")
+    assert one.execute(TAKE).fetchall() == [(1,)]
+    one.execute("INSERT INTO job VALUES (9000, 'new')")
+    with one.transaction(force_rollback=True):
+        one.execute("UPDATE job SET state = 'done' WHERE state = 'new' AND id > 8999")
+        other.execute("SET lock_timeout = '5s'")
+        assert other.execute(last, [2]).fetchall() == [(8_000,), (7_999,)]
+        with pytest.raises(psycopg.errors.LockNotAvailable, match="on row in relation"):
+            other.execute(last.replace("SKIP LOCKED", "NOWAIT"), [2])
+    assert other.execute(last, [1]).fetchall() == [(9_000,)]
