@@ -4,7 +4,7 @@ Who announces has passed the gate of the table: nothing of it goes cold before t
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from catalog import hot_keys, sqlstate
@@ -128,6 +128,22 @@ def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Annou
     if announced is None:
         raise NotHotError
     return announced
+
+
+def has_locked(call: Invocation, relids: Iterable[int]) -> bool:
+    """Return whether the transaction has locked tables as a whole, as it has written them.
+
+    Then nobody else has locked rows of them. A lock that was rolled back to a savepoint is none.
+    """
+    return all(
+        relid in call.session.transaction.written and _is_locked(call, relid) for relid in relids
+    )
+
+
+def _is_locked(call: Invocation, relid: int) -> bool:
+    said = f"SELECT pg_catalog.current_setting('pg_journal.writing_{relid}', true)"
+    ((announced,),) = call.session.catalog.execute(said).rows
+    return bool(announced)
 
 
 def is_warm(call: Invocation) -> bool:

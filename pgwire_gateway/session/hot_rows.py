@@ -33,6 +33,7 @@ from pgwire_gateway.session.announcements import (
     announce_insert,
     definitions_of,
     give_way,
+    has_locked,
     note_warm,
     thawing_of,
     undo,
@@ -315,7 +316,7 @@ def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
                 further_rows.wait(call, needed, reason, attempt)
                 continue
             locks = row_locks(call.query)
-            if locks is not None and not locks.waits:
+            if locks is not None and not locks.waits and not has_locked(call, locks.relids):
                 raise
             # Others may have made rows hot meanwhile, who would have to wait for one that locks.
             cools = not reason.for_now or attempt == ATTEMPTS

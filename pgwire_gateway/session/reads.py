@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pgwire_gateway.errors import UnsupportedError
-from pgwire_gateway.session import binding, hot_rows
+from pgwire_gateway.session import announcements, binding, hot_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -19,6 +19,7 @@ from rewrite import pipeline
 from rewrite.needs.results import Refusal
 from rewrite.pinned_keys import plain_columns
 from rewrite.results import OutputColumn, SparkQuery
+from rewrite.row_locks import RowLocks
 
 ISO_SETTINGS = EncodingSettings()
 """Styles any session of PostgreSQL reads, whatever its own are."""
@@ -41,11 +42,11 @@ def read(call: Invocation) -> StatementResult:
         try:
             return hot_rows.run(call)
         except NotHotError as reason:
-            if not call.plan.locks.waits:
+            if not _may_lock_all(call, call.plan.locks):
                 name = next(iter(call.statement.relations)).name
                 raise reason.unwaited(name) from reason
         except Refusal as reason:
-            if not call.plan.locks.waits:
+            if not _may_lock_all(call, call.plan.locks):
                 raise UnsupportedError(
                     f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {reason}"
                 ) from reason
@@ -53,6 +54,11 @@ def read(call: Invocation) -> StatementResult:
     rows = SparkRows(batches, encoder(call.session, query.columns, call.result_formats))
     columns = field_descriptions(call.columns or (), call.result_formats)
     return StatementResult(columns, rows, "SELECT {}".format)
+
+
+def _may_lock_all(call: Invocation, locks: RowLocks) -> bool:
+    """Return whether the tables may be locked as a whole: it waits, or the transaction has."""
+    return locks.waits or announcements.has_locked(call, locks.relids)
 
 
 def start(call: Invocation) -> tuple[SparkQuery, Batches]:

@@ -183,7 +183,8 @@ def _made_hot(  # noqa: PLR0913 - as above
         found += holders(call, observation, table, attnums, values)
     if found and (announced.own or not began):
         found = _without_own(call, needed, announced, found)
-    present = [*rows.present, *found]
+    # Of what both keys and conditions ask for there is one row.
+    present = list({key_texts(table, row): row for row in [*rows.present, *found]}.values())
     absent = [*rows.absent, *(key_row(table, key) for key in held)]
     if announced.own:
         return _fit(unwaited_rows.heat(call, relid, present, absent)), []

@@ -143,6 +143,52 @@ def test_a_transaction_with_one_snapshot_sees_what_it_writes(sessions: Connect) 
     assert rows(one) == {1: 5, 2: 2, 3: 3, 4: 4, 5: 5}
 
 
+def test_keys_and_conditions_may_ask_for_one_row_in_a_transaction_with_one_snapshot(
+    sessions: Connect,
+) -> None:
+    one = sessions()
+    one.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    with one.transaction():
+        one.execute(
+            "WITH x AS (UPDATE t SET v = v + 1 WHERE id IN (4, 5)"
+            " AND EXISTS (SELECT FROM t u WHERE u.v > 3) RETURNING *) SELECT * FROM x"
+        )
+    assert rows(one) == {1: 1, 2: 2, 3: 3, 4: 5, 5: 6}
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_a_block_has_locked_all_rows_of_what_it_has_written_as_a_whole(
+    sessions: Connect, isolation: str
+) -> None:
+    one, other = sessions(), sessions()
+    one.execute("SET lock_timeout = '20s'")
+    with one.transaction():
+        one.execute("LOCK TABLE t IN EXCLUSIVE MODE")  # all rows go cold
+    one.execute(f"BEGIN ISOLATION LEVEL {isolation}")
+    one.execute("SAVEPOINT s")
+    write_as_a_whole(one)
+    for policy in ("NOWAIT", "SKIP LOCKED"):
+        for condition, found in (("id = 5", [(5,)]), ("v > 4", [(4,), (5,)])):
+            query = f"SELECT id FROM t WHERE {condition} FOR UPDATE {policy}"
+            assert sorted(one.execute(query).fetchall()) == found
+    one.execute("ROLLBACK TO s")
+    # What it had locked is free, and may be others'.
+    other.execute("BEGIN")
+    write_as_a_whole(other)
+    for condition in ("id = 5", "v > 4"):
+        with pytest.raises(errors.LockNotAvailable, match="on relation"), one.transaction():
+            one.execute(f"SELECT id FROM t WHERE {condition} FOR UPDATE NOWAIT")
+    other.execute("ROLLBACK")
+    one.execute("ROLLBACK")
+
+
+def write_as_a_whole(connection: psycopg.Connection) -> None:
+    """Let Spark change all rows, for whom the table is locked."""
+    connection.execute("SET LOCAL gateway.executor TO spark")
+    connection.execute("UPDATE t SET v = v + 1")
+    connection.execute("SET LOCAL gateway.executor TO auto")
+
+
 def test_a_batch_of_statements_is_one_transaction(sessions: Connect) -> None:
     one = sessions()
     changes = [f"UPDATE t SET v = v + 1 WHERE id = {key}" for key in (1, 2, 1)]
