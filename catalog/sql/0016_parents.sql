@@ -421,14 +421,22 @@ BEGIN
     RETURN convert_to(unknown::text, 'UTF8');
 END $$;
 
--- Let nobody take rows of a tiered table away until the transaction ends.
+-- Let nobody take rows of a tiered table away until the transaction ends. Who writes a table without hot rows locks it before
+-- its tail: the other way round each could wait for the other. Without the table's lock no row of it becomes hot.
 CREATE FUNCTION pg_journal.hold_parent(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     PERFORM authorize(code, 'hold_parent', wanted::text);
-    PERFORM pass_gate(wanted, 'SHARE');
+    BEGIN
+        IF EXISTS (SELECT FROM journals s WHERE s.relid = wanted AND s.is_hot) THEN PERFORM has_hot_rows(); END IF;
+        PERFORM lock_table(wanted, 'SHARE');
+        IF EXISTS (SELECT FROM journals s WHERE s.relid = wanted AND s.is_hot) THEN PERFORM has_hot_rows(); END IF;
+    EXCEPTION WHEN SQLSTATE 'GW003' THEN
+        -- The lock is free again.
+        PERFORM pass_gate(wanted, 'SHARE');
+    END;
     RETURN convert_to('null', 'UTF8');
 END $$;
 

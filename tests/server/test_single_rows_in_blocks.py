@@ -1,6 +1,8 @@
 """Transaction blocks that write single rows of tiered tables, which are hot or have gone cold."""
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import psycopg
@@ -180,6 +182,35 @@ def test_a_block_has_locked_all_rows_of_what_it_has_written_as_a_whole(
             one.execute(f"SELECT id FROM t WHERE {condition} FOR UPDATE NOWAIT")
     other.execute("ROLLBACK")
     one.execute("ROLLBACK")
+
+
+def test_who_references_a_table_waits_for_a_writer_of_all_of_it_and_keeps_nothing_from_it(
+    sessions: Connect,
+) -> None:
+    one, other, third = sessions(), sessions(), sessions()
+    one.execute("CREATE TABLE c (id integer PRIMARY KEY, t integer REFERENCES t)")
+    one.execute("INSERT INTO t SELECT g, 0 FROM generate_series(1000, 3000) g")
+    with one.transaction():
+        one.execute("LOCK TABLE t IN EXCLUSIVE MODE")  # all rows go cold
+    make_tiered(one, "c")
+    with ThreadPoolExecutor(1) as pool:
+        with one.transaction():
+            write_as_a_whole(one)
+            referencing = pool.submit(other.execute, "INSERT INTO c VALUES (1, 5)")
+            wait_until_somebody_waits(third)
+            one.execute("UPDATE t SET v = 50 WHERE id = 5")
+        assert referencing.result().statusmessage == "INSERT 0 1"
+    one.execute("DELETE FROM t WHERE id >= 1000")
+    assert rows(one) == {1: 2, 2: 3, 3: 4, 4: 5, 5: 50}
+
+
+def wait_until_somebody_waits(connection: psycopg.Connection) -> None:
+    """Wait until a session waits for a lock."""
+    until = time.monotonic() + 30
+    waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    while not connection.execute(waiting).fetchall():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def write_as_a_whole(connection: psycopg.Connection) -> None:
