@@ -61,6 +61,7 @@ ANNOUNCE: Final = Function("announce", (TEXT, OID, TEXT, TEXT, TEXT, BOOL, INT8,
 HEAT_KEYS: Final = Function("heat_keys", (TEXT, OID, TEXT, TEXT))
 HEAT_UNWAITED: Final = Function("heat_unwaited", (TEXT, OID, TEXT, BOOL))
 LOCKED_KEYS: Final = Function("locked_keys", (TEXT, OID))
+TELL_PROPOSED: Final = Function("tell_proposed", (TEXT, BOOL))
 UNSEARCHED: Final = Function("unsearched", (TEXT, OID, INT8))
 SOURCE_ROWS: Final = Function("source_rows", (TEXT, OID, OID_ARRAY, INT8))
 TEMPORARY_ROWS: Final = Function("temporary_rows", (TEXT, OID, OID_ARRAY, INT8))

@@ -11,7 +11,7 @@ OWN_FIELDS: Final = frozenset("WpqFLR")
 
 _OWN_FUNCTION: Final = re.compile(
     rf"function (pg_journal\.)?({'|'.join(sorted(own_functions()))}"
-    r"|(capture|referenced|seek|reseek|cold|thaw)_\d+)\("
+    r"|(capture|referenced|seek|reseek|propose|cold|thaw)_\d+)\("
 )
 """A line that names one; the schema is left out where the path has it."""
 

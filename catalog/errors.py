@@ -91,6 +91,9 @@ def lost_with(fields: Mapping[str, str]) -> CatalogUnavailableError:
 DEFERRED: Final = "GW005"
 """SQLSTATE by which the bookkeeping tells that COMMIT has something left to be looked at."""
 
+PROPOSED: Final = "GW006"
+"""SQLSTATE by which the bookkeeping tells of a row that is proposed for insertion."""
+
 _OWN_OBJECT: Final = re.compile(r"\bpg_journal\.")
 """What a line has that tells of an object of ours."""
 

@@ -190,6 +190,31 @@ def searching(relid: int, mark: int | None) -> Call:
     return bookkeeping.UNSEARCHED, (_number(relid), None if mark is None else _number(mark))
 
 
+def telling(*, is_on: bool) -> Call:
+    """Return the call from which on rows that are proposed for insertion are told, or not."""
+    return bookkeeping.TELL_PROPOSED, (_flag(is_on),)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A row that a statement has proposed for a table with hot rows, in transfer forms."""
+
+    relid: int
+    key: tuple[Any, ...]
+    values: tuple[list[Any] | None, ...]
+    """Its value of each unique key of the table, None where it has none."""
+
+
+def proposed(told: str) -> Proposed | None:
+    """Return what a message tells of such a row; None where it tells something else."""
+    try:
+        found = json.loads(told)
+        return Proposed(found["relid"], tuple(found["key"]), tuple(found["values"]))
+    except (ValueError, KeyError, TypeError):
+        # Code of users can say what looks like it.
+        return None
+
+
 def heating(relid: int, present: Sequence[Row], absent: Sequence[Row]) -> Call:
     """Return the call by which a transaction that reads by one snapshot makes keys hot itself.
 

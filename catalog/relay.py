@@ -20,6 +20,7 @@ from catalog import contexts, sockets, sqlstate
 from catalog.errors import (
     DATA_TYPE_NAME,
     DEFERRED,
+    PROPOSED,
     CatalogUnavailableError,
     lost_with,
     told_code,
@@ -327,6 +328,8 @@ class _Walk:
                 reply.notifications.append(found)
             case "N" if error_code(found) == DEFERRED:
                 reply.defers = True
+            case "N" if error_code(found) == PROPOSED:
+                pass
             case "N":
                 self._note_notice(found)
             case "A" | "t":

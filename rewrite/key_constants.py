@@ -69,6 +69,18 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     return decode(node.integer("consttype"), datum) if isinstance(datum, bytes) else None
 
 
+def is_readable(node: Node) -> bool:
+    """Return whether `constant` can tell the value of a node, whatever parameters are."""
+    if node.tag == "RELABELTYPE" and node["resulttype"] in RELABELLED:
+        return is_readable(node.node("arg"))
+    if node.tag == "FUNCEXPR":
+        known = node["funcid"] in WIDENING.union(NARROWING, LIMITING, ROUNDING)
+        return known and all(map(is_readable, node.nodes("args")))
+    if node.tag == "PARAM":
+        return node["paramkind"] == _EXTERNAL and node["paramtype"] in COMPARED
+    return node.tag == "CONST" and node["consttype"] in COMPARED
+
+
 def _cast(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     function = node.integer("funcid")
     if function in LIMITING:

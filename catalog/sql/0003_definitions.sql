@@ -1022,7 +1022,7 @@ BEGIN
         EXECUTE format('DROP TABLE IF EXISTS pg_journal.tail_%1$s, pg_journal.journal_%1$s, pg_journal.hot_%1$s',
                        gone.relid);
         EXECUTE format('DROP FUNCTION IF EXISTS pg_journal.capture_%1$s(), pg_journal.referenced_%1$s(), '
-                       'pg_journal.seek_%1$s(), pg_journal.reseek_%1$s(), '
+                       'pg_journal.seek_%1$s(), pg_journal.reseek_%1$s(), pg_journal.propose_%1$s(), '
                        'pg_journal.cold_%1$s(json), pg_journal.thaw_%1$s(bigint, pg_snapshot, json, json), '
                        'pg_journal.heat_%1$s(json, json), pg_journal.warmth_%1$s()', gone.relid);
     END LOOP;

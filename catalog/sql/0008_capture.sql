@@ -315,6 +315,7 @@ DECLARE
     referenced oid := to_regproc('pg_journal.referenced_' || watch.relid);
     seek oid := to_regproc('pg_journal.seek_' || watch.relid);
     reseek oid := to_regproc('pg_journal.reseek_' || watch.relid);
+    propose oid := to_regproc('pg_journal.propose_' || watch.relid);
     by_row boolean := is_in_tree(watch.relid);
 BEGIN
     SELECT jj.relid, jj.residency, jj.is_hot, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
@@ -322,11 +323,17 @@ BEGIN
     EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE', j.name);
     WITH ours AS (
         DELETE FROM pg_trigger g WHERE g.tgrelid = j.relid AND g.tgname LIKE 'pgwire\_%'
-           AND g.tgfoid IN (capture, referenced, seek, reseek, 'pg_journal.guard'::regproc, 'pg_journal.guard_row'::regproc)
+           AND g.tgfoid IN (capture, referenced, seek, reseek, propose, 'pg_journal.guard'::regproc, 'pg_journal.guard_row'::regproc)
         RETURNING g.oid)
     DELETE FROM pg_depend d USING ours WHERE d.classid = 'pg_trigger'::regclass AND d.objid = ours.oid;
     IF j.residency = 'resident' OR j.is_hot THEN
         PERFORM make_capture(j.relid, by_row);
+    END IF;
+    IF j.is_hot THEN
+        PERFORM make_proposing(j.relid);
+        EXECUTE format('CREATE TRIGGER pgwire_propose BEFORE INSERT ON %s FOR EACH ROW '
+                       'WHEN (current_setting(''pg_journal.telling'', true) = ''on'') '
+                       'EXECUTE FUNCTION pg_journal.propose_%s()', j.name, j.relid);
     END IF;
     PERFORM make_warmth(j.relid);
     PERFORM settle_pending(j.relid);
@@ -384,6 +391,7 @@ BEGIN
            AND g.tgfoid IN (to_regproc('pg_journal.capture_' || j.relid),
                             to_regproc('pg_journal.referenced_' || j.relid),
                             to_regproc('pg_journal.seek_' || j.relid), to_regproc('pg_journal.reseek_' || j.relid),
+                            to_regproc('pg_journal.propose_' || j.relid),
                             'pg_journal.guard'::regproc, 'pg_journal.guard_row'::regproc)
         RETURNING g.oid)
     UPDATE pg_depend d SET deptype = 'i' FROM ours

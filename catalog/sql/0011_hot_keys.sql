@@ -645,6 +645,78 @@ BEGIN
         'values', unique_values(wanted, coalesce(moment(mark_micros), '-infinity'))))::text, 'UTF8');
 END $$;
 
+-- Tell, or do not tell any more, which rows the statements of this transaction propose to insert into tables with hot rows.
+CREATE FUNCTION pg_journal.tell_proposed(code text, is_told boolean) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM authorize(code, 'tell_proposed', is_told::text);
+    PERFORM set_config('pg_journal.telling', CASE WHEN is_told THEN 'on' ELSE '' END, true);
+    RETURN convert_to('null', 'UTF8');
+END $$;
+
+-- Write the function that tells of each row that is proposed for a table with hot rows, before anything is looked at that it
+-- could be in conflict with: its key, and for each unique key the values it has, as arrays of transfer forms as `unsearched`
+-- tells them, NULL where it has none. It tells by a message (GW006), which an error that follows does not take back.
+CREATE FUNCTION pg_journal.make_proposing(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    given text;
+    computed text;
+    captured text;
+    key text;
+    others text;
+BEGIN
+    SELECT string_agg(format('new.%1$I AS %1$I', a.attname), ', ' ORDER BY a.attnum) FILTER (WHERE a.attgenerated = ''),
+           string_agg(format('(%s) AS %I', pg_get_expr(d.adbin, d.adrelid), a.attname), ', ' ORDER BY a.attnum)
+               FILTER (WHERE a.attgenerated <> '')
+      INTO given, computed
+      FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+     WHERE a.attrelid = wanted AND a.attnum > 0 AND NOT a.attisdropped;
+    SELECT string_agg(format('%s AS c%s', tail_expression(format('x.%I', k.name), k.type_oid), k.attnum), ', ' ORDER BY k.attnum)
+      INTO captured FROM columns k WHERE k.relid = wanted AND k.name <> '';
+    SELECT string_agg(source_value('v.c' || k.attnum, k.type_oid), ', ' ORDER BY u.o) INTO key
+      FROM journals j CROSS JOIN unnest(j.key) WITH ORDINALITY u(attnum, o)
+      JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum
+     WHERE j.relid = wanted;
+    SELECT string_agg(CASE WHEN unique_value(u.index_oid) IS NULL THEN (
+               SELECT format('CASE WHEN %s THEN json_build_array(%s) END',
+                             string_agg(format('v.c%s IS NOT NULL', c.attnum), ' AND ' ORDER BY n.o),
+                             string_agg(source_value('v.c' || c.attnum, c.type_oid), ', ' ORDER BY n.o))
+                 FROM unnest(unique_columns(u.index_oid)) WITH ORDINALITY n(attnum, o)
+                 JOIN columns c ON c.relid = wanted AND c.attnum = n.attnum)
+           ELSE format('(SELECT CASE WHEN y.value IS NOT NULL THEN json_build_array(y.value) END '
+                       'FROM (SELECT %s AS value FROM (SELECT %s) r) y)', unique_value(u.index_oid),
+                       unique_reading(u.index_oid, 'v.c%s')) END, ', ' ORDER BY u.o)
+      INTO others
+      FROM journals j CROSS JOIN unnest(j.unique_indexes) WITH ORDINALITY u(index_oid, o)
+     WHERE j.relid = wanted;
+    EXECUTE format(
+        'CREATE OR REPLACE FUNCTION pg_journal.propose_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '
+        'SET search_path = pg_catalog, pg_temp SET extra_float_digits = 1 SET datestyle = ''ISO'' '
+        'SET intervalstyle = ''postgres'' SET timezone = ''UTC'' SET bytea_output = ''hex'' AS %L',
+        wanted, format(
+        $f$
+        #variable_conflict use_column
+        DECLARE
+            pgwire_told text;
+        BEGIN
+            BEGIN
+                SELECT json_build_object('relid', %1$s, 'key', json_build_array(%2$s), 'values', json_build_array(%3$s))::text
+                  INTO pgwire_told FROM (SELECT %4$s FROM (SELECT x.*%5$s FROM (SELECT %6$s) x) x) v;
+            EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+                -- PostgreSQL will say so, where it comes to that.
+                RETURN new;
+            END;
+            RAISE INFO '%%', pgwire_told USING ERRCODE = 'GW006';
+            RETURN new;
+        END $f$, wanted, key, coalesce(others, ''), captured, coalesce(', ' || computed, ''), given));
+    EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.propose_%s() FROM PUBLIC', wanted);
+END $$;
+
 -- Whether a transaction with this snapshot does not see all that has been written to hot rows, or made hot. Its owner
 -- keeps writers from the table meanwhile.
 CREATE FUNCTION pg_journal.unseen(wanted oid, snapshot text) RETURNS boolean

@@ -90,7 +90,8 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     """
     needed, sources = needed_rows(call), NO_ROWS
     asked, late = needed.all_sources, LateRows(call, needed)
-    for attempt in range(1, (ATTEMPTS_WITH_SOURCES if asked else ATTEMPTS) + 1):
+    attempts = late.attempts + (ATTEMPTS_WITH_SOURCES if asked else ATTEMPTS)
+    for attempt in range(1, attempts + 1):
         began = not call.session.transaction.open
         if asked and attempt > ATTEMPTS:
             call.session.transaction.begin_implicit()
@@ -262,22 +263,24 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
         asked, hot = (part.wanted(bound, s.contents) for s in (latest, seen.sources))
         if not frozenset(asked.keys) <= frozenset(hot.keys) or asked.values != hot.values:
             return None
-    calls = (after, seen.late, [one.call for one in seen.enough], latest.calls())
-    with source_rows.undone(call, began=began) as attempt:
-        result, answers = hot_runs.run(call, [one for some in calls for one in some], began=began)
-        told, written, others, proved = _parted(answers, calls)
+    enough = [one.call for one in seen.enough]
+    calls = (after, seen.late, enough, latest.calls(), late.after())
+    with call.session.proposed() as told, source_rows.undone(call, began=began) as attempt:
+        following = [one for some in calls for one in some]
+        result, answers = hot_runs.run(call, following, before=late.before(), began=began)
+        searched_for, written, others, proved, _ = _parted(answers, calls)
         if _is_enough(seen.enough, others) and latest.prove(proved) and not late.learn(written):
             attempt.keep()
-            return kept(call, needed, result, told)
+            return kept(call, needed, result, searched_for)
     error = attempt.error
-    if error is not None and late.may_have_caused(error):
-        raise late.unknown(error)
+    if error is not None and late.may_have_caused(error) and late.learn_of_failure(told):
+        return None
     if error is not None and error.sqlstate[:2] in _NOT_OF_ROWS:
         raise error
     if error is not None and is_proved(call, latest):
         catalog = call.session.catalog
-        told = [catalog.call(one.call[0], *one.call[1]) for one in seen.enough]
-        if _is_enough(seen.enough, told):
+        others = [catalog.call(one.call[0], *one.call[1]) for one in seen.enough]
+        if _is_enough(seen.enough, others):
             raise error
     return None
 

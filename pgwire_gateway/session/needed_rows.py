@@ -13,6 +13,7 @@ from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Route
 from rewrite.command import written_relations
 from rewrite.context import ParameterValue
+from rewrite.key_constants import is_readable
 from rewrite.needs.definitions import Definitions, Relation, UniqueKey
 from rewrite.needs.keys import (
     NO_CONTENTS,
@@ -26,7 +27,7 @@ from rewrite.needs.keys import (
 )
 from rewrite.needs.results import Need, Needs, Refusal
 from rewrite.needs.search import Condition, condition
-from rewrite.needs.sources import Source, sources
+from rewrite.needs.sources import DRAWN, Source, sources
 from rewrite.needs.statement import needs
 from rewrite.pipeline import parse_tree, relations
 from rewrite.tree import Node, walk
@@ -206,6 +207,7 @@ def _found_out(call: Invocation) -> NeededRows:
         tiered,
         volatility,
         {relid: _relation(table) for relid, table in known_tables.items()},
+        is_known=lambda value: value.tag == DRAWN or is_readable(value),
         readable=source_rows.readable(tables),
     )
     found = needs([query], definitions)

@@ -9,7 +9,7 @@ from buenavista.core import Session
 from catalog import contexts, session_state
 from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
-from catalog.errors import DEFERRED, GatewayError
+from catalog.errors import DEFERRED, PROPOSED, GatewayError
 from catalog.results import Notification
 from catalog.sqlstate import (
     CANNOT_CONNECT_NOW,
@@ -118,6 +118,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self._settings = self._reported = catalog.parameter_statuses()
         frontend.encoding = catalog.codec
         self._listeners: list[Callable[[Mapping[str, str]], None]] = []
+        self._proposed: list[str] = []
         catalog.on_notice = self._on_notice
         catalog.on_notification = self._on_notification
 
@@ -311,9 +312,22 @@ class ClientSession(Session):  # type: ignore[misc]
         finally:
             self._listeners.pop()
 
+    @contextmanager
+    def proposed(self) -> Iterator[Sequence[str]]:
+        """Yield a list of what is told of rows that are proposed while the context lasts."""
+        seen: list[str] = []
+        self._proposed = seen
+        try:
+            yield seen
+        finally:
+            self._proposed = []
+
     def _on_notice(self, fields: Mapping[str, str]) -> None:
         if fields.get("C") == DEFERRED:
             self.transaction.defers = True
+            return
+        if fields.get("C") == PROPOSED:
+            self._proposed.append(fields.get("M", ""))
             return
         if not contexts.is_for_clients(fields.get("V", ""), fields.get("R", "")):
             return

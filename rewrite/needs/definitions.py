@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from rewrite.tree import Node
+
 
 class Action(Enum):
     """What a foreign key does to the referencing rows; the values are those of pg_constraint."""
@@ -74,6 +76,9 @@ class Definitions:
     relations: Mapping[int, Relation] = field(default_factory=dict)
     """By OID; a table that is missing has nothing of what a Relation tells."""
     foreign_keys: tuple[ForeignKey, ...] = ()
+    is_known: Callable[[Node], bool] = lambda _: True
+    """Whether a value that is the same throughout a transaction is known before a statement runs.
+    What an INSERT writes is looked for when it has run where it is not."""
     readable: frozenset[int] = frozenset()
     """OIDs of tables of PostgreSQL whose rows are looked at before a statement runs, and of which
     it is made sure afterwards that it saw no others."""

@@ -133,12 +133,23 @@ def search_unique_keys(change: Change, definitions: Definitions, found: Searches
             if not change.arbitrates:
                 continue
         needs = _new_values(change, key.columns, relation.generated)
-        if needs is not None:
+        if needs is not None and _are_known(change, needs, definitions):
             found.occurrences.append(Occurrence(change.relid, needs))
         else:
             found.recorded.add(
                 Recorded(change.relid, key.columns, Image.NEW, change.relid, key.columns)
             )
+
+
+def _are_known(change: Change, needs: tuple[Need, ...], definitions: Definitions) -> bool:
+    """Return whether the values of the needs of an INSERT can be told before it runs."""
+    return change.command is not Command.INSERT or all(
+        definitions.is_known(value)
+        for need in needs
+        for fixed in need.fixed
+        for row in fixed.rows
+        for value in row
+    )
 
 
 def _new_values(
