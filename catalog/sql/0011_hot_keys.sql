@@ -58,7 +58,7 @@ RETURN (SELECT string_agg(CASE WHEN plain THEN format('%s.c%s = %s.%I', hot, k.a
           JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum
          WHERE j.relid = wanted);
 
--- What announces a write of hot rows in this transaction: keys that are known, or an INSERT whose keys are not.
+-- What announces a write of hot rows in this transaction: keys that are known, or (insert) such as are known when it has run.
 CREATE FUNCTION pg_journal.hot_announcement(wanted oid, way text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -100,15 +100,19 @@ RETURN (
         $f$IF tg_op = 'INSERT' AND pgwire_way = 'keys' THEN
                 IF EXISTS (SELECT FROM pgwire_new pgwire_n WHERE NOT EXISTS (
                                SELECT FROM pg_journal.hot_%1$s pgwire_h WHERE %2$s)) THEN
-                    PERFORM pg_journal.refuse_unknown_keys();
+                    PERFORM pg_journal.refuse_unknown_keys(%1$s, NULL);
                 END IF;
-            ELSIF tg_op = 'UPDATE' THEN
+            ELSIF tg_op = 'UPDATE' AND pgwire_way = 'keys' THEN
                 IF EXISTS (SELECT FROM pgwire_new pgwire_n
                             WHERE NOT EXISTS (SELECT FROM pg_journal.hot_%1$s pgwire_h WHERE %2$s)
                               AND NOT EXISTS (SELECT FROM pgwire_old pgwire_o WHERE %3$s)) THEN
-                    PERFORM pg_journal.refuse_unknown_keys();
+                    PERFORM pg_journal.refuse_unknown_keys(%1$s, (
+                        SELECT json_agg(json_build_array(%4$s)) FROM (SELECT * FROM pgwire_new pgwire_n
+                         WHERE NOT EXISTS (SELECT FROM pg_journal.hot_%1$s pgwire_h WHERE %2$s) LIMIT 1000) pgwire_n));
                 END IF;
-            END IF;$f$, wanted, hot_key(wanted, 'pgwire_h', 'pgwire_n', true), same_key(j, 'pgwire_n', 'pgwire_o'))
+            END IF;$f$, wanted, hot_key(wanted, 'pgwire_h', 'pgwire_n', true), same_key(j, 'pgwire_n', 'pgwire_o'),
+        (SELECT string_agg(transfer_expression(format('pgwire_n.%I', k.name), k.type_oid), ', ' ORDER BY u.o)
+           FROM unnest(j.key) WITH ORDINALITY u(attnum, o) JOIN columns k ON k.relid = wanted AND k.attnum = u.attnum))
       FROM journals j WHERE j.relid = wanted);
 
 -- The same for the one row of a row trigger.
@@ -117,19 +121,29 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
     SELECT format(
-        $f$IF tg_op = 'INSERT' AND pgwire_way = 'keys'
-               OR tg_op = 'UPDATE' AND (%3$s) IS NOT TRUE THEN
+        $f$IF pgwire_way = 'keys' AND (tg_op = 'INSERT' OR tg_op = 'UPDATE' AND (%3$s) IS NOT TRUE) THEN
                 IF NOT EXISTS (SELECT FROM pg_journal.hot_%1$s pgwire_h WHERE %2$s) THEN
-                    PERFORM pg_journal.refuse_unknown_keys();
+                    PERFORM pg_journal.refuse_unknown_keys(%1$s, NULL);
                 END IF;
             END IF;$f$, wanted, hot_key(wanted, 'pgwire_h', 'new', true), same_key(j, 'new', 'old'))
       FROM journals j WHERE j.relid = wanted);
 
-CREATE FUNCTION pg_journal.refuse_unknown_keys() RETURNS void
+-- Refuse keys that nobody has looked for. Where the action of a foreign key writes them, in transfer forms, whoever runs the
+-- statement is told, and can make them hot.
+CREATE FUNCTION pg_journal.refuse_unknown_keys(wanted oid, keys json) RETURNS void
 LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM pg_journal.refuse('writing keys that are known only when the statement runs is');
+    IF keys IS NOT NULL AND is_acting() THEN
+        RAISE EXCEPTION 'writing keys of the tiered table "%" by foreign keys is not supported here',
+                        (SELECT c.relname FROM pg_class c WHERE c.oid = wanted)
+            USING ERRCODE = 'assert_failure',
+                  HINT = 'Change the referenced rows in a transaction that is READ COMMITTED, outside of functions.',
+                  DATATYPE = sealed(json_build_object('fk', 0, 'relid', wanted::bigint, 'columns', '[]'::json,
+                                                      'values', '[]'::json, 'action', '', 'keys', keys)::text);
+    END IF;
+    PERFORM refuse('writing keys that are known only when the statement runs is');
 END $$;
 
 -- Write the functions that a table with hot rows has: pg_journal.cold_<OID> tells which of the keys in a JSON array are not
@@ -604,9 +618,11 @@ BEGIN
     RETURN convert_to(found::text, 'UTF8');
 END $$;
 
--- The keys of rows that an INSERT of this transaction has brought, from a version number on (or all that it has written),
--- which the journal may hold already, in transfer forms, and the oldest version number of these rows; and the values that
--- rows have which it has written, for each unique key.
+-- The keys of rows that a statement of this transaction has brought, or given these keys, from a version number on (or all
+-- that it has written), which the journal may hold already, in transfer forms, and the oldest version number of these rows;
+-- and the values that rows have which it has written, for each unique key. A row that the statement has taken away again, as
+-- foreign keys do, has left its end, which would be that of a row of the journal. Keys that nobody knows before are written by
+-- this statement alone: what follows has to announce them anew.
 CREATE FUNCTION pg_journal.unsearched(code text, wanted oid, mark_micros bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -636,11 +652,14 @@ BEGIN
     EXECUTE format(
         'SELECT json_build_object(''keys'', coalesce(json_agg(json_build_array(%1$s)), ''[]''), '
         '''mark'', min(pg_journal.micros(v.version_number))) FROM pg_journal.tail_%2$s v '
-        'WHERE v.version_number >= $1 AND v.writer = pg_current_xact_id() AND v.subsequent_version_number IS NULL '
+        'WHERE v.version_number >= $1 AND v.writer = pg_current_xact_id() AND v.row_identity IS NULL '
         'AND NOT EXISTS (SELECT FROM pg_journal.hot_%2$s h WHERE %3$s) '
         'AND (%4$s OR EXISTS (SELECT FROM pg_journal.tail_%2$s w WHERE %5$s AND w.version_number < v.version_number))',
         parts.transferred, wanted, hot_key(wanted, 'h', 'v', false), ranges, hot_key(wanted, 'w', 'v', false))
        INTO found USING coalesce(moment(mark_micros), '-infinity');
+    IF current_setting('pg_journal.hot_' || wanted, true) = hot_announcement(wanted, 'insert') THEN
+        PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, 'keys'), true);
+    END IF;
     RETURN convert_to((found::jsonb || jsonb_build_object(
         'values', unique_values(wanted, coalesce(moment(mark_micros), '-infinity'))))::text, 'UTF8');
 END $$;

@@ -329,17 +329,24 @@ DECLARE
     held json := absent->0;
 BEGIN
     IF held IS NULL THEN RETURN '[]'; END IF;
-    SELECT x.conrelid::regclass AS child, j.residency,
+    SELECT x.conrelid::regclass AS child,
+           -- Rows that were written to hot ones are there, too.
+           j.residency = 'resident' AS is_resident, j.residency = 'resident' OR NOT EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_deferred)
+               AND has_announced(x.conrelid) AND warmth(x.conrelid) IS NOT NULL AS is_there,
            string_agg(format('c.%I = (u.e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ') AS same
       INTO k
       FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
      CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
       JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[array_position(x.confkey, u.attnum)]
-     WHERE x.oid = require_gone.fk GROUP BY x.oid, j.residency;
-    IF k.residency = 'resident' THEN
+     WHERE x.oid = require_gone.fk GROUP BY x.oid, x.conrelid, j.residency;
+    IF k.is_there THEN
         EXECUTE format('SELECT u.e FROM json_array_elements($1) WITH ORDINALITY u(e, i) '
                        'WHERE EXISTS (SELECT FROM ONLY %s c WHERE %s) ORDER BY u.i LIMIT 1', k.child, k.same)
            INTO held USING absent;
+        -- PostgreSQL looks at a row before or after others of the statement are taken away with what they reference.
+        IF held IS NULL AND NOT k.is_resident THEN
+            PERFORM refuse('rows that reference what there is not, and that a foreign key takes away in the same statement, are');
+        END IF;
     ELSIF EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_deferred) THEN
         RETURN absent;
     END IF;
@@ -391,6 +398,12 @@ BEGIN
     PERFORM authorize(code, 'confirm_references');
     FOR k IN SELECT x.oid AS fk, x.confrelid, x.confrelid::regclass AS parent, p.residency,
                     string_agg(format('p.%I = v.c%s', a.attname, u.o), ' AND ' ORDER BY u.o) AS same,
+                    -- What actions of foreign keys have brought since rows were looked at that reference it.
+                    CASE WHEN p.residency = 'tiered' AND coalesce(current_setting('pg_journal.acting', true), '') <> ''
+                         THEN format('EXISTS (SELECT FROM pg_journal.tail_%s t WHERE %s AND t.writer = pg_current_xact_id() '
+                                     'AND t.subsequent_version_number IS NULL)', x.confrelid,
+                                     string_agg(format('t.c%s = h.c%s', a.attnum, u.o), ' AND ' ORDER BY u.o))
+                         ELSE 'false' END AS is_brought,
                     string_agg(format('(e->>%s)::%s AS c%s', u.o - 1, plain_type(a.atttypid, -1), u.o), ', ' ORDER BY u.o)
                         AS listed
                FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
@@ -403,15 +416,19 @@ BEGIN
         absent := '{}';
         -- What a transaction has written itself its code may have written after it had handled an error.
         FOR found IN EXECUTE format(
-            'WITH v AS MATERIALIZED (SELECT %s, e, i, is_nested FROM (SELECT s.id, u.e, u.i, s.is_nested FROM pg_journal.sought s '
+            'WITH v AS MATERIALIZED (SELECT %s, e, i, is_nested, is_deferred '
+            'FROM (SELECT s.id, u.e, u.i, s.is_nested, s.is_deferred FROM pg_journal.sought s '
             'CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) WHERE s.fk = $1 AND s.is_due '
             'ORDER BY s.id, u.i) s), '
             'h AS MATERIALIZED (SELECT v.*, (SELECT p.xmin FROM ONLY %s p WHERE %s FOR KEY SHARE) AS writer FROM v) '
-            'SELECT h.e AS held, h.writer FROM h '
-            'WHERE h.writer IS NULL OR h.is_nested AND h.writer = pg_current_xact_id()::xid',
-            k.listed, k.parent, k.same) USING k.fk
+            'SELECT h.e AS held, h.writer, h.is_nested FROM h WHERE h.writer IS NULL '
+            'OR h.is_nested AND h.writer = pg_current_xact_id()::xid OR NOT h.is_deferred AND %s',
+            k.listed, k.parent, k.same, k.is_brought) USING k.fk
         LOOP
-            IF found.writer IS NOT NULL THEN PERFORM refuse_sought(); END IF;
+            IF found.writer IS NOT NULL THEN
+                IF found.is_nested THEN PERFORM refuse_sought(); END IF;
+                PERFORM refuse('rows that reference what a foreign key brings in the same statement are');
+            END IF;
             absent := absent || found.held;
         END LOOP;
         unknown := unknown || coalesce((SELECT jsonb_agg(jsonb_build_array(k.fk::bigint, e))

@@ -199,8 +199,6 @@ def _found_out(call: Invocation) -> NeededRows:
     taken = plan.locks.relids if plan.locks else written_relations(query) & tiered | {call.target}
     if not taken <= tiered:
         raise Refusal("locking rows of several partitions in a statement on single rows")
-    if len(taken) > 1 and (plan.takes or plan.seeks):
-        raise Refusal("foreign keys of several tiered tables that a statement writes")
     known_tables = _tables(call, tiered)
     volatility = call.session.volatilities.of
     definitions = Definitions(
@@ -253,8 +251,7 @@ def _part(call: Invocation, found: Needs, table: JournalTable, *, takes: bool) -
         if need.conditions or need.enough is not None or (whole and need.all_rows)
     )
     template = _template(call, table) if conditions else None
-    # Spark may know a way for an UPDATE.
-    drawn = plan.route in {Route.THAW, Route.MERGE} and draws(found, table)
+    drawn = plan.route in {Route.THAW, Route.MERGE, Route.CHANGE} and draws(found, table)
     return NeededRows(found, table, conditions, template, asked, drawn, most, takes)
 
 

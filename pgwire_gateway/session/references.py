@@ -31,10 +31,20 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
-from pgwire_gateway.session.text_rows import key_of, key_row, key_texts, text_rows
+from pgwire_gateway.session.row_search import look_up
+from pgwire_gateway.session.text_rows import (
+    key_of,
+    key_row,
+    key_texts,
+    key_types,
+    text_rows,
+    texts_of,
+)
 from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.wire_types import plain_keys
+from pgwire_gateway.wire_types.catalog_rows import key_values
 from pgwire_gateway.wire_types.changed_rows import TextRow
+from rewrite.needs.results import Refusal
 
 ATTEMPTS: Final = 1_000
 """How often a statement is run; of rows that are given other keys one is found each time."""
@@ -68,6 +78,9 @@ class Referenced:
     """Whether the foreign key refuses that."""
     told: str
     """All of that in the form in which the bookkeeping knows it again."""
+    keys: tuple[tuple[object, ...], ...] = ()
+    """Keys, in transfer forms, that an action of a foreign key gives to rows of the table, where
+    it does; nothing else is told then."""
 
     @classmethod
     def of(cls, error: CatalogError) -> "Referenced | None":
@@ -84,10 +97,11 @@ class Referenced:
             found: dict[str, Any] = json.loads(told.partition(" ")[2])
             columns, values = tuple(found["columns"]), tuple(map(tuple, found["values"]))
             relid, refuses = int(found["relid"]), found["action"] in _REFUSING
+            keys = tuple(map(tuple, found.get("keys", ())))
         except (ValueError, KeyError, TypeError):
             # Code of users can raise what looks like it.
             return None
-        return cls(error, relid, columns, values, refuses, told)
+        return cls(error, relid, columns, values, refuses, told, keys)
 
 
 def run(call: Invocation) -> StatementResult:
@@ -203,6 +217,8 @@ def release(call: Invocation, referenced: Referenced) -> bool | None:
         GatewayError: 0A000 where they cannot be hot, or are too many.
     """
     relid = referenced.relid
+    if referenced.keys:
+        return _release_keys(call, referenced)
     announced = _announced(call, referenced)
     if not isinstance(announced, Announcement):
         return announced or None
@@ -232,6 +248,39 @@ def release(call: Invocation, referenced: Referenced) -> bool | None:
         return None
     call.session.catalog.call(bookkeeping.RELEASE_REFERENCES, referenced.told.encode())
     return complete
+
+
+def _release_keys(call: Invocation, referenced: Referenced) -> bool | None:
+    """Make keys hot that an action of a foreign key gives to rows, whether there are rows or not.
+
+    Returns:
+        Whether they are; None where it is to be tried again.
+
+    Raises:
+        GatewayError: 0A000 where they cannot be.
+    """
+    relid = referenced.relid
+    observation = Observer(call.session).observe([relid])
+    snapshot = observation.result.snapshots[relid]
+    table = snapshot.table
+    keys = [key_values(key_types(table), key) for key in referenced.keys]
+    writing = Writing(relid, tuple(texts_of(table, key) for key in keys), own=True)
+    try:
+        announced = announcements.announce(call, writing, began=False)
+        if announced is None:
+            return None
+        # What was seen before may have gone cold, and changed, until the write was announced.
+        observation = Observer(call.session).observe([relid])
+        snapshot = observation.result.snapshots[relid]
+        cold = [key_of(table, one) for one in sorted(announced.cold)]
+        rows = look_up(call.services.lookups, observation, relid, cold)
+    except (NotHotError, Refusal) as reason:
+        raise referenced.error from reason
+    held = [key_row(table, key_of(table, one)) for one in sorted(announced.held)]
+    thawed = _thawed(call, snapshot, announced, rows.present, [*rows.absent, *held])
+    if thawed is Thawed.UNFIT:
+        raise referenced.error
+    return True if thawed is Thawed.DONE else None
 
 
 def _announced(call: Invocation, referenced: Referenced) -> Announcement | bool | None:

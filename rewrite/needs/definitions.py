@@ -78,7 +78,7 @@ class Definitions:
     foreign_keys: tuple[ForeignKey, ...] = ()
     is_known: Callable[[Node], bool] = lambda _: True
     """Whether a value that is the same throughout a transaction is known before a statement runs.
-    What an INSERT writes is looked for when it has run where it is not."""
+    What is written is looked for when it has run where it is not."""
     readable: frozenset[int] = frozenset()
     """OIDs of tables of PostgreSQL whose rows are looked at before a statement runs, and of which
     it is made sure afterwards that it saw no others."""

@@ -133,7 +133,7 @@ def search_unique_keys(change: Change, definitions: Definitions, found: Searches
             if not change.arbitrates:
                 continue
         needs = _new_values(change, key.columns, relation.generated)
-        if needs is not None and _are_known(change, needs, definitions):
+        if needs is not None and _are_known(needs, definitions):
             found.occurrences.append(Occurrence(change.relid, needs))
         else:
             found.recorded.add(
@@ -141,9 +141,9 @@ def search_unique_keys(change: Change, definitions: Definitions, found: Searches
             )
 
 
-def _are_known(change: Change, needs: tuple[Need, ...], definitions: Definitions) -> bool:
-    """Return whether the values of the needs of an INSERT can be told before it runs."""
-    return change.command is not Command.INSERT or all(
+def _are_known(needs: tuple[Need, ...], definitions: Definitions) -> bool:
+    """Return whether the values that a change writes can be told before it is made."""
+    return all(
         definitions.is_known(value)
         for need in needs
         for fixed in need.fixed

@@ -8,6 +8,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from rewrite.key_constants import is_readable
 from rewrite.needs.definitions import Definitions, Relation
 from rewrite.needs.results import Fixed, Need, Needs, Refusal
 from rewrite.needs.search import is_whole
@@ -452,6 +453,29 @@ def test_several_queries_are_refused(catalog: Catalog) -> None:
 def test_whole_names_the_tables_of_which_all_rows_are_needed(catalog: Catalog) -> None:
     found = catalog.needs("update t set v = 1 from s where t.k = 1 and s.v = t.v")
     assert found.whole == {catalog.relids["s"]}
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_late"),
+    [
+        ("insert into t (k) values (3) on conflict do nothing", False),
+        ("insert into t (k) values ($1) on conflict do nothing", False),
+        ("insert into t (k) values (3::int8::int4) on conflict do nothing", False),
+        ("insert into t (k) values (length('abc')) on conflict do nothing", True),
+        ("insert into t (k) values (3), (length('abc')) on conflict do nothing", True),
+        ("insert into two values (3, abs(-3)) on conflict do nothing", True),
+        ("insert into two (a) values (abs(-3)) on conflict do nothing", False),
+        ("update t set k = 7 where k = 3", False),
+        ("update t set k = length('abc') where k = 3", True),
+        ("update t set v = length('abc') where k = 3", False),
+    ],
+)
+def test_values_that_cannot_be_told_before_are_searched_afterwards(
+    catalog: Catalog, statement: str, is_late: bool
+) -> None:
+    found = catalog.needs(statement, replace(catalog.definitions, is_known=is_readable))
+    assert bool(found.recorded) == is_late
+    assert not catalog.needs(statement).recorded
 
 
 def test_a_table_nothing_is_known_of_has_no_constraints(catalog: Catalog) -> None:
