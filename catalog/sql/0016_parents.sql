@@ -12,6 +12,8 @@ CREATE TABLE pg_journal.sought (
     is_deferred boolean NOT NULL DEFAULT false,
     -- Whether the values are to be looked for: of a deferred one when the transaction ends, or SET CONSTRAINTS says so.
     is_due boolean NOT NULL DEFAULT true,
+    -- Whether no row had the values when the rows that have them were looked at.
+    was_absent boolean NOT NULL DEFAULT false,
     -- [[value of each column of the index, as PostgreSQL's text]], at most 10,000
     held json NOT NULL
 );
@@ -155,13 +157,15 @@ BEGIN
             IF EXISTS (SELECT %2$s FROM (%3$s) pgwire_n) THEN
                 SET CONSTRAINTS pg_journal.confirmed DEFERRED;
                 pgwire_waits := %7$s;
+                pgwire_looked := NOT pgwire_waits AND (
+                    SELECT j.is_hot OR j.residency = 'resident' FROM pg_journal.journals j WHERE j.relid = %1$s);
                 %8$s
                 -- A table without hot rows is left alone: it is to be locked by who makes it have some.
                 IF pgwire_waits THEN
                     WITH pgwire_h AS (
                         SELECT %2$s, min(pgwire_i) AS pgwire_i, NULL AS pgwire_held FROM (%3$s) pgwire_n GROUP BY %2$s)
                     %6$s
-                ELSIF (SELECT j.is_hot OR j.residency = 'resident' FROM pg_journal.journals j WHERE j.relid = %1$s) THEN
+                ELSIF pgwire_looked THEN
                     WITH pgwire_v AS MATERIALIZED (
                         SELECT %2$s, min(pgwire_i) AS pgwire_i FROM (%3$s) pgwire_n GROUP BY %2$s ORDER BY min(pgwire_i)),
                     pgwire_h AS MATERIALIZED (
@@ -182,8 +186,8 @@ BEGIN
             ELSE format('SELECT %s, row_number() OVER () AS pgwire_i FROM pgwire_new pgwire_n WHERE %s',
                         k.new_values, k.plain_present) END,
             k.parent, k.same, format(
-                'INSERT INTO pg_journal.sought (fk, is_nested, is_deferred, is_due, held) '
-                'SELECT %s, pgwire_nested AND NOT pgwire_waits, pgwire_waits, NOT pgwire_waits, '
+                'INSERT INTO pg_journal.sought (fk, is_nested, is_deferred, is_due, was_absent, held) '
+                'SELECT %s, pgwire_nested AND NOT pgwire_waits, pgwire_waits, NOT pgwire_waits, pgwire_looked, '
                 'json_agg(json_build_array(%s) ORDER BY pgwire_i) '
                 'FROM (SELECT *, row_number() OVER (ORDER BY pgwire_i) / 10000 AS pgwire_part '
                 'FROM pgwire_h WHERE pgwire_held IS NULL) pgwire_m GROUP BY pgwire_part ORDER BY pgwire_part;',
@@ -198,6 +202,7 @@ BEGIN
             pgwire_context text;
             pgwire_nested boolean;
             pgwire_waits boolean;
+            pgwire_looked boolean;
         BEGIN
             -- A line for each function that is running.
             GET DIAGNOSTICS pgwire_context = PG_CONTEXT;
@@ -416,13 +421,13 @@ BEGIN
         absent := '{}';
         -- What a transaction has written itself its code may have written after it had handled an error.
         FOR found IN EXECUTE format(
-            'WITH v AS MATERIALIZED (SELECT %s, e, i, is_nested, is_deferred '
-            'FROM (SELECT s.id, u.e, u.i, s.is_nested, s.is_deferred FROM pg_journal.sought s '
+            'WITH v AS MATERIALIZED (SELECT %s, e, i, is_nested, was_absent '
+            'FROM (SELECT s.id, u.e, u.i, s.is_nested, s.was_absent FROM pg_journal.sought s '
             'CROSS JOIN json_array_elements(s.held) WITH ORDINALITY u(e, i) WHERE s.fk = $1 AND s.is_due '
             'ORDER BY s.id, u.i) s), '
             'h AS MATERIALIZED (SELECT v.*, (SELECT p.xmin FROM ONLY %s p WHERE %s FOR KEY SHARE) AS writer FROM v) '
             'SELECT h.e AS held, h.writer, h.is_nested FROM h WHERE h.writer IS NULL '
-            'OR h.is_nested AND h.writer = pg_current_xact_id()::xid OR NOT h.is_deferred AND %s',
+            'OR h.is_nested AND h.writer = pg_current_xact_id()::xid OR h.was_absent AND %s',
             k.listed, k.parent, k.same, k.is_brought) USING k.fk
         LOOP
             IF found.writer IS NOT NULL THEN

@@ -100,7 +100,7 @@ def decision(connection: psycopg.Connection) -> str:
         ("UPDATE t SET v = v + random() WHERE id = 1", THAWED),
         ("UPDATE t SET w = 'x' WHERE id = 1 OR id = 2", "spark: tiered tables"),
         ("UPDATE t SET v = 0 WHERE v = 1", "spark: tiered tables"),
-        ("UPDATE t SET id = id + 100 WHERE id = 1", "spark: tiered tables"),
+        ("UPDATE t SET id = id + 100 WHERE id = 1", THAWED),
     ],
 )
 def test_who_runs_it(served: Pair, statement: str, runs: str) -> None:
