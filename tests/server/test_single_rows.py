@@ -111,6 +111,19 @@ def test_who_runs_it(served: Pair, statement: str, runs: str) -> None:
         assert decision(connection) == runs
 
 
+def test_spark_changes_no_keys_by_a_merge(served: Pair) -> None:
+    moving = (
+        "MERGE INTO t USING (VALUES (19)) s (id) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET id = s.id + 1000 RETURNING t.id"
+    )
+    with connected(served, executor="spark") as connection:
+        with pytest.raises(errors.FeatureNotSupported, match="changing the primary key"):
+            connection.execute(moving)
+        connection.execute("SET gateway.executor = auto")
+        assert connection.execute(moving).fetchall() == [(1019,)]
+        assert decision(connection) == THAWED
+
+
 def test_spark_runs_it_when_asked_to(served: Pair) -> None:
     with connected(served, "spark") as connection:
         assert connection.execute("UPDATE t SET v = 0 WHERE id = 1").statusmessage == "UPDATE 1"
