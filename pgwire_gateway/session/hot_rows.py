@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from catalog import hot_keys, session_state
+from catalog import hot_keys, session_state, sqlstate
 from catalog.connections import Call
 from catalog.errors import HotRowsError
 from catalog.failpoints import Failpoint, reach
@@ -273,11 +273,13 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
             attempt.keep()
             return kept(call, needed, result, searched_for)
     error = attempt.error
-    if error is not None and late.may_have_caused(error) and late.learn_of_failure(told):
+    if error is None or (late.may_have_caused(error) and late.learn_of_failure(told)):
         return None
-    if error is not None and error.sqlstate[:2] in _NOT_OF_ROWS:
+    # Before whoever was not waited for others may come that are cold.
+    depends = seen.enough and error.sqlstate == sqlstate.LOCK_NOT_AVAILABLE
+    if error.sqlstate[:2] in _NOT_OF_ROWS and not depends:
         raise error
-    if error is not None and is_proved(call, latest):
+    if is_proved(call, latest):
         catalog = call.session.catalog
         others = [catalog.call(one.call[0], *one.call[1]) for one in seen.enough]
         if _is_enough(seen.enough, others):

@@ -189,6 +189,7 @@ WRITES: Final = (
         _ADD_20,
         _add("cold", 20),
         before=(
+            "VACUUM cold",
             "INSERT INTO cold SELECT 1000 * {n} + 100 + id, 0 FROM t WHERE id <= 20",
             "INSERT INTO cold SELECT 1000 * {n} + 200 + id, 0 FROM t WHERE id <= 20",
         ),
