@@ -186,7 +186,7 @@ BEGIN
             INSERT INTO %4$s (%5$s) OVERRIDING SYSTEM VALUE
             SELECT %6$s FROM json_array_elements(pgwire_begun) u(e)
              WHERE NOT EXISTS (SELECT FROM ONLY %4$s h WHERE (%9$s) = (%3$s))
-                ON CONFLICT (%8$s) DO NOTHING;
+             ORDER BY %3$s ON CONFLICT (%8$s) DO NOTHING;
             -- Rows that an INSERT had brought may have been changed since they were read, and gone.
             RETURN EXISTS (SELECT FROM pg_journal.journals j WHERE j.relid = %1$s AND j.epoch = pgwire_epoch)
                AND NOT EXISTS (SELECT FROM json_array_elements(pgwire_begun) u(e)
@@ -206,7 +206,8 @@ BEGIN
             -- The snapshot may show a row that others have deleted since, in front of whom this is not to put it back.
             INSERT INTO %4$s (%5$s) OVERRIDING SYSTEM VALUE
             SELECT %6$s FROM json_array_elements(pgwire_present) u(e)
-             WHERE NOT EXISTS (SELECT FROM ONLY %4$s h WHERE (%7$s) = (%3$s));
+             WHERE NOT EXISTS (SELECT FROM ONLY %4$s h WHERE (%7$s) = (%3$s))
+             ORDER BY %3$s;
         END $f$,
         wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.held_columns));
     EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.cold_%1$s(json), '
