@@ -118,7 +118,7 @@ same: INSERT INTO t VALUES (3,1) ON CONFLICT DO NOTHING ;; SELECT v FROM t WHERE
 same: INSERT INTO t VALUES (3,1) RETURNING (SELECT count(*) FROM t)
 refused: INSERT INTO t VALUES (300,1) RETURNING (SELECT count(*) FROM t)
 same: UPDATE t SET v=0 WHERE id=3 RETURNING id, (SELECT sum(v) FROM t), (SELECT count(*) FROM r)
-refused: DELETE FROM t WHERE id=3 RETURNING (SELECT count(*) FROM over_t)
+same: DELETE FROM t WHERE id=3 RETURNING (SELECT count(*) FROM over_t)
 same: INSERT INTO r VALUES (300,1) RETURNING (SELECT count(*) FROM t)
 same: UPDATE r SET v=(SELECT max(v) FROM t) RETURNING v
 same: UPDATE r SET (v,s)=(SELECT v,s FROM t WHERE t.id=r.id) RETURNING *
@@ -126,19 +126,19 @@ same: UPDATE r SET v=t.v+1 FROM t WHERE t.id=r.id RETURNING r.*
 same: UPDATE t SET v=r.v+1 FROM r WHERE t.id=r.id RETURNING t.id, t.v, r.v
 same: DELETE FROM r USING t WHERE t.id=r.id RETURNING r.id
 same: DELETE FROM t USING r WHERE t.id=r.id RETURNING t.id
-refused: DELETE FROM t WHERE v > (SELECT avg(v) FROM t) RETURNING id
+same: DELETE FROM t WHERE v > (SELECT avg(v) FROM t) RETURNING id
 same: DELETE FROM r WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.id=r.id+18) RETURNING id
 same: MERGE INTO t USING r ON t.id=r.id WHEN MATCHED THEN UPDATE SET v=-1 WHEN NOT MATCHED THEN DO NOTHING RETURNING merge_action(), t.id
 same: MERGE INTO r USING t ON t.id=r.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (t.id,t.v,t.s) RETURNING merge_action(), r.id
 same: MERGE INTO r USING (SELECT * FROM over_t) x ON x.id=r.id WHEN NOT MATCHED BY SOURCE THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (x.id) ;; SELECT count(*) FROM r
-refused: MERGE INTO t USING (VALUES (3),(400)) x(i) ON t.id=x.i WHEN MATCHED AND (SELECT count(*) FROM t)=20 THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (x.i,(SELECT max(v) FROM t)) RETURNING t.*
-refused: MERGE INTO t USING r ON t.id=r.id WHEN NOT MATCHED BY SOURCE THEN DELETE ;; SELECT count(*) FROM t
-refused: WITH d AS (DELETE FROM t WHERE id=3 RETURNING *) SELECT * FROM d, (SELECT count(*) FROM t) x
-refused: WITH d AS (DELETE FROM t RETURNING *) INSERT INTO log SELECT id FROM d ;; SELECT count(*) FROM log
+same: MERGE INTO t USING (VALUES (3),(400)) x(i) ON t.id=x.i WHEN MATCHED AND (SELECT count(*) FROM t)=20 THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (x.i,(SELECT max(v) FROM t)) RETURNING t.*
+same: MERGE INTO t USING r ON t.id=r.id WHEN NOT MATCHED BY SOURCE THEN DELETE ;; SELECT count(*) FROM t
+same: WITH d AS (DELETE FROM t WHERE id=3 RETURNING *) SELECT * FROM d, (SELECT count(*) FROM t) x
+same: WITH d AS (DELETE FROM t RETURNING *) INSERT INTO log SELECT id FROM d ;; SELECT count(*) FROM log
 same: WITH d AS (INSERT INTO r SELECT id+100 FROM t RETURNING *) SELECT count(*) FROM d
 same: WITH d AS (UPDATE r SET v=0 RETURNING *) SELECT count(*) FROM d JOIN t ON t.id=d.id
 same: WITH d AS (UPDATE t SET v=0 WHERE id<4 RETURNING *) UPDATE r SET v=d.v FROM d WHERE d.id=r.id RETURNING r.id
-refused: WITH d AS (INSERT INTO t VALUES (900) RETURNING id) SELECT (SELECT count(*) FROM t), id FROM d
+same: WITH d AS (INSERT INTO t VALUES (900) RETURNING id) SELECT (SELECT count(*) FROM t), id FROM d
 same: INSERT INTO log SELECT id,s FROM t ;; SELECT count(*) FROM log
 same: INSERT INTO log SELECT id,s FROM over_over_t, LATERAL (SELECT s FROM t WHERE t.id=over_over_t.id) z ;; SELECT count(*) FROM log
 same: INSERT INTO log VALUES ((SELECT count(*) FROM t)) ;; SELECT id FROM log
@@ -232,9 +232,9 @@ same: CREATE TEMP TABLE t (id int) ;; SELECT count(*) FROM t ;; SELECT count(*) 
 same: CREATE SCHEMA s2 ;; CREATE TABLE s2.t (id int) ;; SET LOCAL search_path = s2, public ;; SELECT count(*) FROM t ;; SET LOCAL search_path = public ;; SELECT count(*) FROM t
 same: SAVEPOINT a ;; UPDATE t SET v=0 WHERE id=3 ;; ROLLBACK TO a ;; UPDATE t SET v=v+1 WHERE id=3 RETURNING v
 same: SAVEPOINT a ;; DELETE FROM t WHERE id=3 ;; ROLLBACK TO a ;; INSERT INTO t VALUES (3) ON CONFLICT (id) DO UPDATE SET v=-3 RETURNING v
-refused: UPDATE t SET id=id+1000 WHERE id=3 ;; INSERT INTO t VALUES (3,3) ;; SELECT sum(id) FROM t
+same: UPDATE t SET id=id+1000 WHERE id=3 ;; INSERT INTO t VALUES (3,3) ;; SELECT sum(id) FROM t
 same: UPDATE t SET id=4 WHERE id=3
-refused: UPDATE t SET id=id+1 ;; SELECT sum(id) FROM t
+same: UPDATE t SET id=id+1 ;; SELECT sum(id) FROM t
 same: INSERT INTO t VALUES (500),(500)
 same: INSERT INTO t VALUES (501),(3)
 refused: SELECT relname FROM pg_class WHERE oid = (SELECT tableoid FROM t LIMIT 1)
