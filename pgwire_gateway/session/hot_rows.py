@@ -90,8 +90,8 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     """
     needed, sources = needed_rows(call), NO_ROWS
     asked, late = needed.all_sources, LateRows(call, needed)
-    attempts = late.attempts + (ATTEMPTS_WITH_SOURCES if asked else ATTEMPTS)
-    for attempt in range(1, attempts + 1):
+    attempt, attempts = 1, ATTEMPTS_WITH_SOURCES if asked else ATTEMPTS
+    while attempt <= attempts:
         began = not call.session.transaction.open
         if asked and attempt > ATTEMPTS:
             call.session.transaction.begin_implicit()
@@ -100,6 +100,8 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         result = _tried(call, needed, sources, late, finder=finder, attempt=attempt, began=began)
         if result is not None:
             return result
+        if not late.has_learned():
+            attempt += 1
     if sources.marks:
         raise source_rows.outdated()
     late.give_up()

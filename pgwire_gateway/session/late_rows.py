@@ -68,6 +68,8 @@ class LateRows:
         self._is_upsert = needed.is_upsert
         self._keys: dict[int, set[Key]] = {part.table.relid: set() for part in self._parts}
         self._tells = False
+        self._learned = False
+        self._runs = 0
 
     def added(self, part: NeededRows, wanted: WantedRows) -> WantedRows:
         """Return what is wanted of a table with the rows that have been found."""
@@ -114,7 +116,7 @@ class LateRows:
             Refusal: The files can only be read by Spark.
         """
         if not self._tells:
-            self._tells = True
+            self._tells = self._learned = True
             return True
         news = False
         for part in self._parts:
@@ -128,6 +130,7 @@ class LateRows:
         new = found - known
         known |= found
         known |= _following(part.table, new)
+        self._learned |= bool(new)
         return bool(new)
 
     def _met(self, part: NeededRows, rows: Sequence[Proposed]) -> set[Key]:
@@ -218,10 +221,11 @@ class LateRows:
             raise Refusal("the files of the table are read by Spark only")
         return pairs
 
-    @property
-    def attempts(self) -> int:
-        """How often more than others such a statement may be run."""
-        return ATTEMPTS if self._parts else 0
+    def has_learned(self) -> bool:
+        """Return whether the last run has told more, and one more of that kind may follow."""
+        learned, self._learned = self._learned, False
+        self._runs += learned
+        return learned and self._runs <= ATTEMPTS
 
     def before(self) -> list[Call]:
         """Return the calls that come before the statement."""
