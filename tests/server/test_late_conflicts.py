@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import psycopg
 import pytest
 from psycopg import errors
 
 from tests.support.fix_server import Pair
-from tests.support.tiers import make_tiered
+from tests.support.tiers import make_tiered, schema_sessions
 
 pytestmark = pytest.mark.server
 
@@ -28,15 +27,8 @@ Connect = Callable[[], psycopg.Connection]
 def sessions(two_tiers_pair: Pair) -> Iterator[Connect]:
     """Yield what opens sessions beside tiered tables whose rows are cold."""
     conninfo = two_tiers_pair.gateway.conninfo(two_tiers_pair.database)
-    with ExitStack() as stack:
-
-        def opened() -> psycopg.Connection:
-            options = f"-c search_path={SCHEMA}"
-            connection = psycopg.connect(conninfo, autocommit=True, options=options)
-            return stack.enter_context(connection)
-
+    with schema_sessions(conninfo, SCHEMA) as opened:
         first = opened()
-        first.execute(f"CREATE SCHEMA {SCHEMA}")
         first.execute("CREATE TABLE t (id serial PRIMARY KEY, u integer UNIQUE, n integer)")
         first.execute("INSERT INTO t SELECT g, g * 10, 0 FROM generate_series(1, 40) g")
         make_tiered(first, "t")
@@ -44,7 +36,6 @@ def sessions(two_tiers_pair: Pair) -> Iterator[Connect]:
         first.execute("UPDATE t SET n = 0 WHERE u = 60")
         yield opened
         assert first.execute("SELECT gateway.check('t')").fetchall() == [(0,)]
-        first.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
 
 
 def test_clients_hear_nothing_of_what_is_looked_for(sessions: Connect) -> None:

@@ -2,13 +2,12 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 
 import psycopg
 import pytest
 
 from tests.support.fix_server import Pair
-from tests.support.tiers import make_tiered
+from tests.support.tiers import make_tiered, schema_sessions
 
 pytestmark = pytest.mark.server
 
@@ -32,21 +31,14 @@ Connect = Callable[[], psycopg.Connection]
 def sessions(two_tiers_pair: Pair) -> Iterator[Connect]:
     """Yield what opens sessions beside a queue that is cold."""
     conninfo = two_tiers_pair.gateway.conninfo(two_tiers_pair.database)
-    with ExitStack() as stack:
-
-        def opened() -> psycopg.Connection:
-            options = f"-c search_path={SCHEMA}"
-            return stack.enter_context(psycopg.connect(conninfo, autocommit=True, options=options))
-
+    with schema_sessions(conninfo, SCHEMA) as opened:
         first = opened()
-        first.execute(f"CREATE SCHEMA {SCHEMA}")
         first.execute("CREATE TABLE job (id integer PRIMARY KEY, state text)")
         first.execute(f"INSERT INTO job SELECT g, 'new' FROM generate_series(1, {WAITING}) g")
         make_tiered(first, "job")
         first.execute(f"ALTER TABLE job SET (gateway.thaw_rows = {THAW_ROWS})")
         yield opened
         assert first.execute("SELECT gateway.check('job')").fetchall() == [(0,)]
-        first.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
 
 
 def taken(connection: psycopg.Connection) -> list[int]:

@@ -1,11 +1,28 @@
 """Tables that are tiered, for tests of what holds of these."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import psycopg
 
 PATIENCE_S = 60.0
 """How long upkeep may take to empty a table's catalog table."""
+
+
+@contextmanager
+def schema_sessions(conninfo: str, schema: str) -> Iterator[Callable[[], psycopg.Connection]]:
+    """Yield what opens sessions in a schema, which is there while the context lasts."""
+    with ExitStack() as stack:
+
+        def opened() -> psycopg.Connection:
+            options = f"-c search_path={schema}"
+            return stack.enter_context(psycopg.connect(conninfo, autocommit=True, options=options))
+
+        first = opened()
+        first.execute(f"CREATE SCHEMA {schema}")  # type: ignore[call-overload]
+        yield opened
+        first.execute(f"DROP SCHEMA {schema} CASCADE")  # type: ignore[call-overload]
 
 
 def make_tiered(connection: psycopg.Connection, *tables: str) -> None:
