@@ -126,8 +126,8 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
 def is_in_current_schema(session: CatalogSession, relid: int) -> bool:
     """Return whether a relation is in the schema where new ones are made."""
     sql = (
-        "SELECT n.nspname = current_schema() FROM pg_class c"
-        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1"
+        "SELECT n.nspname = current_schema() FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1"
     )
     return _texts(session, sql, OID, str(relid)) == ["t"]
 
@@ -192,7 +192,7 @@ def copied_columns(session: CatalogSession, name: RelationName) -> list[str]:
     """Return the columns COPY TO writes when none are named: all that are not generated."""
     return _texts(
         session,
-        "SELECT attname FROM pg_attribute WHERE attrelid = $1 AND attnum > 0"
+        "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = $1 AND attnum > 0"
         " AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
         OID,
         str(relation_oid(session, name)),
@@ -201,7 +201,7 @@ def copied_columns(session: CatalogSession, name: RelationName) -> list[str]:
 
 def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
     """Return whether columns of any of these relations have a default."""
-    sql = "SELECT 1 FROM pg_attrdef WHERE adrelid = ANY ($1) LIMIT 1"
+    sql = "SELECT 1 FROM pg_catalog.pg_attrdef WHERE adrelid = ANY ($1) LIMIT 1"
     return bool(_texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, relids)) + "}"))
 
 
@@ -213,7 +213,8 @@ def columns_with_defaults(session: CatalogSession, relid: int) -> set[int]:
 
 def collation(session: CatalogSession, oid: int) -> str:
     """Return the name of a collation, its OID when it is gone."""
-    found = _texts(session, "SELECT collname FROM pg_collation WHERE oid = $1", OID, str(oid))
+    sql = "SELECT collname FROM pg_catalog.pg_collation WHERE oid = $1"
+    found = _texts(session, sql, OID, str(oid))
     return found[0] if found else str(oid)
 
 
@@ -278,7 +279,7 @@ def require_unshadowed(session: CatalogSession, name: RelationName) -> None:
 
 def primary_key(session: CatalogSession, relid: int) -> str:
     """Return the name of a table's primary key constraint."""
-    sql = "SELECT conname FROM pg_constraint WHERE conrelid = $1 AND contype = 'p'"
+    sql = "SELECT conname FROM pg_catalog.pg_constraint WHERE conrelid = $1 AND contype = 'p'"
     (name,) = _texts(session, sql, OID, str(relid))
     return name
 
@@ -327,8 +328,23 @@ def load(
     return tag
 
 
+def domain_constraints(session: CatalogSession, domain: int) -> list[str]:
+    """Return the checks of a domain, and of those it is made of, as ``pg_constraint.conbin``."""
+    sql = """
+        WITH RECURSIVE made_of (oid) AS (
+            SELECT $1::text::oid
+            UNION
+            SELECT t.typbasetype FROM made_of m JOIN pg_catalog.pg_type t USING (oid)
+             WHERE t.typtype = 'd'
+        )
+        SELECT c.conbin::text FROM made_of m JOIN pg_catalog.pg_constraint c ON c.contypid = m.oid
+         WHERE c.contype = 'c'
+    """
+    return _texts(session, sql, TEXT, str(domain))
+
+
 def volatilities(session: CatalogSession, functions: Iterable[int]) -> dict[int, str]:
     """Return what pg_proc says of functions: i (immutable), s (stable) or v (volatile)."""
-    sql = "SELECT concat(provolatile, oid) FROM pg_proc WHERE oid = ANY ($1)"
+    sql = "SELECT concat(provolatile, oid) FROM pg_catalog.pg_proc WHERE oid = ANY ($1)"
     found = _texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, functions)) + "}")
     return {int(text[1:]): text[0] for text in found}

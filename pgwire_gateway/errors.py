@@ -25,12 +25,6 @@ class ProtocolError(GatewayError):
     sqlstate = codes.PROTOCOL_VIOLATION
 
 
-class UnsupportedError(GatewayError):
-    """A construct the gateway refuses (SQLSTATE 0A000)."""
-
-    sqlstate = codes.FEATURE_NOT_SUPPORTED
-
-
 class FatalError(GatewayError):
     """A failure that ends the connection, for instance at startup or shutdown."""
 

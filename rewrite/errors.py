@@ -9,10 +9,10 @@ class RewriteError(GatewayError):
 
 
 class UnsupportedError(RewriteError):
-    """A construct has no mapping with PostgreSQL's meaning (SQLSTATE 0A000).
+    """A construct is refused: nothing here does it as PostgreSQL would (SQLSTATE 0A000).
 
     Nothing is passed to Spark in the hope that it means the same, so whatever no table names ends
-    here.
+    here, too.
     """
 
     sqlstate = sqlstate.FEATURE_NOT_SUPPORTED

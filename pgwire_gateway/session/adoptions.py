@@ -8,7 +8,6 @@ from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.convert import Files
 from catalog.model import JournalTable
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session.loads import Load, null_key
 from pgwire_gateway.session.source_files import file_source
 from pgwire_gateway.spark.adoption import adopted
@@ -18,6 +17,7 @@ from pgwire_gateway.spark.file_inspection import (
     Inspection,
     NullValueError,
 )
+from rewrite.errors import UnsupportedError
 
 FORMAT = "parquet"
 """The format of data files of ours."""

@@ -18,8 +18,8 @@ from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.roles import IMPORT_ROLE
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session.lake_directories import require_plain
+from rewrite.errors import UnsupportedError
 
 _GLOB: Final = frozenset("*?[]{}\\")
 """Characters with which Spark would look for other files."""

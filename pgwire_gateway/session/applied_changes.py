@@ -16,7 +16,6 @@ from catalog.errors import GatewayError
 from catalog.model import JournalTable
 from catalog.statement_parts import UnfaithfulTextError
 from catalog.statements import split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     extracts,
@@ -33,6 +32,7 @@ from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
 from rewrite import pipeline
 from rewrite.command import Command, assigned_columns, command, source_relations
+from rewrite.errors import UnsupportedError
 from rewrite.results import OutputColumn, RowChange
 from rewrite.returning import NEW, OLD, Returned, returned, without_written
 from rewrite.tree import Node, walk

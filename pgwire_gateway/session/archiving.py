@@ -7,7 +7,6 @@ from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.grammar import Tokens
 from catalog.statements import RelationName, Statement
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.responses import NoticeResponse
 from pgwire_gateway.session import external_writes, procedure_arguments
 from pgwire_gateway.session.invocation import Invocation
@@ -16,6 +15,7 @@ from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.spark import databases
 from pgwire_gateway.spark.executor import failures
 from pgwire_gateway.spark.external_frames import JDBC
+from rewrite.errors import UnsupportedError
 
 
 def applies(statement: Statement) -> bool:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from catalog import sqlstate
 from catalog.errors import GatewayError, HotRowsError
@@ -30,6 +31,7 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.results import BatchRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
@@ -37,12 +39,17 @@ from pgwire_gateway.session.unlocked_changes import UnlockedChange
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite.command import Command, assigned_columns, command, merge_actions
 from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange
+
+_SAVEPOINT: Final = "pgwire_change"
 
 
 def change(call: Invocation) -> StatementResult:
     """Run an UPDATE or DELETE; everything is written when this returns, nothing is committed.
+
+    PostgreSQL runs it where the rows are named by their keys, or few; and where Spark cannot.
 
     Raises:
         GatewayError: 23502, 23505, 23514 for rows that violate a constraint, 40001 when the table
@@ -70,8 +77,35 @@ def merge(call: Invocation) -> StatementResult:
     except NotHotError:
         return _change_locked(call)
     except Refusal as refusal:
-        with told(refusal):
-            return by_spark(call)
+        with told(refusal), closing(UnlockedChange(call)) as computed:
+            return _computed(call, computed)
+
+
+def _computed(call: Invocation, computed: UnlockedChange) -> StatementResult:
+    """Compute and publish; what Spark cannot compute PostgreSQL runs on hot rows."""
+    try:
+        computed.finish()
+    except UnsupportedError as error:
+        return _on_hot_rows(call, error)
+    version, now = Observer(call.session).observe_for_write(call.plan)
+    return _publish(call, computed, version, now)
+
+
+def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
+    """Have PostgreSQL run what Spark cannot compute, where all rows it may need can be hot.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors; the error given where that is not possible either.
+    """
+    unlocked_changes.require_within(call)
+    thawing = replace(call, plan=replace(call.plan, route=Route.THAW))
+    try:
+        return thawed_writes.run(thawing)
+    except UnsupportedError as other:
+        if not isinstance(other.__cause__, Refusal):
+            raise error from other
+        with told(other.__cause__):
+            raise error from other
 
 
 def by_spark(call: Invocation) -> StatementResult:
@@ -104,7 +138,7 @@ def _change_locked(call: Invocation) -> StatementResult:
     try:
         done = hot_rows.run_or_lock(call)
     except Refusal:
-        done = Observer(call.session).observe_for_write(call.plan)
+        return _change_as_whole(call, began=began)
     if isinstance(done, StatementResult):
         return done
     version, observation = done
@@ -112,6 +146,30 @@ def _change_locked(call: Invocation) -> StatementResult:
         rows = thawed_writes.single_rows(call, observation, binding.bind(call))
         return thawed_writes.change(call, rows, version, began=began)
     return compute(call, version, observation)
+
+
+def _change_as_whole(call: Invocation, *, began: bool) -> StatementResult:
+    """Lock the table, and have Spark compute the rows; or else have PostgreSQL run the statement.
+
+    Args:
+        call: The statement.
+        began: Whether the transaction is for this statement.
+    """
+    catalog = call.session.catalog
+    if not began:
+        catalog.savepoint(_SAVEPOINT)
+    try:
+        version, observation = Observer(call.session).observe_for_write(call.plan)
+        done = compute(call, version, observation)
+    except UnsupportedError as error:
+        if began:
+            announcements.undo(call)
+        else:
+            catalog.abandon(_SAVEPOINT)
+        return _on_hot_rows(call, error)
+    if not began:
+        catalog.release(_SAVEPOINT)
+    return done
 
 
 def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementResult:
@@ -124,7 +182,10 @@ def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementRes
             pass
         except Refusal:
             refused = True
-        computed.finish()
+        try:
+            computed.finish()
+        except UnsupportedError as error:
+            return _on_hot_rows(call, error)
         # Others may have made rows hot meanwhile, who would have to wait for one that locks.
         few = computed.is_small and not refused
         try:

@@ -17,7 +17,6 @@ from catalog.sqlstate import (
     NO_ACTIVE_SQL_TRANSACTION,
 )
 from catalog.statements import RelationName, StatementKind
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     added_references,
     copy_mode,
@@ -30,6 +29,7 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
 from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
+from rewrite.errors import UnsupportedError
 
 OUTSIDE_TRANSACTIONS = re.compile(
     r"(CREATE|DROP|ALTER)\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b|CLUSTER\b|REINDEX\b"

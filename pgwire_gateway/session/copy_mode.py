@@ -14,7 +14,6 @@ from catalog import sqlstate as codes
 from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
 from catalog.results import Relation, RelationKind
 from catalog.statements import RelationName, Statement, split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyOutResponse
 from pgwire_gateway.session import (
     answerable,
@@ -35,6 +34,7 @@ from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
+from rewrite.errors import UnsupportedError
 
 
 def copy(call: Invocation) -> StatementResult:

@@ -16,7 +16,6 @@ from catalog import bookkeeping, contexts
 from catalog import sqlstate as codes
 from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
 from catalog.statements import split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     announcements,
     local_queries,
@@ -29,6 +28,7 @@ from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.statements import RunningStatement
+from rewrite.errors import UnsupportedError
 
 SAVEPOINT: Final = "pgwire_deferred"
 

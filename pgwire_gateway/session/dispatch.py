@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyFail
 from pgwire_gateway.messages.extended_query import Bind, Describe, Parse, Sync
 from pgwire_gateway.messages.simple_query import FunctionCall, Query
 from pgwire_gateway.session import extended_query, relaying, simple_query
 from pgwire_gateway.session.state import ClientSession
+from rewrite.errors import UnsupportedError
 
 IGNORED = frozenset({CopyData, CopyDone, CopyFail})
 """Messages of a COPY that failed on our side before the client knew."""

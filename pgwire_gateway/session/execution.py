@@ -15,7 +15,6 @@ from catalog.errors import (
     OutdatedTransactionError,
 )
 from catalog.statements import RelationName, Statement, StatementKind, split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     answerable,
     applied_changes,
@@ -50,7 +49,7 @@ from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
-from rewrite.errors import UnsupportedCollationError
+from rewrite.errors import UnsupportedCollationError, UnsupportedError
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from time import perf_counter
 
 from catalog.errors import GatewayError
 from catalog.results import Row
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     hot_runs,
@@ -29,6 +28,7 @@ from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from rewrite import pipeline
 from rewrite.command import Command, command
 from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
 from rewrite.results import SparkQuery
 from rewrite.tree import Node
 

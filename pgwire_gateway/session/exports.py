@@ -14,7 +14,6 @@ from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.convert import Files, Table
 from catalog.statements import RelationName
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import reads
 from pgwire_gateway.session.allowed_paths import require_privilege
 from pgwire_gateway.session.invocation import Invocation
@@ -27,6 +26,7 @@ from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.file_loads import FileLoad
 from pgwire_gateway.spark.warehouse import synchronise
 from pgwire_gateway.wire_types.plain_columns import plain_batch, plain_schema
+from rewrite.errors import UnsupportedError
 
 ROWS_PER_FILE = 2_000_000
 

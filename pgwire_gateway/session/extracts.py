@@ -17,7 +17,6 @@ from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.results import Relation, RelationKind
 from catalog.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
 from catalog.statements import RelationName, split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     forced,
     inserts,
@@ -34,6 +33,7 @@ from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.state import ClientSession
 from rewrite import pipeline
 from rewrite.command import selected_attributes, written_relations
+from rewrite.errors import UnsupportedError
 from rewrite.query.constant_values import text_columns
 from rewrite.row_locks import row_locks
 

@@ -7,7 +7,6 @@ have to compute of a table itself is refused.
 from collections.abc import Mapping
 
 from catalog.results import Relation, RelationKind
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session.plans import Plan
 from rewrite.command import (
     Command,
@@ -16,6 +15,7 @@ from rewrite.command import (
     target_relation,
     written_relations,
 )
+from rewrite.errors import UnsupportedError
 from rewrite.tree import Node
 
 SPARK_EXECUTORS = frozenset({"spark", "files"})

@@ -12,11 +12,11 @@ from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.results import Relation, RelationKind
 from catalog.statements import Statement, StatementKind, split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import forced
 from pgwire_gateway.session.answerable import Answerable
 from rewrite import pipeline
 from rewrite.command import written_relations
+from rewrite.errors import UnsupportedError
 
 CREATING = {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}
 """Statements that make a table of the rows of a query; also CREATE MATERIALIZED VIEW."""

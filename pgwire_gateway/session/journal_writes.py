@@ -13,7 +13,6 @@ from catalog.hot_keys import Unsearched
 from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
 from catalog.residency import Loading
 from catalog.results import CaptureReceipt
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import merge_conflicts, text_rows, unique_keys
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -26,6 +25,7 @@ from pgwire_gateway.wire_types.catalog_rows import csv_batches, key_texts, key_v
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import keys
 from rewrite.context import ParameterValue
+from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange, SparkQuery
 

@@ -15,7 +15,6 @@ from catalog.extensions.partition_fields import PartitionField
 from catalog.model import JournalTable, SegmentKind
 from catalog.results import RelationKind
 from catalog.statements import RelationName, split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import divisions, reads, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_new
@@ -30,6 +29,7 @@ from pgwire_gateway.spark.file_sources import Contents
 from pgwire_gateway.wire_types.catalog_rows import row_versions
 from pgwire_gateway.wire_types.storage import conform
 from pgwire_gateway.wire_types.versions import IDENTITY
+from rewrite.errors import UnsupportedError
 from rewrite.results import OutputColumn
 
 

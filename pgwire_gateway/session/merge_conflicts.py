@@ -7,10 +7,10 @@ import pyarrow.compute as pc
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import JournalTable
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import unique_keys
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.wire_types.catalog_rows import input_columns
+from rewrite.errors import UnsupportedError
 from rewrite.results import CONFLICT, MergeConflict
 
 

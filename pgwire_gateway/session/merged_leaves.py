@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from catalog import names
 from catalog.model import LEAF, Column, JournalTable
 from catalog.results import PartitionTree
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     announcements,
     binding,
@@ -43,6 +42,7 @@ from pgwire_gateway.spark.spools import Spool
 from rewrite import pipeline
 from rewrite.command import Command, merge_actions, source_relations
 from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
 from rewrite.results import ACTION, CONFLICT, MOVED, MergeConflict, RowChange
 
 _LEAF: Final = f"n{LEAF}"

@@ -8,13 +8,13 @@ were when they had been locked, in one transaction.
 from dataclasses import replace
 
 from catalog import names
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, changes, inserts
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from rewrite import pipeline
 from rewrite.command import Command
+from rewrite.errors import UnsupportedError
 from rewrite.tree import Node, walk
 
 _FUNCTIONS = frozenset({"funcid", "opfuncid"})

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 
+from catalog import names
 from catalog.model import JournalTable
 from catalog.names import quoted
 from catalog.results import RelationKind
@@ -30,7 +32,7 @@ from rewrite.needs.search import Condition, condition
 from rewrite.needs.sources import DRAWN, Source, sources
 from rewrite.needs.statement import needs
 from rewrite.pipeline import parse_tree, relations
-from rewrite.tree import Node, walk
+from rewrite.tree import Node, parse_item, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,8 @@ def _place(call: Invocation) -> object:
     # Constants of the same text are others in other time zones, or tomorrow.
     tree = plan.analysis and plan.analysis.tree
     digest = sha256((tree or "").encode("utf-8", "surrogateescape")).digest()
-    return plan.statement.text, digest, call.parameter_oids, plan.basis, plan.target, locked
+    asked = plan.statement.text, digest, call.parameter_oids
+    return *asked, plan.basis, plan.target, plan.route, locked
 
 
 def _found_out(call: Invocation) -> NeededRows:
@@ -206,6 +209,7 @@ def _found_out(call: Invocation) -> NeededRows:
         volatility,
         {relid: _relation(table) for relid, table in known_tables.items()},
         is_known=lambda value: value.tag == DRAWN or is_readable(value),
+        domain_checks=partial(_domain_checks, call),
         readable=source_rows.readable(tables),
     )
     found = needs([query], definitions)
@@ -224,6 +228,12 @@ def _found_out(call: Invocation) -> NeededRows:
 def _tables(call: Invocation, relids: frozenset[int]) -> dict[int, JournalTable]:
     observation = Observer(call.session).observe(sorted(relids), call.plan)
     return {relid: observation.result.snapshots[relid].table for relid in relids}
+
+
+def _domain_checks(call: Invocation, domain: int) -> list[Node]:
+    """Return the checks of a domain as PostgreSQL keeps them."""
+    found = map(parse_item, names.domain_constraints(call.session.catalog, domain))
+    return [check for check in found if isinstance(check, Node)]
 
 
 def _relation(table: JournalTable) -> Relation:

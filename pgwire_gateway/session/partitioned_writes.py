@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from catalog import bookkeeping, names
 from catalog.bookkeeping import array
 from catalog.connections import Call
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     changed_leaves,
@@ -29,6 +28,7 @@ from pgwire_gateway.session.plans import Route, WrittenLeaves
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from rewrite import pipeline
 from rewrite.command import command, source_relations
+from rewrite.errors import UnsupportedError
 
 
 def run(call: Invocation) -> StatementResult:

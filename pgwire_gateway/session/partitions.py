@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from catalog import names
 from catalog.results import Leaf, PartitionTree, RelationKind
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, forced
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.invocation import Invocation
@@ -26,6 +25,7 @@ from rewrite.command import (
     source_relations,
 )
 from rewrite.context import Leaves
+from rewrite.errors import UnsupportedError
 from rewrite.partitions import as_leaf, named_alone
 from rewrite.routed_rows import Routed, routed_rows
 from rewrite.tree import Node, walk

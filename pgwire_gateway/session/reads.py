@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import announcements, binding, hot_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
@@ -16,6 +15,7 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
 from rewrite import pipeline
+from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.pinned_keys import plain_columns
 from rewrite.results import OutputColumn, SparkQuery

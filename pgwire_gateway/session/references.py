@@ -18,7 +18,6 @@ from catalog import sqlstate as codes
 from catalog.errors import DATA_TYPE_NAME, CatalogError, GatewayError
 from catalog.hot_keys import Announcement, Reading, Thawed, Writing
 from catalog.model import TableSnapshot
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     announcements,
     answerable,
@@ -44,6 +43,7 @@ from pgwire_gateway.session.value_search import rows_with
 from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import key_values
 from pgwire_gateway.wire_types.changed_rows import TextRow
+from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 
 ATTEMPTS: Final = 1_000

@@ -16,7 +16,6 @@ from catalog.extensions.grammar import Tokens
 from catalog.model import ExternalJournal, JournalTable
 from catalog.results import RelationKind
 from catalog.statements import RelationName, Statement
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import procedure_arguments
 from pgwire_gateway.session.allowed_paths import require_privilege
 from pgwire_gateway.session.invocation import Invocation
@@ -31,6 +30,7 @@ from pgwire_gateway.spark.relation_loads import CatalogTable, RelationLoad
 from pgwire_gateway.spark.source_types import SourceColumn, spark_kind
 from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import storage_type
+from rewrite.errors import UnsupportedError
 
 VERSION = "version_number"
 SUBSEQUENT = "subsequent_version_number"

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from catalog.results import Basis
 from catalog.statements import StatementKind
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import hidden_queries, router
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.plans import Plan, Route
+from rewrite.errors import UnsupportedError
 
 
 def refreshed(call: Invocation) -> Invocation:

@@ -19,13 +19,13 @@ from catalog import sqlstate as codes
 from catalog.commits import CommittedVersions
 from catalog.errors import GatewayError
 from catalog.model import Column, JournalTable
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import former_rows, inserts, local_queries
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from pgwire_gateway.wire_types.type_oids import BOOL
+from rewrite.errors import UnsupportedError
 
 Run = Callable[[str], StatementResult]
 """Runs a statement in the client's session, by whichever road."""

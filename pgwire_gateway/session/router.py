@@ -15,7 +15,6 @@ from catalog.names import have_defaults, qualified, quoted
 from catalog.pg_types import TEXT
 from catalog.results import Analysis, Basis, Relation, RelationKind
 from catalog.statements import Statement, StatementKind, split
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import forced, hidden_queries, own_statements
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.plans import Plan, Route
@@ -30,6 +29,7 @@ from rewrite.command import (
     target_relation,
     written_relations,
 )
+from rewrite.errors import UnsupportedError
 from rewrite.row_locks import row_locks, without_row_locks
 from rewrite.tree import Node, walk
 

@@ -1,7 +1,7 @@
 """Looking for current rows of a tiered table: by keys, by unique values and by conditions."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -20,12 +20,15 @@ from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import input_rows
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
-from rewrite.context import ParameterValue
+from rewrite.context import ParameterValue, RewriteContext
+from rewrite.errors import UnsupportedError
 from rewrite.keys import compile_stored_rows
 from rewrite.needs.keys import Key
-from rewrite.needs.results import Refusal
+from rewrite.needs.results import Need, Refusal
 from rewrite.needs.search import Condition, search
 from rewrite.pipeline import compile_query
+from rewrite.results import SparkQuery
+from rewrite.tree import Node
 
 MOST_BYTES: Final = 64 << 20
 """Values of the rows that a statement makes hot."""
@@ -55,6 +58,9 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
 ) -> list[TextRow]:
     """Have Spark find the current rows that a condition asks for.
 
+    What Spark cannot evaluate of a condition PostgreSQL does, when the statement runs: rows that
+    satisfy the rest of it may be hot as well, unless it is known how many of them are enough.
+
     Args:
         call: The statement.
         needed: What it needs.
@@ -66,13 +72,14 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
 
     Raises:
         Refusal: They are more than may be hot for a statement.
-        UnsupportedError: Spark cannot evaluate the condition.
+        UnsupportedError: Spark cannot evaluate the condition, and `few` rows are wanted; or it
+            cannot read the table.
     """
     observer = Observer(call.session)
     if needed.template is None:
         raise TypeError(call.plan.route)
     context = observer.context(call.plan, observation, bound)
-    query = compile_query(search(needed.template, wanted.need, few=few), context)
+    query = _compiled(needed.template, wanted.need, context, few=few)
     columns = [
         ResultColumn(column.type_oid, column.typmod, 0, column.column, column.scale)
         for column in query.columns
@@ -87,6 +94,27 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
                 raise Refusal(f"a condition that more than {most} rows satisfy is not supported")
             found += ([*row, None] for row in input_rows(batch, columns))
     return found
+
+
+def _compiled(template: Node, need: Need, context: RewriteContext, *, few: bool) -> SparkQuery:
+    """Compile the search, by those parts of the condition that Spark can evaluate."""
+    try:
+        return compile_query(search(template, need, few=few), context)
+    except UnsupportedError:
+        if few or not need.conditions:
+            raise
+    alone = (replace(need, conditions=(one,)) for one in need.conditions)
+    kept = [one for one in alone if _is_evaluated(template, one, context)]
+    every = replace(need, conditions=tuple(part for one in kept for part in one.conditions))
+    return compile_query(search(template, every), context)
+
+
+def _is_evaluated(template: Node, need: Need, context: RewriteContext) -> bool:
+    try:
+        compile_query(search(template, need), context)
+    except UnsupportedError:
+        return False
+    return True
 
 
 def holders(

@@ -8,12 +8,12 @@ from typing import Final
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.extensions.convert import FORMATS, Files
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import text_files
 from pgwire_gateway.session.allowed_paths import AllowedPaths, require_privilege
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.errors import SparkError, SparkLostError, storage_failures
 from pgwire_gateway.spark.file_sources import FileSource
+from rewrite.errors import UnsupportedError
 
 _SUFFIXES: Final = {
     ".parquet": "parquet",

@@ -14,13 +14,13 @@ import pyarrow as pa
 from catalog import bookkeeping
 from catalog.model import Column, JournalTable, SegmentKind
 from catalog.results import Relation
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import brought_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.wire_types.catalog_rows import tail_table
 from rewrite.command import selected_attributes, source_relations
 from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
 
 MOST_ROWS: Final = 200_000
 """Temporary tables of more rows are not brought to Spark."""

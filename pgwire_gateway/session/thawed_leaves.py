@@ -16,7 +16,6 @@ from catalog.connections import Call
 from catalog.model import JournalTable
 from catalog.results import Leaf, PartitionTree
 from catalog.tail import encode_rows
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     changes,
@@ -36,6 +35,7 @@ from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.row_search import SingleRows, look_up
 from pgwire_gateway.session.source_rows import SourceRows
 from pgwire_gateway.wire_types import plain_keys
+from rewrite.errors import UnsupportedError
 from rewrite.needs.keys import Key
 from rewrite.needs.results import Refusal
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from catalog import bookkeeping
 from catalog.tail import encode_rows
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import binding, hot_rows, hot_runs, router, source_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
@@ -24,6 +23,7 @@ from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.row_search import SingleRows, find, look_up, stored_rows
 from pgwire_gateway.session.thawing import probe
 from rewrite.context import ParameterValue
+from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 
 HINT = (

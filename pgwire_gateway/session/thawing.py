@@ -89,8 +89,10 @@ def probe(
     for condition, known in wanted.conditions:
         few = not _needs_all(condition, own=session_state.keeps_snapshot(call.session.catalog))
         sought = condition.first(FIRST_ROWS) if few and condition.need.queue else condition
+        search = partial(finder, call, needed, observation=observation, bound=bound, most=most)
         try:
-            finder(call, needed, sought, observation, bound, most=most, few=few)
+            if not few or _first_found(search, sought) is None:
+                search(wanted=condition, few=False)
         except Refusal:
             thawing_of(call).note_vain(needed.table.relid, known)
             raise
@@ -241,10 +243,28 @@ def _sought(  # noqa: PLR0913 - the condition, and what is known of it
         rows = _all_found(search, thawing, relid, announced, asked)
         if rows is not None:
             return _Sought(rows, is_whole=True)
-    if condition.need.queue is None:
-        return _Sought(search(wanted=condition, few=True))
-    rows = search(wanted=condition.first(first), few=True)
+    is_queue = condition.need.queue is not None
+    rows = _first_found(search, condition.first(first) if is_queue else condition)
+    if rows is None:
+        return _Sought(search(wanted=condition, few=False), is_whole=True)
+    if not is_queue:
+        return _Sought(rows)
     return _Sought(rows, is_whole=len(rows) < first, is_queue=len(rows) >= first)
+
+
+def _first_found(
+    search: Callable[..., list[TextRow]], condition: Condition
+) -> list[TextRow] | None:
+    """Find as many rows of a condition as are enough; None where Spark cannot tell which they are.
+
+    It may find them among others.
+    """
+    try:
+        return search(wanted=condition, few=True)
+    except Refusal:
+        raise
+    except UnsupportedError:
+        return None
 
 
 def _needs_all(condition: Condition, *, own: bool = False) -> bool:

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from catalog import session_state
 from catalog.failpoints import Failpoint, reach
 from catalog.model import Segment, SegmentKind, TableSnapshot
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import (
     binding,
     merge_conflicts,
@@ -41,6 +40,7 @@ from pgwire_gateway.wire_types.versions import storage_schema
 from rewrite import pipeline
 from rewrite.command import Command, assigned_columns, command, merge_actions
 from rewrite.context import CheckConstraint, ParameterValue, RewriteContext
+from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.needs.search import Condition, is_whole
 from rewrite.results import RowChange
@@ -69,7 +69,7 @@ def compiled(call: Invocation, context: RewriteContext, *, with_old: bool = Fals
         UnsupportedError: Spark cannot compute it.
     """
     kind = command(call.query)
-    _require_within(call)
+    require_within(call)
     if kind is Command.MERGE:
         return pipeline.compile_merge(call.query, context)
     updates = kind is Command.UPDATE
@@ -77,7 +77,7 @@ def compiled(call: Invocation, context: RewriteContext, *, with_old: bool = Fals
     return compile_change(call.query, context, with_old=with_old)
 
 
-def _require_within(call: Invocation) -> None:
+def require_within(call: Invocation) -> None:
     """Refuse rows that may belong to other partitions than the one written (0A000)."""
     bound, query = call.plan.bound_columns, call.query
     if bound is not None and not bound:

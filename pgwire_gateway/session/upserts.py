@@ -9,13 +9,13 @@ from catalog.model import JournalTable
 from catalog.results import ResultColumn
 from catalog.statements import StatementKind, split
 from catalog.upserts import Upsert
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.session import announcements, changes, replanning, router, thawed_writes
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.merge_conflicts import SharedKeyError
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import Plan, Route
 from pgwire_gateway.session.portals import StatementResult
+from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.spark.text_streams import opened, require_no_zero
+from rewrite.errors import UnsupportedError
 
 _CHUNK: Final = 1 << 20
 _LONGEST_HEADER: Final = 1 << 24

@@ -16,7 +16,6 @@ from typing import Final
 import pyarrow as pa
 
 from catalog.model import ExternalJournal, JournalTable, TableSnapshot
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.spark import databases
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.errors import storage_failures
@@ -30,6 +29,7 @@ from pgwire_gateway.spark.settings import SessionKind
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.warehouse import synchronise
 from pgwire_gateway.wire_types.type_oids import INT2, INT4, INT8, TEXT, VARCHAR
+from rewrite.errors import UnsupportedError
 from rewrite.results import Source, SourcePart
 
 _STAGING: Final = ".pgwire-"

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.spark.borrowed_files import Borrowed, BorrowedFile
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.file_sources import DATES, MOMENTS, WIDTHS
 from pgwire_gateway.spark.source_types import SourceColumn, columns_of
+from rewrite.errors import UnsupportedError
 
 HINT: Final = "Leave IN PLACE out: the rows are copied then."
 MOST_GROUP_BYTES: Final = 512 << 20

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.spark import csv_files
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.source_types import SourceColumn, columns_of
+from rewrite.errors import UnsupportedError
 
 _OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     # A column that only some of the files have is NULL in the others, and two types are an error.

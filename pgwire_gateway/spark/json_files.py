@@ -10,8 +10,8 @@ from typing import Any, Final, NoReturn
 
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from pgwire_gateway.errors import UnsupportedError
 from pgwire_gateway.spark.text_streams import opened, require_no_zero
+from rewrite.errors import UnsupportedError
 
 _CHUNK: Final = 1 << 20
 _ESCAPED_ZERO: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")

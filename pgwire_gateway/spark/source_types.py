@@ -8,7 +8,7 @@ from typing import Any, Final
 from catalog import pg_types
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from pgwire_gateway.errors import UnsupportedError
+from rewrite.errors import UnsupportedError
 
 _TYPES: Final[Mapping[str, str]] = {
     "string": "text",

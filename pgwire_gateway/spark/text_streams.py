@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from pgwire_gateway.errors import UnsupportedError
+from rewrite.errors import UnsupportedError
 
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _OTHERS: Final = frozenset({".lz4", ".snappy", ".deflate"})

@@ -3,7 +3,7 @@
 Values only: whoever calls reads them from the catalog.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -79,6 +79,8 @@ class Definitions:
     is_known: Callable[[Node], bool] = lambda _: True
     """Whether a value that is the same throughout a transaction is known before a statement runs.
     What is written is looked for when it has run where it is not."""
+    domain_checks: Callable[[int], Sequence[Node]] | None = None
+    """The checks of a domain by OID, with those of the domains it is made of; None: not known."""
     readable: frozenset[int] = frozenset()
     """OIDs of tables of PostgreSQL whose rows are looked at before a statement runs, and of which
     it is made sure afterwards that it saw no others."""

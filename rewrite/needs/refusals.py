@@ -35,10 +35,24 @@ def refuse(queries: Sequence[Node], definitions: Definitions) -> None:
     """
     if len(queries) != 1:
         raise Refusal("a statement that rules turn into several is not run on hot rows alone")
-    for node, _ in walk(queries[0]):
-        _refuse_node(node)
+    _refuse_nodes(queries[0], definitions)
     for level in levels(queries[0]):
         _refuse_relations(level.query, definitions)
+
+
+def _refuse_nodes(part: Node, definitions: Definitions) -> None:
+    for node, _ in walk(part):
+        _refuse_node(node)
+        if node.tag == "COERCETODOMAIN" and node.integer("resulttype") >= FIRST_USER_OID:
+            _refuse_domain(node.integer("resulttype"), definitions)
+
+
+def _refuse_domain(domain: int, definitions: Definitions) -> None:
+    """Look at what a cast to a domain evaluates."""
+    if definitions.domain_checks is None:
+        raise Refusal("a cast to a domain is not run on hot rows alone")
+    for check in definitions.domain_checks(domain):
+        _refuse_nodes(check, definitions)
 
 
 def _refuse_node(node: Node) -> None:
@@ -50,8 +64,6 @@ def _refuse_node(node: Node) -> None:
             raise Refusal("a function that reads tables is not run on hot rows alone")
     if node.tag == "VAR" and _TABLEOID != node.integer("varattno") < 0:
         raise Refusal("system columns are not those of hot rows")
-    if node.tag == "COERCETODOMAIN" and node.integer("resulttype") >= FIRST_USER_OID:
-        raise Refusal("a cast to a domain is not run on hot rows alone")
     if node.tag == "CURRENTOFEXPR":
         raise Refusal("WHERE CURRENT OF is not run on hot rows alone")
 

@@ -1,13 +1,13 @@
 """What a catalog says of tables, as the rule of thaw-and-run wants to know it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 
 from catalog.describe import TREE_MESSAGE
 from rewrite.needs.definitions import Action, Definitions, ForeignKey, Relation, UniqueKey
 from rewrite.pipeline import parse_tree
-from rewrite.tree import Node
+from rewrite.tree import Node, parse_item
 
 _TABLES = """
 select c.oid::int8, c.relname,
@@ -37,6 +37,11 @@ select conrelid::int8, conkey::int4[], confrelid::int8, confkey::int4[], confupd
   from pg_constraint join pg_class c on c.oid = conrelid
  where relnamespace = %s::regnamespace and contype = 'f' order by pg_constraint.oid
 """
+_DOMAINS = """
+select t.oid::int8, t.typbasetype::int8,
+       array(select conbin::text from pg_constraint where contypid = t.oid and contype = 'c')
+  from pg_type t where typtype = 'd'
+"""
 
 
 def definitions(connection: psycopg.Connection, schema: str, tiered: set[str]) -> Definitions:
@@ -64,7 +69,25 @@ def definitions(connection: psycopg.Connection, schema: str, tiered: set[str]) -
             _FOREIGN_KEYS, [schema]
         )
     )  # fmt: skip
-    return Definitions(frozenset(cold), volatility.__getitem__, relations, keys)
+    return Definitions(
+        frozenset(cold),
+        volatility.__getitem__,
+        relations,
+        keys,
+        domain_checks=domain_checks(connection),
+    )
+
+
+def domain_checks(connection: psycopg.Connection) -> Callable[[int], list[Node]]:
+    """Return what tells the checks of a domain, with those of the domains it is made of."""
+    domains = {oid: (base, checks) for oid, base, checks in connection.execute(_DOMAINS)}
+
+    def found(domain: int) -> list[Node]:
+        base, checks = domains.get(domain, (0, []))
+        own = [check for check in map(parse_item, checks) if isinstance(check, Node)]
+        return own + (found(base) if base else [])
+
+    return found
 
 
 class Analyst:

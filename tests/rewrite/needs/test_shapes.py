@@ -45,6 +45,10 @@ create view positive as select k, v from t where v > 0;
 create view totals as select v, count(*) as n from t where k < 100 group by v;
 create function mine(int) returns int language sql immutable return $1;
 create domain small as int check (value < 10);
+create domain smaller as small check (value < 5);
+create domain own as int check (mine(value) < 10);
+create domain made_of_own as own;
+create domain nested as int check (value::own is not null);
 create table named (name text collate "POSIX" primary key, other text);
 create table policed (k int primary key, v int);
 alter table policed enable row level security;
@@ -355,7 +359,9 @@ WRITES = [
 
 REFUSED = [
     ("update t set v = mine(3) where k = 1", "a user's own function"),
-    ("update t set v = v::small where k = 1", "a domain"),
+    ("update t set v = v::own where k = 1", "a user's own function"),
+    ("update t set v = v::made_of_own where k = 1", "a user's own function"),
+    ("update t set v = v::nested where k = 1", "a user's own function"),
     ("insert into partial values (1, 2)", "an index with a predicate"),
     ("update partial set v = 3 where k = 1", "an index with a predicate"),
     ("insert into computed values (1, 2)", "an index with an expression"),
@@ -401,6 +407,14 @@ def test_a_condition_tells_all_changed_rows_where_it_is_all_there_is(
     )
     assert need.conditions
     assert is_whole(query, need) is expected
+
+
+@pytest.mark.parametrize("domain", ["small", "smaller"])
+def test_what_a_domain_checks_is_looked_at(catalog: Catalog, domain: str) -> None:
+    sql = f"update t set v = v::{domain} where k = 1"
+    assert catalog.asked(sql) == ["t: (k = 1) [k: 1]"]
+    with pytest.raises(Refusal, match="a cast to a domain"):
+        catalog.needs(sql, replace(catalog.definitions, domain_checks=None))
 
 
 @pytest.mark.parametrize(("sql", "reason"), REFUSED)
