@@ -138,29 +138,31 @@ def _change_locked(call: Invocation) -> StatementResult:
     try:
         done = hot_rows.run_or_lock(call)
     except Refusal:
-        return _change_as_whole(call, began=began)
+        return _compute_locked(call, None, began=began)
     if isinstance(done, StatementResult):
         return done
     version, observation = done
     with suppress(Refusal):
         rows = thawed_writes.single_rows(call, observation, binding.bind(call))
         return thawed_writes.change(call, rows, version, began=began)
-    return compute(call, version, observation)
+    return _compute_locked(call, done, began=began)
 
 
-def _change_as_whole(call: Invocation, *, began: bool) -> StatementResult:
-    """Lock the table, and have Spark compute the rows; or else have PostgreSQL run the statement.
+def _compute_locked(
+    call: Invocation, locked: tuple[int, Observation] | None, *, began: bool
+) -> StatementResult:
+    """Have Spark compute the rows; what it cannot compute PostgreSQL runs.
 
     Args:
         call: The statement.
+        locked: What was told when the table was locked; None where it is still to be locked.
         began: Whether the transaction is for this statement.
     """
     catalog = call.session.catalog
     if not began:
         catalog.savepoint(_SAVEPOINT)
     try:
-        version, observation = Observer(call.session).observe_for_write(call.plan)
-        done = compute(call, version, observation)
+        done = compute(call, *(locked or Observer(call.session).observe_for_write(call.plan)))
     except UnsupportedError as error:
         if began:
             announcements.undo(call)

@@ -106,7 +106,7 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
     elif call.plan.route in OVER_TABLES:
         texts = _postgres_plan(call)
     else:
-        texts = _spark_plan(call, verbose=options.verbose)
+        call, texts = _planned(call, verbose=options.verbose)
     planned = perf_counter()
     return Explanation(
         "PostgreSQL" if call.plan.route in {*OVER_TABLES, *OVER_EXTRACTS} else "Spark",
@@ -127,9 +127,26 @@ def _decided(call: Invocation) -> Invocation:
         if merged is None:
             raise
         return merged
-    if not thaws:
-        return call
+    return _thawing(call) if thaws else call
+
+
+def _thawing(call: Invocation) -> Invocation:
     return replace(call, plan=replace(call.plan, route=Route.THAW, reason=hot_runs.REASON))
+
+
+def _planned(call: Invocation, *, verbose: bool) -> tuple[Invocation, dict[str, str]]:
+    """Return Spark's plans for a statement; or PostgreSQL's, which runs what Spark cannot."""
+    try:
+        return call, _spark_plan(call, verbose=verbose)
+    except UnsupportedError as error:
+        if call.plan.route not in {Route.CHANGE, Route.MERGE}:
+            raise
+        thawing = _thawing(call)
+        try:
+            thawed_writes.applies(thawing)
+        except UnsupportedError:
+            raise error from None
+        return thawing, _postgres_plan(thawing)
 
 
 def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:

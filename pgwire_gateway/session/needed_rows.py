@@ -87,10 +87,14 @@ class NeededRows:
         Raises:
             Refusal: They are not named by their keys, or are too many, or not all of one table.
         """
-        if self.further:
-            raise Refusal("reading other tiered tables in a statement on single rows")
+        self.require_alone()
         found = keys(self.needs, self.table, bound, most=self.most, contents=contents)
         return sorted(found, key=repr)
+
+    def require_alone(self) -> None:
+        """Refuse a statement that needs rows of several tables."""
+        if self.further:
+            raise Refusal("reading other tiered tables in a statement on single rows")
 
     def wanted(
         self, bound: tuple[ParameterValue, ...], contents: Contents = NO_CONTENTS

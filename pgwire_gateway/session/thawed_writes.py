@@ -20,7 +20,8 @@ from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.plans import EXECUTORS, Route
 from pgwire_gateway.session.portals import StatementResult
-from pgwire_gateway.session.row_search import SingleRows, find, look_up, stored_rows
+from pgwire_gateway.session.row_search import SingleRows, find, holders, look_up, stored_rows
+from pgwire_gateway.session.text_rows import key_texts
 from pgwire_gateway.session.thawing import probe
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
@@ -107,17 +108,32 @@ def single_rows(
 ) -> SingleRows:
     """Look up the rows that a statement can touch.
 
+    By conditions they are found where only PostgreSQL can run it.
+
     Raises:
         Refusal: They are not named by their keys, or are too many.
+        UnsupportedError: Spark cannot read the table.
         GatewayError: 58P01 or 58030 for files that cannot be read.
     """
     needed = needed_rows(call)
     if needed.needs.arbitrates:
         raise Refusal("ON CONFLICT where a unique index on expressions or of some rows decides")
     sources = source_rows.read(call, needed.sources, needed.most)
-    relid, keys = needed.table.relid, needed.keys(bound, sources.contents)
-    found = look_up(call.services.lookups, observation, relid, keys)
-    return replace(found, sources=sources)
+    relid = needed.table.relid
+    if call.plan.route is not Route.THAW or not needed.conditions:
+        keys = needed.keys(bound, sources.contents)
+        return replace(look_up(call.services.lookups, observation, relid, keys), sources=sources)
+    needed.require_alone()
+    wanted = needed.wanted(bound, sources.contents)
+    rows = look_up(call.services.lookups, observation, relid, wanted.keys)
+    present = {key_texts(needed.table, row): row for row in rows.present}
+    for condition, _ in wanted.conditions:
+        found = find(call, needed, condition, observation, bound, most=needed.most, few=False)
+        present |= {key_texts(needed.table, row): row for row in found}
+    for attnums, values in wanted.values:
+        held = holders(call, observation, needed.table, attnums, values)
+        present |= {key_texts(needed.table, row): row for row in held}
+    return replace(rows, present=tuple(present.values()), sources=sources)
 
 
 def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> StatementResult:
