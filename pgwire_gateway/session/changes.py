@@ -158,7 +158,8 @@ def _compute_locked(
         locked: What was told when the table was locked; None where it is still to be locked.
         began: Whether the transaction is for this statement.
     """
-    catalog = call.session.catalog
+    catalog, written = call.session.catalog, call.session.transaction.written
+    is_first = call.target not in written
     if not began:
         catalog.savepoint(_SAVEPOINT)
     try:
@@ -168,6 +169,8 @@ def _compute_locked(
             announcements.undo(call)
         else:
             catalog.abandon(_SAVEPOINT)
+        if is_first:
+            written.discard(call.target)
         return _on_hot_rows(call, error)
     if not began:
         catalog.release(_SAVEPOINT)
