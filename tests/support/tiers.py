@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import psycopg
+from psycopg import sql
 
 PATIENCE_S = 60.0
 """How long upkeep may take to empty a table's catalog table."""
@@ -28,7 +29,8 @@ def schema_sessions(conninfo: str, schema: str) -> Iterator[Callable[[], psycopg
 def make_tiered(connection: psycopg.Connection, *tables: str) -> None:
     """Have tables of the current schema be tiered, and stay so."""
     for table in tables:
-        connection.execute(f"ALTER TABLE {table} SET (gateway.residency = never)")  # type: ignore[call-overload]
+        setting = sql.SQL("ALTER TABLE {} SET (gateway.residency = never)")
+        connection.execute(setting.format(sql.Identifier(table)))
     await_tiered(connection, *tables)
 
 
