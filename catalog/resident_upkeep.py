@@ -15,7 +15,7 @@ from catalog.results import RelationKind, SnapshotRequest
 from catalog.tail import PLAIN_SETTINGS
 
 _RESIDENT = (
-    "SELECT relid, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes,"
+    "SELECT relid, asked, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes,"
     " tail_bytes"
     " FROM pg_journal.resident_tables($1)"
 )
@@ -26,6 +26,8 @@ class ResidentTable:
     """What upkeep has to know of a resident table."""
 
     relid: int
+    asked: str
+    """What its owner asks for: auto, always, never."""
     tail_rows: int
     """Row versions in the tail."""
     rest_s: float
@@ -80,8 +82,10 @@ def resident_tables(
     )
     found = []
     for row in result.rows:
-        relid, tail_rows, rest_s, *numbers = (value or b"0" for value in row)
-        table = ResidentTable(int(relid), int(tail_rows), float(rest_s), *map(int, numbers))
+        relid, asked, tail_rows, rest_s, *numbers = (value or b"0" for value in row)
+        table = ResidentTable(
+            int(relid), asked.decode(), int(tail_rows), float(rest_s), *map(int, numbers)
+        )
         found.append(_completed(table, known.get(table.relid), elapsed_s))
     return found
 

@@ -398,10 +398,11 @@ END $$;
 -- What upkeep has to know of resident tables: row versions in the tail and their bytes, how long none has come, transactions
 -- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. Neither
 -- is counted again (-1) where nothing has changed since, which `known` tells: of each table its OID, its
--- `changes` when its rows were counted, and its `tail_changes` when its tail was.
+-- `changes` when its rows were counted, and its `tail_changes` when its tail was. What its owner asks for is no matter of
+-- counting: that changes while nobody writes.
 CREATE FUNCTION pg_journal.resident_tables(
-    known json, OUT relid oid, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint, OUT row_count bigint,
-    OUT row_bytes bigint, OUT changes bigint, OUT tail_changes bigint, OUT tail_bytes bigint)
+    known json, OUT relid oid, OUT asked text, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint,
+    OUT row_count bigint, OUT row_bytes bigint, OUT changes bigint, OUT tail_changes bigint, OUT tail_bytes bigint)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -430,7 +431,7 @@ BEGIN
                                  WHERE d.datname = current_database() AND l.relation IN (x.relid, x.tail_relid)
                                    AND l.mode = 'AccessExclusiveLock' AND l.granted)
               ORDER BY x.relid LOOP
-        relid := j.relid;
+        relid := j.relid; asked := j.wanted_residency;
         rest_s := 0; writers := 0; row_count := 0; row_bytes := 0; tail_bytes := 0; changes := j.changed; tail_changes := j.tail_changed;
         tail_known := told AND j.known_tail_changes IS NOT DISTINCT FROM j.tail_changed;
         rows_known := told AND j.known_changes IS NOT DISTINCT FROM j.changed;
@@ -470,24 +471,20 @@ BEGIN
                 -- The next count tells again.
                 IF NOT FOUND THEN changes := -1; END IF;
             END IF;
-            IF j.wanted_residency = 'never' THEN
-                -- Whatever its size, and whoever writes to it.
-                row_count := greatest(row_count, bounds.resident_rows + 1);
-                writers := 0;
-            END IF;
         END IF;
         RETURN NEXT;
     END LOOP;
 END $$;
 
 -- Tiered tables that could be resident: as asked for, or with no more than half of what is allowed, counting all
--- row versions outside the archive.
+-- row versions outside the archive. Hot rows, which somebody is using, keep those that are not asked for as they are.
 CREATE FUNCTION pg_journal.shrunken_tables() RETURNS SETOF oid
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     SELECT j.relid FROM journals j, instance i
-     WHERE j.residency = 'tiered' AND NOT j.is_hot AND j.wanted_residency <> 'never' AND i.resident_rows > 0
+     WHERE j.residency = 'tiered' AND j.wanted_residency <> 'never' AND i.resident_rows > 0
+       AND (NOT j.is_hot OR j.wanted_residency = 'always')
        AND j.external IS NULL
        AND (SELECT coalesce(sum(s.row_count), 0) FROM segments s
              WHERE s.relid = j.relid AND s.retired_at IS NULL AND s.kind <> 'archive') + (latest(j)).tail_rows

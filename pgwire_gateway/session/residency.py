@@ -65,6 +65,29 @@ RECOUNT_S = 600.0
 """After this time all tables are counted, whatever statistics tell; they do not outlive a crash."""
 
 
+PAUSE_S = 5.0
+"""How long a table is left alone whose upkeep has failed; twice as long when it fails again."""
+
+LONGEST_PAUSE_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Upkeep of a table that has failed, for reasons that may be there no more."""
+
+    changes: int
+    asked: str
+    """What the table was like then: the changes it had had, and what its owner asked for."""
+    count: int
+    """How often it has failed since it was like that."""
+    until_s: float
+    """When it is tried again though nothing has changed, by the monotonic clock."""
+
+    def is_of(self, table: ResidentTable) -> bool:
+        """Return whether the table has not changed since."""
+        return (self.changes, self.asked) == (table.changes, table.asked)
+
+
 @dataclass(frozen=True, slots=True)
 class _Visit:
     """What a visit of a database has found; times in seconds of the monotonic clock."""
@@ -91,8 +114,8 @@ class Residency:
         self._running = running
         self._visits: dict[str, _Visit] = {}
         """The last one of each database."""
-        self._hopeless: dict[tuple[str, int], int] = {}
-        """Tables whose upkeep failed, with the changes they had then."""
+        self._failures: dict[tuple[str, int], _Failure] = {}
+        """Tables whose upkeep failed when it was tried last."""
         self._told: dict[tuple[str, int], str] = {}
         """What has been logged of tables that stay resident, or whose tails stay."""
 
@@ -102,7 +125,7 @@ class Residency:
         for table in list(visit.tables.values()):
             if stopping():
                 return
-            if self._hopeless.get((database, table.relid)) == table.changes:
+            if self._is_left_alone(database, table):
                 continue
             if self._attended(database, session, table):
                 del visit.tables[table.relid]
@@ -120,21 +143,41 @@ class Residency:
     def _attended(self, database: str, session: CatalogSession, table: ResidentTable) -> bool:
         """Look after a table, whatever is wrong with it; return what ``_look_after`` does."""
         try:
-            return self._look_after(database, session, table)
+            done = self._look_after(database, session, table)
+        except CatalogUnavailableError:
+            raise
         except GatewayError as error:
             session.rollback()
             if error.sqlstate in PASSING:
                 return False
-            self._hopeless[database, table.relid] = table.changes
+            self._note_failure(database, table)
             if error.sqlstate in UNSTORABLE:
                 self._tell(database, table.relid, f"keeps its tail: {error.message}")
             else:
                 logger.warning("upkeep of table %d: %s", table.relid, error.message)
         except Exception:  # other tables must not wait for what is wrong with this one
             session.rollback()
-            self._hopeless[database, table.relid] = table.changes
+            self._note_failure(database, table)
             logger.exception("upkeep of table %d", table.relid)
+        else:
+            self._failures.pop((database, table.relid), None)
+            return done
         return False
+
+    def _is_left_alone(self, database: str, table: ResidentTable) -> bool:
+        """Return whether upkeep of a table has failed, and is not to be tried again yet."""
+        failure = self._failures.get((database, table.relid))
+        if failure is None or not failure.is_of(table):
+            return False
+        return time.monotonic() < failure.until_s
+
+    def _note_failure(self, database: str, table: ResidentTable) -> None:
+        """Leave a table alone for some time: what has failed may cost much."""
+        last = self._failures.get((database, table.relid))
+        count = last.count + 1 if last is not None and last.is_of(table) else 1
+        pause_s = min(PAUSE_S * 2 ** min(count - 1, 16), LONGEST_PAUSE_S)
+        failure = _Failure(table.changes, table.asked, count, time.monotonic() + pause_s)
+        self._failures[database, table.relid] = failure
 
     def _begin(self, database: str, session: CatalogSession) -> _Visit:
         """Return what there is; what has not changed since the last visit is not counted again."""
@@ -149,13 +192,15 @@ class Residency:
 
     def _look_after(self, database: str, session: CatalogSession, table: ResidentTable) -> bool:
         """Do what is to be done for a table; tell whether its tail has changed by that."""
-        large = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
+        unwanted = table.asked == "never"
+        outgrown = table.rows > self._bounds.rows or table.row_bytes > self._bounds.bytes
         resting = (
-            table.rest_s >= REST_S
+            unwanted
+            or table.rest_s >= REST_S
             or table.writers <= BULK_WRITERS
             or table.rows > self._bounds.hard_rows
         )
-        if large and resting:
+        if (unwanted or outgrown) and resting:
             reason = resident_upkeep.obstacle(session, table.relid)
             if reason is None:
                 self._freeze(session, table)
@@ -411,6 +456,8 @@ class Residency:
                     self._settle_tail(session, snapshot, tail)
                 resident_upkeep.make_resident(session, relid)
                 reach(Failpoint.MADE_RESIDENT)
+        except CatalogUnavailableError:
+            raise
         except GatewayError as error:
             if error.sqlstate not in PASSING:
                 logger.warning("table %d could not become resident: %s", relid, error.message)

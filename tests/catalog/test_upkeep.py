@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from catalog import resident_upkeep
+from catalog import residency, resident_upkeep
 from tests.support.fix_catalog import PATIENCE_S
 
 pytestmark = pytest.mark.catalog
@@ -70,3 +70,14 @@ def test_rows_are_counted_when_they_have_changed(client, inspector, look):
     client.run("DELETE FROM t WHERE id > 500")
     client.run("SELECT pg_stat_force_next_flush()")
     assert look(1100).rows == 500
+
+
+def test_what_is_asked_for_is_told_though_no_row_has_changed(client, inspector, look):
+    inspector.run("SELECT pg_journal.configure(10, 67108864, 1000)")
+    client.run("CREATE TABLE t (id int PRIMARY KEY)")
+    client.run("INSERT INTO t SELECT generate_series(1, 8)")
+    client.run("SELECT pg_stat_force_next_flush()")
+    assert (look(8).rows, look(8).asked) == (8, "auto")
+    for asked in ("never", "always", "auto"):
+        residency.ask(client.session, client.relid("t"), asked)
+        assert (look(8).rows, look(8).asked) == (8, asked)

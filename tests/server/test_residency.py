@@ -337,12 +337,44 @@ def test_residency_never(client: Client) -> None:
     assert client.run(SUM) == [(1,)]
 
 
+def test_a_table_that_nobody_writes_is_what_its_owner_asks_for(client: Client) -> None:
+    """Its rows have been counted, as its file is large, and are not counted again."""
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer, filling text)")
+    client.run(f"INSERT INTO t SELECT g, 1, repeat('x', 500) FROM generate_series(1, {BOUND}) g")
+    client.run("SELECT pg_stat_force_next_flush()")
+    time.sleep(SEVERAL_VISITS_S)
+    client.run("ALTER TABLE t SET (gateway.residency = never)")
+    assert client.becomes("t", "tiered")
+    client.run("ALTER TABLE t SET (gateway.residency = always)")
+    assert client.becomes("t", "resident")
+    assert client.run(SUM) == [(BOUND,)]
+
+
 def test_residency_always(client: Client) -> None:
     make(client, tiered=True)
     client.run("ALTER TABLE t SET (gateway.residency = always)")
     assert client.becomes("t", "resident")
     assert client.state("t") == ("resident", "always", "gateway.residency = always")
     assert client.run(SUM) == [(LOADED,)]
+    assert client.is_lawful("t")
+
+
+def test_residency_always_of_a_table_whose_rows_are_being_written(client: Client) -> None:
+    make(client, tiered=True)
+    write = "UPDATE t SET v = v + 1 WHERE id = 1"
+    hot = "SELECT state = 'hot' FROM gateway.maintenance WHERE table_name = 't'"
+    writes = 0
+    while client.run(hot) != [(True,)]:
+        client.run(write)
+        writes += 1
+    client.run("ALTER TABLE t SET (gateway.residency = always)")
+    deadline = time.monotonic() + PATIENCE_S
+    while client.state("t")[0] != "resident" and time.monotonic() < deadline:
+        client.run(write)
+        writes += 1
+        time.sleep(0.05)
+    assert client.state("t")[0] == "resident"
+    assert client.run(SUM) == [(LOADED + writes,)]
     assert client.is_lawful("t")
 
 
@@ -682,6 +714,29 @@ def test_upkeep_of_one_table_is_nothing_to_another(
     assert logged(small_bounds, seen, 'of "broken"')
     assert client.run("SELECT count(*) FROM broken") == [(405,)]
     assert client.run("SELECT count(*) FROM written") == [(1,)]
+
+
+def test_upkeep_that_failed_is_tried_again_though_nobody_writes(
+    small_bounds: GatewayProcess, client: Client
+) -> None:
+    before = directories(small_bounds)
+    client.run("CREATE TABLE t (id integer, v integer)")
+    client.run("INSERT INTO t VALUES (1, 1)")
+    assert wait_for_flush(small_bounds, client, "t")
+    (segment,) = directories(small_bounds) - before
+    # Where its files belong there is a file.
+    kept = segment.parent.rename(segment.parent.with_name("kept"))
+    segment.parent.touch()
+    seen = len(small_bounds.log)
+    try:
+        client.run("INSERT INTO t VALUES (2, 1)")
+        assert logged(small_bounds, seen, "upkeep of table")
+        # Statistics tell of it sooner or later, which is a change to upkeep.
+        time.sleep(SEVERAL_VISITS_S)
+    finally:
+        segment.parent.unlink()
+        kept.rename(segment.parent)
+    assert logged(small_bounds, seen, 'of "t"')
 
 
 def test_vacuum_that_waits_for_upkeep_can_be_cancelled(
