@@ -65,7 +65,7 @@ def _literal(node: Any) -> Any:  # noqa: PLR0911 — one for each kind of node
             kind = next(k for k in value if k != "location")
             return _scalar(kind, value[kind])
         case "String" | "Float" | "Integer" | "Boolean" | "BitString":
-            return _scalar(None, value)
+            return _scalar(_KINDS[tag], value)
         case "List":
             return tuple(_literal(item) for item in value.get("items", ()))
         case "TypeName":
@@ -76,11 +76,21 @@ def _literal(node: Any) -> Any:  # noqa: PLR0911 — one for each kind of node
             return None
 
 
-def _scalar(kind: str | None, value: Fields) -> Any:
+_KINDS: Final = {
+    "String": "sval",
+    "Float": "fval",
+    "Integer": "ival",
+    "Boolean": "boolval",
+    "BitString": "bsval",
+}
+"""Fields of nodes that stand for themselves; they lack it where it is empty, zero or false."""
+
+
+def _scalar(kind: str, value: Fields) -> Any:
     for name, default in (("sval", ""), ("fval", "0"), ("boolval", False), ("bsval", "")):
         if kind == name or name in value:
             return value.get(name, default)
-    return value.get("ival", False if kind is None and not value else 0)
+    return value.get("ival", 0)
 
 
 def _options(fields: Fields, place: str = "options") -> dict[str, Any]:
