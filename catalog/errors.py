@@ -58,6 +58,14 @@ class OutdatedTransactionError(CatalogError):
     """
 
 
+class OutdatedSnapshotError(CatalogError):
+    """A transaction's snapshot is older than what a statement needs, which has not run (40001).
+
+    Whoever can take another snapshot can run it: of a transaction whose snapshot has been seen
+    nobody can.
+    """
+
+
 class HotRowsError(GatewayError):
     """A table has hot rows, which a statement would rather write; nothing was done (40001)."""
 
@@ -74,6 +82,18 @@ class UnknownOutcomeError(CatalogUnavailableError):
     """The catalog went away while it committed: nobody knows whether it has (SQLSTATE 40003)."""
 
     sqlstate = codes.STATEMENT_COMPLETION_UNKNOWN
+
+
+def outdated_snapshot(error: CatalogError) -> OutdatedSnapshotError:
+    """Return the same error, of a statement that has not run."""
+    return OutdatedSnapshotError(
+        error.message,
+        sqlstate=error.sqlstate,
+        detail=error.detail,
+        hint=error.hint,
+        position=error.position,
+        fields=error.fields,
+    )
 
 
 def lost_with(fields: Mapping[str, str]) -> CatalogUnavailableError:

@@ -80,7 +80,8 @@ def transaction(call: Invocation) -> StatementResult:
     """Begin and end transactions and savepoints in the catalog."""
     session, details = call.session, call.statement.details
     session.shortcuts.read_committed = False
-    begins = details["action"] in {"begin", "start"}
+    session.transaction.note_run()
+    begins, was_open = details["action"] in {"begin", "start"}, session.transaction.open
     # Inside a query string the transaction of the string becomes the client's own.
     if begins and session.transaction.begin_explicit() and not details["options"]:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
@@ -92,6 +93,8 @@ def transaction(call: Invocation) -> StatementResult:
     with session.catalog.doubting() if commits else nullcontext():
         result = local_queries.pass_on(session, call.statement.text)
     note_transaction(session, details)
+    if begins and not was_open:
+        session.transaction.note_begun(call.statement.text)
     return result
 
 

@@ -12,6 +12,7 @@ from catalog.errors import (
     CatalogError,
     GatewayError,
     OutdatedPlanError,
+    OutdatedSnapshotError,
     OutdatedTransactionError,
 )
 from catalog.statements import RelationName, Statement, StatementKind, split
@@ -87,6 +88,9 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
         if plan.named is not None:
             plan.named.translate(error)
         raise position_error(error, plan.statement) from error
+    finally:
+        if plan.statement.kind is not StatementKind.TRANSACTION:
+            session.transaction.note_run()
 
 
 def _dispatch(call: Invocation) -> StatementResult:
@@ -120,6 +124,9 @@ def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
             return _run(call)
         except OutdatedPlanError:
             pass
+        except OutdatedSnapshotError:
+            if not call.session.transaction.begin_again():
+                raise
         except CatalogError as error:
             # The code itself is a guard's word: the table has become tiered meanwhile.
             outdated = isinstance(error, OutdatedTransactionError) or error.sqlstate == OUTDATED
@@ -161,6 +168,8 @@ def _execute_within(
         place: Tells where in the other one a position of the statement is, which errors lack else.
     """
     session = call.session
+    # The transaction cannot be begun again without what came before.
+    session.transaction.note_run()
     try:
         return execute(session, router.plan(session.catalog, split(text)[0], (), ""), alone=False)
     except GatewayError as error:
@@ -223,6 +232,7 @@ def create_table_as(call: Invocation) -> StatementResult:
         return _table_of_prepared(call)
     # What the query's analysis locks stays what its names mean.
     session.transaction.begin_implicit()
+    session.transaction.note_run()
     inner = inner_plan(call)
     if inner is not None and inner.route is Route.CATALOG:
         tag = local_queries.tag_of(session, call.statement.text)

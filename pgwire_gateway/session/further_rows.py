@@ -19,6 +19,7 @@ from pgwire_gateway.session.hot_runs import writing_of
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.late_rows import LateRows
 from pgwire_gateway.session.needed_rows import NeededRows, WantedRows
+from pgwire_gateway.session.old_snapshots import before_running
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.row_search import find
 from pgwire_gateway.session.thawing import (
@@ -87,7 +88,8 @@ def heat(  # noqa: PLR0913 - what is known of the rows
         )
         searched = not remembers_all(call, relid, wanted)
         trial = partial(probe, call, part, wanted, bound, find)
-        announced = announce(call, writing, began=began, searched=searched, probe=trial)
+        with before_running():
+            announced = announce(call, writing, began=began, searched=searched, probe=trial)
         if announced is None:
             return None
         thawed, enough = thaw(

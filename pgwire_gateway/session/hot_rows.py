@@ -44,6 +44,7 @@ from pgwire_gateway.session.late_rows import LateRows
 from pgwire_gateway.session.needed_rows import NeededRows, WantedRows, known_rows, needed_rows
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.old_snapshots import before_running
 from pgwire_gateway.session.plans import Route
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.row_search import Finder, find
@@ -129,7 +130,8 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     writing = replace(writing_of(call, needed, wanted), draws=needed.draws, own=own)
     searched = not remembers_all(call, relid, wanted)
     trial = partial(probe, call, needed, wanted, bound, finder)
-    announced = announce(call, writing, began=began, searched=searched, probe=trial)
+    with before_running():
+        announced = announce(call, writing, began=began, searched=searched, probe=trial)
     if announced is None:
         return None
     reach(Failpoint.ANNOUNCED)
@@ -173,6 +175,7 @@ def _run_bounded(
     finder: Finder,
 ) -> StatementResult:
     """Run a statement that has been announced, and that leaves some of its rows unlocked."""
+    call.session.transaction.note_run()
 
     def once(rows: WantedRows) -> StatementResult:
         announced = announce(call, replace(writing_of(call, needed, rows), own=True), began=False)
@@ -255,6 +258,7 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
     began: bool,
 ) -> StatementResult | None:
     """Run a statement; None where it may see other rows than those, and nothing is done."""
+    call.session.transaction.note_run()
     after = afterwards(needed)
     if seen.is_sure:
         result, answers = hot_runs.run(call, after, began=began)
@@ -346,6 +350,8 @@ def insert(call: Invocation) -> StatementResult:
     writing = Writing(call.target, own=own)
     if thawing_of(call).is_never(writing.relid, definitions_of(call)):
         raise NotHotError
-    announced = announce_insert(call, writing, began=began)
+    with before_running():
+        announced = announce_insert(call, writing, began=began)
+    call.session.transaction.note_run()
     done = hot_runs.run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
     return searched(call, writing, *done)

@@ -23,6 +23,7 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.old_snapshots import before_running
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
@@ -71,7 +72,8 @@ def _lock(call: Invocation) -> None:
     """Lock the table for a transaction whose snapshot may be older than its hot rows."""
     call.session.transaction.expect_implicit()
     call.session.transaction.written.add(call.target)
-    call.session.catalog.begin_write([call.target], command="INSERT")
+    with before_running():
+        call.session.catalog.begin_write([call.target], command="INSERT")
 
 
 def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:

@@ -11,6 +11,7 @@ from catalog.model import JournalTable, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
 from pgwire_gateway.session import external_files, forced
 from pgwire_gateway.session.observation import Observation, own_states, without_tail
+from pgwire_gateway.session.old_snapshots import before_running
 from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.united_leaves import MOST_ROWS, relids, unite, united
@@ -144,7 +145,10 @@ class Observer:
         if plan.target is None:
             raise TypeError(plan.route)
         command = plan.statement.kind.name
-        versions, observation = self._locked(plan, [plan.target], command, writes=True, cools=cools)
+        with before_running():
+            versions, observation = self._locked(
+                plan, [plan.target], command, writes=True, cools=cools
+            )
         return versions[plan.target], observation
 
     def observe_leaves(
@@ -179,7 +183,11 @@ class Observer:
         """
         if plan.locks is None:
             raise TypeError(plan.route)
-        return self._locked(plan, sorted(plan.locks.relids), f"SELECT {plan.locks.strength}")[1]
+        with before_running():
+            _, observation = self._locked(
+                plan, sorted(plan.locks.relids), f"SELECT {plan.locks.strength}"
+            )
+        return observation
 
     def _locked(  # noqa: PLR0913 - what is locked, read and checked
         self,

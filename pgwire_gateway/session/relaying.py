@@ -134,6 +134,7 @@ def _run(
     checks = passage.outside if outside else passage.inside
     session.running = RunningStatement()
     commits = passage.action in commands.COMMITTING
+    session.transaction.note_run()
     with session.catalog.doubting() if commits else nullcontext():
         reply = session.catalog.exchange(
             messages,
@@ -147,6 +148,8 @@ def _run(
         session, passage, reply, outside=outside
     ):
         _note(session, passage, reply)
+        if outside and passage.action in BEGINNING and reply.status == "T":
+            _note_begun(session, passage)
         _answer(session, reply)
         session.ready_for_query()
         return True
@@ -243,6 +246,12 @@ def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
         if action in {"begin", "start", "commit", "rollback"}:
             begun = action in BEGINNING
             session.shortcuts.read_committed = begun and reply.confirmed
+
+
+def _note_begun(session: ClientSession, passage: Passage) -> None:
+    """Note how the client has begun a transaction, if it has done nothing else."""
+    if len(passage.shortcuts) == 1:
+        session.transaction.note_begun(passage.shortcuts[0].plan.statement.text)
 
 
 def _answer(session: ClientSession, reply: Reply) -> None:

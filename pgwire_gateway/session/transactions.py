@@ -17,6 +17,9 @@ IDLE = "I"
 IN_TRANSACTION = "T"
 FAILED = "E"
 
+MOST_BEGINNINGS = 5
+"""How often a transaction is begun whose first statement finds that its snapshot is too old."""
+
 
 class Savepoints:
     """Names of the savepoints of a transaction, each with the number of its place among portals."""
@@ -90,6 +93,8 @@ class Transaction:
         """Tables this transaction made with files: their directories by OID."""
         self.savepoints = Savepoints()
         """What the client can roll back to."""
+        self._beginning: str | None = None
+        self._beginnings = 0
 
     @property
     def status(self) -> str:
@@ -118,6 +123,31 @@ class Transaction:
     def implicit(self) -> bool:
         """Return whether the open transaction is one the client did not begin."""
         return self._implicit
+
+    def note_begun(self, command: str) -> None:
+        """Note how the client has begun the transaction, in which nothing has been run yet."""
+        self._beginning = command
+        self._beginnings = 1
+
+    def note_run(self) -> None:
+        """Note that something is run in the transaction, whose snapshot may be seen by that."""
+        self._beginning = None
+
+    def begin_again(self) -> bool:
+        """Begin the client's transaction once more, as nothing has been run in it.
+
+        It reads by another snapshot then. False, and nothing is done, where something has been run,
+        or it has been begun too often.
+        """
+        command = self._beginning
+        if command is None or self._beginnings >= MOST_BEGINNINGS:
+            return False
+        self._catalog.leave_own_savepoints()
+        self._catalog.rollback()
+        self.settle()
+        self._catalog.begin(command)
+        self._beginnings += 1
+        return True
 
     def begin_implicit(self) -> None:
         """Open a transaction the client does not see, unless one is open."""

@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.errors import CatalogError, GatewayError
-from pgwire_gateway.session.transactions import Transaction
+from pgwire_gateway.session.transactions import MOST_BEGINNINGS, Transaction
 
 
 class StatusOnlyCatalog:
@@ -13,8 +13,8 @@ class StatusOnlyCatalog:
         self.transaction_status = "I"
         self.done = []
 
-    def begin(self):
-        self.done.append("BEGIN")
+    def begin(self, command="BEGIN"):
+        self.done.append(command)
         self.transaction_status = "T"
 
     def commit(self):
@@ -120,3 +120,40 @@ def test_tables_that_were_made_are_told_when_the_transaction_has_ended(
     transaction.end_implicit()
     assert notices == [{7: "1/7"}, {8: "1/8"}]
     assert transaction.made == {}
+
+
+BEGIN = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+
+
+def test_a_transaction_in_which_nothing_has_run_is_begun_again_as_it_was(transaction, catalog):
+    catalog.begin(BEGIN)
+    transaction.note_begun(BEGIN)
+    transaction.written.add(1)
+    assert transaction.begin_again()
+    assert catalog.done == [BEGIN, "left savepoints", "ROLLBACK", BEGIN]
+    assert (transaction.status, transaction.written) == ("T", set())
+
+
+def test_so_it_is_a_few_times(transaction, catalog):
+    catalog.begin(BEGIN)
+    transaction.note_begun(BEGIN)
+    assert [transaction.begin_again() for _ in range(MOST_BEGINNINGS)] == [
+        *[True] * (MOST_BEGINNINGS - 1),
+        False,
+    ]
+    assert catalog.done.count(BEGIN) == MOST_BEGINNINGS
+    assert transaction.status == "T"
+
+
+def test_one_in_which_something_has_run_is_not(transaction, catalog):
+    catalog.begin(BEGIN)
+    transaction.note_begun(BEGIN)
+    transaction.note_run()
+    assert not transaction.begin_again()
+    assert catalog.done == [BEGIN]
+
+
+def test_nor_is_one_that_the_client_has_not_begun(transaction, catalog):
+    transaction.begin_implicit()
+    assert not transaction.begin_again()
+    assert catalog.done == ["BEGIN"]
