@@ -11,7 +11,7 @@ from typing import Final
 
 from psycopg.pq.abc import PGresult
 
-from catalog import bookkeeping, describe, proofs, sqlstate, tail
+from catalog import bookkeeping, describe, moments, proofs, sqlstate, tail
 from catalog.backend import Backend
 from catalog.bookkeeping import Bookkeeping, Function, array, basis_of, value_of, values_of
 from catalog.call_codes import CallCodes
@@ -26,6 +26,7 @@ from catalog.errors import (
 )
 from catalog.failpoints import Failpoint, reach
 from catalog.model import Segment, UniqueKey
+from catalog.moments import Moment
 from catalog.proofs import NO_CHECKS, Checks, Proof
 from catalog.relay import Batch, Reply, Sink
 from catalog.results import (
@@ -406,6 +407,58 @@ class CatalogSession:
             steps = _unlocked(steps)
         with self._undoing(began=self._backend.transaction_status == "I"):
             return self._snapshot(steps, requests)[1]
+
+    def observe(
+        self,
+        requests: Sequence[SnapshotRequest],
+        basis: Basis,
+        names: Iterable[str],
+        *,
+        check: str | None = None,
+        check_prepared: str | None = None,
+    ) -> tuple[Moment, SnapshotResult]:
+        """Read what a statement that only reads depends on, all in one round trip.
+
+        That is what `snapshot` reads, besides the session's settings, and whether the `basis` of
+        its plan still holds, of which these `names` are a part. What a transaction block has done
+        before is left as it is where the basis does not hold.
+
+        Raises:
+            OutdatedPlanError: The plan rests on another basis than this one.
+            CatalogError: As for `snapshot`.
+        """
+        encoded = self._encoded(names)
+        began = self._backend.transaction_status == "I"
+        guard = [] if began else _commands(f"SAVEPOINT {_GUARD}")
+        before = [*guard, moments.step(encoded), *self._check_steps(check, check_prepared)]
+        after = [] if began else _commands(f"RELEASE {_GUARD}")
+        try:
+            with self._undoing(began=began):
+                results, snapshot = self._snapshot(before, requests, after)
+        except CatalogError as error:
+            self._require_same_basis(error, basis, encoded, guarded=not began)
+            raise
+        moment = moments.moment_of(results[len(guard)])
+        if snapshot.definitions != basis.definitions or not moment.agrees(basis):
+            raise OutdatedPlanError("definitions have changed")
+        return moment, snapshot
+
+    def _require_same_basis(
+        self, error: CatalogError, basis: Basis, names: Sequence[bytes], *, guarded: bool
+    ) -> None:
+        """Say of a statement that failed on another basis than that of its plan that this is why.
+
+        Raises:
+            OutdatedPlanError: The basis is another one now.
+        """
+        if error.sqlstate == sqlstate.QUERY_CANCELED:
+            if guarded:
+                self._savepoints.append(_GUARD)
+            return
+        undo = _commands(f"ROLLBACK TO {_GUARD}", f"RELEASE {_GUARD}") if guarded else []
+        results = self._calls.run_all([*undo, *self._calls.basis_steps(names)])
+        if basis_of(results[-1]) != basis:
+            raise OutdatedPlanError("definitions have changed") from error
 
     # writes ---------------------------------------------------------------------------------------
 
@@ -798,16 +851,17 @@ class CatalogSession:
         )
 
     def _snapshot(
-        self, before: list[Step], requests: Sequence[SnapshotRequest]
+        self, before: list[Step], requests: Sequence[SnapshotRequest], after: Sequence[Step] = ()
     ) -> tuple[list[PGresult], SnapshotResult]:
         steps = self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
-        results = self._calls.run_all([*before, *steps])
+        results = self._calls.run_all([*before, *steps, *after])
+        answer = results[len(before) + len(steps) - 1]
         for _ in range(100):
             try:
-                return results, self._known.decode(values_of(results[-1]))
+                return results, self._known.decode(values_of(answer))
             except StaleDefinitionError as stale:
                 self._known.forget(stale.relid)
-                results[-1:] = self._calls.run_all(
+                (answer,) = self._calls.run_all(
                     self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
                 )
         raise CatalogError(

@@ -1,26 +1,12 @@
 """Settings and transaction of a catalog session, as PostgreSQL tells them."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 
+from catalog import moments
 from catalog.connections import CatalogSession
 from catalog.errors import CatalogError
+from catalog.moments import TimeOuts
 from catalog.pg_types import TEXT
-
-_TIME_OUTS = """
-SELECT extract(epoch FROM current_setting('statement_timeout')::interval),
-       extract(epoch FROM current_setting('idle_session_timeout')::interval),
-       extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval)
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class TimeOuts:
-    """What limits the session, in seconds; 0 when there is no limit."""
-
-    statement_s: float
-    idle_s: float
-    """The shorter one of those of idle sessions and of idle transactions."""
 
 
 def is_set(session: CatalogSession, setting: str) -> bool:
@@ -55,9 +41,8 @@ def refuses_views(session: CatalogSession) -> bool:
 
 def time_outs(session: CatalogSession) -> TimeOuts:
     """Return what limits the session."""
-    (row,) = session.execute(_TIME_OUTS).rows
-    statement_s, *idle_s = (float(value or b"0") for value in row)
-    return TimeOuts(statement_s, min(filter(None, idle_s), default=0.0))
+    (row,) = session.execute(moments.TIME_OUTS).rows
+    return moments.time_outs_of(row)
 
 
 def fail_transaction(session: CatalogSession) -> None:

@@ -107,7 +107,9 @@ def _dispatch(call: Invocation) -> StatementResult:
     done = single_trips.run_at_once(call) if not call.plan.trees else None
     if done is not None:
         return done
-    return _run_as_defined(replanning.refreshed(call), is_own=is_own)
+    # What only reads finds out by what it sees whether its plan still holds.
+    is_known = call.plan.only_reads and not call.plan.trees and call.plan.basis != replanning.NEVER
+    return _run_as_defined(call if is_known else replanning.refreshed(call), is_own=is_own)
 
 
 def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
@@ -190,7 +192,8 @@ def _run(call: Invocation) -> StatementResult:
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
-        session.watch(call.running, call.statement.text)
+        if not call.plan.only_reads:
+            session.watch(call.running, call.statement.text)
     return _performed(call)
 
 

@@ -37,6 +37,7 @@ from pgwire_gateway.session.portals import (
 )
 from pgwire_gateway.session.results import field_descriptions
 from pgwire_gateway.session.state import ClientSession, ends_transaction
+from pgwire_gateway.wire_types import plain_values
 
 
 def on_parse(session: ClientSession, message: Parse) -> None:
@@ -90,7 +91,9 @@ def on_bind(session: ClientSession, message: Bind) -> None:
 def _read(
     session: ClientSession, statement: PreparedStatement, message: Bind
 ) -> tuple[tuple[bytes | None, ...], tuple[int, ...]]:
-    """Return parameter values with their formats, in binary once PostgreSQL has read them.
+    """Return parameter values with their formats, in binary once they have been read.
+
+    PostgreSQL reads those that do not plainly say what they are.
 
     Raises:
         GatewayError: 22P02, 22P03 and the like for a value that is none of its type.
@@ -101,7 +104,12 @@ def _read(
     oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
     if not values or session.transaction.failed or not READ_AT_BIND.issuperset(oids):
         return values, formats
-    return tuple(session.catalog.canonical_parameters(oids, values, formats)), (1,) * len(values)
+    settings = session.settings
+    is_utf8 = settings.get("client_encoding") == settings.get("server_encoding") == "UTF8"
+    read = plain_values.read(oids, values, formats, is_utf8=is_utf8)
+    if read is None:
+        read = tuple(session.catalog.canonical_parameters(oids, values, formats))
+    return read, (1,) * len(values)
 
 
 READ_AT_BIND = frozenset(

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
+from catalog.moments import Moment
 from catalog.results import SnapshotResult
 from pgwire_gateway.spark.lookups import Key, Lookups
 from pgwire_gateway.spark.relations import Relation
@@ -55,6 +56,8 @@ class Observation:
     """Leaves that are read together, by OID of the partitioned table."""
     single_rows: frozenset[int] = frozenset()
     """Tables with the versions of one row, which are in the tail whatever holds them."""
+    moment: Moment | None = None
+    """The session's settings then, where they have been asked for."""
 
     def relations(self, query: SparkQuery) -> list[Relation]:
         """Return what must be registered before a compiled query runs."""

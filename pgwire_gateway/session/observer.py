@@ -8,8 +8,10 @@ from typing import Any, Final
 from catalog import session_state
 from catalog.errors import OutdatedPlanError
 from catalog.model import JournalTable, SegmentKind, TableSnapshot
+from catalog.moments import Names
 from catalog.results import SnapshotRequest, SnapshotResult
-from pgwire_gateway.session import external_files, forced
+from pgwire_gateway.session import external_files, forced, router
+from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, own_states, without_tail
 from pgwire_gateway.session.old_snapshots import before_running
 from pgwire_gateway.session.plans import Plan, Route, RowRules
@@ -87,6 +89,31 @@ class Observer:
         observation = self._without_large_tails(plan, self.complete(requests, result))
         return observation if plan is None else self.united(observation, plan.partitioned)
 
+    def observe_at_once(self, call: Invocation) -> Observation:
+        """Return what a statement that only reads sees, and the session's settings; watch it.
+
+        All is asked in one round trip: tables, privileges, settings, and whether the plan holds.
+
+        Raises:
+            CatalogError: 42501 when the role may not run the statement.
+            OutdatedPlanError: Definitions, or what names stand for, are others than the plan's.
+        """
+        plan, session = call.plan, self._session
+        if plan.basis is None:
+            raise TypeError(plan.route)
+        requests = self.requests(plan.tables)
+        check, check_prepared = _check(plan)
+        moment, result = session.catalog.observe(
+            requests,
+            plan.basis,
+            router.named(plan.statement),
+            check=check,
+            check_prepared=check_prepared,
+        )
+        session.watch(call.running, call.statement.text, moment.time_outs)
+        observation = replace(self.complete(requests, result), moment=moment)
+        return self.united(self._without_large_tails(plan, observation), plan.partitioned)
+
     def _without_large_tails(self, plan: Plan | None, observation: Observation) -> Observation:
         """Have large tails written to files, and look again: Spark cannot be given them.
 
@@ -97,7 +124,7 @@ class Observer:
             for relid, tail in observation.tails.items()
             if tail.nbytes > LARGE_TAIL_BYTES and relid not in self._session.transaction.written
         ]
-        if not large or session_state.keeps_snapshot(self._session.catalog):
+        if not large or self._keeps_snapshot(observation):
             return observation
         running = self._session.running or RunningStatement()
         for relid in large:
@@ -105,7 +132,13 @@ class Observer:
         requests = self.requests(observation.tails)
         result = self._session.catalog.snapshot(requests)
         _require_same_definitions(plan, result)
-        return self.complete(requests, result)
+        return replace(self.complete(requests, result), moment=observation.moment)
+
+    def _keeps_snapshot(self, observation: Observation) -> bool:
+        """Return whether all statements of the transaction see the same moment."""
+        if observation.moment is not None:
+            return observation.moment.keeps_snapshot
+        return session_state.keeps_snapshot(self._session.catalog)
 
     def united(self, observation: Observation, partitioned: Mapping[int, Leaves]) -> Observation:
         """Return the same moment, where leaves of partitioned tables are read as one table."""
@@ -288,7 +321,7 @@ class Observer:
             checks, generated = {table.relid: rules.checks}, {table.relid: rules.generated}
         return RewriteContext(
             snapshots=observation.result.snapshots,
-            constants=self._constants(plan, observation.result.transaction_timestamp),
+            constants=self._constants(plan, observation),
             journals=plan.journals,
             partitioned={
                 relid: replace(leaves, relids=relids(leaves, observation.united.get(relid, ())))
@@ -373,27 +406,39 @@ class Observer:
             statement=statement,
         )
 
-    def _constants(self, plan: Plan, timestamp: int) -> SessionConstants:
-        names: list[str | None] = ["", "", "", None]
-        tree = (plan.analysis.tree if plan.analysis else None) or ""
-        if any(call in tree for call in _NAMING_CALLS):
-            row = next(iter(self._query(_CONSTANTS)))
-            names = [value.decode() if value is not None else None for value in row]
+    def _constants(self, plan: Plan, observation: Observation) -> SessionConstants:
+        timestamp, settings = observation.result.transaction_timestamp, self._session.settings
+        names = self._names(plan, observation)
         return SessionConstants(
             EPOCH + timedelta(microseconds=timestamp),
-            self._session.settings.get("TimeZone", "UTC"),
-            names[0] or "",
-            names[1] or "",
-            names[2] or "",
-            names[3],
-            self._session.settings.get("DateStyle", "ISO, MDY"),
-            self._session.settings.get("IntervalStyle", "postgres"),
-            self._bytea_output(plan),
+            settings.get("TimeZone", "UTC"),
+            names.current_user,
+            names.session_user,
+            names.current_database,
+            names.current_schema,
+            settings.get("DateStyle", "ISO, MDY"),
+            settings.get("IntervalStyle", "postgres"),
+            self._bytea_output(plan, observation),
             self._services.zone_rules,
         )
 
-    def _bytea_output(self, plan: Plan) -> str:
+    def _names(self, plan: Plan, observation: Observation) -> Names:
+        """Return whom and what a statement can name; PostgreSQL does not report all of it."""
+        if observation.moment is not None:
+            return observation.moment.names
+        tree = (plan.analysis.tree if plan.analysis else None) or ""
+        if not any(call in tree for call in _NAMING_CALLS):
+            return Names("", "", "", None)
+        user, session, database, schema = (
+            value.decode() if value is not None else None
+            for value in next(iter(self._query(_CONSTANTS)))
+        )
+        return Names(user or "", session or "", database or "", schema)
+
+    def _bytea_output(self, plan: Plan, observation: Observation) -> str:
         """Return bytea_output where a statement can depend on it; PostgreSQL does not report it."""
+        if observation.moment is not None:
+            return observation.moment.bytea_output
         tree = plan.analysis.tree if plan.analysis else None
         if not tree or f"type {type_oids.BYTEA} " not in tree:
             return "hex"

@@ -144,6 +144,11 @@ class Plan:
     """What EXPLAIN tells about; set on that route alone."""
 
     @property
+    def only_reads(self) -> bool:
+        """Whether it locks and writes nothing; what it depends on can be asked at once then."""
+        return self.route is Route.READ and self.locks is None and self.basis is not None
+
+    @property
     def executor(self) -> str:
         """Who evaluates the rows; KeyError for statements without."""
         return EXECUTORS[self.route]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from catalog.moments import Moment
 from pgwire_gateway.session import announcements, binding, hot_rows
 from pgwire_gateway.session.announcements import NotHotError
 from pgwire_gateway.session.invocation import Invocation
@@ -50,8 +51,10 @@ def read(call: Invocation) -> StatementResult:
                 raise UnsupportedError(
                     f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {reason}"
                 ) from reason
-    query, batches = start(call)
-    rows = SparkRows(batches, encoder(call.session, query.columns, call.result_formats))
+    observation = Observer(call.session).observe_at_once(call) if call.plan.only_reads else None
+    query, batches = start(call, observation)
+    moment = observation.moment if observation is not None else None
+    rows = SparkRows(batches, encoder(call.session, query.columns, call.result_formats, moment))
     columns = field_descriptions(call.columns or (), call.result_formats)
     return StatementResult(columns, rows, "SELECT {}".format)
 
@@ -61,15 +64,16 @@ def _may_lock_all(call: Invocation, locks: RowLocks) -> bool:
     return locks.waits or announcements.has_locked(call, locks.relids)
 
 
-def start(call: Invocation) -> tuple[SparkQuery, Batches]:
-    """Compile a SELECT against what it sees now and start it."""
+def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
+    """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
     bound = binding.bind(call)
     observer = Observer(call.session)
-    observation = (
-        observer.observe_locked(call.plan)
-        if call.plan.locks
-        else observer.observe(call.plan.tables, call.plan)
-    )
+    if observation is None:
+        observation = (
+            observer.observe_locked(call.plan)
+            if call.plan.locks
+            else observer.observe(call.plan.tables, call.plan)
+        )
     observation = observer.narrowed(call.plan, observation, bound)
     query = pipeline.compile_query(call.query, observer.context(call.plan, observation, bound))
     return query, single_row(call, query, observation) or observer.run(
@@ -93,11 +97,14 @@ def single_row(call: Invocation, query: SparkQuery, observation: Observation) ->
 
 
 def encoder(
-    session: ClientSession, columns: Sequence[OutputColumn], result_formats: Sequence[int]
+    session: ClientSession,
+    columns: Sequence[OutputColumn],
+    result_formats: Sequence[int],
+    moment: Moment | None = None,
 ) -> RowEncoder:
     """Return the encoder of a result, in the session's styles."""
     codes = format_codes(result_formats, len(columns))
-    return RowEncoder(wire_columns(columns, codes), encoding_settings(session, columns))
+    return RowEncoder(wire_columns(columns, codes), encoding_settings(session, columns, moment))
 
 
 def wire_columns(columns: Sequence[OutputColumn], codes: Sequence[int]) -> tuple[ResultColumn, ...]:
@@ -108,10 +115,14 @@ def wire_columns(columns: Sequence[OutputColumn], codes: Sequence[int]) -> tuple
     )
 
 
-def encoding_settings(session: ClientSession, columns: Sequence[OutputColumn]) -> EncodingSettings:
-    """Return the settings that decide how values are written."""
+def encoding_settings(
+    session: ClientSession, columns: Sequence[OutputColumn], moment: Moment | None = None
+) -> EncodingSettings:
+    """Return the settings that decide how values are written, those of a moment that is known."""
     bytea_output, digits = "hex", 1
-    if any(column.type_oid in STYLED_OIDS for column in columns):
+    if moment is not None:
+        bytea_output, digits = moment.bytea_output, moment.extra_float_digits
+    elif any(column.type_oid in STYLED_OIDS for column in columns):
         row = next(iter(list(session.catalog.execute(UNREPORTED_SETTINGS).rows)))
         bytea_output, digits = (row[0] or b"hex").decode(), int(row[1] or b"1")
     reported = session.settings

@@ -10,6 +10,7 @@ from catalog import contexts, session_state
 from catalog.bookkeeping import OUTDATED
 from catalog.connections import CatalogSession
 from catalog.errors import DEFERRED, PROPOSED, GatewayError
+from catalog.moments import TimeOuts
 from catalog.results import Notification
 from catalog.sqlstate import (
     CANNOT_CONNECT_NOW,
@@ -160,13 +161,18 @@ class ClientSession(Session):  # type: ignore[misc]
         finally:
             self.running = before
 
-    def watch(self, running: RunningStatement, text: str) -> None:
+    def watch(self, running: RunningStatement, text: str, limits: TimeOuts | None = None) -> None:
         """Look after a statement that others than PostgreSQL work on.
 
         It is cancelled when it runs longer than statement_timeout allows, and PostgreSQL stands in
         for it.
+
+        Args:
+            running: The statement.
+            text: The client's text of it.
+            limits: What limits the session, if that is known.
         """
-        limits = session_state.time_outs(self.catalog)
+        limits = limits or session_state.time_outs(self.catalog)
         if limits.statement_s > 0:
             message = "canceling statement due to statement timeout"
             self.finish_watch()
