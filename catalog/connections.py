@@ -123,12 +123,48 @@ class CatalogSession:
     # statements -----------------------------------------------------------------------------------
 
     def analyse(
-        self, sql: str, parameter_oids: Sequence[int] = (), *, name: str = "", tree: bool = True
+        self,
+        sql: str,
+        parameter_oids: Sequence[int] = (),
+        *,
+        name: str = "",
+        tree: bool = True,
+        keeps_locks: bool = True,
     ) -> Analysis:
-        """Prepare under `name` and describe, in one round trip; with the tree if it is wanted."""
-        analysis = describe.analyse(self._backend, name, sql, parameter_oids, tree=tree)
+        """Prepare under `name` and describe, in one round trip; with the tree if it is wanted.
+
+        In a transaction block what this locks can be let go of at once.
+        """
+        guards = () if keeps_locks else (f"SAVEPOINT {_ANALYSED}",)
+        ends = () if keeps_locks else (f"ROLLBACK TO {_ANALYSED}", f"RELEASE {_ANALYSED}")
+        self._savepoints += [_ANALYSED] * len(guards)
+        analysis, _ = describe.analyse(
+            self._backend,
+            name,
+            sql,
+            parameter_oids,
+            tree=tree,
+            before=_commands(*guards),
+            after=_commands(*ends),
+        )
+        if guards:
+            self._forget_savepoint(_ANALYSED)
         self._parameter_counts[name] = len(analysis.parameter_oids)
         return analysis
+
+    def analyse_named(
+        self, names: Iterable[str], sql: str, parameter_oids: Sequence[int], *, name: str
+    ) -> tuple[Basis, Analysis]:
+        """Prepare as `analyse` does; return what this rests on, too, as `basis` told just before.
+
+        The statement names these relations, as SQL.
+        """
+        before = self._calls.basis_steps(self._encoded(names))
+        analysis, results = describe.analyse(
+            self._backend, name, sql, parameter_oids, tree=True, before=before
+        )
+        self._parameter_counts[name] = len(analysis.parameter_oids)
+        return basis_of(results[-1]), analysis
 
     def describe(self, name: str) -> Analysis:
         """Describe a prepared statement; `tree` is None."""
@@ -938,6 +974,9 @@ _JOINS: Final = (
     ),
 )
 """What is run before and after a statement that is planned without nested loops."""
+
+_ANALYSED: Final = "pgwire_unlocked"
+"""The savepoint to which the locks of an analysis are taken back."""
 
 _GUARD: Final = "pgwire_guard"
 """The savepoint to which a statement is taken back that was not run for reasons of ours."""

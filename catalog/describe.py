@@ -31,22 +31,26 @@ _UNLISTEN: Final = Query(
 )
 
 
-def analyse(
+def analyse(  # noqa: PLR0913 - what comes before, and after
     backend: Backend,
     name: str,
     sql: str,
     parameter_oids: Sequence[int],
     *,
     tree: bool,
-) -> Analysis:
-    """Prepare `sql` under `name` and return what PostgreSQL found out about it.
+    before: Sequence[Step] = (),
+    after: Sequence[Step] = (),
+) -> tuple[Analysis, list[PGresult]]:
+    """Prepare `sql` under `name`; return what PostgreSQL found out, and what came before.
 
-    Asking for the `tree` begins the snapshot of a transaction.
+    Asking for the `tree` begins the snapshot of a transaction. Other steps go in the same trip.
     """
-    own: list[Step] = [Prepare(name, sql, parameter_oids), Describe(name)]
+    prepare, description = Prepare(name, sql, parameter_oids), Describe(name)
+    own: list[Step] = [prepare, description]
     if not tree or backend.transaction_status == "E":
         # In a failed one only its end can be prepared now, and settings cannot be changed.
-        return _analysis(backend, backend.run_all(own)[-1], None)
+        results = backend.run_all([*before, *own, *after])
+        return _analysis(backend, results[len(before) + 1], None), results[: len(before)]
     trees: list[str] = []
     relay = backend.on_notice
 
@@ -58,14 +62,26 @@ def analyse(
 
     backend.on_notice = collect
     try:
-        results = backend.run_all([_LISTEN, *own, _UNLISTEN])
+        results = backend.run_all([*before, _LISTEN, *own, _UNLISTEN, *after])
     finally:
         backend.on_notice = relay
-    # The last is that of our own statement. Clients that have trees printed get one before, too.
+    return _analysis(backend, results[len(before) + 2], _own(trees)), results[: len(before)]
+
+
+def _own(trees: list[str]) -> str | None:
+    """Return the tree of our own statement, None where it is no query.
+
+    The last query is what ends the printing, and ours came before. Clients that have trees printed
+    get some before, and of the commands that follow.
+    """
+    while trees and _is_utility(trees[-1]):
+        trees.pop()
     found = trees[-2] if len(trees) > 1 else None
-    if found is not None and _UTILITY in found[:40]:
-        found = None
-    return _analysis(backend, results[2], found)
+    return None if found is None or _is_utility(found) else found
+
+
+def _is_utility(tree: str) -> bool:
+    return _UTILITY in tree[:40]
 
 
 def describe(backend: Backend, name: str) -> Analysis:

@@ -15,10 +15,9 @@ from catalog.names import have_defaults, qualified, quoted
 from catalog.pg_types import TEXT
 from catalog.results import Analysis, Basis, Relation, RelationKind
 from catalog.statements import Statement, StatementKind, split
-from pgwire_gateway.session import forced, hidden_queries, own_statements
+from pgwire_gateway.session import forced, hidden_queries, own_statements, unlocking
 from pgwire_gateway.session.answerable import Answerable
 from pgwire_gateway.session.plans import Plan, Route
-from pgwire_gateway.session.unlocking import unlocked
 from rewrite import pipeline
 from rewrite.command import (
     Command,
@@ -118,13 +117,15 @@ def _plan(
     plain = statement.all_qualified_system and statement.kind is StatementKind.SELECT
     if not prepared and (plain or statement.kind in WITHOUT_TREE):
         return Plan(statement, Route.CATALOG)
-    tree = statement.kind not in WITHOUT_TREE
-    # Before the analysis: what changes meanwhile makes the plan an outdated one.
-    rests_on = basis(catalog, statement)
-    answerable = None
-    if statement.kind is StatementKind.DECLARE:
-        answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
-    with unlocked(catalog, statement, rests_on):
+    rests_on, answerable = None, None
+    if statement.kind in QUERIES and not statement.all_qualified_system:
+        # Looked at before the analysis: what changes meanwhile makes the plan an outdated one.
+        names = named(statement)
+        rests_on, analysis = unlocking.analyse(catalog, statement, parameter_oids, prepared, names)
+    else:
+        if statement.kind is StatementKind.DECLARE:
+            answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
+        tree = statement.kind not in WITHOUT_TREE
         analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)

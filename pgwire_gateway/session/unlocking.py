@@ -6,16 +6,13 @@ would wait for each other.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 from catalog.connections import CatalogSession
-from catalog.results import Basis, RelationKind
+from catalog.results import Analysis, Basis, RelationKind
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.session.forced import SPARK_EXECUTORS
-
-SAVEPOINT: Final = "pgwire_unlocked"
 
 _WRITES: Final = frozenset(
     {StatementKind.INSERT, StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE}
@@ -30,26 +27,35 @@ _OIDS: Final = re.compile(r"\{([0-9,NUL]*)\}$")
 _MAY_BE_TIERED: Final = frozenset({RelationKind.JOURNALED, RelationKind.JOURNAL, RelationKind.VIEW})
 
 
-@contextmanager
-def unlocked(catalog: CatalogSession, statement: Statement, basis: Basis | None) -> Iterator[None]:
-    """Release what the analysis of a write of tiered tables locks in an open transaction.
+def analyse(
+    catalog: CatalogSession,
+    statement: Statement,
+    parameter_oids: Sequence[int],
+    prepared: str,
+    names: Sequence[str],
+) -> tuple[Basis, Analysis]:
+    """Analyse a query; return what this rests on, too, where it names these relations, as SQL.
 
-    Also that of a change of resident tables which Spark may compute.
+    Released is what the analysis of a write of tiered tables locks in an open transaction, also
+    that of a change of resident tables which Spark may compute.
     """
-    if catalog.transaction_status != "T" or basis is None or not _locks(catalog, statement, basis):
-        yield
-        return
-    catalog.savepoint(SAVEPOINT)
-    yield
-    catalog.abandon(SAVEPOINT)
+    if catalog.transaction_status != "T" or not _may_lock(statement):
+        return catalog.analyse_named(names, statement.text, parameter_oids, name=prepared)
+    basis = catalog.basis(names)
+    keeps_locks = not _locks(catalog, statement, basis)
+    analysis = catalog.analyse(
+        statement.text, parameter_oids, name=prepared, keeps_locks=keeps_locks
+    )
+    return basis, analysis
+
+
+def _may_lock(statement: Statement) -> bool:
+    return statement.kind in _WRITES or _LOCKING.search(statement.text) is not None
 
 
 def _locks(catalog: CatalogSession, statement: Statement, basis: Basis) -> bool:
     if statement.kind in _CHANGES and basis.executor in SPARK_EXECUTORS:
         return True
-    writes = statement.kind in _WRITES
-    if not writes and not _LOCKING.search(statement.text):
-        return False
     found = _OIDS.search(basis.resolution)
     relids = [int(oid) for oid in found[1].split(",") if oid.isdigit()] if found else []
     relations = catalog.relations(relids, definitions=basis.definitions)
