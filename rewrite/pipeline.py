@@ -40,8 +40,11 @@ def relations(queries: Sequence[Node]) -> frozenset[int]:
     return frozenset(found)
 
 
-def compile_query(query: Node, context: RewriteContext) -> SparkQuery:
-    """Compile a SELECT; UnsupportedError (0A000) names what has no exact counterpart in Spark."""
+def compile_query(query: Node, context: RewriteContext, *, with_text: bool = True) -> SparkQuery:
+    """Compile a SELECT; UnsupportedError (0A000) names what has no exact counterpart in Spark.
+
+    Who only wants to know what its rows consist of needs no text.
+    """
     _expect(query, _SELECT)
     compilation = _compilation(query, context)
     with _bounded_depth():
@@ -52,7 +55,7 @@ def compile_query(query: Node, context: RewriteContext) -> SparkQuery:
             if not entry["resjunk"]
         ]
         columns = [output(name, value) for name, value in zip(names, block.columns, strict=True)]
-        return spark_query(compilation, block.query, columns, block.bound)
+        return spark_query(compilation, block.query, columns, block.bound, with_text=with_text)
 
 
 def compile_update(query: Node, context: RewriteContext, *, with_old: bool = False) -> RowChange:

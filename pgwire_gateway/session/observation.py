@@ -94,14 +94,14 @@ class Observation:
                 if lookups is None:
                     continue
                 tail = storage_schema(snapshot.table).empty_table()
-            found = only_key(tail, snapshot.table.key, key)
+            found = only_key(tail, snapshot.table.key, key) if tail.num_rows else tail
             if not _is_newest(found, snapshot):
                 stored = lookups.versions(snapshot, [key]) if lookups else None
                 if stored is None:
                     if snapshot.tail_rows and not found.num_rows:
                         snapshots[relid] = without_tail(snapshot)
                     continue
-                found = pa.concat_tables([stored, found])
+                found = pa.concat_tables([stored, found]) if found.num_rows else stored
             tails[relid] = rows = found.combine_chunks()
             state = f"{snapshot.state}_{next(_OWN_STATES)}"
             snapshots[relid] = replace(snapshot, segments=(), tail_rows=rows.num_rows, state=state)
@@ -115,8 +115,8 @@ class Observation:
 
     def current_row(self, relid: int) -> pa.Table:
         """Return the current row of a table of which one row is read; none where it has gone."""
-        names = plain_identity(self.result.snapshots[relid].table)
-        latest = latest_per_key(self.tails[relid], names or ())
+        names, rows = plain_identity(self.result.snapshots[relid].table), self.tails[relid]
+        latest = latest_per_key(rows, names or ()) if rows.num_rows > 1 else rows
         return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
 
     def current_rows(self, relid: int, keys: Sequence[Key], lookups: Lookups) -> pa.Table | None:

@@ -1,6 +1,7 @@
 """SELECT over journaled tables: snapshot → compiled query → Spark → encoded rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
 from rewrite import pipeline
+from rewrite.context import RewriteContext
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.pinned_keys import plain_columns
@@ -75,21 +77,51 @@ def start(call: Invocation, observation: Observation | None = None) -> tuple[Spa
             else observer.observe(call.plan.tables, call.plan)
         )
     observation = observer.narrowed(call.plan, observation, bound)
-    query = pipeline.compile_query(call.query, observer.context(call.plan, observation, bound))
-    return query, single_row(call, query, observation) or observer.run(
-        query, observation, call.running
-    )
+    context = partial(observer.context, call.plan, observation, bound)
+    found = _row_by_key(call, observation, context)
+    if found is not None:
+        return found
+    query = pipeline.compile_query(call.query, context())
+    return query, observer.run(query, observation, call.running)
+
+
+def _row_by_key(
+    call: Invocation, observation: Observation, context: Callable[[], RewriteContext]
+) -> tuple[SparkQuery, Batches] | None:
+    """Return the row of a SELECT by key, which takes no Spark, and of what it consists; else None.
+
+    That is the same for each execution of a plan, as long as the table's definition is.
+    """
+    if _single(call, observation) is None:
+        return None
+    (relid,) = observation.single_rows
+    definition = observation.result.snapshots[relid].table.definition_version
+    known = call.session.row_queries.get(id(call.plan))
+    if known is not None and known[0] is call.plan and known[1] == definition:
+        query = known[2]
+    else:
+        query = pipeline.compile_query(call.query, context(), with_text=False)
+        if call.plan.prepared:
+            call.session.row_queries.keep(id(call.plan), (call.plan, definition, query))
+    batches = single_row(call, query, observation)
+    return None if batches is None else (query, batches)
+
+
+def _single(call: Invocation, observation: Observation) -> list[str] | None:
+    """Return the columns, as they are stored, that a SELECT by key consists of; else None."""
+    if len(observation.single_rows) != 1:
+        return None
+    (relid,) = observation.single_rows
+    selected = plain_columns(call.query, observation.result.snapshots[relid].table)
+    return [f"c{attnum}" for attnum in selected or ()] or None
 
 
 def single_row(call: Invocation, query: SparkQuery, observation: Observation) -> Batches | None:
     """Return the row that a SELECT of columns by key asks for, which takes no Spark; else None."""
-    if not observation.single_rows:
+    names = _single(call, observation)
+    if names is None or list(query.selected) != names:
         return None
-    (relid, *others) = observation.single_rows
-    selected = plain_columns(call.query, observation.result.snapshots[relid].table)
-    names = [f"c{attnum}" for attnum in selected or ()]
-    if others or not names or list(query.selected) != names:
-        return None
+    (relid,) = observation.single_rows
     row = observation.current_row(relid)
     arrays = [row.column(name) for name in names]
     table = pa.Table.from_arrays(arrays, [column.column for column in query.columns])

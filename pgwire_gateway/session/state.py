@@ -38,6 +38,7 @@ from pgwire_gateway.session.shortcuts import Kept, Shortcuts
 from pgwire_gateway.session.transactions import Transaction
 from pgwire_gateway.session.volatility import Volatilities
 from pgwire_gateway.spark.statements import RunningStatement
+from rewrite.results import SparkQuery
 
 UNNAMED_PREFIX = "pgwire_unnamed_"
 """Start of the names unnamed statements have in the catalog."""
@@ -105,6 +106,9 @@ class ClientSession(Session):  # type: ignore[misc]
         self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.needed_rows = Kept[object, Any]()
         """What statements on single rows of tiered tables need, or why there is no telling."""
+        self.row_queries = Kept[int, tuple[Plan, int, SparkQuery]]()
+        """Of what the rows consist that plans read by key, by what identifies the plan, with the
+        plan, and the definition of the table that holds for."""
         self.volatilities = Volatilities(catalog)
         self.shortcuts = Shortcuts(self.volatilities)
         self.passages = Kept[object, object]()

@@ -9,8 +9,9 @@ then all keys of such a row group are looked at.
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import pyarrow as pa
@@ -101,7 +102,7 @@ class Lookups:
                     file = self._file(data, table)
                     if file is None:
                         return None
-                    parts += (part.cast(schema) for part in self._versions(file, table, found))
+                    parts += (_cast(part, schema) for part in self._versions(file, table, found))
         return pa.concat_tables(parts)
 
     def _file(self, data: DataFile, table: JournalTable) -> _File | None:
@@ -135,21 +136,34 @@ class Lookups:
         if not groups:
             return
         is_own = file.data.borrowed is None
-        with pq.ParquetFile(file.data.path, metadata=file.footer, memory_map=is_own) as opened:
+        with ExitStack() as ends:
+
+            @cache
+            def opened() -> pq.ParquetFile:
+                data, footer = file.data, file.footer
+                found = pq.ParquetFile(data.path, metadata=footer, memory_map=is_own)
+                return ends.enter_context(found)
+
+            def decoded(number: int) -> pa.Table:
+                return opened().read_row_group(number, columns, use_threads=False)
+
             for number, found in groups:
-                decode = partial(opened.read_row_group, number, columns, use_threads=False)
                 place = (file.data.path, number)
-                whole = self._decoded.find(place, decode) if is_own else None
+                whole = self._decoded.find(place, partial(decoded, number)) if is_own else None
                 if whole is not None:
                     rows = whole.take(indices_of_keys(whole, names, found))
                 elif len(found) == 1 and file.data.ascending:
-                    places = _places(opened, number, names, found[0])
-                    rows = None if places is None else _rows(opened, number, columns, *places)
+                    places = _places(opened(), number, names, found[0])
+                    rows = None if places is None else _rows(opened(), number, columns, *places)
                 else:
-                    rows = _rows_of(opened, number, names, columns, found)
+                    rows = _rows_of(opened(), number, names, columns, found)
                 if rows is not None:
                     rows = with_told_columns(rows, file.data, table)
                     yield rows.select(list(layout.file_names)).rename_columns(list(layout.names))
+
+
+def _cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return rows if rows.schema.equals(schema) else rows.cast(schema)
 
 
 def _may_have(segment: Segment, value: object) -> bool:

@@ -39,12 +39,14 @@ def spark_query(
     query: exp.Expression,
     columns: Sequence[OutputColumn],
     bound: int | None,
+    *,
+    with_text: bool = True,
 ) -> SparkQuery:
-    """Return the query with its common table expressions as text."""
+    """Return the query with its common table expressions as text, which may be left out."""
     if compilation.ctes:
         query.set("with_", exp.With(expressions=compilation.ctes))
     return SparkQuery(
-        sql=_SPARK.generate(query, copy=False),
+        sql=_SPARK.generate(query, copy=False) if with_text else "",
         columns=tuple(columns),
         sources=tuple(compilation.sources.values()),
         row_bound=bound,
