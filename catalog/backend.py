@@ -68,6 +68,8 @@ _CODECS: Final = {
     "BIG5": "big5",
 }
 
+_BEGIN: Final = Query("BEGIN")
+
 CHUNK_ROWS: Final = 100
 """Rows libpq collects before it hands them over; few, as each may be long."""
 
@@ -77,6 +79,9 @@ _MOST_BYTES: Final = 1_000_000_000
 """Values of a message; PostgreSQL ends the session where one is longer than 1 GB."""
 
 _COPY_FLUSH_BYTES: Final = 1 << 20
+
+_MOST_DUE: Final = 100
+"""Statements that wait for being closed."""
 
 _STATUS_LETTERS: Final = {
     pq.TransactionStatus.IDLE: "I",
@@ -135,6 +140,10 @@ class Backend:
         """Held by whoever asks something of the server."""
         self._present_in = ""
         """The transaction's status while the server only stands in for others' work."""
+        self._due: list[Step] = []
+        """What goes with the next steps that are run together; nothing of it can fail."""
+        self._begins = False
+        """Whether BEGIN is among that."""
         self.uses = 0
         """How often something was asked of the server."""
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
@@ -150,6 +159,8 @@ class Backend:
             CatalogUnavailableError: when the connection is gone.
         """
         with self._lock:
+            if self._begins:
+                return "T"
             known = self._present_in or self._relayed_status
             if known:
                 return known
@@ -235,8 +246,30 @@ class Backend:
         """
         self._require_sendable(steps)
         with self._lock:
-            self._settle()
-            return self._run_all(steps, on_success)
+            self._settle(sends=False)
+            due = self._taken()
+            return self._run_all([*due, *steps], on_success)[len(due) :]
+
+    def _taken(self) -> list[Step]:
+        """Return what is due, which is sent now."""
+        due, self._due, self._begins = self._due, [], False
+        return due
+
+    def begin_later(self) -> None:
+        """Begin a transaction block with what is run next; `transaction_status` tells it at once.
+
+        Only outside of one.
+        """
+        with self._lock:
+            self._due.append(_BEGIN)
+            self._begins = True
+
+    def close_later(self, name: str) -> None:
+        """Close a prepared statement, which nobody asks for any more, with what is run next."""
+        with self._lock:
+            self._due.append(Close(name))
+            if len(self._due) > _MOST_DUE:
+                self.run_all([])
 
     def _run_all(
         self, steps: Sequence[Step], on_success: Callable[[Step], None] | None
@@ -249,7 +282,7 @@ class Backend:
             for step in steps:
                 self._send(step)
             connection.pipeline_sync()
-            if steps[-1] is COMMIT:
+            if steps and steps[-1] is COMMIT:
                 self._flush()
                 reach(Failpoint.COMMIT_SENT)
             for step in steps:
@@ -310,14 +343,19 @@ class Backend:
             answer.rows = self._rows(first, answer, step)
         return answer
 
-    def _settle(self) -> None:
-        """Drop what is left of an earlier result, and have the server for the asking."""
+    def _settle(self, *, sends: bool = True) -> None:
+        """Drop what is left of an earlier result, and have the server for the asking.
+
+        A transaction block that is to begin begins, if nothing else sends that.
+        """
         self.uses += 1
         if self._present_in:
             self._stand_down()
         if self._streamed is not None:
             self._streamed = None
             self._drain()
+        if self._begins and sends:
+            self._run_all(self._taken(), None)
 
     def _rows(self, result: PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
         try:
@@ -452,6 +490,8 @@ class Backend:
             idle = (pq.TransactionStatus.IDLE, pq.TransactionStatus.INTRANS)
             if self._present_in or self._streamed is not None or not wanted():
                 return
+            if self._begins:
+                self._run_all(self._taken(), None)
             if not self._relayed_status and self._connection.transaction_status not in idle:
                 return
             status = self.transaction_status

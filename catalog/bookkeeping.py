@@ -125,10 +125,19 @@ EXECUTOR: Final = (
     "COALESCE(NULLIF(pg_catalog.current_setting('gateway.executor', true), 'auto'), '')"
 )
 """Expression for the setting gateway.executor; empty for auto, the default."""
+TIME_OUTS: Final = ", ".join(
+    f"extract(epoch FROM pg_catalog.current_setting('{name}')::pg_catalog.interval)::text"
+    for name in (
+        "statement_timeout",
+        "idle_session_timeout",
+        "idle_in_transaction_session_timeout",
+    )
+)
+"""Expressions for what limits the session, in seconds."""
 _BASIS: Final = (
     "SELECT pg_journal.definitions($1),"
     " pg_catalog.convert_to(pg_journal.named_resolution($2), 'UTF8'),"
-    f" pg_catalog.convert_to({EXECUTOR}, 'UTF8')"
+    f" pg_catalog.convert_to({EXECUTOR}, 'UTF8'), {TIME_OUTS}"
 )
 _EXPECTED: Final = Function("expect", (TEXT, INT8))
 """What its code is for; what names stand for is in the client's encoding."""
@@ -172,7 +181,7 @@ class Bookkeeping:
         return [_call(function.sql, function.parameter_oids, values, code)]
 
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
-        """Return the steps that tell the definitions, and what names stand for."""
+        """Return the steps that tell the definitions, what names stand for, and time-outs."""
         code = partial(self._code, DEFINITIONS, ())
         return [_call(_BASIS, (TEXT, TEXT_ARRAY), (array_text(names),), code)]
 

@@ -26,7 +26,7 @@ from catalog.errors import (
 )
 from catalog.failpoints import Failpoint, reach
 from catalog.model import Segment, UniqueKey
-from catalog.moments import Moment
+from catalog.moments import Moment, TimeOuts
 from catalog.proofs import NO_CHECKS, Checks, Proof
 from catalog.relay import Batch, Reply, Sink
 from catalog.results import (
@@ -154,17 +154,17 @@ class CatalogSession:
 
     def analyse_named(
         self, names: Iterable[str], sql: str, parameter_oids: Sequence[int], *, name: str
-    ) -> tuple[Basis, Analysis]:
-        """Prepare as `analyse` does; return what this rests on, too, as `basis` told just before.
+    ) -> tuple[Basis, TimeOuts, Analysis]:
+        """Prepare as `analyse` does; return what this rests on, too, as it was just before.
 
-        The statement names these relations, as SQL.
+        The statement names these relations, as SQL. What limits the session is told besides.
         """
         before = self._calls.basis_steps(self._encoded(names))
         analysis, results = describe.analyse(
             self._backend, name, sql, parameter_oids, tree=True, before=before
         )
         self._parameter_counts[name] = len(analysis.parameter_oids)
-        return basis_of(results[-1]), analysis
+        return *moments.grounds_of(results[-1]), analysis
 
     def describe(self, name: str) -> Analysis:
         """Describe a prepared statement; `tree` is None."""
@@ -184,6 +184,11 @@ class CatalogSession:
         """Close a prepared statement, also in a failed transaction; a missing one is no error."""
         self._parameter_counts.pop(name, None)
         self._backend.run(Close(name))
+
+    def deallocate_later(self, name: str) -> None:
+        """Close a prepared statement with what is asked next, which may prepare it anew."""
+        self._parameter_counts.pop(name, None)
+        self._backend.close_later(name)
 
     def execute(
         self, sql: str, *, result_format: int = 0, chunk_rows: int | None = None
@@ -329,6 +334,10 @@ class CatalogSession:
         """Begin a transaction block."""
         self._backend.run(Query(sql))
 
+    def begin_later(self) -> None:
+        """Begin one with what is asked next; until then it is open in name only."""
+        self._backend.begin_later()
+
     def commit(self) -> str:
         """Commit; return the command tag, which is ROLLBACK after an error.
 
@@ -418,7 +427,12 @@ class CatalogSession:
         The fingerprint of definitions alone would not do: search paths change by SET, temporary
         tables go at the end of transactions.
         """
-        return basis_of(self._calls.run_all(self._calls.basis_steps(self._encoded(names)))[-1])
+        return self.grounds(names)[0]
+
+    def grounds(self, names: Iterable[str]) -> tuple[Basis, TimeOuts]:
+        """Return the same, and what limits the session."""
+        results = self._calls.run_all(self._calls.basis_steps(self._encoded(names)))
+        return moments.grounds_of(results[-1])
 
     def snapshot(
         self,

@@ -9,28 +9,19 @@ from typing import Final
 
 from psycopg.pq.abc import PGresult
 
-from catalog.bookkeeping import EXECUTOR
+from catalog.bookkeeping import EXECUTOR, TIME_OUTS, basis_of
 from catalog.call_codes import array_text
 from catalog.pg_types import TEXT_ARRAY
 from catalog.results import Basis
 from catalog.steps import Query
 
-_TIME_OUTS: Final = ", ".join(
-    f"extract(epoch FROM pg_catalog.current_setting('{name}')::pg_catalog.interval)::text"
-    for name in (
-        "statement_timeout",
-        "idle_session_timeout",
-        "idle_in_transaction_session_timeout",
-    )
-)
-
-TIME_OUTS: Final = f"SELECT {_TIME_OUTS}"
+LIMITS: Final = f"SELECT {TIME_OUTS}"
 """Asks for what limits the session alone."""
 
 # In binary, and names in UTF-8, whatever the client's encoding and styles are.
 _MOMENT: Final = (
     "SELECT pg_catalog.convert_to(pg_journal.named_resolution($1), 'UTF8'),"
-    f" pg_catalog.convert_to({EXECUTOR}, 'UTF8'), {_TIME_OUTS},"
+    f" pg_catalog.convert_to({EXECUTOR}, 'UTF8'), {TIME_OUTS},"
     " pg_catalog.current_setting('bytea_output'),"
     " pg_catalog.current_setting('extra_float_digits'),"
     " pg_catalog.current_setting('transaction_isolation'),"
@@ -99,6 +90,11 @@ def moment_of(result: PGresult) -> Moment:
         keeps_snapshot=isolation in _KEEPING,
         names=Names(user or "", session or "", database or "", schema),
     )
+
+
+def grounds_of(result: PGresult) -> tuple[Basis, TimeOuts]:
+    """Return the answer of the steps that ask for a basis."""
+    return basis_of(result), time_outs_of([result.get_value(0, place) for place in range(3, 6)])
 
 
 def time_outs_of(values: Sequence[bytes | None]) -> TimeOuts:

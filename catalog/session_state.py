@@ -41,7 +41,7 @@ def refuses_views(session: CatalogSession) -> bool:
 
 def time_outs(session: CatalogSession) -> TimeOuts:
     """Return what limits the session."""
-    (row,) = session.execute(moments.TIME_OUTS).rows
+    (row,) = session.execute(moments.LIMITS).rows
     return moments.time_outs_of(row)
 
 

@@ -193,7 +193,7 @@ def _run(call: Invocation) -> StatementResult:
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
         if not call.plan.only_reads:
-            session.watch(call.running, call.statement.text)
+            session.watch(call.running, call.statement.text, call.limits or call.plan.limits)
     return _performed(call)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from catalog.moments import TimeOuts
 from catalog.results import ResultColumn
 from catalog.statements import Statement
 from pgwire_gateway.session.plans import Plan
@@ -28,6 +29,8 @@ class Invocation:
     """Format codes asked for the result."""
     alone: bool = True
     """True when no other statement belongs to its implicit transaction."""
+    limits: TimeOuts | None = None
+    """What limits the session, where that has been asked for since the plan was made."""
 
     @property
     def services(self) -> Services:

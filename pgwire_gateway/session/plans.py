@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from catalog.journal_names import NamedJournals
+from catalog.moments import TimeOuts
 from catalog.results import Analysis, Basis, PartitionTree
 from catalog.starred_merges import NamedColumns
 from catalog.statements import Statement
@@ -124,6 +125,8 @@ class Plan:
     """Table of PostgreSQL that is filled, as SQL."""
     basis: Basis | None = None
     """What the analysis rests on; None when it holds whatever changes."""
+    limits: TimeOuts | None = None
+    """What limited the session when it was made, if that is known."""
     replaceable: bool = False
     """Whether others can replace relations PostgreSQL alone reads for it."""
     prepared: str = ""

@@ -24,8 +24,12 @@ def refreshed(call: Invocation) -> Invocation:
     if plan.prepared and plan.statement.kind is StatementKind.DECLARE:
         found = hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
         call = replace(call, plan=replace(plan, answerable=found))
-    same = not plan.prepared or plan.basis == router.basis(catalog, plan.statement)
-    return call if plan.basis is None or same else planned_again(call)
+    if not plan.prepared or plan.basis is None:
+        return call
+    basis, limits = catalog.grounds(router.named(plan.statement))
+    if basis != plan.basis:
+        return planned_again(call)
+    return replace(call, limits=limits)
 
 
 def locked(call: Invocation) -> Invocation:
@@ -39,7 +43,7 @@ def locked(call: Invocation) -> Invocation:
     catalog, plan, transaction = call.session.catalog, call.plan, call.session.transaction
     was_open = transaction.open
     transaction.begin_implicit()
-    catalog.deallocate(LOCKED)
+    catalog.deallocate_later(LOCKED)
     new = router.plan(catalog, plan.statement, call.parameter_oids, LOCKED)
     _require_same_row_type(plan, new)
     if new.route is not Route.CATALOG and not was_open:

@@ -117,11 +117,13 @@ def _plan(
     plain = statement.all_qualified_system and statement.kind is StatementKind.SELECT
     if not prepared and (plain or statement.kind in WITHOUT_TREE):
         return Plan(statement, Route.CATALOG)
-    rests_on, answerable = None, None
+    rests_on, limits, answerable = None, None, None
     if statement.kind in QUERIES and not statement.all_qualified_system:
         # Looked at before the analysis: what changes meanwhile makes the plan an outdated one.
         names = named(statement)
-        rests_on, analysis = unlocking.analyse(catalog, statement, parameter_oids, prepared, names)
+        rests_on, limits, analysis = unlocking.analyse(
+            catalog, statement, parameter_oids, prepared, names
+        )
     else:
         if statement.kind is StatementKind.DECLARE:
             answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
@@ -137,6 +139,7 @@ def _plan(
         Route.CATALOG,
         analysis,
         basis=rests_on,
+        limits=limits,
         prepared=prepared,
         answerable=answerable,
     )
@@ -182,7 +185,7 @@ def _explained(
         return None
     if query.all_qualified_system:
         return Plan(query, Route.CATALOG)
-    catalog.deallocate(EXPLAINED)
+    catalog.deallocate_later(EXPLAINED)
     try:
         return _plan(catalog, query, parameter_oids, EXPLAINED)
     except GatewayError as error:

@@ -309,7 +309,9 @@ class ClientSession(Session):  # type: ignore[misc]
         """Close a prepared statement, if there is one of this name."""
         statement = self.statements.pop(name, None)
         prepared = statement.plan.prepared if statement and statement.plan else ""
-        if prepared and not self.transaction.failed:
+        if prepared.startswith(UNNAMED_PREFIX):
+            self.catalog.deallocate_later(prepared)
+        elif prepared and not self.transaction.failed:
             self.catalog.deallocate(prepared)
 
     @contextmanager

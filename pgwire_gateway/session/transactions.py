@@ -152,7 +152,7 @@ class Transaction:
     def begin_implicit(self) -> None:
         """Open a transaction the client does not see, unless one is open."""
         if not self.open:
-            self._catalog.begin()
+            self._catalog.begin_later()
             self._implicit = True
 
     def expect_implicit(self) -> None:

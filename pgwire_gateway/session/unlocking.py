@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from catalog.connections import CatalogSession
+from catalog.moments import TimeOuts
 from catalog.results import Analysis, Basis, RelationKind
 from catalog.statements import Statement, StatementKind
 from pgwire_gateway.session.forced import SPARK_EXECUTORS
@@ -33,20 +34,22 @@ def analyse(
     parameter_oids: Sequence[int],
     prepared: str,
     names: Sequence[str],
-) -> tuple[Basis, Analysis]:
+) -> tuple[Basis, TimeOuts, Analysis]:
     """Analyse a query; return what this rests on, too, where it names these relations, as SQL.
+
+    What limits the session is told besides.
 
     Released is what the analysis of a write of tiered tables locks in an open transaction, also
     that of a change of resident tables which Spark may compute.
     """
     if catalog.transaction_status != "T" or not _may_lock(statement):
         return catalog.analyse_named(names, statement.text, parameter_oids, name=prepared)
-    basis = catalog.basis(names)
+    basis, limits = catalog.grounds(names)
     keeps_locks = not _locks(catalog, statement, basis)
     analysis = catalog.analyse(
         statement.text, parameter_oids, name=prepared, keeps_locks=keeps_locks
     )
-    return basis, analysis
+    return basis, limits, analysis
 
 
 def _may_lock(statement: Statement) -> bool:

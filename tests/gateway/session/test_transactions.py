@@ -17,6 +17,10 @@ class StatusOnlyCatalog:
         self.done.append(command)
         self.transaction_status = "T"
 
+    def begin_later(self):
+        self.done.append("BEGIN")
+        self.transaction_status = "T"
+
     def commit(self):
         self.done.append("COMMIT")
         self.transaction_status = "I"

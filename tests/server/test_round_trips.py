@@ -1,0 +1,195 @@
+"""How often the gateway asks its catalog, per statement, on the session's own connection.
+
+The numbers are exact: one that is smaller than here is an improvement, to be written down.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, cycle
+
+import psycopg
+import pytest
+
+from pgwire_gateway.messages import (
+    Bind,
+    DataRow,
+    Describe,
+    ErrorResponse,
+    Execute,
+    FrontendMessage,
+    ObjectKind,
+    Parse,
+    Query,
+    Sync,
+)
+from tests.support.counted import LINE
+from tests.support.dialogues import bind, wire
+from tests.support.fix_server import DRIVER_OPTIONS
+from tests.support.servers import GatewayProcess
+from tests.support.tiers import make_tiered
+from tests.support.wire_client import WireClient
+
+pytestmark = pytest.mark.server
+
+OPTIONS = (*DRIVER_OPTIONS, "--flush-age-s=3600", "--hot-age-s=3600", "--thaw-rows=50")
+
+TIERED, RESIDENT = ("cold", "other", "warm", "thawed", "filled", "bulk"), "small"
+
+PATIENCE_S = 10.0
+
+INT8 = 20
+
+
+@dataclass(frozen=True)
+class Trips:
+    """Round trips of one statement."""
+
+    first: int
+    """Sent as a query string, for the first time in the session."""
+    again: int
+    """The same with other values."""
+    unnamed: int
+    """As the whole series of messages that a driver sends for an unnamed statement, again."""
+    parse: int
+    """Prepared under a name, and described."""
+    prepared: int
+    """Executed then, the second time and later."""
+    inside: int
+    """Executed in a transaction block, the second time there."""
+    plain_inside: int
+    """As a query string in a transaction block, the second time there."""
+
+
+KINDS: dict[str, tuple[str, Trips]] = {
+    "a cold row by key": ("SELECT * FROM cold WHERE id = {}", Trips(2, 2, 2, 1, 1, 1, 2)),
+    "a row by key where some are hot": (
+        "SELECT * FROM warm WHERE id = {}",
+        Trips(2, 2, 2, 1, 1, 1, 2),
+    ),
+    "an aggregate": (
+        "SELECT v, count(*) FROM cold WHERE id > {} GROUP BY v",
+        Trips(2, 2, 2, 1, 1, 1, 2),
+    ),
+    "two tables joined": (
+        "SELECT count(*) FROM cold JOIN other USING (id) WHERE cold.v > {}",
+        Trips(2, 2, 2, 1, 1, 1, 2),
+    ),
+    "settings and names": (
+        "SELECT id, x, b, current_user FROM other WHERE id < {}",
+        Trips(2, 2, 2, 1, 1, 1, 2),
+    ),
+    "a row of a resident table": ("SELECT * FROM small WHERE id = {}", Trips(7, 1, 1, 1, 1, 1, 1)),
+    "a cold row changed": ("UPDATE thawed SET v = 1 WHERE id = {}", Trips(8, 7, 6, 1, 5, 4, 7)),
+    "a hot row changed": ("UPDATE warm SET v = 1 WHERE id = {}", Trips(7, 6, 2, 1, 1, 1, 3)),
+    "a row inserted": ("INSERT INTO filled VALUES (10000 + {})", Trips(3, 3, 3, 1, 2, 3, 4)),
+    "many rows changed": (
+        "UPDATE bulk SET v = v + 1 WHERE id > {}",
+        Trips(14, 10, 9, 1, 8, 4, 7),
+    ),
+}
+
+HOT = (1, 2)
+"""Keys of ``warm``."""
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """A gateway that tells of its round trips, with tables of both tiers."""
+    directory = tmp_path_factory.mktemp("counted")
+    with GatewayProcess(directory, *OPTIONS, module="tests.support.counted") as process:
+        with psycopg.connect(process.address.conninfo(), autocommit=True) as client:
+            for table in (*TIERED, RESIDENT):
+                client.execute(  # type: ignore[call-overload]
+                    f"CREATE TABLE {table} (id bigint PRIMARY KEY, v integer, x float8, b bytea)"
+                )
+                client.execute(  # type: ignore[call-overload]
+                    f"INSERT INTO {table} SELECT g, g % 10, g / 7.0, '\\x00ff'"
+                    " FROM generate_series(1, 1000) g"
+                )
+            make_tiered(client, *TIERED)
+            for table in TIERED:
+                client.execute(f"VACUUM {table}")  # type: ignore[call-overload]
+            for key in HOT:
+                client.execute("UPDATE warm SET v = 0 WHERE id = %s", [key])
+            client.execute("UPDATE thawed SET v = 0 WHERE id = 1000")
+            client.execute("INSERT INTO filled VALUES (2000)")
+        yield process
+
+
+class Counter:
+    """A client's session that counts what the gateway asks for it."""
+
+    def __init__(self, process: GatewayProcess, client: WireClient) -> None:
+        self._process = process
+        self._client = client
+        self._marks = count(1)
+        (row,) = self._rows("SELECT pg_backend_pid()")
+        self._backend = int(row.values[0] or b"0")
+
+    def _rows(self, query: str) -> list[DataRow]:
+        return [m for m in self._client.query(query) if isinstance(m, DataRow)]
+
+    def trips(self, *messages: FrontendMessage) -> list[str]:
+        """Send messages, and return what was asked before ReadyForQuery."""
+        start = len(self._process.log)
+        self._client.send(*messages)
+        answers = self._client.receive_until_ready()
+        assert not [m for m in answers if isinstance(m, ErrorResponse)], answers
+        # What comes after it in the log shows that all of it has been read.
+        number = next(self._marks)
+        self._client.send(Parse(f"mark {number}", f"SELECT {number} AS mark"), Sync())
+        self._client.receive_until_ready()
+        told = f"parse SELECT {number} AS mark"
+        deadline = time.monotonic() + PATIENCE_S
+        while not any(told in line for line in self._process.log[start:]):
+            assert time.monotonic() < deadline, "the mark was not told"
+            time.sleep(0.01)
+        asked = []
+        for line in self._process.log[start:]:
+            if told in line:
+                break
+            found = LINE.match(line)
+            if found and int(found[1]) == self._backend:
+                asked.append(found[2])
+        return asked
+
+
+@pytest.fixture
+def counter(counted: GatewayProcess) -> Iterator[Counter]:
+    with wire(counted.address, "postgres") as client:
+        yield Counter(counted, client)
+
+
+def executed(key: int, statement: str = "") -> list[FrontendMessage | Bind]:
+    return [bind(str(key), statement=statement), Describe(ObjectKind.PORTAL), Execute(), Sync()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_round_trips(counter: Counter, kind: str) -> None:
+    text, expected = KINDS[kind]
+    keys = cycle(HOT) if "warm" in text else count(11)
+    plain: Callable[[], Query] = lambda: Query(text.format(next(keys)))  # noqa: E731
+    parameterized = text.format("$1")
+
+    first = counter.trips(plain())
+    again = counter.trips(plain())
+    for _ in range(2):
+        unnamed = counter.trips(Parse("", parameterized, (INT8,)), *executed(next(keys)))
+    parse = counter.trips(
+        Parse("s", parameterized, (INT8,)), Describe(ObjectKind.STATEMENT, "s"), Sync()
+    )
+    counter.trips(*executed(next(keys), "s"))
+    prepared = counter.trips(*executed(next(keys), "s"))
+    for command in ("BEGIN", "COMMIT", "BEGIN"):
+        counter.trips(Query(command))
+    for _ in range(2):
+        inside = counter.trips(*executed(next(keys), "s"))
+    for _ in range(2):
+        plain_inside = counter.trips(plain())
+    assert len(counter.trips(Query("COMMIT"))) == 1
+
+    asked = [first, again, unnamed, parse, prepared, inside, plain_inside]
+    assert Trips(*map(len, asked)) == expected, "\n".join(
+        f"{name}: {told}" for name, told in zip(Trips.__annotations__, asked, strict=True)
+    )

@@ -1,0 +1,79 @@
+"""The gateway's command, which tells on standard error of each round trip to its catalog.
+
+``python -m tests.support.counted serve …``. A round trip is what is sent up to the point where
+answers are waited for; the line tells the process of the session's backend, and what was asked.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Final
+
+from catalog.backend import Backend
+from catalog.steps import Close, Describe, DescribePortal, Execute, Prepare, Query, Step
+from pgwire_gateway.cli import main
+from pgwire_gateway.session import attendance
+from tests.support import prepared_catalogs, unsynced
+
+MARK: Final = "round trip of "
+"""What lines begin with."""
+
+LINE: Final = re.compile(rf"^{MARK}(\d+): (.*)$")
+"""Process of the backend, and what it was asked."""
+
+_CALLED: Final = re.compile(r"^SELECT pg_journal\.(\w+)\(")
+
+_PATIENCE_S: Final = 3600.0
+"""PostgreSQL stands in for no statement: how often it does is a matter of time."""
+
+
+def _shown(step: Step) -> str:
+    match step:
+        case Query():
+            called = _CALLED.match(step.sql)
+            return f"{called[1]}()" if called else " ".join(step.sql.split())[:70]
+        case Prepare():
+            return f"parse {' '.join(step.sql.split())[:40]}"
+        case Describe() | DescribePortal():
+            return "describe"
+        case Execute():
+            return "execute"
+        case Close():
+            return "close"
+
+
+def _tell(backend: Backend, steps: Iterable[str]) -> None:
+    line = f"{MARK}{backend.process_id}: {'; '.join(steps)}\n"
+    sys.stderr.write(line)
+    sys.stderr.flush()
+
+
+def _told(method: Callable[..., Any], shown: Callable[..., Iterable[str]]) -> Callable[..., Any]:
+    @wraps(method)
+    def counted(self: Backend, *arguments: Any, **options: Any) -> Any:
+        _tell(self, shown(*arguments))
+        return method(self, *arguments, **options)
+
+    return counted
+
+
+def count() -> None:
+    """Tell of all that is asked of PostgreSQL from here on."""
+    shown: dict[str, Callable[..., Iterable[str]]] = {
+        "run": lambda step: [_shown(step)],
+        "_run_all": lambda steps, _: map(_shown, steps),
+        "_stream": lambda step: [_shown(step)],
+        "exchange": lambda *_: ["relay"],
+        "start_copy": lambda *_: ["COPY"],
+    }
+    for name, describe in shown.items():
+        setattr(Backend, name, _told(getattr(Backend, name), describe))
+
+
+if __name__ == "__main__":
+    attendance.PATIENCE_S = _PATIENCE_S  # type: ignore[misc]
+    unsynced.apply()
+    prepared_catalogs.draw_keys()
+    count()
+    raise SystemExit(main())
