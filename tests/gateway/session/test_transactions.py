@@ -60,7 +60,7 @@ def test_an_implicit_transaction_is_invisible_and_committed_at_its_end(transacti
 
 
 def test_a_transaction_of_the_client_is_neither_reopened_nor_ended(transaction, catalog):
-    catalog.begin()
+    catalog.begin_later()
     transaction.begin_implicit()
     transaction.end_implicit()
     assert catalog.done == ["BEGIN"]
@@ -84,7 +84,7 @@ def test_a_failure_rolls_an_implicit_transaction_back(transaction, catalog):
 
 
 def test_a_failure_outside_postgresql_fails_the_clients_transaction_there(transaction, catalog):
-    catalog.begin()
+    catalog.begin_later()
     transaction.fail()
     assert transaction.status == "E"
     with pytest.raises(GatewayError) as caught:
@@ -104,7 +104,7 @@ def test_only_a_transaction_that_wrote_is_reported(transaction, notices):
 
 def test_a_transaction_expected_to_begin_ends_like_one_begun_here(transaction, catalog):
     transaction.expect_implicit()
-    catalog.begin()
+    catalog.begin_later()
     assert transaction.status == "I"
     transaction.end_implicit()
     assert catalog.done == ["BEGIN", "COMMIT"]
