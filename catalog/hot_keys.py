@@ -317,7 +317,7 @@ class Thawing:
         self._found: dict[int, tuple[int, set[object]]] = {}
         self._ahead: dict[tuple[int, object], Ahead] = {}
         self._failures: dict[int, float] = {}
-        self._vain: dict[tuple[int, object], float] = {}
+        self._vain: dict[tuple[int, object], tuple[int, float]] = {}
         self._asked_for: set[tuple[int, int, object]] = set()
         self.expected = ExpectedKeys()
         self._lock = threading.Lock()
@@ -425,15 +425,16 @@ class Thawing:
             self._asked_for.add(asked)
         return True
 
-    def is_vain(self, relid: int, condition: object) -> bool:
-        """Return whether a condition had too many rows lately."""
-        return time.monotonic() < self._vain.get((relid, condition), 0.0)
+    def is_vain(self, relid: int, condition: object, most: int) -> bool:
+        """Return whether a condition had more than so many rows lately."""
+        found, until_s = self._vain.get((relid, condition), (0, 0.0))
+        return most <= found and time.monotonic() < until_s
 
-    def note_vain(self, relid: int, condition: object) -> None:
-        """Note that a condition has too many rows to be made hot."""
+    def note_vain(self, relid: int, condition: object, most: int) -> None:
+        """Note that a condition has more rows than may be made hot, which are so many."""
         if len(self._vain) >= MOST_CONDITIONS:
             self._vain.clear()
-        self._vain[relid, condition] = time.monotonic() + VAIN_S
+        self._vain[relid, condition] = most, time.monotonic() + VAIN_S
 
     def warm(self, relid: int) -> bool:
         """Let rows of a tiered table become hot; False where they cannot, or others are writing."""

@@ -9,14 +9,25 @@ from catalog.model import TableSnapshot
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadValue:
+    """A value of a type that only PostgreSQL reads."""
+
+    data: bytes
+    """PostgreSQL's binary form."""
+    refusal: str
+    """Why a statement that depends on it is refused, if PostgreSQL does not run it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ParameterValue:
     """The value bound to one ``$n``."""
 
     type_oid: int
     value: object
-    """None for NULL; otherwise bool, int, float, Decimal, str, bytes, date, datetime, time, UUID, a
-    tuple (months, days, microseconds) for interval, or a list for an array. Dates and times may be
-    integers, too: days since 1970, microseconds since then or since midnight."""
+    """None for NULL; an `UnreadValue`; otherwise bool, int, float, Decimal, str, bytes, date,
+    datetime, time, UUID, a tuple (months, days, microseconds) for interval, or a list for an array.
+    Dates and times may be integers, too: days since 1970, microseconds since then or since
+    midnight."""
 
 
 ALWAYS: Final = (-(2**63), 2**63 - 1)

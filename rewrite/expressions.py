@@ -3,7 +3,7 @@
 The functions the rest of the rewriter uses; the work is done in ``rewrite.dialect``.
 """
 
-from rewrite.context import ParameterValue
+from rewrite.context import ParameterValue, UnreadValue
 from rewrite.dialect.builders import raise_error
 from rewrite.dialect.compiler import Compiler
 from rewrite.dialect.conditionals import align
@@ -11,6 +11,7 @@ from rewrite.dialect.literals import literal
 from rewrite.dialect.nodes import NODES
 from rewrite.dialect.sort_keys import compile_sort_key, distinct_key, grouping_key
 from rewrite.dialect.storage import read_stored, to_stored
+from rewrite.errors import UnsupportedError
 from rewrite.tree import Node
 from rewrite.values import Scope, Value
 
@@ -34,5 +35,7 @@ def compile_expression(node: Node, scope: Scope) -> Value:
 
 
 def compile_parameter(parameter: ParameterValue) -> Value:
-    """Return the typed literal of a bound parameter."""
+    """Return the typed literal of a bound parameter; UnsupportedError for one that is not read."""
+    if isinstance(parameter.value, UnreadValue):
+        raise UnsupportedError(parameter.value.refusal)
     return literal(parameter.value, parameter.type_oid)

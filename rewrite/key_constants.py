@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Final
 
-from rewrite.context import ParameterValue
+from rewrite.context import ParameterValue, UnreadValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
 from rewrite.dialect.literals import normalised
@@ -62,11 +62,17 @@ def constant(node: Node, parameters: tuple[ParameterValue, ...]) -> object:
     if node.tag == "FUNCEXPR":
         return _cast(node, parameters)
     if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL and node["paramtype"] in COMPARED:
-        return normalised(parameters[node.integer("paramid") - 1].value)
+        return normalised(_read(parameters[node.integer("paramid") - 1]))
     if node.tag != "CONST" or node["consttype"] not in COMPARED:
         raise UnknownValueError
     datum = node["constvalue"]
     return decode(node.integer("consttype"), datum) if isinstance(datum, bytes) else None
+
+
+def _read(parameter: ParameterValue) -> object:
+    if isinstance(parameter.value, UnreadValue):
+        raise UnknownValueError
+    return parameter.value
 
 
 def is_readable(node: Node) -> bool:
@@ -145,7 +151,7 @@ def elements(node: Node, parameters: tuple[ParameterValue, ...]) -> list[object]
     if node.tag == "ARRAYEXPR" and not node.get("multidims"):
         return [constant(element, parameters) for element in node.nodes("elements")]
     if node.tag == "PARAM" and node["paramkind"] == _EXTERNAL:
-        type_oid, value = node.integer("paramtype"), parameters[node.integer("paramid") - 1].value
+        type_oid, value = node.integer("paramtype"), _read(parameters[node.integer("paramid") - 1])
     elif node.tag == "CONST":
         type_oid, datum = node.integer("consttype"), node["constvalue"]
         value = decode(type_oid, datum) if isinstance(datum, bytes) else None

@@ -25,17 +25,25 @@ class NotHotError(Exception):
     """The table cannot have hot rows for this statement; nothing has been done."""
 
     def __init__(
-        self, *, by_snapshot: bool = False, for_now: bool = False, is_full: bool = False
+        self,
+        *,
+        by_snapshot: bool = False,
+        for_now: bool = False,
+        is_full: bool = False,
+        is_own: bool = False,
     ) -> None:
         """Tell why: the transaction reads by one snapshot, or the table just has none yet.
 
-        Or it has too many, and they cannot go cold as others are writing them.
+        Or it has too many, and they cannot go cold as others are writing them; or the transaction
+        has locked it.
         """
         super().__init__(
             "the transaction is REPEATABLE READ or SERIALIZABLE"
             if by_snapshot
             else "too many rows are locked one by one"
             if is_full
+            else "the transaction has locked the table as a whole"
+            if is_own
             else "others are writing the table as a whole"
         )
         self.by_snapshot = by_snapshot
@@ -95,7 +103,8 @@ def announce(
         thawing.note_warm(writing.relid)
         return announced
     # What this transaction has written as a whole it has locked as a whole.
-    lasts = announced.by_snapshot or announced.never or writing.relid in session.transaction.written
+    is_own = writing.relid in session.transaction.written
+    lasts = announced.by_snapshot or announced.never or is_own
     if announced.own and probe is not None and not lasts:
         probe()
     if not announced.by_snapshot and not announced.is_full:
@@ -109,7 +118,7 @@ def announce(
     if announced.never and call.plan.basis:
         thawing.note_never(writing.relid, definitions_of(call))
     if lasts or not thawing.warm(writing.relid):
-        raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts)
+        raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts, is_own=is_own)
     return None
 
 

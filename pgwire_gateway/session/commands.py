@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from catalog import bookkeeping, database_names, names, residency
 from catalog import vacuum as catalog_vacuum
@@ -76,6 +76,14 @@ def run(call: Invocation) -> StatementResult:
     return COMMANDS[call.statement.kind](call)
 
 
+_OF_BLOCKS: Final = {
+    "savepoint": "SAVEPOINT",
+    "release": "RELEASE SAVEPOINT",
+    "rollback_to": "ROLLBACK TO SAVEPOINT",
+}
+"""What needs a transaction that the client has begun, as PostgreSQL calls it."""
+
+
 def transaction(call: Invocation) -> StatementResult:
     """Begin and end transactions and savepoints in the catalog."""
     session, details = call.session, call.statement.details
@@ -87,6 +95,11 @@ def transaction(call: Invocation) -> StatementResult:
         return StatementResult(None, NoRows(), lambda _: "BEGIN")
     if session.transaction.implicit and details["action"] in {"commit", "rollback"}:
         _warn_of_no_transaction(session, details)
+    if session.transaction.implicit and details["action"] in _OF_BLOCKS:
+        raise GatewayError(
+            f"{_OF_BLOCKS[details['action']]} can only be used in transaction blocks",
+            sqlstate=NO_ACTIVE_SQL_TRANSACTION,
+        )
     commits = details["action"] in COMMITTING
     if commits:
         session.transaction.prepare_commit()

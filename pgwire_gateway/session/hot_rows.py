@@ -228,7 +228,8 @@ def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -
     is_cold = wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid)
     if is_cold and not session_state.keeps_snapshot(call.session.catalog):
         raise NotHotError(for_now=True)
-    require_not_vain(call, relid, wanted)
+    if call.plan.route in {Route.CHANGE, Route.MERGE}:
+        require_not_vain(call, relid, wanted)
 
 
 @dataclass(frozen=True, slots=True)

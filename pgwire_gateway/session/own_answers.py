@@ -11,6 +11,8 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
 from pgwire_gateway.session.rollbacks import Run
+from rewrite.context import UnreadValue
+from rewrite.errors import UnsupportedError
 
 _BY_NAME: Final[Mapping[str, Callable[..., int]]] = {
     own_statements.ROLLBACK_COMMIT: rollbacks.roll_back,
@@ -39,11 +41,17 @@ def answer(call: Invocation, run: Run) -> StatementResult:
     return StatementResult(field_descriptions(columns, (code,)), rows, lambda _: tag)
 
 
+def _read(value: object) -> object:
+    if isinstance(value, UnreadValue):
+        raise UnsupportedError(value.refusal)
+    return value
+
+
 def _number(call: Invocation, run: Run) -> int:
     name, given = own_statements.called(call.statement)
     bound = binding.bind(call)
     arguments: list[Any] = [
-        bound[one.number - 1].value if isinstance(one, Parameter) else one for one in given
+        _read(bound[one.number - 1].value) if isinstance(one, Parameter) else one for one in given
     ]
     if name == own_statements.CHECK:
         return checking.differences_of(call, arguments[0])

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from catalog.errors import GatewayError
 from catalog.model import JournalTable
 from pgwire_gateway.session import source_rows
 from pgwire_gateway.session.invocation import Invocation
@@ -29,6 +30,9 @@ from rewrite.needs.search import Condition, search
 from rewrite.pipeline import compile_query
 from rewrite.results import SparkQuery
 from rewrite.tree import Node
+
+_DATA_EXCEPTION: Final = "22"
+"""Class of the errors of values, such as a division by zero."""
 
 MOST_BYTES: Final = 64 << 20
 """Values of the rows that a statement makes hot."""
@@ -75,18 +79,55 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
         UnsupportedError: Spark cannot evaluate the condition, and `few` rows are wanted; or it
             cannot read the table.
     """
-    observer = Observer(call.session)
     if needed.template is None:
         raise TypeError(call.plan.route)
-    context = observer.context(call.plan, observation, bound)
-    query = _compiled(needed.template, wanted.need, context, few=few)
+    context = Observer(call.session).context(call.plan, observation, bound)
+    template, need = needed.template, wanted.need
+    try:
+        query = compile_query(search(template, need, few=few), context)
+    except UnsupportedError:
+        if few or not need.conditions:
+            raise
+    else:
+        return _rows_of(call, query, observation, most)
+    try:
+        query = compile_query(search(template, _evaluated(template, need, context)), context)
+        return _rows_of(call, query, observation, most)
+    except GatewayError as error:
+        if error.sqlstate[:2] != _DATA_EXCEPTION:
+            raise
+    # What is left out may be what keeps the rest from failing.
+    query = compile_query(search(template, replace(need, conditions=())), context)
+    return _rows_of(call, query, observation, most)
+
+
+def _evaluated(template: Node, need: Need, context: RewriteContext) -> Need:
+    """Return a need with those of its conditions that Spark can evaluate."""
+    kept = []
+    for condition in need.conditions:
+        try:
+            compile_query(search(template, replace(need, conditions=(condition,))), context)
+        except UnsupportedError:
+            continue
+        kept.append(condition)
+    return replace(need, conditions=tuple(kept))
+
+
+def _rows_of(
+    call: Invocation, query: SparkQuery, observation: Observation, most: int
+) -> list[TextRow]:
+    """Run a search; return what it finds as texts.
+
+    Raises:
+        Refusal: There is more of it than may be hot.
+    """
     columns = [
         ResultColumn(column.type_oid, column.typmod, 0, column.column, column.scale)
         for column in query.columns
     ]
     found: list[TextRow] = []
     size = 0
-    with observer.run(query, observation, call.running) as batches:
+    with Observer(call.session).run(query, observation, call.running) as batches:
         for batch in batches:
             size += batch.nbytes
             _require_few_bytes(size)
@@ -94,27 +135,6 @@ def find(  # noqa: PLR0913 - the condition, and what it is searched in
                 raise Refusal(f"a condition that more than {most} rows satisfy is not supported")
             found += ([*row, None] for row in input_rows(batch, columns))
     return found
-
-
-def _compiled(template: Node, need: Need, context: RewriteContext, *, few: bool) -> SparkQuery:
-    """Compile the search, by those parts of the condition that Spark can evaluate."""
-    try:
-        return compile_query(search(template, need, few=few), context)
-    except UnsupportedError:
-        if few or not need.conditions:
-            raise
-    alone = (replace(need, conditions=(one,)) for one in need.conditions)
-    kept = [one for one in alone if _is_evaluated(template, one, context)]
-    every = replace(need, conditions=tuple(part for one in kept for part in one.conditions))
-    return compile_query(search(template, every), context)
-
-
-def _is_evaluated(template: Node, need: Need, context: RewriteContext) -> bool:
-    try:
-        compile_query(search(template, need), context)
-    except UnsupportedError:
-        return False
-    return True
 
 
 def holders(

@@ -66,7 +66,8 @@ def require_not_vain(call: Invocation, relid: int, wanted: WantedRows) -> None:
     """
     thawing = thawing_of(call)
     whole = (known for condition, known in wanted.conditions if _needs_all(condition))
-    if any(thawing.is_vain(relid, known) for known in whole):
+    most = _most_found(call, Announcement(hot=False))
+    if any(thawing.is_vain(relid, known, most) for known in whole):
         raise Refusal("a condition that too many rows satisfy is not supported")
 
 
@@ -94,7 +95,7 @@ def probe(
             if not few or _first_found(search, sought) is None:
                 search(wanted=condition, few=False)
         except Refusal:
-            thawing_of(call).note_vain(needed.table.relid, known)
+            thawing_of(call).note_vain(needed.table.relid, known, most)
             raise
     for attnums, values in wanted.values:
         holders(call, observation, needed.table, attnums, values)
@@ -178,7 +179,8 @@ def _made_hot(  # noqa: PLR0913 - as above
     search = partial(finder, call, needed, observation=observation, bound=bound, most=most)
     first = min(FIRST_ROWS * GROWTH ** (attempt - 1), most)
     sought = [
-        _sought(search, thawing, relid, announced, one, first=first) for one in wanted.conditions
+        _sought(search, thawing, relid, announced, one, first=first, most=most)
+        for one in wanted.conditions
     ]
     found = [row for one in sought for row in one.rows]
     for attnums, values in wanted.values:
@@ -231,16 +233,17 @@ def _sought(  # noqa: PLR0913 - the condition, and what is known of it
     asked: tuple[Condition, object],
     *,
     first: int,
+    most: int,
 ) -> _Sought:
-    """Find all rows of a condition, or as many as may do, `first` of a queue.
+    """Find all rows of a condition, `most` at most, or as many as may do, `first` of a queue.
 
     Raises:
         Refusal: They are too many.
         UnsupportedError: Spark cannot find them.
     """
     condition, _ = asked
-    if not _is_for_few(thawing, relid, announced, asked):
-        rows = _all_found(search, thawing, relid, announced, asked)
+    if not _is_for_few(thawing, relid, announced, asked, most):
+        rows = _all_found(search, thawing, relid, announced, asked, most)
         if rows is not None:
             return _Sought(rows, is_whole=True)
     is_queue = condition.need.queue is not None
@@ -295,7 +298,11 @@ def _fit(thawed: Thawed) -> Thawed:
 
 
 def _is_for_few(
-    thawing: Thawing, relid: int, announced: Announcement, asked: tuple[Condition, object]
+    thawing: Thawing,
+    relid: int,
+    announced: Announcement,
+    asked: tuple[Condition, object],
+    most: int,
 ) -> bool:
     """Return whether as many rows of a condition are to be found as are enough, and no more.
 
@@ -304,18 +311,19 @@ def _is_for_few(
     condition, known = asked
     if _needs_all(condition, own=announced.own):
         return False
-    if thawing.is_vain(relid, known):
+    if thawing.is_vain(relid, known, most):
         return True
     # All rows of a queue are needed sooner or later.
     return condition.need.queue is None and thawing.is_first(relid, announced.heats, known)
 
 
-def _all_found(
+def _all_found(  # noqa: PLR0913, PLR0917 - the condition, and what is known of it
     search: Callable[..., list[TextRow]],
     thawing: Thawing,
     relid: int,
     announced: Announcement,
     asked: tuple[Condition, object],
+    most: int,
 ) -> list[TextRow] | None:
     """Find all rows of a condition; None where they are too many, and fewer are enough.
 
@@ -324,11 +332,14 @@ def _all_found(
         UnsupportedError: Spark cannot find them.
     """
     condition, known = asked
+    needs_all = _needs_all(condition, own=announced.own)
+    if needs_all and thawing.is_vain(relid, known, most):
+        raise Refusal("a condition that too many rows satisfy is not supported")
     try:
         return search(wanted=condition, few=False)
     except Refusal:
-        thawing.note_vain(relid, known)
-        if _needs_all(condition, own=announced.own):
+        thawing.note_vain(relid, known, most)
+        if needs_all:
             raise
     return None
 

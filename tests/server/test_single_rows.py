@@ -160,6 +160,58 @@ def test_parameters(served: Pair, *, binary: bool, prepare: bool) -> None:
         assert found.fetchall() == [(1, 8), (2, -2), (3, -3), (1000, 7)]
 
 
+def test_what_spark_cannot_compute_may_be_of_more_rows_than_it_would_change(served: Pair) -> None:
+    with connected(served) as connection:
+        connection.execute("CREATE TABLE many (id integer PRIMARY KEY, doc jsonb)")
+        connection.execute(
+            "INSERT INTO many SELECT g, jsonb_build_object('a', g) FROM generate_series(1, 2500) g"
+        )
+        changed = """UPDATE many SET doc = '{}' WHERE doc @> '{"a": 7}'"""
+        with pytest.raises(errors.FeatureNotSupported, match="constants of jsonb") as refused:
+            connection.execute(changed)
+        assert "more than 1000 rows" in str(refused.value.diag.message_detail)
+        connection.execute("ALTER TABLE many SET (gateway.thaw_rows = 5000)")
+        assert connection.execute(changed).rowcount == 1
+        assert decision(connection) == THAWED
+        assert connection.execute("SELECT gateway.check('many')").fetchall() == [(0,)]
+        connection.execute("DROP TABLE many")
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_parameters_of_types_that_only_postgresql_reads(served: Pair, *, prepare: bool) -> None:
+    with connected(served) as connection:
+        connection.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
+        connection.execute("CREATE TABLE felt (id integer PRIMARY KEY, m mood)")
+        connection.execute("INSERT INTO felt SELECT g, 'ok' FROM generate_series(1, 20) g")
+
+        def ran(statement: str, *values: object) -> list[tuple]:
+            found = connection.execute(statement, values, prepare=prepare).fetchall()
+            assert decision(connection) == THAWED
+            return found
+
+        try:
+            changed = "UPDATE felt SET m = %s WHERE id = %s RETURNING m::text"
+            assert ran(changed, "sad", 3) == [("sad",)]
+            assert ran(changed, "happy", 4) == [("happy",)]
+            upsert = (
+                "INSERT INTO felt VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET m = excluded.m"
+                " RETURNING id, m::text"
+            )
+            assert [ran(upsert, 5, "sad"), ran(upsert, 21, "sad")] == [[(5, "sad")], [(21, "sad")]]
+            locked = "SELECT id FROM felt WHERE m = %s ORDER BY id FOR UPDATE"
+            assert ran(locked, "sad") == [(3,), (5,), (21,)]
+            assert ran(locked, "happy") == [(4,)]
+            deleted = "DELETE FROM felt WHERE m = ANY (%s::mood[]) RETURNING id"
+            assert sorted(ran(deleted, ["sad", "happy"])) == [(3,), (4,), (5,), (21,)]
+            with pytest.raises(errors.InvalidTextRepresentation):
+                ran(changed, "glad", 3)
+            with pytest.raises(errors.FeatureNotSupported, match="parameters of type"):
+                ran("SELECT id FROM felt WHERE m = %s", "ok")
+        finally:
+            connection.execute("DROP TABLE felt")
+            connection.execute("DROP TYPE mood")
+
+
 @pytest.mark.parametrize("style", ["ISO, MDY", "SQL, DMY", "German, DMY", "Postgres, MDY"])
 @pytest.mark.parametrize("binary", [False, True])
 def test_parameters_that_are_dates_and_times(served: Pair, *, style: str, binary: bool) -> None:
