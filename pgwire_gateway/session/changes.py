@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from catalog import sqlstate
+from catalog import session_state, sqlstate
 from catalog.errors import GatewayError, HotRowsError
 from catalog.model import JournalTable
 from catalog.results import CaptureReceipt
@@ -160,6 +160,11 @@ def _compute_locked(
     """
     catalog, written = call.session.catalog, call.session.transaction.written
     is_first = call.target not in written
+    if not is_first and locked is None and session_state.keeps_snapshot(catalog):
+        # That it cannot be locked any more (40001) is no reason where it is not to be.
+        refused = _refused(call)
+        if refused is not None:
+            return _on_hot_rows(call, refused)
     if not began:
         catalog.savepoint(_SAVEPOINT)
     try:
@@ -175,6 +180,22 @@ def _compute_locked(
     if not began:
         catalog.release(_SAVEPOINT)
     return done
+
+
+def _refused(call: Invocation) -> UnsupportedError | None:
+    """Return why Spark cannot compute an UPDATE or a DELETE; None where it can, or may."""
+    if command(call.query) is Command.MERGE:
+        return None
+    observer, bound = Observer(call.session), binding.bind(call)
+    observation = observer.observe(call.plan.tables, call.plan)
+    try:
+        with ExitStack() as ends:
+            context = observer.context(call.plan, observation, bound)
+            _, context = temporary_rows.brought(call, observation, context, ends)
+            unlocked_changes.compiled(call, context)
+    except UnsupportedError as error:
+        return error
+    return None
 
 
 def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementResult:
