@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -159,25 +159,28 @@ def _compute_locked(
         began: Whether the transaction is for this statement.
     """
     catalog, written = call.session.catalog, call.session.transaction.written
-    is_first = call.target not in written
-    if not is_first and locked is None and session_state.keeps_snapshot(catalog):
+    is_first = locked is None and call.target not in written
+    if locked is None and not is_first and session_state.keeps_snapshot(catalog):
         # That it cannot be locked any more (40001) is no reason where it is not to be.
         refused = _refused(call)
         if refused is not None:
             return _on_hot_rows(call, refused)
-    if not began:
+    if is_first and not began:
         catalog.savepoint(_SAVEPOINT)
-    try:
-        done = compute(call, *(locked or Observer(call.session).observe_for_write(call.plan)))
-    except UnsupportedError as error:
-        if began:
-            announcements.undo(call)
-        else:
-            catalog.abandon(_SAVEPOINT)
-        if is_first:
-            written.discard(call.target)
-        return _on_hot_rows(call, error)
-    if not began:
+    with ExitStack() as ends:
+        try:
+            version, now = locked or Observer(call.session).observe_for_write(call.plan)
+            query = _prepared(call, now, ends)
+        except UnsupportedError as error:
+            if began:
+                announcements.undo(call)
+            elif is_first:
+                catalog.abandon(_SAVEPOINT)
+            if is_first:
+                written.discard(call.target)
+            return _on_hot_rows(call, error)
+        done = _run(call, query, version)
+    if is_first and not began:
         catalog.release(_SAVEPOINT)
     return done
 
@@ -186,13 +189,10 @@ def _refused(call: Invocation) -> UnsupportedError | None:
     """Return why Spark cannot compute an UPDATE or a DELETE; None where it can, or may."""
     if command(call.query) is Command.MERGE:
         return None
-    observer, bound = Observer(call.session), binding.bind(call)
-    observation = observer.observe(call.plan.tables, call.plan)
+    observation = Observer(call.session).observe(call.plan.tables, call.plan)
     try:
         with ExitStack() as ends:
-            context = observer.context(call.plan, observation, bound)
-            _, context = temporary_rows.brought(call, observation, context, ends)
-            unlocked_changes.compiled(call, context)
+            _prepared(call, observation, ends)
     except UnsupportedError as error:
         return error
     return None
@@ -250,15 +250,37 @@ def _publish(
 
 def compute(call: Invocation, version: int, observation: Observation) -> StatementResult:
     """Have Spark compute the rows of a locked table, and write them."""
-    observer, bound = Observer(call.session), binding.bind(call)
-    observation = observer.narrowed(call.plan, observation, bound)
-    context = observer.context(call.plan, observation, bound)
     with ExitStack() as ends:
-        observation, context = temporary_rows.brought(call, observation, context, ends)
-        observation, context = merge_sources.prepared(call, observation, context, ends)
-        compiled = unlocked_changes.compiled(call, context)
-        batches = ends.enter_context(observer.run(compiled.query, observation, call.running))
-        return write(call, compiled, context, batches, version)
+        return _run(call, _prepared(call, observation, ends), version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """What Spark is to run, and what that sees."""
+
+    change: RowChange
+    observation: Observation
+    context: RewriteContext
+
+
+def _prepared(call: Invocation, observation: Observation, ends: ExitStack) -> _Query:
+    """Compile a statement; nothing is written.
+
+    Raises:
+        UnsupportedError: Spark cannot compute it.
+    """
+    observer, bound = Observer(call.session), binding.bind(call)
+    seen = observer.narrowed(call.plan, observation, bound)
+    context = observer.context(call.plan, seen, bound)
+    seen, context = temporary_rows.brought(call, seen, context, ends)
+    seen, context = merge_sources.prepared(call, seen, context, ends)
+    return _Query(unlocked_changes.compiled(call, context), seen, context)
+
+
+def _run(call: Invocation, query: _Query, version: int) -> StatementResult:
+    observer = Observer(call.session)
+    with observer.run(query.change.query, query.observation, call.running) as batches:
+        return write(call, query.change, query.context, batches, version)
 
 
 def nothing(call: Invocation, compiled: RowChange, context: RewriteContext) -> StatementResult:
