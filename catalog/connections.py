@@ -26,7 +26,7 @@ from catalog.errors import (
 )
 from catalog.failpoints import Failpoint, reach
 from catalog.model import Segment, UniqueKey
-from catalog.moments import Moment, TimeOuts
+from catalog.moments import Moment, Seen, TimeOuts
 from catalog.proofs import NO_CHECKS, Checks, Proof
 from catalog.relay import Batch, Reply, Sink
 from catalog.results import (
@@ -165,6 +165,29 @@ class CatalogSession:
         )
         self._parameter_counts[name] = len(analysis.parameter_oids)
         return *moments.grounds_of(results[-1]), analysis
+
+    def analyse_seeing(
+        self, names: Sequence[str], sql: str, requests: Sequence[SnapshotRequest]
+    ) -> tuple[Basis, TimeOuts, Analysis, Seen]:
+        """Analyse as `analyse_named` does, and observe these tables, as `observe` does, after it.
+
+        For a statement that is its own transaction, of which it is likely that it reads them.
+
+        Raises:
+            CatalogError: What PostgreSQL finds wrong with the statement, or with these tables.
+            StaleDefinitionError: Something that was assumed known has been replaced meanwhile.
+        """
+        encoded = self._encoded(names)
+        before = self._calls.basis_steps(encoded)
+        after = [moments.step(encoded), *self._check_steps(sql, None)]
+        after += self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
+        analysis, results = describe.analyse(
+            self._backend, "", sql, (), tree=True, before=before, after=after
+        )
+        basis, limits = moments.grounds_of(results[len(before) - 1])
+        moment = moments.moment_of(results[len(before)])
+        result = self._known.decode(values_of(results[-1]))
+        return basis, limits, analysis, Seen(requests, moment, result)
 
     def describe(self, name: str) -> Analysis:
         """Describe a prepared statement; `tree` is None."""

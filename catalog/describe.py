@@ -41,7 +41,7 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
     before: Sequence[Step] = (),
     after: Sequence[Step] = (),
 ) -> tuple[Analysis, list[PGresult]]:
-    """Prepare `sql` under `name`; return what PostgreSQL found out, and what came before.
+    """Prepare `sql` under `name`; return what PostgreSQL found out, and what the others answered.
 
     Asking for the `tree` begins the snapshot of a transaction. Other steps go in the same trip.
     """
@@ -50,7 +50,8 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
     if not tree or backend.transaction_status == "E":
         # In a failed one only its end can be prepared now, and settings cannot be changed.
         results = backend.run_all([*before, *own, *after])
-        return _analysis(backend, results[len(before) + 1], None), results[: len(before)]
+        others = results[: len(before)] + results[len(before) + 2 :]
+        return _analysis(backend, results[len(before) + 1], None), others
     trees: list[str] = []
     relay = backend.on_notice
 
@@ -65,7 +66,8 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
         results = backend.run_all([*before, _LISTEN, *own, _UNLISTEN, *after])
     finally:
         backend.on_notice = relay
-    return _analysis(backend, results[len(before) + 2], _own(trees)), results[: len(before)]
+    others = results[: len(before)] + results[len(before) + 4 :]
+    return _analysis(backend, results[len(before) + 2], _own(trees)), others
 
 
 def _own(trees: list[str]) -> str | None:

@@ -12,7 +12,7 @@ from psycopg.pq.abc import PGresult
 from catalog.bookkeeping import EXECUTOR, TIME_OUTS, basis_of
 from catalog.call_codes import array_text
 from catalog.pg_types import TEXT_ARRAY
-from catalog.results import Basis
+from catalog.results import Basis, SnapshotRequest, SnapshotResult
 from catalog.steps import Query
 
 LIMITS: Final = f"SELECT {TIME_OUTS}"
@@ -67,6 +67,16 @@ class Moment:
     def agrees(self, basis: Basis) -> bool:
         """Return whether a plan rests on this, definitions left aside."""
         return self.resolution == basis.resolution and self.executor == basis.executor
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a statement that only reads depends on, as it was when this was asked for."""
+
+    requests: Sequence[SnapshotRequest]
+    """The tables that were asked for."""
+    moment: Moment
+    result: SnapshotResult
 
 
 def step(names: Sequence[bytes]) -> Query:

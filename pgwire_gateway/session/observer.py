@@ -101,15 +101,22 @@ class Observer:
         plan, session = call.plan, self._session
         if plan.basis is None:
             raise TypeError(plan.route)
-        requests = self.requests(plan.tables)
-        check, check_prepared = _check(plan)
-        moment, result = session.catalog.observe(
-            requests,
-            plan.basis,
-            router.named(plan.statement),
-            check=check,
-            check_prepared=check_prepared,
-        )
+        seen = plan.seen
+        if seen is not None and {request.relid for request in seen.requests} == plan.tables:
+            requests, moment, result = seen.requests, seen.moment, seen.result
+            _require_same_definitions(plan, result)
+            if not moment.agrees(plan.basis):
+                raise OutdatedPlanError("definitions have changed")
+        else:
+            requests = self.requests(plan.tables)
+            check, check_prepared = _check(plan)
+            moment, result = session.catalog.observe(
+                requests,
+                plan.basis,
+                router.named(plan.statement),
+                check=check,
+                check_prepared=check_prepared,
+            )
         session.watch(call.running, call.statement.text, moment.time_outs)
         observation = replace(self.complete(requests, result), moment=moment)
         return self.united(self._without_large_tails(plan, observation), plan.partitioned)
@@ -264,7 +271,7 @@ class Observer:
             for relid in sorted(relids)
         ]
 
-    def complete(self, requests: list[SnapshotRequest], result: SnapshotResult) -> Observation:
+    def complete(self, requests: Sequence[SnapshotRequest], result: SnapshotResult) -> Observation:
         """Join fetched tails with those held."""
         try:
             tails = self._tails(requests, result)
@@ -291,7 +298,7 @@ class Observer:
         }
         return replace(result, snapshots=result.snapshots | found) if found else result
 
-    def _tails(self, requests: list[SnapshotRequest], result: SnapshotResult) -> dict[int, Any]:
+    def _tails(self, requests: Sequence[SnapshotRequest], result: SnapshotResult) -> dict[int, Any]:
         return {
             request.relid: self._services.tails.complete(
                 self._session.database,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from catalog.journal_names import NamedJournals
-from catalog.moments import TimeOuts
+from catalog.moments import Seen, TimeOuts
 from catalog.results import Analysis, Basis, PartitionTree
 from catalog.starred_merges import NamedColumns
 from catalog.statements import Statement
@@ -127,6 +127,8 @@ class Plan:
     """What the analysis rests on; None when it holds whatever changes."""
     limits: TimeOuts | None = None
     """What limited the session when it was made, if that is known."""
+    seen: Seen | None = field(default=None, compare=False, repr=False)
+    """What a statement that is its own transaction was found to depend on with its analysis."""
     replaceable: bool = False
     """Whether others can replace relations PostgreSQL alone reads for it."""
     prepared: str = ""

@@ -10,10 +10,12 @@ from dataclasses import replace
 from catalog import journal_names, starred_merges
 from catalog import sqlstate as codes
 from catalog.connections import CatalogSession
-from catalog.errors import GatewayError
+from catalog.errors import CatalogError, GatewayError
+from catalog.moments import Seen, TimeOuts
 from catalog.names import have_defaults, qualified, quoted
 from catalog.pg_types import TEXT
-from catalog.results import Analysis, Basis, Relation, RelationKind
+from catalog.results import Analysis, Basis, Relation, RelationKind, SnapshotRequest
+from catalog.snapshots import StaleDefinitionError
 from catalog.statements import Statement, StatementKind, split
 from pgwire_gateway.session import forced, hidden_queries, own_statements, unlocking
 from pgwire_gateway.session.answerable import Answerable
@@ -78,9 +80,16 @@ snapshot, after which SET TRANSACTION comes too late."""
 
 
 def plan(
-    catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
+    catalog: CatalogSession,
+    statement: Statement,
+    parameter_oids: Sequence[int],
+    prepared: str,
+    requests: Sequence[SnapshotRequest] = (),
 ) -> Plan:
     """Analyse a statement and decide its route; the catalog keeps it under ``prepared``.
+
+    Of a query string that is its own transaction, tables that it is likely to read can be seen
+    with its analysis.
 
     Raises:
         CatalogError: What PostgreSQL finds wrong with the statement.
@@ -92,7 +101,7 @@ def plan(
     named = journal_names.resolve(catalog, statement) or starred
     if named is None:
         with own_statements.refused_elsewhere(statement):
-            return _plan(catalog, statement, parameter_oids, prepared)
+            return _plan(catalog, statement, parameter_oids, prepared, requests)
     try:
         with own_statements.refused_elsewhere(statement):
             planned = _plan(catalog, named.statement, parameter_oids, prepared)
@@ -102,7 +111,11 @@ def plan(
 
 
 def _plan(
-    catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
+    catalog: CatalogSession,
+    statement: Statement,
+    parameter_oids: Sequence[int],
+    prepared: str,
+    requests: Sequence[SnapshotRequest] = (),
 ) -> Plan:
     _require_same_reading(catalog, statement)
     _require_offered(catalog, statement)
@@ -117,12 +130,11 @@ def _plan(
     plain = statement.all_qualified_system and statement.kind is StatementKind.SELECT
     if not prepared and (plain or statement.kind in WITHOUT_TREE):
         return Plan(statement, Route.CATALOG)
-    rests_on, limits, answerable = None, None, None
+    rests_on, limits, seen, answerable = None, None, None, None
     if statement.kind in QUERIES and not statement.all_qualified_system:
         # Looked at before the analysis: what changes meanwhile makes the plan an outdated one.
-        names = named(statement)
-        rests_on, limits, analysis = unlocking.analyse(
-            catalog, statement, parameter_oids, prepared, names
+        rests_on, limits, analysis, seen = _analysed(
+            catalog, statement, parameter_oids, prepared, requests
         )
     else:
         if statement.kind is StatementKind.DECLARE:
@@ -140,12 +152,34 @@ def _plan(
         analysis,
         basis=rests_on,
         limits=limits,
+        seen=seen,
         prepared=prepared,
         answerable=answerable,
     )
     if analysis.tree is None or rests_on is None:
         return local
     return _plan_query(catalog, local, rests_on)
+
+
+def _analysed(
+    catalog: CatalogSession,
+    statement: Statement,
+    parameter_oids: Sequence[int],
+    prepared: str,
+    requests: Sequence[SnapshotRequest],
+) -> tuple[Basis, TimeOuts, Analysis, Seen | None]:
+    """Analyse a query, and see the tables that are asked for with it, if any are."""
+    names = named(statement)
+    try:
+        if requests:
+            return catalog.analyse_seeing(names, statement.text, requests)
+    except CatalogError as error:
+        # What is wrong may be with tables that it does not read.
+        if error.sqlstate == codes.QUERY_CANCELED:
+            raise
+    except StaleDefinitionError:
+        pass
+    return *unlocking.analyse(catalog, statement, parameter_oids, prepared, names), None
 
 
 def _plan_own(statement: Statement) -> Plan | None:

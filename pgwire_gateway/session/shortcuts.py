@@ -93,7 +93,7 @@ class Shortcuts:
         """Return the shortcut for a query string."""
         if len(query) > KEPT_BYTES:
             return None
-        return self._queries.get(query) or self._queries.get(_shape(query))
+        return self._queries.get(query) or self._queries.get(shape(query))
 
     def of_parse(self, text_and_types: bytes) -> Shortcut | None:
         """Return the shortcut for a Parse message, by what follows the statement's name."""
@@ -118,7 +118,7 @@ class Shortcuts:
             return
         shortcut = self._of(catalog, plan)
         if shortcut is not None:
-            self._queries.keep(query if shortcut.literal else _shape(query), shortcut)
+            self._queries.keep(query if shortcut.literal else shape(query), shortcut)
 
     def add_parse(self, catalog: CatalogSession, text_and_types: bytes, plan: Plan) -> None:
         """Remember the plan of a prepared statement."""
@@ -170,7 +170,7 @@ class Shortcuts:
         return Shortcut(plan, proof, repeatable=repeatable, literal=own)
 
 
-def _shape(query: bytes) -> bytes:
+def shape(query: bytes) -> bytes:
     """Return a query string with marks for its literals; none has the mark in itself."""
     if UNREADABLE.search(query) is not None:
         return query

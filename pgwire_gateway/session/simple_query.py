@@ -8,7 +8,7 @@ from catalog.errors import GatewayError
 from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
 from pgwire_gateway.messages.row_data import RowDescription
 from pgwire_gateway.messages.simple_query import Query
-from pgwire_gateway.session import execution, relaying, router
+from pgwire_gateway.session import execution, foresight, relaying, router
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.results import SparkRows
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
@@ -36,7 +36,11 @@ def _run(session: ClientSession, query_string: str) -> None:
             session.transaction.require_not_failed()
         try:
             with session.planning():
-                plan = router.plan(session.catalog, statement, (), "")
+                plan = (
+                    foresight.plan(session, query_string, statement)
+                    if len(statements) == 1
+                    else router.plan(session.catalog, statement, (), "")
+                )
         except GatewayError as error:
             raise position_error(error, statement) from error
         if len(statements) == 1:

@@ -106,6 +106,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.needed_rows = Kept[object, Any]()
         """What statements on single rows of tiered tables need, or why there is no telling."""
+        self.likely_tables = Kept[bytes, frozenset[int]]()
+        """What query strings of one shape have read."""
         self.row_queries = Kept[int, tuple[Plan, int, SparkQuery]]()
         """Of what the rows consist that plans read by key, by what identifies the plan, with the
         plan, and the definition of the table that holds for."""
