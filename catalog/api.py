@@ -306,9 +306,12 @@ class Catalog:
             except CatalogError as error:
                 if error.sqlstate not in _MISSING_BOOKKEEPING:
                     raise
-            # The database was dropped and created again since it was adopted.
+            # The database was dropped and created again since it was adopted, or another gateway
+            # has made its functions anew: that is done where nobody has a session.
+            backend.close()
             with self._lock:
                 self._databases.pop(name, None)
+            backend = Backend(connect(parameters))
             return self._adopted(backend, name)
         except BaseException:
             backend.close()
@@ -354,21 +357,18 @@ class Catalog:
         administrator = self._administrator(name)
         try:
             require_bytewise_order(administrator)
-            migrate(administrator)
+            secret_key = migrate(administrator)
             administrator.execute(
                 "SELECT pg_journal.configure(%s, %s, %s)",
                 [self.bounds.rows, self.bounds.bytes, self.bounds.hard_rows],
             )
-            ((secret_key,),) = administrator.execute(
-                "SELECT secret_key FROM pg_journal.instance"
-            ).fetchall()
         finally:
             finish(administrator.pgconn)
 
         def connect() -> CatalogSession:
             return self.admin(name)
 
-        return _Database(str(secret_key), Thawing(connect), CodeGate(connect))
+        return _Database(secret_key, Thawing(connect), CodeGate(connect))
 
     def _close_maintenance(self) -> None:
         with self._maintenance_lock:

@@ -1,7 +1,7 @@
 """Hot keys: keys of a tiered table that the catalog table answers for, made so row by row.
 
 A client's session announces what it is about to write; the gateway's own connection makes keys hot
-and commits at once (``catalog/sql/0011_hot_keys.sql``).
+and commits at once (``catalog/sql/functions/hot_keys.sql``).
 """
 
 import json

@@ -40,7 +40,7 @@ def bootstrap(administrator: "psycopg.Connection[tuple[object, ...]]") -> None:
         administrator.execute(f"CREATE ROLE {INITIAL_ROLE} LOGIN CREATEDB CREATEROLE")
         # As of one who is no superuser, DROP DATABASE … WITH (FORCE) would fail by autovacuum.
         administrator.execute(f"GRANT pg_signal_backend TO {INITIAL_ROLE} WITH ADMIN OPTION")
-        # As 0015_conversions.sql does for servers that have their roles already.
+        # As functions/conversions.sql does for servers that have their roles already.
         administrator.execute(f"CREATE ROLE {IMPORT_ROLE}")
         administrator.execute(f"GRANT {IMPORT_ROLE} TO {INITIAL_ROLE} WITH ADMIN OPTION")
         administrator.execute(f"ALTER DATABASE postgres OWNER TO {INITIAL_ROLE}")

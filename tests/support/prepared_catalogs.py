@@ -8,7 +8,6 @@ start their gateways without.
 
 import atexit
 import functools
-import re
 import shutil
 import subprocess
 import tempfile
@@ -21,8 +20,6 @@ from catalog.api import MAINTENANCE_DATABASE, Catalog, CatalogConfig
 
 CATALOG = "catalog"
 """Name of an embedded server's directory in the data directory of its gateway."""
-
-_KEYS = re.compile(r"INSERT INTO pg_journal\.instance .*?;", re.DOTALL)
 
 
 def prepare(data_dir: Path) -> None:
@@ -56,13 +53,15 @@ def draw_keys() -> None:
     api.migrate = _migrate_and_draw  # type: ignore[attr-defined]
 
 
-def _migrate_and_draw(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-    migrations.migrate(connection)
-    (draw,) = _KEYS.findall(migrations.scripts()[0][2])
+def _migrate_and_draw(connection: "psycopg.Connection[tuple[object, ...]]") -> str:
+    key = migrations.migrate(connection)
     with connection.transaction():
         copied = connection.execute(
-            "DELETE FROM pg_journal.instance WHERE database_oid <>"
-            " (SELECT oid FROM pg_database WHERE datname = current_database())"
+            "UPDATE pg_journal.instance i SET database_oid = d.oid FROM pg_database d"
+            " WHERE d.datname = current_database() AND i.database_oid <> d.oid"
         )
-        if copied.rowcount:
-            connection.execute(draw.encode())
+        if not copied.rowcount:
+            return key
+        connection.execute("SELECT pg_journal.renew_key()")
+        ((drawn,),) = connection.execute("SELECT secret_key FROM pg_journal.instance").fetchall()
+    return str(drawn)

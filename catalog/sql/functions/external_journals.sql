@@ -2,7 +2,7 @@
 -- segments for a moment, until the gateway has appended it there in the same transaction.
 
 -- Refuse what would change how rows lie in the journal of others.
-CREATE FUNCTION pg_journal.check_external(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_external(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -28,7 +28,7 @@ BEGIN
 END $$;
 
 -- Let a tiered table without rows stand for a journal that lies elsewhere.
-CREATE FUNCTION pg_journal.make_external(code text, wanted oid, description text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.make_external(code text, wanted oid, description text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
@@ -57,7 +57,7 @@ BEGIN
 END $$;
 
 -- Forget what a statement has written: it is in the journal that lies elsewhere now.
-CREATE FUNCTION pg_journal.shipped(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.shipped(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -76,7 +76,7 @@ BEGIN
 END $$;
 
 -- No transaction leaves rows here: nobody would look for them.
-CREATE FUNCTION pg_journal.refuse_unshipped() RETURNS trigger
+CREATE OR REPLACE FUNCTION pg_journal.refuse_unshipped() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

@@ -1,7 +1,7 @@
 -- Residency: which tables PostgreSQL answers for, and how that changes.
 
 -- Set the bounds of resident tables; without rows all tables are tiered, and code of users is not offered.
-CREATE FUNCTION pg_journal.configure(rows_bound bigint, bytes_bound bigint, hard_bound bigint) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.configure(rows_bound bigint, bytes_bound bigint, hard_bound bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
@@ -19,7 +19,7 @@ BEGIN
 END $$;
 
 -- What keeps a resident table from becoming tiered now; NULL for nothing.
-CREATE FUNCTION pg_journal.obstacle(wanted oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.obstacle(wanted oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT CASE WHEN j.wanted_residency = 'always' THEN 'gateway.residency = always'
@@ -28,7 +28,7 @@ RETURN (SELECT CASE WHEN j.wanted_residency = 'always' THEN 'gateway.residency =
 
 -- Rows of a resident table and their bytes, where it may be past its bounds; zeros where its file says that it is
 -- not, or unless `always` is asked for.
-CREATE FUNCTION pg_journal.measured(wanted oid, always boolean, OUT row_count bigint, OUT row_bytes bigint)
+CREATE OR REPLACE FUNCTION pg_journal.measured(wanted oid, always boolean, OUT row_count bigint, OUT row_bytes bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -47,7 +47,7 @@ BEGIN
 END $$;
 
 -- Whether a resident table is larger than one is to be.
-CREATE FUNCTION pg_journal.is_large(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_large(wanted oid) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT m.row_count > i.resident_rows OR m.row_bytes > i.resident_bytes
@@ -55,7 +55,7 @@ RETURN (SELECT m.row_count > i.resident_rows OR m.row_bytes > i.resident_bytes
 
 -- Take the rows out of a resident table whose journal has them all: it is tiered from now on. The caller holds
 -- an EXCLUSIVE lock on the table. Snapshots taken before still find the rows.
-CREATE FUNCTION pg_journal.make_tiered(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_tiered(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
@@ -95,7 +95,7 @@ END $$;
 
 -- True when neither a resident table nor its tail holds anything. Volatile: it looks anew in each statement, as after
 -- a lock has been taken.
-CREATE FUNCTION pg_journal.is_vacant(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_vacant(wanted oid) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -110,7 +110,7 @@ END $$;
 
 -- Make an empty resident table tiered before a large load, in the transaction that loads it. The answer: begun;
 -- resident, where it has to stay so; busy, when others are using it, or code is running that may come to it.
-CREATE FUNCTION pg_journal.begin_load(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.begin_load(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
@@ -145,7 +145,7 @@ END $$;
 
 -- True for an empty resident table that a large load could make tiered. An older snapshot might not show the rows
 -- and the code that others have committed since.
-CREATE FUNCTION pg_journal.is_loadable(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.is_loadable(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -163,7 +163,7 @@ END $$;
 
 -- Have PostgreSQL answer for a tiered table whose current rows have been put into the catalog table. The caller
 -- holds an EXCLUSIVE lock on the table.
-CREATE FUNCTION pg_journal.make_resident(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_resident(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
@@ -184,7 +184,7 @@ BEGIN
 END $$;
 
 -- 42501 for others than the owner of a table.
-CREATE FUNCTION pg_journal.require_owner(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.require_owner(relid oid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -195,7 +195,7 @@ BEGIN
 END $$;
 
 -- Keep what an owner asks for: auto, always, never. 42501 for others than the owner, 22023 for another word.
-CREATE FUNCTION pg_journal.ask_residency(code text, wanted oid, residency text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.ask_residency(code text, wanted oid, residency text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -220,7 +220,7 @@ END $$;
 
 -- Keep a bound of hot rows that an owner asks for: hot_rows, hot_age_s, thaw_rows; NULL for the server's. 42501 for others
 -- than the owner, 22023 for what is no number of that kind.
-CREATE FUNCTION pg_journal.ask_bound(code text, wanted oid, bound text, value text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.ask_bound(code text, wanted oid, bound text, value text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -242,7 +242,7 @@ END $$;
 
 -- The journal of a partitioned table as a query in parentheses: the row versions of all its partitions, in its own
 -- columns. NULL for other relations, and when a partition has none.
-CREATE FUNCTION pg_journal.partitioned_journal(root oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.partitioned_journal(root oid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -288,7 +288,7 @@ BEGIN
 END $$;
 
 -- What stands for the journals of tables, as SQL.
-CREATE FUNCTION pg_journal.journals_named(code text, relids oid[]) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.journals_named(code text, relids oid[]) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -304,7 +304,7 @@ BEGIN
 END $$;
 
 -- Tables with their residency, as clients see them: those they may read.
-CREATE FUNCTION pg_journal.residencies(
+CREATE OR REPLACE FUNCTION pg_journal.residencies(
     OUT schema_name name, OUT table_name name, OUT residency text, OUT asked text, OUT pinned_by text)
 RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -315,12 +315,12 @@ AS $$
       FROM journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE has_table_privilege(acting_role(), c.oid, 'SELECT')
 $$;
-CREATE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
+CREATE OR REPLACE VIEW pg_journal.tables AS SELECT * FROM pg_journal.residencies();
 GRANT SELECT ON pg_journal.tables TO PUBLIC;
 
 -- Lock a table and its tail for counting; 55P03 where somebody keeps readers away. Upkeep waits for no lock while it holds
 -- another one: a client could be waiting for that, and be the one who fails with a deadlock.
-CREATE FUNCTION pg_journal.lock_for_count(wanted oid, tail oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.lock_for_count(wanted oid, tail oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -331,7 +331,7 @@ EXCEPTION WHEN undefined_table OR invalid_schema_name OR syntax_error THEN
 END $$;
 
 -- End a block that has counted: what is locked in it is let go, its variables stay (GW004).
-CREATE FUNCTION pg_journal.end_count() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.end_count() RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -339,7 +339,7 @@ BEGIN
 END $$;
 
 -- How many bytes the values of a tail take up; 0 where it is small. Of one that has been large its empty pages are left.
-CREATE FUNCTION pg_journal.tail_bytes(wanted oid, tail oid) RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.tail_bytes(wanted oid, tail oid) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -353,7 +353,7 @@ BEGIN
 END $$;
 
 -- Tiered tables without hot rows that have more row versions, or more bytes, than that in their tails.
-CREATE FUNCTION pg_journal.large_tails(most_rows bigint, most_bytes bigint) RETURNS SETOF oid
+CREATE OR REPLACE FUNCTION pg_journal.large_tails(most_rows bigint, most_bytes bigint) RETURNS SETOF oid
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -381,7 +381,7 @@ END $$;
 
 -- Whether a tail can be written to files by itself alone: where rows have gone that have no key, and where TRUNCATE has
 -- ended rows, it depends on what there was before.
-CREATE FUNCTION pg_journal.stands_alone(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.stands_alone(wanted oid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -400,7 +400,7 @@ END $$;
 -- is counted again (-1) where nothing has changed since, which `known` tells: of each table its OID, its
 -- `changes` when its rows were counted, and its `tail_changes` when its tail was. What its owner asks for is no matter of
 -- counting: that changes while nobody writes.
-CREATE FUNCTION pg_journal.resident_tables(
+CREATE OR REPLACE FUNCTION pg_journal.resident_tables(
     known json, OUT relid oid, OUT asked text, OUT tail_rows bigint, OUT rest_s float8, OUT writers bigint,
     OUT row_count bigint, OUT row_bytes bigint, OUT changes bigint, OUT tail_changes bigint, OUT tail_bytes bigint)
 RETURNS SETOF record
@@ -478,7 +478,7 @@ END $$;
 
 -- Tiered tables that could be resident: as asked for, or with no more than half of what is allowed, counting all
 -- row versions outside the archive. Hot rows, which somebody is using, keep those that are not asked for as they are.
-CREATE FUNCTION pg_journal.shrunken_tables() RETURNS SETOF oid
+CREATE OR REPLACE FUNCTION pg_journal.shrunken_tables() RETURNS SETOF oid
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -495,7 +495,7 @@ AS $$
 $$;
 
 -- What a resident table holds, in the transfer forms of its tail.
-CREATE FUNCTION pg_journal.held_rows(wanted oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.held_rows(wanted oid) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -520,7 +520,7 @@ END $$;
 
 -- Open the cursor pgwire_tail over the rows of a tail, as lines of CSV. The answer is how many bytes the values of one
 -- take up at most, and those of all.
-CREATE FUNCTION pg_journal.open_tail(wanted oid, OUT row_bytes bigint, OUT size_bytes bigint)
+CREATE OR REPLACE FUNCTION pg_journal.open_tail(wanted oid, OUT row_bytes bigint, OUT size_bytes bigint)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -540,7 +540,7 @@ BEGIN
 END $$;
 
 -- A column with a value that segments cannot hold; NULL for none.
-CREATE FUNCTION pg_journal.unstorable(wanted oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.unstorable(wanted oid) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

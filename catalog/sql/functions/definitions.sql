@@ -2,14 +2,14 @@
 -- with its bookkeeping and bring the bookkeeping, the tail and the journal table into line, or refuse.
 
 -- True when a column can change its type and the values in data files stay what they are.
-CREATE FUNCTION pg_journal.keeps_values(old_type oid, old_typmod int4, new_type oid, new_typmod int4)
+CREATE OR REPLACE FUNCTION pg_journal.keeps_values(old_type oid, old_typmod int4, new_type oid, new_typmod int4)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN old_type = 'varchar'::regtype AND new_type IN ('varchar'::regtype, 'text'::regtype)
    AND (new_typmod = -1 OR (old_typmod <> -1 AND new_typmod >= old_typmod));
 
 -- Make sure that NULL is what a new column has in rows that exist, or raise what PostgreSQL would.
-CREATE FUNCTION pg_journal.check_domain_default(column_name text, type_oid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_domain_default(column_name text, type_oid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -31,7 +31,7 @@ BEGIN
 END $$;
 
 -- Take columns that the table has lost out of tail and journal table.
-CREATE FUNCTION pg_journal.drop_columns(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.drop_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -50,7 +50,7 @@ BEGIN
 END $$;
 
 -- Give the tail a column that the table has got; rows that are there have this value, as text, in it.
-CREATE FUNCTION pg_journal.add_column(relid oid, attnum int2, missing text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.add_column(relid oid, attnum int2, missing text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -75,7 +75,7 @@ BEGIN
 END $$;
 
 -- Refuse columns whose types are gone when the session ends: nobody tells that the columns go, too.
-CREATE FUNCTION pg_journal.check_lasting(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_lasting(relid oid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -93,7 +93,7 @@ BEGIN
 END $$;
 
 -- Refuse a value, as text, that segments cannot hold.
-CREATE FUNCTION pg_journal.check_storable(value text, type_oid oid, typmod int4) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_storable(value text, type_oid oid, typmod int4) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
@@ -111,7 +111,7 @@ BEGIN
 END $$;
 
 -- Bring columns of a tiered table's journal into line with the table.
-CREATE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -202,7 +202,7 @@ BEGIN
 END $$;
 
 -- Bring key and constraints into line with the table.
-CREATE FUNCTION pg_journal.reconcile_constraints(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.reconcile_constraints(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -249,7 +249,7 @@ BEGIN
 END $$;
 
 -- Make these columns the key that identifies rows from now on.
-CREATE FUNCTION pg_journal.apply_key(relid oid, wanted int2[]) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.apply_key(relid oid, wanted int2[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -268,7 +268,7 @@ END $$;
 
 -- Refuse foreign keys to tiered tables that are not kept, and changes of what tiered tables reference: PostgreSQL makes the
 -- keys of these anew, by whose rows nobody would look.
-CREATE FUNCTION pg_journal.check_references(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_references(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -293,7 +293,7 @@ BEGIN
 END $$;
 
 -- Bring the journal of a resident table into line with it, values included.
-CREATE FUNCTION pg_journal.reconcile_resident(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.reconcile_resident(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -401,7 +401,7 @@ BEGIN
 END $$;
 
 -- Take a version column away where the table has got a column of its name.
-CREATE FUNCTION pg_journal.make_room(journal_relid oid, column_name text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_room(journal_relid oid, column_name text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -413,12 +413,12 @@ END $$;
 
 -- True for partitions and members of inheritance trees: statements that name a table above them fire no
 -- statement triggers of theirs.
-CREATE FUNCTION pg_journal.is_in_tree(relid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_in_tree(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = relid OR i.inhparent = relid);
 
 -- Foreign keys by which rows of tiered tables reference a table.
-CREATE FUNCTION pg_journal.cold_references(relid oid) RETURNS oid[]
+CREATE OR REPLACE FUNCTION pg_journal.cold_references(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
@@ -426,7 +426,7 @@ RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals j ON j.relid = x.co
 
 -- Foreign keys by which a table references tiered ones; of a tiered table those, too, that are deferrable: its rows are not
 -- where PostgreSQL looks for them when the transaction ends.
-CREATE FUNCTION pg_journal.cold_parents(relid oid) RETURNS oid[]
+CREATE OR REPLACE FUNCTION pg_journal.cold_parents(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
@@ -435,7 +435,7 @@ RETURN ARRAY(SELECT x.oid FROM pg_constraint x JOIN journals p ON p.relid = x.co
                 AND (p.residency = 'tiered' OR x.condeferrable AND c.residency = 'tiered') ORDER BY 1);
 
 -- Foreign keys of which the triggers of the referenced table have to tell what is taken away.
-CREATE FUNCTION pg_journal.told_references(relid oid) RETURNS oid[]
+CREATE OR REPLACE FUNCTION pg_journal.told_references(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT u FROM unnest(cold_references(told_references.relid)) u
@@ -446,7 +446,7 @@ RETURN ARRAY(SELECT u FROM unnest(cold_references(told_references.relid)) u
                 AND x.condeferrable AND 'a' IN (x.confdeltype, x.confupdtype) ORDER BY 1);
 
 -- What triggers of a table depend on.
-CREATE FUNCTION pg_journal.watch_signature(relid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.watch_signature(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT md5(concat_ws('|', j.residency, j.is_hot, is_in_tree(j.relid), quote_ident(j.schema_name),
@@ -467,7 +467,7 @@ RETURN (SELECT md5(concat_ws('|', j.residency, j.is_hot, is_in_tree(j.relid), qu
           FROM journals j WHERE j.relid = watch_signature.relid);
 
 -- Bring journal, triggers and readers of a table into line with it.
-CREATE FUNCTION pg_journal.reconcile(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.reconcile(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -506,7 +506,7 @@ BEGIN
 END $$;
 
 -- Tables and the views over them: what code can name to reach the tables.
-CREATE FUNCTION pg_journal.names_of(relids oid[]) RETURNS TABLE (relid oid, reached oid, name text)
+CREATE OR REPLACE FUNCTION pg_journal.names_of(relids oid[]) RETURNS TABLE (relid oid, reached oid, name text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -522,20 +522,20 @@ AS $$
     SELECT o.relid, c.oid, c.relname::text FROM over o JOIN pg_class c ON c.oid = o.oid
 $$;
 
-CREATE FUNCTION pg_journal.tiered_tables() RETURNS oid[]
+CREATE OR REPLACE FUNCTION pg_journal.tiered_tables() RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT j.relid FROM journals j WHERE j.residency = 'tiered');
 
 -- True when code makes SQL of text, or writes names in a way that cannot be read.
-CREATE FUNCTION pg_journal.may_reach_all(body text) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.may_reach_all(body text) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN body ~* '\mexecute\M|\mu&';
 
 -- Which of these relations code may name: its text holds the name as a word, which ends where PostgreSQL cuts names.
 -- Names that are no plain words are looked for as they stand.
-CREATE FUNCTION pg_journal.named_in(body text, names text[]) RETURNS SETOF text
+CREATE OR REPLACE FUNCTION pg_journal.named_in(body text, names text[]) RETURNS SETOF text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -548,7 +548,7 @@ AS $$
 $$;
 
 -- Code of users that may reach one of these tables while PostgreSQL runs it, with the table; NULLs when there is none.
-CREATE FUNCTION pg_journal.code_reaching(relids oid[], OUT relid oid, OUT what text) RETURNS record
+CREATE OR REPLACE FUNCTION pg_journal.code_reaching(relids oid[], OUT relid oid, OUT what text) RETURNS record
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -578,7 +578,7 @@ AS $$
 $$;
 
 -- Refuse code that could read or change tiered tables where only PostgreSQL sees it: it would find no rows.
-CREATE FUNCTION pg_journal.check_code() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_code() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -595,7 +595,7 @@ BEGIN
 END $$;
 
 -- The same for code that is sent to be run at once.
-CREATE FUNCTION pg_journal.check_body(code text, body text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.check_body(code text, body text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -620,7 +620,7 @@ END $$;
 
 -- True when a table with a column that consists of values of this type has or had rows. Until the
 -- transaction ends nobody writes to such tables.
-CREATE FUNCTION pg_journal.is_type_stored(type_oid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_type_stored(type_oid oid) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -647,7 +647,7 @@ BEGIN
 END $$;
 
 -- What a type is about to lose: its labels, and which constraints its values are known to satisfy.
-CREATE FUNCTION pg_journal.on_alter_type_start() RETURNS event_trigger
+CREATE OR REPLACE FUNCTION pg_journal.on_alter_type_start() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -659,7 +659,7 @@ BEGIN
 END $$;
 
 -- Refuse changes of types that rows in data files would have to follow, or be checked for.
-CREATE FUNCTION pg_journal.check_altered_types() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_altered_types() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -688,7 +688,7 @@ END $$;
 
 -- Journal the rows of resident tables anew whose values are written otherwise now: tails hold values of users'
 -- types as text, with an enumeration's labels, and with the attributes that a row type has.
-CREATE FUNCTION pg_journal.follow_altered_types(altered oid[]) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.follow_altered_types(altered oid[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -723,7 +723,7 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION pg_journal.on_table_rewrite() RETURNS event_trigger
+CREATE OR REPLACE FUNCTION pg_journal.on_table_rewrite() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -753,7 +753,7 @@ END $$;
 -- True when planning a query could run a function of a user's: the planner evaluates what has constant arguments
 -- only, with the rights of whoever plans, in indexes and statistics of any table it looks at. A function that is
 -- given a column is safe, unless its body is put in its place.
-CREATE FUNCTION pg_journal.is_run_by_planner(expression text) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_run_by_planner(expression text) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN EXISTS (
@@ -765,7 +765,7 @@ RETURN EXISTS (
        AND (m[2] IS NULL OR l.lanname = 'sql' AND p.proconfig IS NULL AND NOT p.prosecdef));
 
 -- What the planner would run of a user's code, with the rights of whoever reads a table: an index, or statistics.
-CREATE FUNCTION pg_journal.run_by_planner(relid oid) RETURNS SETOF text
+CREATE OR REPLACE FUNCTION pg_journal.run_by_planner(relid oid) RETURNS SETOF text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 BEGIN ATOMIC
@@ -778,7 +778,7 @@ END;
 
 -- Refuse indexes and statistics that would run a user's code with the bookkeeping's rights whenever it reads
 -- the table. To be asked before anything reads it. Temporary tables it does not read then.
-CREATE FUNCTION pg_journal.check_planning() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_planning() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -816,7 +816,7 @@ BEGIN
 END $$;
 
 -- Refuse to rename the triggers that capture changes: other changes of them PostgreSQL refuses itself.
-CREATE FUNCTION pg_journal.check_triggers() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_triggers() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -832,7 +832,7 @@ BEGIN
 END $$;
 
 -- Have what reads a journal depend on its table, as it would if the journal were in it.
-CREATE FUNCTION pg_journal.tie_named_journals() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.tie_named_journals() RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -847,12 +847,8 @@ AS $$
                           AND d.refclassid = 'pg_class'::regclass AND d.refobjid = j.relid)
 $$;
 
--- Code that runs, or is defined, has this table locked, and what makes a table tiered wants it alone. No advisory lock:
--- those anybody may take, and code let go that they stand for.
-CREATE TABLE pg_journal.code_gate ();
-
 -- No table becomes tiered by a transaction that does not see the code of this one yet.
-CREATE FUNCTION pg_journal.await_residency() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.await_residency() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -861,7 +857,7 @@ BEGIN
 END $$;
 
 -- The same for code that the transaction is about to run.
-CREATE FUNCTION pg_journal.hold_code(code text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.hold_code(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -873,7 +869,7 @@ END $$;
 
 -- Let the bookkeeping follow a command, in silence: notices of its own commands would be the client's. What the client
 -- is to be told is kept for tell_deferred().
-CREATE FUNCTION pg_journal.follow_command(tg_tag text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.follow_command(tg_tag text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
@@ -978,7 +974,7 @@ BEGIN
       WHERE NOT has_resident_tables();
 END $$;
 
-CREATE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
+CREATE OR REPLACE FUNCTION pg_journal.on_ddl_command_end() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -987,7 +983,7 @@ BEGIN
     PERFORM tell_deferred();
 END $$;
 
-CREATE FUNCTION pg_journal.on_sql_drop() RETURNS event_trigger
+CREATE OR REPLACE FUNCTION pg_journal.on_sql_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
@@ -1058,7 +1054,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION pg_journal.on_ddl_command_start() RETURNS event_trigger
+CREATE OR REPLACE FUNCTION pg_journal.on_ddl_command_start() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

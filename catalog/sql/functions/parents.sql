@@ -3,35 +3,20 @@
 -- are hot, and note the values of which there is none (pg_journal.sought). Whoever runs the statement looks these up in the
 -- journal, makes their rows hot and has them confirmed; what nobody has confirmed cannot be committed.
 
-CREATE TABLE pg_journal.sought (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    fk oid NOT NULL,
-    -- Whether code of users made the statement that wrote the rows: it could have gone on after an error.
-    is_nested boolean NOT NULL,
-    -- Whether the constraint was deferred then.
-    is_deferred boolean NOT NULL DEFAULT false,
-    -- Whether the values are to be looked for: of a deferred one when the transaction ends, or SET CONSTRAINTS says so.
-    is_due boolean NOT NULL DEFAULT true,
-    -- Whether no row had the values when the rows that have them were looked at.
-    was_absent boolean NOT NULL DEFAULT false,
-    -- [[value of each column of the index, as PostgreSQL's text]], at most 10,000
-    held json NOT NULL
-);
-
 -- The referenced columns in the order in which values of a foreign key are noted: that of the unique index that they have.
-CREATE FUNCTION pg_journal.sought_columns(x pg_constraint) RETURNS int2[]
+CREATE OR REPLACE FUNCTION pg_journal.sought_columns(x pg_constraint) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN unique_columns(x.conindid);
 
 -- The columns by which referenced rows are looked up; none where they are the primary key's.
-CREATE FUNCTION pg_journal.looked_up_columns(x pg_constraint) RETURNS int2[]
+CREATE OR REPLACE FUNCTION pg_journal.looked_up_columns(x pg_constraint) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT CASE WHEN i.indisprimary THEN '{}' ELSE sought_columns(x) END FROM pg_index i WHERE i.indexrelid = x.conindid);
 
 -- Tables whose foreign keys reference a table, itself left out, in the order in which they are locked.
-CREATE FUNCTION pg_journal.referencing_tables(wanted oid) RETURNS TABLE (relid oid)
+CREATE OR REPLACE FUNCTION pg_journal.referencing_tables(wanted oid) RETURNS TABLE (relid oid)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -42,7 +27,7 @@ $$;
 -- The columns of a table whose change may have something looked for: those by which it references tiered tables, and those by
 -- which tables reference it that actions of foreign keys can change, and that do; then 0 is among them, as DELETE may, too.
 -- All columns where code of users can set others, or some are generated. NULL where nothing is looked for, whatever is written.
-CREATE FUNCTION pg_journal.seeking_columns(relid oid) RETURNS int2[]
+CREATE OR REPLACE FUNCTION pg_journal.seeking_columns(relid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -78,7 +63,7 @@ $$;
 -- Have PostgreSQL's triggers fire that look for what rows of a table reference, but those of foreign keys to tiered tables.
 -- A trigger that is for no event never fires, and nothing shows it. The caller creates triggers afterwards: other sessions
 -- learn of this by them.
-CREATE FUNCTION pg_journal.silence_checks(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.silence_checks(wanted oid) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -95,7 +80,7 @@ $$;
 
 -- The condition, by the alias `n`, that a row has NULL in some of the columns of a foreign key, which MATCH FULL refuses; NULL
 -- where the key allows that, or has one column.
-CREATE FUNCTION pg_journal.mixes_nulls(fk oid, alias text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.mixes_nulls(fk oid, alias text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT format('num_nulls(%s) BETWEEN 1 AND %s', string_agg(format('%I.%I', alias, a.attname), ', '), count(*) - 1)
@@ -104,7 +89,7 @@ RETURN (SELECT format('num_nulls(%s) BETWEEN 1 AND %s', string_agg(format('%I.%I
          WHERE x.oid = fk AND x.confmatchtype = 'f' HAVING count(*) > 1);
 
 -- Refuse a row that has NULL in some of these columns, as PostgreSQL does.
-CREATE FUNCTION pg_journal.refuse_mixed(fk oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_mixed(fk oid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -120,7 +105,7 @@ BEGIN
 END $$;
 
 -- Write a function of the triggers of a table that references tiered ones.
-CREATE FUNCTION pg_journal.make_seeking(wanted oid, updates boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_seeking(wanted oid, updates boolean) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -226,7 +211,7 @@ BEGIN
 END $$;
 
 -- Refuse rows that reference what nobody has looked for.
-CREATE FUNCTION pg_journal.refuse_sought() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_sought() RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -242,7 +227,7 @@ END $$;
 
 -- Refuse what deferred foreign keys have left to be looked at, and nobody has. Its data type is {"unsettled"}, the OID of the
 -- foreign key.
-CREATE FUNCTION pg_journal.refuse_unsettled(fk oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_unsettled(fk oid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -258,7 +243,7 @@ BEGIN
               DATATYPE = sealed(json_build_object('unsettled', fk::bigint)::text);
 END $$;
 
-CREATE FUNCTION pg_journal.require_confirmed() RETURNS trigger
+CREATE OR REPLACE FUNCTION pg_journal.require_confirmed() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -275,7 +260,7 @@ UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.require_con
 
 -- What this transaction has to look for now: [[foreign key, referenced table, by which columns (none: the primary key's),
 -- whether that is tiered, referencing table, its columns, [[text of each]]]]; rows of others are never committed.
-CREATE FUNCTION pg_journal.sought_values(code text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.sought_values(code text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -292,7 +277,7 @@ END $$;
 
 -- Tell of a row that references what there is not, as PostgreSQL does (23503). The values are those of the key's columns in
 -- order.
-CREATE FUNCTION pg_journal.refuse_row(fk oid, held json) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_row(fk oid, held json) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -323,7 +308,7 @@ END $$;
 -- Refuse rows that reference by values that there are not (23503), unless they have gone since: the statement itself took them
 -- away, or changed them, before it ended; or the transaction did, where the constraint was deferred. The answer are the values
 -- by which the caller has to look for such rows, in a journal.
-CREATE FUNCTION pg_journal.require_gone(fk oid, absent json) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.require_gone(fk oid, absent json) RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET enable_hashjoin = on
@@ -360,7 +345,7 @@ BEGIN
 END $$;
 
 -- Tell that a row of a tiered table references what there is not (23503).
-CREATE FUNCTION pg_journal.refuse_absent(code text, fk oid, held json) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.refuse_absent(code text, fk oid, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -372,7 +357,7 @@ END $$;
 
 -- Forget what was looked for by a foreign key whose referenced table is held, and lacks but these values: 23503 where rows
 -- reference them. The answer are those of which the caller has to look for such rows.
-CREATE FUNCTION pg_journal.release_sought(code text, fk oid, absent json) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.release_sought(code text, fk oid, absent json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -386,7 +371,7 @@ END $$;
 -- Confirm what has been looked for, whose rows are hot as far as there are any: these are locked. 23503 where there are none,
 -- but for those of which the caller has to look for rows that reference them: [[foreign key, values]]. The transaction has
 -- passed the gate of the referenced tables that are tiered.
-CREATE FUNCTION pg_journal.confirm_references(code text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.confirm_references(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -445,7 +430,7 @@ END $$;
 
 -- Let nobody take rows of a tiered table away until the transaction ends. Who writes a table without hot rows locks it before
 -- its tail: the other way round each could wait for the other. Without the table's lock no row of it becomes hot.
-CREATE FUNCTION pg_journal.hold_parent(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.hold_parent(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -463,7 +448,7 @@ BEGIN
 END $$;
 
 -- Announce that this transaction adds a foreign key, which PostgreSQL is told not to validate.
-CREATE FUNCTION pg_journal.begin_adding(code text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.begin_adding(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -477,7 +462,7 @@ END $$;
 
 -- The foreign keys of a table that are not validated: [OID, whether all rows are in PostgreSQL, the table's columns in the
 -- order of the referenced index, whether the referenced table is tiered, whether none of several columns may be NULL alone].
-CREATE FUNCTION pg_journal.added_references(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.added_references(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -494,7 +479,7 @@ BEGIN
 END $$;
 
 -- Have values looked for by which rows reference: those given, of a table that is tiered, or all that a resident one has.
-CREATE FUNCTION pg_journal.seek_values(code text, fk oid, held json) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.seek_values(code text, fk oid, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -530,7 +515,7 @@ BEGIN
 END $$;
 
 -- Tell that a tiered table has a row with NULL in some columns of a foreign key that is MATCH FULL.
-CREATE FUNCTION pg_journal.refuse_added(code text, fk oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.refuse_added(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -541,7 +526,7 @@ BEGIN
 END $$;
 
 -- Look in a resident table for what is sought: 23503 for what is not there.
-CREATE FUNCTION pg_journal.find_sought(code text, fk oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.find_sought(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -577,7 +562,7 @@ BEGIN
 END $$;
 
 -- Note of a tiered table by which values its rows reference: those that are sought.
-CREATE FUNCTION pg_journal.note_sought(code text, fk oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.note_sought(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -598,7 +583,7 @@ BEGIN
 END $$;
 
 -- Note that all rows have what a foreign key that was added says.
-CREATE FUNCTION pg_journal.end_adding(code text, fk oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.end_adding(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET allow_system_table_mods = on
@@ -618,13 +603,13 @@ BEGIN
 END $$;
 
 -- Tell the triggers that look for what rows reference that a function of ours writes them, and no code of users.
-CREATE FUNCTION pg_journal.note_moving(moving boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_moving(moving boolean) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$ SELECT set_config('pg_journal.moving', CASE WHEN moving THEN 'on' ELSE '' END, true) $$;
 
 -- Whether a foreign key references a table. PostgreSQL's triggers tell it sooner than its constraints.
-CREATE FUNCTION pg_journal.is_referenced(relid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_referenced(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN EXISTS (SELECT FROM pg_trigger g JOIN pg_constraint x ON x.oid = g.tgconstraint
@@ -632,7 +617,7 @@ RETURN EXISTS (SELECT FROM pg_trigger g JOIN pg_constraint x ON x.oid = g.tgcons
 
 -- Have the triggers of a table fire, or not, for what moves its rows between it and the journal; those of foreign keys to it
 -- would take that for their end.
-CREATE FUNCTION pg_journal.silence(wanted oid, silent boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.silence(wanted oid, silent boolean) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

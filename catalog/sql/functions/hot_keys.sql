@@ -12,7 +12,7 @@
 -- making it hot knows that what was read of it may be old.
 
 -- Pass the gate of a tiered table, and lock the table.
-CREATE FUNCTION pg_journal.pass_gate(wanted oid, mode text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.pass_gate(wanted oid, mode text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -28,7 +28,7 @@ END $$;
 -- The columns of a key: what defines them; their names in the table of hot keys, those by the alias `h`, and those of the
 -- table by the alias `h`; their values of JSON arrays `u.e` of PostgreSQL's texts, of all columns in their order, or of the
 -- key's; those of a row `v` of the tail in transfer forms.
-CREATE FUNCTION pg_journal.key_parts(
+CREATE OR REPLACE FUNCTION pg_journal.key_parts(
     wanted oid, OUT definitions text, OUT names text, OUT hot_names text, OUT held_columns text,
     OUT from_row text, OUT from_key text, OUT transferred text)
 LANGUAGE sql STABLE
@@ -48,7 +48,7 @@ AS $$
 $$;
 
 -- Condition that two rows have one key, by the names their columns have in the table of hot keys, or in the table.
-CREATE FUNCTION pg_journal.hot_key(wanted oid, hot text, source text, plain boolean) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.hot_key(wanted oid, hot text, source text, plain boolean) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT string_agg(CASE WHEN plain THEN format('%s.c%s = %s.%I', hot, k.attnum, source, k.name)
@@ -59,7 +59,7 @@ RETURN (SELECT string_agg(CASE WHEN plain THEN format('%s.c%s = %s.%I', hot, k.a
          WHERE j.relid = wanted);
 
 -- What announces a write of hot rows in this transaction: keys that are known, or (insert) such as are known when it has run.
-CREATE FUNCTION pg_journal.hot_announcement(wanted oid, way text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.hot_announcement(wanted oid, way text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT encode(sha256(convert_to(
@@ -67,14 +67,14 @@ RETURN (SELECT encode(sha256(convert_to(
           FROM instance);
 
 -- Whether this transaction has announced that it writes hot rows of a table; then it has passed the gate.
-CREATE FUNCTION pg_journal.has_announced(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.has_announced(wanted oid) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce(current_setting('pg_journal.hot_' || wanted, true) IN (
     hot_announcement(wanted, 'keys'), hot_announcement(wanted, 'insert')), false);
 
 -- How the statement that writes hot rows was announced; it is refused where it was not (GW001).
-CREATE FUNCTION pg_journal.announced_way(wanted oid, command text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.announced_way(wanted oid, command text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -92,7 +92,7 @@ BEGIN
 END $$;
 
 -- Statements of a capturing function that refuse keys which nobody has looked for.
-CREATE FUNCTION pg_journal.refuse_cold(wanted oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.refuse_cold(wanted oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
@@ -116,7 +116,7 @@ RETURN (
       FROM journals j WHERE j.relid = wanted);
 
 -- The same for the one row of a row trigger.
-CREATE FUNCTION pg_journal.refuse_cold_row(wanted oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.refuse_cold_row(wanted oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
@@ -130,7 +130,7 @@ RETURN (
 
 -- Refuse keys that nobody has looked for. Where the action of a foreign key writes them, in transfer forms, whoever runs the
 -- statement is told, and can make them hot.
-CREATE FUNCTION pg_journal.refuse_unknown_keys(wanted oid, keys json) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_unknown_keys(wanted oid, keys json) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -149,7 +149,7 @@ END $$;
 -- Write the functions that a table with hot rows has: pg_journal.cold_<OID> tells which of the keys in a JSON array are not
 -- hot, without and with a row in the catalog table, and pg_journal.thaw_<OID> makes keys hot. Their statements are planned
 -- once in a session.
-CREATE FUNCTION pg_journal.make_thawing(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_thawing(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -217,7 +217,7 @@ END $$;
 
 -- Whether foreign keys of a table, or to it, can be deferred. Transactions that read by one snapshot have them looked at at
 -- once, and are refused what cannot be.
-CREATE FUNCTION pg_journal.has_deferrable_keys(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.has_deferrable_keys(wanted oid) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN EXISTS (SELECT FROM pg_constraint x
@@ -225,7 +225,7 @@ RETURN EXISTS (SELECT FROM pg_constraint x
 
 -- Write the function that tells of a table with hot rows what it is, and take it away where there are none. A function is
 -- seen as it is now, whatever the snapshot of a transaction shows; who has passed the gate can rely on it.
-CREATE FUNCTION pg_journal.make_warmth(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_warmth(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -246,7 +246,7 @@ END $$;
 
 -- What it tells: how often the table has begun to have hot rows, its definition, the last version number before that,
 -- and whether it has foreign keys that can be deferred. NULL where there are no hot rows now.
-CREATE FUNCTION pg_journal.warmth(wanted oid) RETURNS jsonb
+CREATE OR REPLACE FUNCTION pg_journal.warmth(wanted oid) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -261,7 +261,7 @@ EXCEPTION WHEN undefined_function THEN
 END $$;
 
 -- Whether rows of a table could ever be hot: it is tiered and has a key, of types that are looked up.
-CREATE FUNCTION pg_journal.has_hot_key(j pg_journal.journals) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.has_hot_key(j pg_journal.journals) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND j.external IS NULL AND NOT EXISTS (
@@ -269,7 +269,7 @@ RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND j.
 
 -- Whether what a transaction's snapshot shows of the cold rows of a table is true now, by what is told of its hot rows: there
 -- have been some since without a break, or there were none, and none was written before.
-CREATE FUNCTION pg_journal.is_as_seen(wanted oid, told jsonb) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_as_seen(wanted oid, told jsonb) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce((
@@ -278,7 +278,7 @@ RETURN coalesce((
                     SELECT c.version_micros FROM cold_states c WHERE c.relid = wanted) END
       FROM journals s WHERE s.relid = wanted), false);
 
-CREATE FUNCTION pg_journal.refuse_changed() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_changed() RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -287,7 +287,7 @@ END $$;
 
 -- Let rows of a tiered table become hot; the answer is whether they can. Those who come meanwhile wait behind it, so it
 -- waits no longer than this for writers of the whole table, behind whom they would wait as well.
-CREATE FUNCTION pg_journal.warm(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.warm(wanted oid) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
@@ -330,7 +330,7 @@ END $$;
 
 -- Have the catalog table answer for no key any more. The caller has closed the gate, holds the lock of the journal, and
 -- gives the table its triggers afterwards. What was captured stays in the tail.
-CREATE FUNCTION pg_journal.cool(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.cool(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
@@ -352,7 +352,7 @@ END $$;
 -- The same for upkeep; the answer is whether the table was hot. Whoever is behind the gate leaves the table soon; but who
 -- has locked the table may be coming to the gate, and is not to fail with a deadlock. If `overheated`, nothing is done
 -- where others have done it meanwhile.
-CREATE FUNCTION pg_journal.cool_down(wanted oid, overheated boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.cool_down(wanted oid, overheated boolean) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -373,7 +373,7 @@ BEGIN
 END $$;
 
 -- End a statement whose rows are not all hot, or cannot be. The code is not for clients.
-CREATE FUNCTION pg_journal.not_hot() RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.not_hot() RETURNS bytea
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -381,7 +381,7 @@ BEGIN
 END $$;
 
 -- Whether a write would make more rows of a table hot, in a transaction that has not written any yet.
-CREATE FUNCTION pg_journal.adds_heat(wanted oid, way text, keys text, searched boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.adds_heat(wanted oid, way text, keys text, searched boolean) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -398,7 +398,7 @@ END $$;
 -- Announce a write of a transaction that reads by one snapshot, and makes rows hot itself. That what it sees of the journal
 -- bookkeeping may be old does not matter where the table has had hot rows since, without a break, or had none, and has not
 -- been written before it got them: what is cold now has not changed, and of what is hot PostgreSQL tells. Else 40001.
-CREATE FUNCTION pg_journal.announce_own(wanted oid, way text, keys text) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.announce_own(wanted oid, way text, keys text) RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -443,7 +443,7 @@ END $$;
 -- hot, a transaction that has not written the table before, and would add to them, by keys, by rows that it inserts, or by
 -- others that are still to be `searched`, is told that it is full; it has not passed the gate then. Transactions above READ
 -- COMMITTED have to make rows hot themselves (`own`), or there are none for them.
-CREATE FUNCTION pg_journal.announce(
+CREATE OR REPLACE FUNCTION pg_journal.announce(
     code text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean,
     own boolean)
 RETURNS bytea
@@ -501,7 +501,7 @@ END $$;
 -- before all of them have gone cold, as a session may that has died meanwhile; stale, when rows were not what was read any
 -- more (in this epoch, by this snapshot); unfit, when a constraint refuses a row. Keys that are hot already stay as they
 -- are.
-CREATE FUNCTION pg_journal.thaw_keys(
+CREATE OR REPLACE FUNCTION pg_journal.thaw_keys(
     wanted oid, heat bigint, epoch bigint, seen pg_snapshot, present json, absent json, lasting boolean)
 RETURNS text
 LANGUAGE plpgsql
@@ -537,7 +537,7 @@ END $$;
 
 -- The same for a transaction that reads by one snapshot, in itself. No error is caught: others who wait for what a
 -- subtransaction has written wait for the whole transaction.
-CREATE FUNCTION pg_journal.heat_keys(code text, wanted oid, present text, absent text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.heat_keys(code text, wanted oid, present text, absent text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
@@ -554,7 +554,7 @@ END $$;
 
 -- Make keys hot as `heat_keys` does, but for those that others are making hot: these are left out, or else fail it (55P03).
 -- Who has made rows hot in vain gives them free soon, so that the first of them is waited for.
-CREATE FUNCTION pg_journal.heat_free(wanted oid, present json, skips boolean, patience_ms int) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.heat_free(wanted oid, present json, skips boolean, patience_ms int) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -578,7 +578,7 @@ BEGIN
                FROM json_array_elements(present) WITH ORDINALITY u(e, i) GROUP BY 1 ORDER BY 1) part;
 END $$;
 
-CREATE FUNCTION pg_journal.heat_unwaited(code text, wanted oid, present text, skips boolean) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.heat_unwaited(code text, wanted oid, present text, skips boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET session_replication_role = replica
@@ -596,7 +596,7 @@ END $$;
 
 -- The keys of rows that this transaction has made hot itself and locked, as PostgreSQL's texts, and whether there are others
 -- that it has made hot.
-CREATE FUNCTION pg_journal.locked_keys(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.locked_keys(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -624,7 +624,7 @@ END $$;
 -- and the values that rows have which it has written, for each unique key. A row that the statement has taken away again, as
 -- foreign keys do, has left its end, which would be that of a row of the journal. Keys that nobody knows before are written by
 -- this statement alone: what follows has to announce them anew.
-CREATE FUNCTION pg_journal.unsearched(code text, wanted oid, mark_micros bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.unsearched(code text, wanted oid, mark_micros bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -666,7 +666,7 @@ BEGIN
 END $$;
 
 -- Tell, or do not tell any more, which rows the statements of this transaction propose to insert into tables with hot rows.
-CREATE FUNCTION pg_journal.tell_proposed(code text, is_told boolean) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.tell_proposed(code text, is_told boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -679,7 +679,7 @@ END $$;
 -- Write the function that tells of each row that is proposed for a table with hot rows, before anything is looked at that it
 -- could be in conflict with: its key, and for each unique key the values it has, as arrays of transfer forms as `unsearched`
 -- tells them, NULL where it has none. It tells by a message (GW006), which an error that follows does not take back.
-CREATE FUNCTION pg_journal.make_proposing(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_proposing(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -739,7 +739,7 @@ END $$;
 
 -- Whether a transaction with this snapshot does not see all that has been written to hot rows, or made hot. Its owner
 -- keeps writers from the table meanwhile.
-CREATE FUNCTION pg_journal.unseen(wanted oid, snapshot text) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.unseen(wanted oid, snapshot text) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -754,7 +754,7 @@ END $$;
 
 -- What upkeep has to know of tables with hot rows: row versions in the tail, how long none has come and no key has
 -- become hot, hot rows, and the bounds that their owners have asked for. Those that others have locked are left out.
-CREATE FUNCTION pg_journal.hot_tables(
+CREATE OR REPLACE FUNCTION pg_journal.hot_tables(
     OUT relid oid, OUT tail_rows bigint, OUT tail_bytes bigint, OUT rest_s float8, OUT hot_rows bigint,
     OUT asked_rows bigint, OUT asked_age_s float8)
 RETURNS SETOF record
@@ -791,7 +791,7 @@ BEGIN
 END $$;
 
 -- Note that too many rows of a table are hot; the next visit tells again where somebody has its journal.
-CREATE FUNCTION pg_journal.overheat(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.overheat(wanted oid) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -802,7 +802,7 @@ $$;
 
 -- The keys that the catalog table of a tiered table answers for, as an array of arrays of PostgreSQL's texts; NULL when
 -- it answers for none.
-CREATE FUNCTION pg_journal.answered_keys(wanted oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.answered_keys(wanted oid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -823,7 +823,7 @@ BEGIN
 END $$;
 
 -- A value in its transfer form; NULL for one that no row of a journal can have.
-CREATE FUNCTION pg_journal.source_value(reference text, type_oid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.source_value(reference text, type_oid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
@@ -836,7 +836,7 @@ RETURN CASE
 
 -- Columns of a table whose rows tell keys of others, in transfer forms, by the alias `v`: of the table itself, and of its
 -- tail. NULL where looking at it could run code of users, or tell less than a query of the table.
-CREATE FUNCTION pg_journal.source_columns(wanted oid, numbers oid[], in_tail boolean) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.source_columns(wanted oid, numbers oid[], in_tail boolean) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
@@ -854,7 +854,7 @@ RETURN (
        AND NOT EXISTS (SELECT FROM run_by_planner(wanted)));
 
 -- Whether expressions of rows `v` take up no more than 64 MB as JSON; `rows` is SQL of them, of this relation.
-CREATE FUNCTION pg_journal.are_few_bytes(listed text, rows text, relation oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.are_few_bytes(listed text, rows text, relation oid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -871,7 +871,7 @@ END $$;
 -- The rows of a resident or a temporary table, one more than `most` at most, in some columns; and, of a resident one, by
 -- what its tail tells later what has come since: a snapshot that is not younger than the rows, and the epoch it shows.
 -- Row security does not matter: rows that the caller cannot see are some more.
-CREATE FUNCTION pg_journal.source_rows(code text, wanted oid, numbers oid[], most bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.source_rows(code text, wanted oid, numbers oid[], most bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -892,7 +892,7 @@ BEGIN
 END $$;
 
 -- Keep others from writing a resident table until the transaction ends.
-CREATE FUNCTION pg_journal.hold_source(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.hold_source(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -905,7 +905,7 @@ END $$;
 
 -- What rows others have written to a resident table, in some columns, that a snapshot did not show; null where that is not
 -- known, as row versions have left the tail since.
-CREATE FUNCTION pg_journal.come_since(code text, wanted oid, numbers oid[], seen text, epoch bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.come_since(code text, wanted oid, numbers oid[], seen text, epoch bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -927,7 +927,7 @@ BEGIN
 END $$;
 
 -- Whether others have written a table since a snapshot, or row versions have left its tail.
-CREATE FUNCTION pg_journal.written_since(code text, wanted oid, seen text, epoch bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.written_since(code text, wanted oid, seen text, epoch bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -947,7 +947,7 @@ END $$;
 -- Whether a query that locks rows in an order may have got beyond these keys: none of them has a row that is as it was put
 -- there (in this time of having hot rows), and that nobody has ever locked since. What this transaction has put there itself
 -- tells nothing.
-CREATE FUNCTION pg_journal.passed(code text, wanted oid, heat bigint, keys text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.passed(code text, wanted oid, heat bigint, keys text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -972,7 +972,7 @@ END $$;
 
 -- The rows of a temporary table, one more than `most` at most, in some columns, in transfer forms; the columns; or the reason
 -- why Spark cannot be given them. No code of users is run.
-CREATE FUNCTION pg_journal.temporary_rows(code text, wanted oid, numbers oid[], most bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.temporary_rows(code text, wanted oid, numbers oid[], most bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1

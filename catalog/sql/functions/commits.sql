@@ -1,56 +1,17 @@
 -- Which transactions have changed which tables, and by which row versions. Row versions in a tail carry the transaction that
 -- wrote them, so a small write leaves no more than these; what leaves the tail for files is noted here before.
 
-CREATE TABLE pg_journal.commits (
-    relid oid NOT NULL,
-    writer xid8 NOT NULL,
-    -- NULL where the transaction had not ended when it was noted.
-    committed_at timestamptz,
-    versions timestamptz[] NOT NULL,
-    -- Row versions, and those of them that end rows; NULL where only files tell.
-    row_count bigint NOT NULL,
-    ended bigint,
-    PRIMARY KEY (relid, writer)
-);
-CREATE INDEX ON pg_journal.commits (relid, committed_at);
-
--- Commits whose effect was taken back, or was gone back to, by other commits.
-CREATE TABLE pg_journal.rollbacks (
-    relid oid NOT NULL,
-    writer xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    commit text NOT NULL,
-    -- Whether nothing but a commit was taken back: no later changes of the same rows.
-    is_plain boolean NOT NULL,
-    row_count bigint NOT NULL,
-    rolled_back_by name NOT NULL DEFAULT pg_journal.acting_role()
-);
-CREATE INDEX ON pg_journal.rollbacks (relid);
-
--- Commits that somebody may want to go back to.
-CREATE TABLE pg_journal.savepoints (
-    relid oid NOT NULL,
-    commit text NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    created_by name NOT NULL DEFAULT pg_journal.acting_role(),
-    comment text,
-    PRIMARY KEY (relid, commit)
-);
+ALTER TABLE pg_journal.rollbacks ALTER COLUMN rolled_back_by SET DEFAULT pg_journal.acting_role();
+ALTER TABLE pg_journal.savepoints ALTER COLUMN created_by SET DEFAULT pg_journal.acting_role();
 
 -- When a transaction committed, as far as PostgreSQL knows: it keeps the times of those that vacuum has not frozen. An external
 -- catalog may keep none. Short enough to become part of the query that calls it for thousands of rows.
-CREATE FUNCTION pg_journal.commit_time(writer xid8) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION pg_journal.commit_time(writer xid8) RETURNS timestamptz
 LANGUAGE sql STABLE
 RETURN CASE WHEN pg_catalog.current_setting('track_commit_timestamp') OPERATOR(pg_catalog.=) 'on'
             THEN pg_catalog.pg_xact_commit_timestamp(writer::pg_catalog.xid) END;
 
--- When a table has last got other columns, types or keys than its older row versions have.
-CREATE TABLE pg_journal.redefinitions (
-    relid oid PRIMARY KEY,
-    writer xid8 NOT NULL,
-    redefined_at timestamptz NOT NULL
-);
-
-CREATE FUNCTION pg_journal.note_redefinition() RETURNS trigger
+CREATE OR REPLACE FUNCTION pg_journal.note_redefinition() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -67,7 +28,7 @@ CREATE TRIGGER redefined AFTER UPDATE OF key ON pg_journal.journals
 UPDATE pg_trigger SET tgisinternal = true WHERE tgfoid = 'pg_journal.note_redefinition()'::regprocedure;
 
 -- Whether another transaction has written row versions with one of some numbers.
-CREATE FUNCTION pg_journal.shares_versions(wanted oid, own xid8, numbers timestamptz[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.shares_versions(wanted oid, own xid8, numbers timestamptz[]) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -81,14 +42,14 @@ BEGIN
 END $$;
 
 -- How a commit is named: the moment of it, in digits.
-CREATE FUNCTION pg_journal.commit_name(committed_at timestamptz) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.commit_name(committed_at timestamptz) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN to_char(committed_at AT TIME ZONE 'UTC', 'YYYYMMDDHH24MISSUS');
 
 -- Note the commits of row versions that are about to leave the tail: those of transactions in a snapshot, or up to a version
 -- number, else all.
-CREATE FUNCTION pg_journal.note_commits(wanted oid, seen pg_snapshot, newest timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_commits(wanted oid, seen pg_snapshot, newest timestamptz) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -112,7 +73,7 @@ BEGIN
 END $$;
 
 -- Note what this transaction has published in segments. Its time is known when it has ended.
-CREATE FUNCTION pg_journal.note_published(wanted oid, segment_list json) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_published(wanted oid, segment_list json) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -129,7 +90,7 @@ BEGIN
 END $$;
 
 -- Note a TRUNCATE: so many rows have ended, with one version number.
-CREATE FUNCTION pg_journal.note_truncation(wanted oid, version timestamptz, ended_rows bigint) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_truncation(wanted oid, version timestamptz, ended_rows bigint) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -141,7 +102,7 @@ AS $$
 $$;
 
 -- The newest commits of a table between two moments, with those whose row versions are in the tail still.
-CREATE FUNCTION pg_journal.commits_of(wanted oid, since timestamptz, until timestamptz, at_most bigint)
+CREATE OR REPLACE FUNCTION pg_journal.commits_of(wanted oid, since timestamptz, until timestamptz, at_most bigint)
 RETURNS TABLE (writer xid8, committed_at timestamptz, versions timestamptz[], row_count bigint, ended bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -172,7 +133,7 @@ BEGIN
 END $$;
 
 -- The moment that the name of a commit stands for; NULL for what is no name of one.
-CREATE FUNCTION pg_journal.commit_moment(commit text) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION pg_journal.commit_moment(commit text) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -185,7 +146,7 @@ END $$;
 
 -- What clients see of that, of tables whose rows they may read: the newest commits, of all tables or some, or those of one
 -- name. So many of each table are looked for as are wanted of all.
-CREATE FUNCTION pg_journal.listed_commits(
+CREATE OR REPLACE FUNCTION pg_journal.listed_commits(
     wanted oid[], named text, at_most bigint,
     OUT commit text, OUT committed_at timestamptz, OUT schema_name name, OUT table_name name, OUT row_versions bigint,
     OUT rows_ended bigint, OUT min_version timestamptz, OUT max_version timestamptz)
@@ -204,11 +165,11 @@ AS $$
                AND (wanted IS NULL OR c.oid = ANY (wanted)) AND (named IS NULL OR m.moment IS NOT NULL)
              ORDER BY x.committed_at DESC, x.writer DESC LIMIT at_most) l
 $$;
-CREATE VIEW pg_journal.commit_list AS SELECT * FROM pg_journal.listed_commits(NULL, NULL, 9223372036854775807);
+CREATE OR REPLACE VIEW pg_journal.commit_list AS SELECT * FROM pg_journal.listed_commits(NULL, NULL, 9223372036854775807);
 GRANT SELECT ON pg_journal.commit_list TO PUBLIC;
 
 -- The files that commits of tables have written, upkeep's among them, while they are known.
-CREATE FUNCTION pg_journal.listed_commit_files(
+CREATE OR REPLACE FUNCTION pg_journal.listed_commit_files(
     OUT commit text, OUT schema_name name, OUT table_name name, OUT kind text, OUT path text, OUT row_versions bigint,
     OUT size_bytes bigint, OUT is_retired boolean)
 RETURNS SETOF record
@@ -221,11 +182,11 @@ AS $$
       LEFT JOIN pg_journal.commits k ON k.relid = s.relid AND k.writer = s.writer
      WHERE has_table_privilege(acting_role(), c.oid, 'SELECT') AND s.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()
 $$;
-CREATE VIEW pg_journal.commit_file_list AS SELECT * FROM pg_journal.listed_commit_files();
+CREATE OR REPLACE VIEW pg_journal.commit_file_list AS SELECT * FROM pg_journal.listed_commit_files();
 GRANT SELECT ON pg_journal.commit_file_list TO PUBLIC;
 
 -- How many row versions commits have written to tables, and how many were written in all, as upkeep copies them.
-CREATE FUNCTION pg_journal.listed_amplification(
+CREATE OR REPLACE FUNCTION pg_journal.listed_amplification(
     OUT schema_name name, OUT table_name name, OUT row_versions numeric, OUT rows_written numeric)
 RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -238,10 +199,10 @@ AS $$
              FROM pg_journal.commits_of(j.relid, '-infinity', 'infinity', 9223372036854775807) k) x
      WHERE j.tail_relid <> 0 AND has_table_privilege(acting_role(), c.oid, 'SELECT')
 $$;
-CREATE VIEW pg_journal.amplification_list AS SELECT * FROM pg_journal.listed_amplification();
+CREATE OR REPLACE VIEW pg_journal.amplification_list AS SELECT * FROM pg_journal.listed_amplification();
 GRANT SELECT ON pg_journal.amplification_list TO PUBLIC;
 
-CREATE FUNCTION pg_journal.listed_savepoints(
+CREATE OR REPLACE FUNCTION pg_journal.listed_savepoints(
     OUT savepoint text, OUT schema_name name, OUT table_name name, OUT created_at timestamptz, OUT created_by name,
     OUT comment text)
 RETURNS SETOF record
@@ -252,10 +213,10 @@ AS $$
       FROM pg_journal.savepoints s JOIN pg_class c ON c.oid = s.relid JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE has_table_privilege(acting_role(), c.oid, 'SELECT')
 $$;
-CREATE VIEW pg_journal.savepoint_list AS SELECT * FROM pg_journal.listed_savepoints();
+CREATE OR REPLACE VIEW pg_journal.savepoint_list AS SELECT * FROM pg_journal.listed_savepoints();
 GRANT SELECT ON pg_journal.savepoint_list TO PUBLIC;
 
-CREATE FUNCTION pg_journal.listed_rollbacks(
+CREATE OR REPLACE FUNCTION pg_journal.listed_rollbacks(
     OUT commit text, OUT rolled_back_to text, OUT schema_name name, OUT table_name name, OUT row_versions bigint,
     OUT rolled_back_by name)
 RETURNS SETOF record
@@ -268,13 +229,13 @@ AS $$
       LEFT JOIN pg_journal.commits k ON k.relid = r.relid AND k.writer = r.writer
      WHERE has_table_privilege(acting_role(), c.oid, 'SELECT')
 $$;
-CREATE VIEW pg_journal.rollback_list AS SELECT * FROM pg_journal.listed_rollbacks();
+CREATE OR REPLACE VIEW pg_journal.rollback_list AS SELECT * FROM pg_journal.listed_rollbacks();
 GRANT SELECT ON pg_journal.rollback_list TO PUBLIC;
 
 -- What has to be taken back for a table to be as it was before a commit, or, where it is to be kept, after it: version
 -- numbers; NULL where the commit is none of the table. What cannot be told from the journal is refused: commits of before a
 -- redefinition, and those that share their name, or a version number, with another one.
-CREATE FUNCTION pg_journal.versions_of(wanted oid, moment timestamptz, kept boolean) RETURNS timestamptz[]
+CREATE OR REPLACE FUNCTION pg_journal.versions_of(wanted oid, moment timestamptz, kept boolean) RETURNS timestamptz[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -305,7 +266,7 @@ END $$;
 -- Of the row versions of a table after a moment those of commits that were taken back, and of what has taken them back: together
 -- they have changed nothing. A transaction that has written more than its rollback is none of these, nor one that has taken
 -- later changes of the same rows back as well.
-CREATE FUNCTION pg_journal.settled_versions(wanted oid, moment timestamptz) RETURNS timestamptz[]
+CREATE OR REPLACE FUNCTION pg_journal.settled_versions(wanted oid, moment timestamptz) RETURNS timestamptz[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -334,7 +295,7 @@ END $$;
 
 -- The same of all tables that the commit has changed, or of the one that is named. Of commits of tables that the role may not
 -- read it learns nothing; but half a commit is not taken back (42501).
-CREATE FUNCTION pg_journal.versions_to_roll_back(code text, commit text, wanted oid, kept boolean) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.versions_to_roll_back(code text, commit text, wanted oid, kept boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -371,7 +332,7 @@ BEGIN
     RETURN convert_to(array_to_json(answer)::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pg_journal.note_rollback(code text, wanted oid, commit text, plain boolean, changed bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.note_rollback(code text, wanted oid, commit text, plain boolean, changed bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -384,7 +345,7 @@ END $$;
 
 -- Keep the name of a commit to go back to, or forget it. 42501 for others than the owner of the table, 42704 for a commit
 -- that there is not, 42710 for a savepoint that there is.
-CREATE FUNCTION pg_journal.keep_savepoint(code text, wanted oid, commit text, kept boolean) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.keep_savepoint(code text, wanted oid, commit text, kept boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

@@ -1,18 +1,8 @@
 -- Deferred foreign keys of tiered tables, and to them: what is to be looked at before the transaction ends, and by what
 -- PostgreSQL tells that a key is deferred.
 
--- What this transaction has taken away of what deferred foreign keys reference, to be looked at when it ends.
-CREATE TABLE pg_journal.taken (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    fk oid NOT NULL,
-    -- Whether rows that reference it have been looked for.
-    is_settled boolean NOT NULL DEFAULT false,
-    -- [[value of each referenced column, as PostgreSQL's text]], at most 10,000
-    held json NOT NULL
-);
-
 -- What says that nothing but `is_deferred` asks; nobody else can make it.
-CREATE FUNCTION pg_journal.deferral_mark(fk oid, what text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.deferral_mark(fk oid, what text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT encode(sha256(convert_to(concat_ws(':', 'deferral', what, secret_key, pg_current_xact_id(), fk), 'UTF8')), 'hex')
@@ -22,7 +12,7 @@ RETURN (SELECT encode(sha256(convert_to(concat_ws(':', 'deferral', what, secret_
 -- the statement is told (GW005). A table of its own tells, whose trigger belongs to the constraint: SET CONSTRAINTS is for
 -- both, by whatever road it comes. Rows cannot be made hot for transactions with a snapshot of their own, whose statements are
 -- refused at once, but where they `need_none`.
-CREATE FUNCTION pg_journal.is_deferred(fk oid, need_none boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_deferred(fk oid, need_none boolean) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -47,7 +37,7 @@ END $$;
 
 -- Values of a foreign key that this transaction has taken away and not put back, and by which cold rows may reference, at most
 -- 1,000; NULL for none.
-CREATE FUNCTION pg_journal.listed_taken(fk oid) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.listed_taken(fk oid) RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -77,7 +67,7 @@ END $$;
 
 -- What belongs to deferrable foreign keys fires when PostgreSQL looks at these: 0A000 where something was left to be looked at
 -- by whoever runs the statements. PostgreSQL's triggers have looked at hot rows before: their events are older.
-CREATE FUNCTION pg_journal.require_settled() RETURNS trigger
+CREATE OR REPLACE FUNCTION pg_journal.require_settled() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -108,7 +98,7 @@ END $$;
 
 -- Have each deferrable foreign key that is ours to look at the table that tells whether it is deferred, and others none. The
 -- caller sees to it that no transaction has written tables of theirs.
-CREATE FUNCTION pg_journal.settle_pending(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.settle_pending(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
@@ -138,7 +128,7 @@ END $$;
 
 -- Lock the rows that are referenced by what has to be looked for, as far as they are there, and hot; what is left stays to be
 -- looked for.
-CREATE FUNCTION pg_journal.lock_sought() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.lock_sought() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -173,7 +163,7 @@ END $$;
 -- Have what deferred foreign keys have left be looked at now, of one, or of all (NULL). The answer is what has been taken away:
 -- [[foreign key, referenced table, by which columns (none: the primary key's), [[text of each]] of a tiered one]]; and whether
 -- there is something to be looked for.
-CREATE FUNCTION pg_journal.end_deferring(code text, fk oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.end_deferring(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -192,7 +182,7 @@ END $$;
 
 -- What was taken away and cold rows may reference, as an error of `refuse_referenced` tells it; empty for nothing: then it is
 -- settled. Hot rows that reference it do not go cold before PostgreSQL's triggers have looked at them.
-CREATE FUNCTION pg_journal.taken_references(code text, fk oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.taken_references(code text, fk oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -216,7 +206,7 @@ END $$;
 
 -- Tell, as PostgreSQL does, of a value that was taken away and that rows reference: 23503. It is the one that is `held`, or,
 -- where these are some of many, one that hot rows reference.
-CREATE FUNCTION pg_journal.refuse_taken(code text, told text, held json) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.refuse_taken(code text, told text, held json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET constraint_exclusion = off
@@ -251,7 +241,7 @@ BEGIN
 END $$;
 
 -- Whether events of deferred foreign keys of a table, or to it, may be waiting in this transaction: ALTER TABLE tells.
-CREATE FUNCTION pg_journal.has_pending(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.has_pending(wanted oid) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off

@@ -3,14 +3,14 @@
 -- rows there, and no statement trigger of the leaf would tell: the tables above have a trigger of their own for that.
 
 -- The partitioned tables above a table, the topmost first.
-CREATE FUNCTION pg_journal.ancestors(wanted oid) RETURNS oid[]
+CREATE OR REPLACE FUNCTION pg_journal.ancestors(wanted oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT a.relid::oid FROM pg_partition_ancestors(wanted) WITH ORDINALITY a(relid, o)
               WHERE a.relid <> wanted ORDER BY a.o DESC);
 
 -- Refuse what a tiered leaf cannot keep to of the tables above it, whose rules are not its own.
-CREATE FUNCTION pg_journal.check_tree(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_tree(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 -- Leaves below a table that are tiered.
-CREATE FUNCTION pg_journal.tiered_leaves(wanted oid) RETURNS SETOF oid
+CREATE OR REPLACE FUNCTION pg_journal.tiered_leaves(wanted oid) RETURNS SETOF oid
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -48,7 +48,7 @@ AS $$
 $$;
 
 -- Refuse to change a partitioned table with tiered leaves but for the gateway, which has announced it.
-CREATE FUNCTION pg_journal.guard_tree() RETURNS trigger
+CREATE OR REPLACE FUNCTION pg_journal.guard_tree() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -61,7 +61,7 @@ BEGIN
 END $$;
 
 -- Refuse a row that PostgreSQL has routed to a tiered leaf which the gateway did not expect it to go to.
-CREATE FUNCTION pg_journal.refuse_routed(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_routed(wanted oid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -77,7 +77,7 @@ BEGIN
     PERFORM outdated();
 END $$;
 
-CREATE FUNCTION pg_journal.guard_row() RETURNS trigger
+CREATE OR REPLACE FUNCTION pg_journal.guard_row() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -88,7 +88,7 @@ END $$;
 
 -- Let PostgreSQL change what is above these leaves, whose write is announced. Leaves that earlier statements of the transaction
 -- have announced take no rows any more, unless they are told again: nobody would look for these.
-CREATE FUNCTION pg_journal.announce_above(above oid[], leaves oid[]) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.announce_above(above oid[], leaves oid[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -103,13 +103,13 @@ BEGIN
 END $$;
 
 -- Number of the advisory lock that those share who lock leaves of a tree one by one, until their transactions end.
-CREATE FUNCTION pg_journal.tree_gate(wanted oid) RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.tree_gate(wanted oid) RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (x'70676a70'::bigint << 32) + coalesce((ancestors(wanted))[1], wanted)::bigint;
 
 -- Let others lock leaves, if this session keeps them from it.
-CREATE FUNCTION pg_journal.leave_gate(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.leave_gate(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -123,7 +123,7 @@ END $$;
 
 -- Let PostgreSQL change a partitioned table with tiered leaves, where no rows but those of these resident leaves can be
 -- concerned, which stay resident until the transaction ends, and rows may go to those tiered ones that are locked for it.
-CREATE FUNCTION pg_journal.announce_tree(code text, wanted oid, resident oid[], tiered oid[]) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.announce_tree(code text, wanted oid, resident oid[], tiered oid[]) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -146,7 +146,7 @@ END $$;
 -- Lock resident leaves of a partitioned table: some are not written by others until the transaction ends, which may write
 -- rows of them with change_leaf, and others stay resident. Not those that could not become tiered: code of users would run
 -- when they are written, and with which rights is not theirs to say.
-CREATE FUNCTION pg_journal.lock_leaves(wanted oid, held oid[], others oid[]) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.lock_leaves(wanted oid, held oid[], others oid[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -172,7 +172,7 @@ END $$;
 -- Do so; the answer is whether it is done. Unless it `waits`, it gives up after a moment, and has locked none then: others may
 -- be waiting for leaves that the transaction has. Those that come by announce_tree lock some leaves, and PostgreSQL then, in an
 -- order of its own, those of their plan: they are let pass, or kept waiting, before. The caller takes a snapshot afterwards.
-CREATE FUNCTION pg_journal.hold_leaves(code text, wanted oid, held oid[], others oid[], waits boolean) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.hold_leaves(code text, wanted oid, held oid[], others oid[], waits boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -205,7 +205,7 @@ END $$;
 
 -- Give rows of a resident leaf that is held new values, and delete others; both come as append takes them, and are known
 -- by their keys. Capture sees it as it sees every change.
-CREATE FUNCTION pg_journal.change_leaf(code text, wanted oid, kept text, gone text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.change_leaf(code text, wanted oid, kept text, gone text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
@@ -241,7 +241,7 @@ BEGIN
 END $$;
 
 -- Give a partitioned table its trigger. Statements that name a leaf do not fire it.
-CREATE FUNCTION pg_journal.watch_tree(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.watch_tree(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET allow_system_table_mods = on
@@ -264,7 +264,7 @@ END $$;
 
 -- Keep writers of the tables above a leaf away that is to become tiered: they lock leaves when rows are routed there,
 -- later than they have found all of them resident.
-CREATE FUNCTION pg_journal.lock_above(wanted oid, option text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.lock_above(wanted oid, option text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -278,7 +278,7 @@ END $$;
 
 -- Refuse a new partition beside a default one whose tiered leaves have rows: PostgreSQL would look for rows of the new one
 -- where none are.
-CREATE FUNCTION pg_journal.check_default(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_default(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -300,7 +300,7 @@ BEGIN
 END $$;
 
 -- Follow what a leaf is a partition of.
-CREATE FUNCTION pg_journal.follow_tree(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.follow_tree(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -327,7 +327,7 @@ END $$;
 
 -- The same for a partitioned table that a command is about: leaves that have left it, which the command does not tell, and
 -- partitions that have no leaf yet.
-CREATE FUNCTION pg_journal.follow_partitioned(wanted oid, tag text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.follow_partitioned(wanted oid, tag text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -357,7 +357,7 @@ END $$;
 
 -- The columns of a table, by attribute number, that rows are routed by in these partitioned tables above or below it; NULL
 -- where expressions are among them.
-CREATE FUNCTION pg_journal.routing_columns(wanted oid, partitioned oid[]) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.routing_columns(wanted oid, partitioned oid[]) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT CASE WHEN bool_or(p.partexprs IS NOT NULL) THEN NULL ELSE json_agg(DISTINCT own.attnum) END
@@ -368,7 +368,7 @@ RETURN (SELECT CASE WHEN bool_or(p.partexprs IS NOT NULL) THEN NULL ELSE json_ag
 
 -- The leaves that a partitioned table consists of, with the columns of the table itself; NULL where that is not known
 -- here, as of temporary ones.
-CREATE FUNCTION pg_journal.tree(wanted oid) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.tree(wanted oid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

@@ -1,7 +1,7 @@
 -- What clients' roles may not do in this database.
 
 -- Procedural code comes with resident tables: on tiered ones it would find no rows.
-SELECT pg_journal.configure(0, 0, 0);
+SELECT pg_journal.configure(i.resident_rows, i.resident_bytes, i.resident_hard_rows) FROM pg_journal.instance i;
 
 -- Functions that run SQL text, or read any relation or file they are told.
 DO $$
@@ -60,6 +60,3 @@ SELECT p.oid, 'pg_catalog.pg_proc'::regclass, 0, 'i', p.proacl FROM pg_catalog.p
 UPDATE pg_catalog.pg_init_privs i SET initprivs = p.proacl FROM pg_catalog.pg_proc p
  WHERE i.classoid = 'pg_catalog.pg_proc'::regclass AND i.objoid = p.oid
    AND p.pronamespace = 'pg_catalog'::regnamespace AND i.initprivs <> p.proacl;
-
--- Without statistics PostgreSQL expects thousands of marks, and plans the proof anew each time to save on them.
-ANALYZE pg_journal.definition_marks;

@@ -3,7 +3,7 @@
 
 -- Divide a table from now on; what its base has is divided when it is next compacted. Of each field: transform, column,
 -- type of the column, argument. An empty list: no longer. 42501 for others than the owner.
-CREATE FUNCTION pg_journal.set_division(code text, wanted oid, fields json) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.set_division(code text, wanted oid, fields json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -35,7 +35,7 @@ BEGIN
 END $$;
 
 -- Whether the columns that a division rests on are still there, with the types they had; else it counts no more.
-CREATE FUNCTION pg_journal.is_divided(j pg_journal.journals) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_divided(j pg_journal.journals) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN j.division IS NOT NULL AND NOT EXISTS (
@@ -44,7 +44,7 @@ RETURN j.division IS NOT NULL AND NOT EXISTS (
      WHERE a.atttypid IS DISTINCT FROM (f.e->>2)::oid);
 
 -- How tables are divided, as PARTITIONED BY has it, with the number of partitions in their bases.
-CREATE FUNCTION pg_journal.listed_divisions(
+CREATE OR REPLACE FUNCTION pg_journal.listed_divisions(
     OUT schema_name name, OUT table_name name, OUT partitioned_by text, OUT partitions bigint)
 RETURNS SETOF record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -63,11 +63,11 @@ AS $$
       FROM pg_journal.journals j JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE is_divided(j) AND has_table_privilege(acting_role(), c.oid, 'SELECT')
 $$;
-CREATE VIEW pg_journal.division_list AS SELECT * FROM pg_journal.listed_divisions();
+CREATE OR REPLACE VIEW pg_journal.division_list AS SELECT * FROM pg_journal.listed_divisions();
 GRANT SELECT ON pg_journal.division_list TO PUBLIC;
 
 -- The partitions of the bases of tables; NULL for what has not been divided yet, or as it was before.
-CREATE FUNCTION pg_journal.listed_partitions(
+CREATE OR REPLACE FUNCTION pg_journal.listed_partitions(
     OUT schema_name name, OUT table_name name, OUT partition text, OUT segments bigint, OUT row_count bigint,
     OUT size_bytes bigint)
 RETURNS SETOF record
@@ -83,5 +83,5 @@ AS $$
      WHERE is_divided(j) AND has_table_privilege(acting_role(), c.oid, 'SELECT')
      GROUP BY 1, 2, 3
 $$;
-CREATE VIEW pg_journal.partition_list AS SELECT * FROM pg_journal.listed_partitions();
+CREATE OR REPLACE VIEW pg_journal.partition_list AS SELECT * FROM pg_journal.listed_partitions();
 GRANT SELECT ON pg_journal.partition_list TO PUBLIC;

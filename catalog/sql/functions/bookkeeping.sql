@@ -5,203 +5,7 @@ REVOKE ALL ON SCHEMA pg_journal FROM PUBLIC;
 GRANT USAGE ON SCHEMA pg_journal TO PUBLIC;
 COMMENT ON SCHEMA pg_journal IS 'bookkeeping of journals; maintained by the gateway';
 
--- What the gateway proves its calls by, and the bookkeeping what it has announced to itself.
-CREATE TABLE pg_journal.instance (
-    secret_key text NOT NULL,
-    -- The same, as HMAC-SHA-256 wants it: a block of 64 bytes, combined with each of its two paddings.
-    inner_key bytea NOT NULL,
-    outer_key bytea NOT NULL,
-    database_oid oid NOT NULL,
-    -- Bounds of resident tables; 0 rows: tables are tiered from the beginning.
-    resident_rows bigint NOT NULL DEFAULT 0,
-    resident_bytes bigint NOT NULL DEFAULT 67108864,
-    resident_hard_rows bigint NOT NULL DEFAULT 1000000,
-    -- Row versions of a tail travel in parts of about this size.
-    part_bytes bigint NOT NULL DEFAULT 16777216,
-    -- Largest row of a tail: as JSON, which makes six characters of some, it is a text that PostgreSQL can still hold.
-    row_bytes bigint NOT NULL DEFAULT 134217728
-);
-INSERT INTO pg_journal.instance (secret_key, inner_key, outer_key, database_oid)
-SELECT k.drawn, p.inside, p.outside, d.oid
-  FROM pg_catalog.pg_database d
- CROSS JOIN (SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '') AS drawn OFFSET 0) k
- CROSS JOIN LATERAL (
-       SELECT string_agg(set_byte('\x00', 0, ascii(c) # x'36'::int), '' ORDER BY o) AS inside,
-              string_agg(set_byte('\x00', 0, ascii(c) # x'5c'::int), '' ORDER BY o) AS outside
-         FROM string_to_table(k.drawn, NULL) WITH ORDINALITY u(c, o)) p
- WHERE d.datname = current_database();
-
--- Nothing here takes numbers from a sequence: lastval() is the client's. Those of calls are only set.
-
-CREATE TABLE pg_journal.journals (
-    relid oid PRIMARY KEY,
-    journal_relid oid NOT NULL,
-    tail_relid oid NOT NULL,
-    -- Privileges the journal table mirrors now.
-    schema_name text NOT NULL,
-    table_name text NOT NULL,
-    -- Who answers for the table: the catalog table (resident), or the journal alone (tiered).
-    residency text NOT NULL CHECK (residency IN ('resident', 'tiered')),
-    -- How often that has changed.
-    turns bigint NOT NULL DEFAULT 0,
-    -- Of a tiered table: whether the catalog table answers for some keys, which are hot, and how often that has begun.
-    is_hot boolean NOT NULL DEFAULT false,
-    heats bigint NOT NULL DEFAULT 0,
-    -- The last version number it had before that; NULL for none.
-    cold_version timestamptz,
-    -- So many rows are hot, as upkeep has counted, that no more are to become hot before all have gone cold.
-    is_overheated boolean NOT NULL DEFAULT false,
-    -- Bounds of hot rows that the owner asked for; NULL: the server's.
-    hot_rows bigint,
-    hot_age_s float8,
-    thaw_rows bigint,
-    -- What the owner asked for: auto, always, never.
-    wanted_residency text NOT NULL DEFAULT 'auto',
-    -- What keeps the table resident whatever its size; NULL for nothing.
-    pinned_by text,
-    -- PostgreSQL has rewritten the rows of a resident table with other values, which the journal is to follow.
-    -- Not to be seen by the table's file: TRUNCATE and VACUUM FULL make a new one too.
-    rewritten boolean NOT NULL DEFAULT false,
-    -- More rows than a resident table may have, as upkeep has counted: none are inserted any more.
-    is_full boolean NOT NULL DEFAULT false,
-    -- Larger than a resident table is to be, as upkeep has counted, but pinned: who writes next is told.
-    is_outgrown boolean NOT NULL DEFAULT false,
-    -- What the triggers on the table were made for.
-    watched text,
-    readers text NOT NULL DEFAULT '',
-    -- The partitioned tables above it, the topmost first.
-    ancestors oid[] NOT NULL DEFAULT '{}',
-    location text NOT NULL CHECK (location ~ '^\d+/\d+$'),
-    key int2[] NOT NULL DEFAULT '{}',
-    key_name text,
-    -- Primary key added while rows exist: the rows are still to be checked and re-keyed.
-    pending_key int2[],
-    checks oid[] NOT NULL DEFAULT '{}',
-    -- Of a tiered table: unique indexes that all rows are known to satisfy, the primary key's left out.
-    unique_indexes oid[] NOT NULL DEFAULT '{}',
-    -- Random: never the same again, not even after ROLLBACK.
-    definition bigint NOT NULL,
-    -- Blocks of 2^32 row identities that bulk writes have used up.
-    identity_blocks bigint NOT NULL DEFAULT 0,
-    -- Grows whenever row versions leave the tail or segments are swapped.
-    epoch bigint NOT NULL DEFAULT 1,
-    -- Grows with every update of this row.
-    changes bigint NOT NULL DEFAULT 0,
-    -- Last version number written. Each transaction that writes updates this row once: that is what makes
-    -- a concurrent transaction fail to serialize.
-    version timestamptz NOT NULL DEFAULT 'epoch',
-    tail_rows bigint NOT NULL DEFAULT 0,
-    -- Row versions that upkeep has written to files, each as often as it was.
-    copied_rows numeric NOT NULL DEFAULT 0,
-    -- Of a table whose journal others keep, too: where that lies, and how it names what it holds.
-    external jsonb,
-    -- How its base is divided into partitions: {"number": …, "fields": [[transform, attnum, type, argument], …]}.
-    division jsonb,
-    -- When the tail was last written to files, segments were merged to a base, all hot rows went cold.
-    flushed_at timestamptz,
-    compacted_at timestamptz,
-    -- When it has last begun to have hot rows, and ceased to.
-    warmed_at timestamptz,
-    cooled_at timestamptz,
-    -- Transaction that made this row.
-    writer xid8 NOT NULL DEFAULT '0'
-) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-CREATE UNIQUE INDEX ON pg_journal.journals (journal_relid) WHERE journal_relid <> 0;
-CREATE INDEX ON pg_journal.journals ((ancestors[1])) WHERE ancestors <> '{}';
-
--- Tables of which somebody has been told that they stay resident although they are large.
-CREATE TABLE pg_journal.told_tables (
-    relid oid PRIMARY KEY
-);
-
--- What later writes of the same transaction changed, newest last. Updating the journal's row time and again
--- would leave a trail of dead rows that each look-up had to pass.
-CREATE TABLE pg_journal.states (
-    relid oid NOT NULL,
-    changes bigint NOT NULL,
-    version timestamptz NOT NULL,
-    tail_rows bigint NOT NULL,
-    PRIMARY KEY (relid, changes)
-) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-
--- What upkeep is doing with tables, and where it has failed. A row by itself, which nobody locks for longer than it takes
--- to write it.
-CREATE TABLE pg_journal.upkeep (
-    relid oid PRIMARY KEY,
-    -- Who is at work; a row that somebody has left who died says nothing.
-    backend int,
-    backend_start timestamptz,
-    work text,
-    phase text,
-    row_count bigint,
-    began_at timestamptz,
-    -- Attempts that failed since the last one that did not.
-    failures bigint NOT NULL DEFAULT 0,
-    failed_with text,
-    next_attempt timestamptz
-) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-
-CREATE TABLE pg_journal.columns (
-    relid oid NOT NULL REFERENCES pg_journal.journals ON DELETE CASCADE,
-    attnum int2 NOT NULL,
-    name text NOT NULL,
-    type_oid oid NOT NULL,
-    typmod int4 NOT NULL,
-    not_null boolean NOT NULL,
-    storage_name text NOT NULL,
-    missing_value text,
-    -- Tree of a generated column's expression, which renaming does not change.
-    generation text,
-    PRIMARY KEY (relid, attnum)
-);
-CREATE UNIQUE INDEX ON pg_journal.columns (relid, lower(storage_name));
-
-CREATE TABLE pg_journal.segments (
-    segment_id bigint PRIMARY KEY,
-    relid oid NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('base', 'delta', 'archive')),
-    path text NOT NULL,
-    row_count bigint NOT NULL,
-    size_bytes bigint NOT NULL,
-    attnums int2[] NOT NULL,
-    min_version timestamptz NOT NULL,
-    max_version timestamptz NOT NULL,
-    key_min bigint,
-    key_max bigint,
-    -- The partition that its rows are in: [number of the division, bytes in memory, [value, …]].
-    partition json,
-    -- Transaction that published it.
-    writer xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    retired_at timestamptz
-);
-CREATE INDEX ON pg_journal.segments (relid) WHERE retired_at IS NULL;
-CREATE INDEX ON pg_journal.segments (retired_at) WHERE retired_at IS NOT NULL;
-
--- Locations of dropped tables, until vacuum has removed their files.
-CREATE TABLE pg_journal.dropped_locations (
-    location text PRIMARY KEY CHECK (location ~ '^\d+/\d+$'),
-    dropped_at timestamptz NOT NULL
-);
-
--- The exclusive or of all marks is the fingerprint of all definitions. Several rows, so that concurrent
--- definitions do not wait for each other; random marks, so that a fingerprint never comes back. Every statement
--- reads it: on a page that counts as full readers themselves remove what later definitions left behind.
-CREATE TABLE pg_journal.definition_marks (
-    slot bigint PRIMARY KEY,
-    mark bigint NOT NULL
-) WITH (fillfactor = 10);
-
--- Sequences that sessions number their calls by, each for one session at a time. What a sequence is set to outlives ROLLBACK,
--- and no role can set it. Not logged: with PostgreSQL's memory its backends go, too; and what a statement only reads is to
--- get no transaction number, and to wait for no disk.
-CREATE UNLOGGED TABLE pg_journal.series (
-    number int PRIMARY KEY,
-    sequence oid NOT NULL,
-    -- The backend it is for; one that has ended needs it no more.
-    backend int NOT NULL DEFAULT 0
-) WITH (fillfactor = 10);
-
-CREATE FUNCTION pg_journal.add_series() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.add_series() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
@@ -218,20 +22,21 @@ BEGIN
         INSERT INTO series (number, sequence) VALUES (added, ('pg_journal.calls_' || added)::regclass);
     END LOOP;
 END $$;
-SELECT pg_journal.add_series();
 
 -- Take a sequence for this session before it runs anything of its client's, and tell what it has come to; NULL where all
 -- are taken. Later on nothing is locked, whoever calls it.
-CREATE FUNCTION pg_journal.take_series(OUT sequence oid, OUT last_number bigint)
+CREATE OR REPLACE FUNCTION pg_journal.take_series(OUT sequence oid, OUT last_number bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET lock_timeout = 0
 AS $$
+DECLARE
+    begun timestamptz := (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a);
 BEGIN
-    SELECT s.sequence INTO sequence FROM series s WHERE s.backend = pg_backend_pid();
+    SELECT s.sequence INTO sequence FROM series s WHERE s.backend = pg_backend_pid() AND s.backend_start = begun;
     IF NOT FOUND THEN
         LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE;
-        UPDATE series t SET backend = pg_backend_pid()
+        UPDATE series t SET backend = pg_backend_pid(), backend_start = begun
          WHERE t.number = (SELECT min(s.number) FROM series s WHERE NOT EXISTS (
                    SELECT FROM pg_stat_get_backend_idset() b WHERE pg_stat_get_backend_pid(b) = s.backend))
         RETURNING t.sequence INTO sequence;
@@ -239,10 +44,24 @@ BEGIN
     last_number := coalesce(pg_sequence_last_value(sequence), 0);
 END $$;
 
+-- Draw what calls are proved by anew: whoever knew it before is refused.
+CREATE OR REPLACE FUNCTION pg_journal.renew_key() RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    UPDATE instance SET (secret_key, inner_key, outer_key) = (
+        SELECT k.drawn, p.inside, p.outside
+          FROM (SELECT replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '') AS drawn OFFSET 0) k
+         CROSS JOIN LATERAL (
+               SELECT string_agg(set_byte('\x00', 0, ascii(c) # x'36'::int), '' ORDER BY o) AS inside,
+                      string_agg(set_byte('\x00', 0, ascii(c) # x'5c'::int), '' ORDER BY o) AS outside
+                 FROM string_to_table(k.drawn, NULL) WITH ORDINALITY u(c, o)) p)
+$$;
+
 -- Go on only if this call is the gateway's: the code names the session's sequence, a number that no call had before, and
 -- the HMAC of both, of the backend, the function and its arguments. It is used up, whatever becomes of the transaction.
 -- A transaction that is read-only cannot note that: there a code lasts until the session's next call elsewhere.
-CREATE FUNCTION pg_journal.authorize(code text, called text, VARIADIC arguments text[] DEFAULT '{}') RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.authorize(code text, called text, VARIADIC arguments text[] DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -264,7 +83,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION pg_journal.unauthorized() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.unauthorized() RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -272,17 +91,17 @@ BEGIN
 END $$;
 
 -- STABLE as what they call is: so they are inlined.
-CREATE FUNCTION pg_journal.micros(moment timestamptz) RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.micros(moment timestamptz) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (extract(epoch FROM moment) * 1000000)::bigint;
 
-CREATE FUNCTION pg_journal.moment(micros bigint) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION pg_journal.moment(micros bigint) RETURNS timestamptz
 LANGUAGE sql STABLE
 RETURN timestamptz 'epoch' + micros / 86400000000 * interval '24:00:00'
      + micros % 86400000000 * interval '0.000001 second';
 
 -- A journal's row with what later writes changed.
-CREATE FUNCTION pg_journal.latest(j pg_journal.journals) RETURNS pg_journal.journals
+CREATE OR REPLACE FUNCTION pg_journal.latest(j pg_journal.journals) RETURNS pg_journal.journals
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -300,7 +119,7 @@ BEGIN
 END $$;
 
 -- Lock a journal for writing until the transaction ends.
-CREATE FUNCTION pg_journal.locked(wanted oid) RETURNS pg_journal.journals
+CREATE OR REPLACE FUNCTION pg_journal.locked(wanted oid) RETURNS pg_journal.journals
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -313,7 +132,7 @@ BEGIN
 END $$;
 
 -- Bring a journal's own row up to its latest state.
-CREATE FUNCTION pg_journal.fold(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.fold(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -328,7 +147,7 @@ BEGIN
 END $$;
 
 -- True for a tiered table that may have current rows; what is archived is history.
-CREATE FUNCTION pg_journal.has_rows(relid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.has_rows(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_journal.journals j
                 WHERE j.relid = $1 AND (j.is_hot OR j.tail_rows > 0 OR j.external IS NOT NULL))
@@ -337,13 +156,13 @@ RETURN EXISTS (SELECT FROM pg_journal.journals j
                 WHERE s.relid = $1 AND s.retired_at IS NULL AND s.row_count > 0 AND s.kind <> 'archive');
 
 -- 62 random bits; gen_random_uuid() is the only strong source without extensions.
-CREATE FUNCTION pg_journal.random_mark() RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.random_mark() RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 RETURN ('x' || left(replace(gen_random_uuid()::text, '-', ''), 12))::bit(48)::bigint
        # (('x' || right(gen_random_uuid()::text, 12))::bit(48)::bigint << 14);
 
-CREATE FUNCTION pg_journal.note_definition() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_definition() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -360,25 +179,25 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION pg_journal.fingerprint() RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.fingerprint() RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (SELECT coalesce(bit_xor(mark), 0) FROM pg_journal.definition_marks);
 
 -- The last timestamp data files can hold, in microseconds since 1970 of 64 bits. There is one more, which
 -- extract() rounds.
-CREATE FUNCTION pg_journal.latest_moment() RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.latest_moment() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN '294247-01-10 04:00:54.775806+00';
 
 -- Refuse a timestamp data files cannot hold.
-CREATE FUNCTION pg_journal.endless() RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.endless() RETURNS bigint
 LANGUAGE plpgsql
 AS $$
 BEGIN
     RAISE EXCEPTION 'infinite dates and times are not read by Spark' USING ERRCODE = '0A000';
 END $$;
 
-CREATE FUNCTION pg_journal.too_late() RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.too_late() RETURNS bigint
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -387,7 +206,7 @@ BEGIN
 END $$;
 
 -- Whose privileges count: in a function with the bookkeeping's rights the current role is that of the bookkeeping.
-CREATE FUNCTION pg_journal.acting_role() RETURNS name
+CREATE OR REPLACE FUNCTION pg_journal.acting_role() RETURNS name
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
@@ -395,7 +214,7 @@ RETURN coalesce(nullif(current_setting('role'), 'none'), session_user);
 -- Refuse (42501) a table that the session's role has nothing to do with: no right on it to read or write, or to write, none on
 -- what leads to it in PostgreSQL (views and rules, tables above it, foreign keys), and neither it nor the database is its own.
 -- What a statement may do with it in particular PostgreSQL has found out.
-CREATE FUNCTION pg_journal.require_right(wanted oid, writes boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.require_right(wanted oid, writes boolean) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -442,7 +261,7 @@ BEGIN
 END $$;
 
 -- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.
-CREATE FUNCTION pg_journal.transfer_expression(reference text, type_oid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.transfer_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -493,14 +312,14 @@ BEGIN
 END $$;
 
 -- Expression of a stored generated column, NULL for others.
-CREATE FUNCTION pg_journal.generation_expression(relid oid, attnum int2) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.generation_expression(relid oid, attnum int2) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT pg_get_expr(d.adbin, d.adrelid)
           FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
          WHERE a.attrelid = relid AND a.attnum = generation_expression.attnum AND a.attgenerated = 's');
 
-CREATE FUNCTION pg_journal.generation_tree(relid oid, attnum int2) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.generation_tree(relid oid, attnum int2) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT regexp_replace(d.adbin::text, ':location -?\d+', '', 'g')
@@ -509,7 +328,7 @@ RETURN (SELECT regexp_replace(d.adbin::text, ':location -?\d+', '', 'g')
 
 -- Columns that a unique index looks at: in its order, those it only includes left out; or, where its values are not those
 -- of plain columns in all rows that have them, in order of their numbers.
-CREATE FUNCTION pg_journal.unique_columns(index_oid oid) RETURNS int2[]
+CREATE OR REPLACE FUNCTION pg_journal.unique_columns(index_oid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT CASE WHEN num_nonnulls(i.indpred, i.indexprs) > 0 OR i.indnullsnotdistinct THEN ARRAY(
@@ -525,7 +344,7 @@ RETURN (SELECT CASE WHEN num_nonnulls(i.indpred, i.indexprs) > 0 OR i.indnullsno
 
 -- A unique index as the gateway keeps it: its name, its columns, and, where its values are not those of plain columns in
 -- all rows that have them, what they are.
-CREATE FUNCTION pg_journal.unique_key(index_oid oid) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.unique_key(index_oid oid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT json_build_array(x.relname, pg_journal.unique_columns(x.oid),
@@ -538,7 +357,7 @@ RETURN (SELECT json_build_array(x.relname, pg_journal.unique_columns(x.oid),
           FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE x.oid = index_oid);
 
 -- Definition of a journaled table as the gateway keeps it.
-CREATE FUNCTION pg_journal.definition(relid oid) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.definition(relid oid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 BEGIN ATOMIC

@@ -1,7 +1,7 @@
 -- Upkeep as clients see it: what there is of each table, what was done, what is being done, and what has failed.
 
 -- Note what this session is doing with a table. Nobody has to wait for its WAL.
-CREATE FUNCTION pg_journal.note_work(wanted oid, new_work text, new_phase text, rows bigint) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_work(wanted oid, new_work text, new_phase text, rows bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -22,7 +22,7 @@ BEGIN
 END $$;
 
 -- Note that it is done, or has failed with a SQLSTATE and is tried again after a pause.
-CREATE FUNCTION pg_journal.note_end(wanted oid, failure text, pause_s float8) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_end(wanted oid, failure text, pause_s float8) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -39,7 +39,7 @@ BEGIN
 END $$;
 
 -- The tables a role may read, or maintain. Nothing is waited for: sizes are left out where somebody keeps readers away.
-CREATE FUNCTION pg_journal.maintained(
+CREATE OR REPLACE FUNCTION pg_journal.maintained(
     OUT schema_name name, OUT table_name name, OUT state text, OUT options text[], OUT table_bytes bigint,
     OUT hot_rows bigint, OUT is_overheated boolean, OUT tail_rows bigint, OUT tail_bytes bigint,
     OUT last_flushed timestamptz, OUT last_compacted timestamptz, OUT last_cooled timestamptz, OUT work text,
@@ -92,12 +92,12 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 END $$;
-CREATE VIEW pg_journal.maintenance AS SELECT * FROM pg_journal.maintained();
+CREATE OR REPLACE VIEW pg_journal.maintenance AS SELECT * FROM pg_journal.maintained();
 GRANT SELECT ON pg_journal.maintenance TO PUBLIC;
 
 -- Take the locks that swapping segments needs, without waiting for one while another is held: a client could be waiting for
 -- that one, and be the one who fails. 55P03 when others have them.
-CREATE FUNCTION pg_journal.seize(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.seize(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

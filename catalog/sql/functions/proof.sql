@@ -4,7 +4,7 @@
 GRANT SELECT ON pg_journal.definition_marks TO PUBLIC;
 
 -- Ends a statement whose plan does not hold any more.
-CREATE FUNCTION pg_journal.unproved() RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.unproved() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN

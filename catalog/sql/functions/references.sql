@@ -8,7 +8,7 @@
 -- at the hot rows: one that goes cold in between was seen by these.
 
 -- Whether this transaction adds a foreign key whose rows are looked at when the command has been run.
-CREATE FUNCTION pg_journal.is_adding() RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_adding() RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce(current_setting('pg_journal.adding', true) = (
@@ -16,7 +16,7 @@ RETURN coalesce(current_setting('pg_journal.adding', true) = (
       FROM instance), false);
 
 -- Why the referenced table of a foreign key cannot be tiered, as what is said of the key; NULL where it can.
-CREATE FUNCTION pg_journal.parent_irregularity(x pg_constraint) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.parent_irregularity(x pg_constraint) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
@@ -46,7 +46,7 @@ RETURN CASE
 END;
 
 -- Why the foreign key of a tiered table cannot be kept; NULL where it can.
-CREATE FUNCTION pg_journal.reference_irregularity(x pg_constraint) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.reference_irregularity(x pg_constraint) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
@@ -78,7 +78,7 @@ END;
 
 -- The columns by which a table is referenced, and those that these are generated from, where it is tiered, rows of tiered
 -- tables reference it, or tables that change with it.
-CREATE FUNCTION pg_journal.referenced_columns(relid oid) RETURNS int2[]
+CREATE OR REPLACE FUNCTION pg_journal.referenced_columns(relid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -106,7 +106,7 @@ $$;
 
 -- Have each foreign key of a tiered table its table of values, and none that is no foreign key of such a table; and have
 -- the tables that are referenced tell who takes values away.
-CREATE FUNCTION pg_journal.settle_references(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.settle_references(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET client_min_messages = warning
@@ -160,7 +160,7 @@ BEGIN
 END $$;
 
 -- Note the values by which the rows reference that the catalog table holds now: they are about to go cold.
-CREATE FUNCTION pg_journal.note_references(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_references(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -179,7 +179,7 @@ BEGIN
 END $$;
 
 -- What is told by an error to whoever runs the statement, in a form that nobody else can make.
-CREATE FUNCTION pg_journal.sealed(told text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.sealed(told text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT encode(sha256(convert_to(
@@ -189,7 +189,7 @@ RETURN (SELECT encode(sha256(convert_to(
 -- Tell that a value was taken away by which cold rows may reference: an error that is a refusal (0A000) for whoever does not
 -- know what to do. Until it has left PostgreSQL it is the one that code which goes on after any other does not catch: such
 -- code would leave rows as they were. Its data type is {"relid", "columns", "values", "action", "fk"}, the values as PostgreSQL's texts.
-CREATE FUNCTION pg_journal.refuse_referenced(fk oid, held json, deleted boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_referenced(fk oid, held json, deleted boolean) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -207,7 +207,7 @@ BEGIN
 END $$;
 
 -- What says that foreign keys act on what the statement that is running has taken away; nobody else can make it.
-CREATE FUNCTION pg_journal.acting_mark() RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.acting_mark() RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT encode(sha256(convert_to(concat_ws(':', 'acting', secret_key, pg_current_xact_id(), micros(statement_timestamp())),
@@ -215,14 +215,14 @@ RETURN (SELECT encode(sha256(convert_to(concat_ws(':', 'acting', secret_key, pg_
 
 -- Whether that is so. Triggers of the tables that foreign keys change fire when those of the referenced table have, and at
 -- the same depth.
-CREATE FUNCTION pg_journal.is_acting() RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_acting() RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce(current_setting('pg_journal.acting', true) = acting_mark(), false);
 
 -- Refuse a write of a tiered table that has not been announced. Where the action of a foreign key makes it, whoever runs the
 -- statement can announce it, too.
-CREATE FUNCTION pg_journal.refuse_unannounced(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse_unannounced(wanted oid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -240,7 +240,7 @@ END $$;
 -- (40001). Those that let rows go cold, which adds values, are waited for at the gate, and those that write a cold table at its
 -- journal's row. What is added later does not matter: who brings a reference locks what he references, and who lets a row go
 -- cold had it where PostgreSQL's triggers have looked.
-CREATE FUNCTION pg_journal.require_listed(wanted oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.require_listed(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -264,7 +264,7 @@ BEGIN
 END $$;
 
 -- Write the function of the triggers of a table that rows of tiered tables reference.
-CREATE FUNCTION pg_journal.make_referenced(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_referenced(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -374,7 +374,7 @@ END $$;
 
 -- Forget values of a foreign key that an error of this transaction has told: all rows that reference by them are hot, and
 -- stay so until the transaction ends, which has passed the gate of their table; or there are none, and others cannot add any.
-CREATE FUNCTION pg_journal.release_references(code text, told text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.release_references(code text, told text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

@@ -7,12 +7,12 @@
 -- without identity, in whatever order.
 
 -- What marks the row of a tail that stands for TRUNCATE: everything older has ended. It is no identity.
-CREATE FUNCTION pg_journal.truncation_mark() RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.truncation_mark() RETURNS bigint
 LANGUAGE sql IMMUTABLE
 RETURN (-9223372036854775808)::bigint;
 
 -- Values of all columns as the tail takes them, from rows of this name.
-CREATE FUNCTION pg_journal.captured_values(relid oid, source text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.captured_values(relid oid, source text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce((
@@ -20,7 +20,7 @@ RETURN coalesce((
       FROM columns k WHERE k.relid = captured_values.relid AND k.name <> ''), '');
 
 -- The columns of the tail that these values are for.
-CREATE FUNCTION pg_journal.captured_columns(relid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.captured_columns(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce((SELECT string_agg(format('c%s, ', k.attnum), '' ORDER BY k.attnum)
@@ -28,7 +28,7 @@ RETURN coalesce((SELECT string_agg(format('c%s, ', k.attnum), '' ORDER BY k.attn
 
 -- Refuse rows for a table that is as large as a resident one may be (53400). It has the type of what it stands in, a
 -- version number.
-CREATE FUNCTION pg_journal.refuse_growth(relid oid) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION pg_journal.refuse_growth(relid oid) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -45,7 +45,7 @@ END $$;
 -- What is told, once, of a table that is larger than a resident one is to be and cannot become tiered for this reason;
 -- else NULL. Not in snapshots that may not show that it has been told, nor while another transaction tells it, which an
 -- advisory lock shows.
-CREATE FUNCTION pg_journal.growth_notice(wanted oid, reason text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.growth_notice(wanted oid, reason text) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -62,7 +62,7 @@ BEGIN
 END $$;
 
 -- Tell that to who writes; the answer is NULL.
-CREATE FUNCTION pg_journal.tell_growth(wanted oid) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION pg_journal.tell_growth(wanted oid) RETURNS timestamptz
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -78,7 +78,7 @@ END $$;
 -- SQL of the next version number: later than any that a row of the table has had. The clock alone would do
 -- but for one that was set back. Reading the tail would make serializable transactions conflict. Where `grows`, a
 -- condition, holds, rows are inserted: that is refused, or told, of tables that are too large.
-CREATE FUNCTION pg_journal.next_version(relid oid, serializable boolean, grows text DEFAULT 'false') RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.next_version(relid oid, serializable boolean, grows text DEFAULT 'false') RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN format('(SELECT CASE WHEN j.is_full AND %1$s THEN pg_journal.refuse_growth(j.relid) ELSE '
@@ -90,7 +90,7 @@ RETURN format('(SELECT CASE WHEN j.is_full AND %1$s THEN pg_journal.refuse_growt
                                'FROM pg_journal.tail_%s v)', relid) ELSE '' END, relid);
 
 -- Condition that the rows of two names have one key; NULL for tables without.
-CREATE FUNCTION pg_journal.same_key(j pg_journal.journals, one text, other text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.same_key(j pg_journal.journals, one text, other text) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT string_agg(format('%s.%I = %s.%I', one, k.name, other, k.name), ' AND ' ORDER BY u.o)
@@ -98,7 +98,7 @@ RETURN (SELECT string_agg(format('%s.%I = %s.%I', one, k.name, other, k.name), '
           JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum);
 
 -- Statements that capture the rows of this name, inserted or updated to, and deleted or updated from.
-CREATE FUNCTION pg_journal.capture_new(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
+CREATE OR REPLACE FUNCTION pg_journal.capture_new(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
 RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -115,7 +115,7 @@ RETURN (
            END
       FROM journals j WHERE j.relid = capture_new.relid);
 
-CREATE FUNCTION pg_journal.capture_old(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
+CREATE OR REPLACE FUNCTION pg_journal.capture_old(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
 RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -130,7 +130,7 @@ RETURN (
 
 -- What marks the last capture of a table in this session, made in the client's statement of this time, when
 -- PostgreSQL had counted so many rows of its tail; nobody else can make it.
-CREATE FUNCTION pg_journal.capture_mark(relid oid, inserted bigint, moment timestamptz) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.capture_mark(relid oid, inserted bigint, moment timestamptz) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT micros(moment) || ' ' || encode(sha256(convert_to(concat_ws(
@@ -140,7 +140,7 @@ RETURN (SELECT micros(moment) || ' ' || encode(sha256(convert_to(concat_ws(
 -- Statements that capture one row, which a row trigger knows as `new` and `old`. Each is one query, version number
 -- included: queries are what a row costs. An update that leaves the key as it is ends no row; where the row has gone
 -- meanwhile, the statement that took it away has said so.
-CREATE FUNCTION pg_journal.capture_row(relid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.capture_row(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
@@ -166,7 +166,7 @@ RETURN (
 
 -- True when no other statement has changed the table since the client's statement began: then the rows an INSERT
 -- has brought are still what it brought. Serializable transactions must not look into the tail.
-CREATE FUNCTION pg_journal.is_first(relid oid, tail oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_first(relid oid, tail oid) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -185,7 +185,7 @@ EXCEPTION
 END $$;
 
 -- Write the function that captures changes of a table.
-CREATE FUNCTION pg_journal.make_capture(relid oid, by_row boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.make_capture(relid oid, by_row boolean) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -279,7 +279,7 @@ END $$;
 
 -- Refuse to change a tiered table but for the gateway, which has announced it: rows left there would be in no
 -- journal. The action of a foreign key finds no rows there; where cold ones reference, the referenced table tells.
-CREATE FUNCTION pg_journal.guard() RETURNS trigger
+CREATE OR REPLACE FUNCTION pg_journal.guard() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -294,7 +294,7 @@ BEGIN
 END $$;
 
 -- What announces a write of this transaction; nobody else can make it.
-CREATE FUNCTION pg_journal.announcement(relid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.announcement(relid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT encode(sha256(convert_to(
@@ -302,7 +302,7 @@ RETURN (SELECT encode(sha256(convert_to(
           FROM instance);
 
 -- Give a table the triggers its residency asks for, and take others of ours away. Readers are not disturbed.
-CREATE FUNCTION pg_journal.watch(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.watch(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET allow_system_table_mods = on
@@ -402,7 +402,7 @@ END $$;
 
 -- Refuse to journal anew what this transaction's snapshot may not show: rows that others have committed since
 -- would be missing. It shows all of a table that the transaction itself has made, or rewritten.
-CREATE FUNCTION pg_journal.check_snapshot(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_snapshot(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -419,7 +419,7 @@ BEGIN
 END $$;
 
 -- Journal all rows a resident table holds; what is older in the journal has ended.
-CREATE FUNCTION pg_journal.journal_rows(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.journal_rows(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -451,7 +451,7 @@ END $$;
 
 -- Compare a resident table with its tail; the answer is how many rows one has and the other has not. Of use
 -- while the tail holds the whole journal.
-CREATE FUNCTION pg_journal.check_tail(relid oid) RETURNS bigint
+CREATE OR REPLACE FUNCTION pg_journal.check_tail(relid oid) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'

@@ -15,7 +15,7 @@ EXCEPTION WHEN duplicate_object OR unique_violation THEN
 END $$;
 
 -- Take blocks of 2^32 row identities each for rows that are written to files at once; returns the first.
-CREATE FUNCTION pg_journal.reserve_identities(code text, wanted oid, blocks bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.reserve_identities(code text, wanted oid, blocks bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -29,26 +29,8 @@ BEGIN
     RETURN convert_to(coalesce(first_block, 0)::text, 'UTF8');
 END $$;
 
--- How far long statements are, one row for each session. The gateway writes it by a session of its own, since the statement's
--- transaction shows nothing before its end.
-CREATE UNLOGGED TABLE pg_journal.progress (
-    backend int PRIMARY KEY,
-    backend_start timestamptz NOT NULL,
-    command text NOT NULL,
-    source text NOT NULL,
-    target text NOT NULL,
-    phase text NOT NULL,
-    rows_read bigint,
-    rows_written bigint,
-    rows_total bigint,
-    tasks_done bigint,
-    tasks_total bigint,
-    started_at timestamptz NOT NULL,
-    noted_at timestamptz NOT NULL
-) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-
 -- Note how far the statement of a session is. What sessions have left that are no more goes.
-CREATE FUNCTION pg_journal.note_progress(of_backend int, progress json) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_progress(of_backend int, progress json) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -71,7 +53,7 @@ BEGIN
            started_at = excluded.started_at, noted_at = excluded.noted_at;
 END $$;
 
-CREATE FUNCTION pg_journal.end_progress(of_backend int) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.end_progress(of_backend int) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
 BEGIN ATOMIC
@@ -79,7 +61,7 @@ BEGIN ATOMIC
 END;
 
 -- Statements of roles whose sessions one may look at: as pg_stat_activity shows their texts.
-CREATE FUNCTION pg_journal.listed_progress(
+CREATE OR REPLACE FUNCTION pg_journal.listed_progress(
     OUT pid int, OUT usename name, OUT command text, OUT source text, OUT target text, OUT phase text,
     OUT rows_read bigint, OUT rows_written bigint, OUT rows_total bigint, OUT tasks_done bigint,
     OUT tasks_total bigint, OUT started_at timestamptz, OUT noted_at timestamptz)
@@ -96,5 +78,5 @@ AS $$
        AND (pg_has_role(pg_journal.acting_role(), a.usesysid, 'USAGE')
             OR pg_has_role(pg_journal.acting_role(), 'pg_read_all_stats', 'USAGE'))
 $$;
-CREATE VIEW pg_journal.progress_list AS SELECT * FROM pg_journal.listed_progress();
+CREATE OR REPLACE VIEW pg_journal.progress_list AS SELECT * FROM pg_journal.listed_progress();
 GRANT SELECT ON pg_journal.progress_list TO PUBLIC;

@@ -2,7 +2,7 @@
 -- name the journal has.
 
 -- Whether gateway.show_journals is on; 22023 for a word that is no Boolean.
-CREATE FUNCTION pg_journal.shows_journals() RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.shows_journals() RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -13,7 +13,7 @@ EXCEPTION WHEN invalid_text_representation THEN
 END $$;
 
 -- Journals that a list shows: those the role may read, and whose names nothing else bears.
-CREATE VIEW pg_journal.shown_journals AS
+CREATE OR REPLACE VIEW pg_journal.shown_journals AS
 SELECT j.relid, j.journal_relid, 'journal_' || j.relid AS stand_in, n.oid AS schema_oid, n.nspname AS schema_name,
        (c.relname || '_journal')::name AS table_name,
        c.relowner AS owner
@@ -26,7 +26,7 @@ SELECT j.relid, j.journal_relid, 'journal_' || j.relid AS stand_in, n.oid AS sch
 GRANT SELECT ON pg_journal.shown_journals TO PUBLIC;
 
 -- pg_table_is_visible, also of journals. It keeps to the caller's search path.
-CREATE FUNCTION pg_journal.pg_table_is_visible(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.pg_table_is_visible(wanted oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce(
     (SELECT pg_catalog.pg_table_is_visible(s.relid) AND to_regclass(quote_ident(s.table_name)) IS NULL
@@ -55,7 +55,7 @@ BEGIN
           FROM unnest(ARRAY['tables', 'columns', 'table_privileges', 'column_privileges', 'role_table_grants']) name
     LOOP
         EXECUTE format(
-            'CREATE VIEW pg_journal.%I AS SELECT %s%s FROM %s v LEFT JOIN pg_journal.shown_journals s ON %s%s',
+            'CREATE OR REPLACE VIEW pg_journal.%I AS SELECT %s%s FROM %s v LEFT JOIN pg_journal.shown_journals s ON %s%s',
             l.view_name, l.extra,
             (SELECT string_agg(
                         CASE a.attname

@@ -1,6 +1,6 @@
 -- What a journal consists of, and what it cannot keep to.
 
-CREATE FUNCTION pg_journal.refuse(construct text, hint text DEFAULT NULL) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.refuse(construct text, hint text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -12,7 +12,7 @@ END $$;
 -- Functions an expression calls, operators included. The expression is evaluated with the bookkeeping's
 -- rights when the gateway appends rows, so it may call nothing the owner could not, and nothing that is
 -- not a function of the row.
-CREATE FUNCTION pg_journal.check_expression(expression pg_node_tree, owner oid, construct text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_expression(expression pg_node_tree, owner oid, construct text) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -43,7 +43,7 @@ END $$;
 -- `tests/catalog/test_altered_types.py` holds the list to what the gateway's compiler can compare.
 -- Numbers without fixed scale, or of more than 38 digits, are compared as long as they are short enough: one
 -- that is not would make its table unreadable.
-CREATE FUNCTION pg_journal.is_key_type(type_oid oid, typmod int4) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_key_type(type_oid oid, typmod int4) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN type_oid = 'numeric'::regtype
             THEN typmod >= 4 AND ((typmod - 4) >> 16) & 65535 <= 38
@@ -59,7 +59,7 @@ RETURN CASE WHEN type_oid = 'numeric'::regtype
 
 -- True for types whose values tell keys of rows that can be hot. `tests/catalog/test_hot_keys.py` holds the list to that of
 -- the gateway's rewriter.
-CREATE FUNCTION pg_journal.is_compared_type(type_oid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_compared_type(type_oid oid) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN type_oid IN (
     'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'text'::regtype, 'varchar'::regtype, 'uuid'::regtype,
@@ -68,20 +68,20 @@ RETURN type_oid IN (
 
 -- True for types of keys whose rows can be hot, as they are looked up beside Spark. Equal values have one text, of ISO dates,
 -- UTC and hexadecimal bytea: numbers have one scale, character types without varying length one length.
-CREATE FUNCTION pg_journal.is_hot_key_type(type_oid oid, typmod int4) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_hot_key_type(type_oid oid, typmod int4) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN CASE type_oid WHEN 'numeric'::regtype THEN is_key_type(type_oid, typmod)
                      WHEN 'bpchar'::regtype THEN typmod >= 4
                      ELSE is_compared_type(type_oid) END;
 
 -- True for types of keys that segments tell bounds of, in transfer forms.
-CREATE FUNCTION pg_journal.has_key_bounds(type_oid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.has_key_bounds(type_oid oid) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN type_oid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'date'::regtype, 'timestamp'::regtype,
                     'timestamptz'::regtype);
 
 -- The same for a unique index whose values are computed: they are compared as texts.
-CREATE FUNCTION pg_journal.computed_irregularity(i pg_index) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.computed_irregularity(i pg_index) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
@@ -101,7 +101,7 @@ RETURN CASE
 END;
 
 -- Why the journal cannot keep a unique index; NULL where it can.
-CREATE FUNCTION pg_journal.irregularity(i pg_index) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.irregularity(i pg_index) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE
@@ -123,14 +123,14 @@ RETURN CASE
 END;
 
 -- Unique indexes of a table that the journal keeps, the primary key's left out.
-CREATE FUNCTION pg_journal.unique_indexes(relid oid) RETURNS oid[]
+CREATE OR REPLACE FUNCTION pg_journal.unique_indexes(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT i.indexrelid FROM pg_index i
               WHERE i.indrelid = relid AND i.indisunique AND NOT i.indisprimary AND irregularity(i) IS NULL ORDER BY 1);
 
 -- Refuse what a journal cannot keep to.
-CREATE FUNCTION pg_journal.check_features(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_features(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -232,7 +232,7 @@ BEGIN
 END $$;
 
 -- The type a copy of a column has, spelled out: a domain's base, so that dropping the domain leaves the copy.
-CREATE FUNCTION pg_journal.plain_type(type_oid oid, typmod int4) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.plain_type(type_oid oid, typmod int4) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -248,12 +248,12 @@ BEGIN
 END $$;
 
 -- True for types that no user can drop or redefine; tails hold no others.
-CREATE FUNCTION pg_journal.is_built_in(type_oid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_built_in(type_oid oid) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN type_oid < 16384;
 
 -- What a domain, or a domain over one, is made of.
-CREATE FUNCTION pg_journal.base_type(type_oid oid) RETURNS oid
+CREATE OR REPLACE FUNCTION pg_journal.base_type(type_oid oid) RETURNS oid
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -268,13 +268,13 @@ BEGIN
 END $$;
 
 -- The type a value has in the tail: its own, or text for one of users' making.
-CREATE FUNCTION pg_journal.tail_type(type_oid oid, typmod int4) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.tail_type(type_oid oid, typmod int4) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN plain_type(type_oid, typmod) ELSE 'text' END;
 
 -- A value as the tail holds it. concat() takes the type's output function: a cast could be a user's.
-CREATE FUNCTION pg_journal.tail_expression(reference text, type_oid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.tail_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN reference
@@ -283,7 +283,7 @@ RETURN CASE WHEN is_built_in(base_type(type_oid)) THEN reference
 -- SQL of how many bytes the values take up, in transfer forms, of a row that has this name: one of the tail, or of the
 -- catalog table. Text counts as it is, although JSON and CSV may write it longer; long text and bytea are told without
 -- being read.
-CREATE FUNCTION pg_journal.row_size(wanted oid, source text, of_tail boolean DEFAULT true) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.row_size(wanted oid, source text, of_tail boolean DEFAULT true) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT concat_ws(' + ', 40 * (count(*) + 3), string_agg(
@@ -300,7 +300,7 @@ RETURN (SELECT concat_ws(' + ', 40 * (count(*) + 3), string_agg(
                   FROM columns k WHERE k.relid = wanted AND k.name <> '') t);
 
 -- True for rows that journals can hold; others are refused (54000).
-CREATE FUNCTION pg_journal.require_size(size bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.require_size(size bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -314,7 +314,7 @@ END $$;
 
 -- Have the tail of a table refuse rows that are too large to be read again, or forget that while its columns change. Rows
 -- that are small whatever the setting cost no call.
-CREATE FUNCTION pg_journal.bound_rows(relid oid, bounded boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.bound_rows(relid oid, bounded boolean) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -332,14 +332,14 @@ BEGIN
 END $$;
 
 -- Definition of a column of the tail.
-CREATE FUNCTION pg_journal.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.tail_column(attnum int2, type_oid oid, typmod int4) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN format('c%s %s', attnum, tail_type(type_oid, typmod));
 
 -- Condition of what segments can hold: no infinite dates, timestamps too late for them, NaN in a numeric of
 -- fixed scale, arrays of several dimensions or not counted from 1. NULL when they hold every value.
-CREATE FUNCTION pg_journal.storable(reference text, type_oid oid, typmod int4) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.storable(reference text, type_oid oid, typmod int4) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -365,7 +365,7 @@ BEGIN
 END $$;
 
 -- Have the tail of a tiered table refuse what segments cannot hold, or that of a resident one take it.
-CREATE FUNCTION pg_journal.constrain_tail(relid oid, constrained boolean) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.constrain_tail(relid oid, constrained boolean) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -386,7 +386,7 @@ BEGIN
 END $$;
 
 -- A storage name no other column of the table ever had, whatever the case.
-CREATE FUNCTION pg_journal.storage_name(relid oid, column_name text) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.storage_name(relid oid, column_name text) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -404,11 +404,11 @@ BEGIN
 END $$;
 
 -- True when new tables are resident.
-CREATE FUNCTION pg_journal.has_resident_tables() RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.has_resident_tables() RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (SELECT resident_rows > 0 FROM pg_journal.instance);
 
-CREATE FUNCTION pg_journal.is_journalable(relid oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_journalable(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (
     SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -419,7 +419,7 @@ RETURN EXISTS (
 
 -- The columns a table's rows are told apart by; none where there may be equal rows, where data files cannot
 -- compare the keys, or where two transactions can hold the same key until they end.
-CREATE FUNCTION pg_journal.row_key(relid oid) RETURNS int2[]
+CREATE OR REPLACE FUNCTION pg_journal.row_key(relid oid) RETURNS int2[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN coalesce((
@@ -430,14 +430,14 @@ RETURN coalesce((
                           AND (NOT is_key_type(a.atttypid, a.atttypmod) OR NOT l.collisdeterministic))), '{}');
 
 -- What the owner of an unlogged table is told, which does not stay one.
-CREATE FUNCTION pg_journal.logged_notice(wanted oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.logged_notice(wanted oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT format('table "%s" becomes logged, as its journal is', c.relname)
           FROM pg_class c WHERE c.oid = wanted);
 
 -- Keep a notice until the bookkeeping has followed a command, as it does so silently; NULL is none.
-CREATE FUNCTION pg_journal.tell_later(notice text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.tell_later(notice text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -450,7 +450,7 @@ BEGIN
 END $$;
 
 -- Raise the notices kept.
-CREATE FUNCTION pg_journal.tell_deferred() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.tell_deferred() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -466,7 +466,7 @@ BEGIN
 END $$;
 
 -- What a tiered table would lack; NULL for nothing.
-CREATE FUNCTION pg_journal.pin(relid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.pin(relid oid) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -491,7 +491,7 @@ END $$;
 
 -- Let no role read the journal to whom row security of the table applies, or of one that it is a partition of: versions of
 -- rows that policies hide would show. Owners are exempt as they are in PostgreSQL.
-CREATE FUNCTION pg_journal.mirror_row_security(relid oid, tables oid[]) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.mirror_row_security(relid oid, tables oid[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -516,7 +516,7 @@ BEGIN
 END $$;
 
 -- Let those read the journal who may read the table, or one that it is a partition of, whose journal shows it.
-CREATE FUNCTION pg_journal.mirror_readers(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.mirror_readers(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -548,7 +548,7 @@ BEGIN
 END $$;
 
 -- Bring the readers of all journals into line with their tables, after what no event trigger tells of: REASSIGN OWNED.
-CREATE FUNCTION pg_journal.follow_owners(code text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.follow_owners(code text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
@@ -560,7 +560,7 @@ BEGIN
 END $$;
 
 -- Index the tail of a tiered table by the key, whose latest row version is looked for.
-CREATE FUNCTION pg_journal.index_tail(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.index_tail(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -578,7 +578,7 @@ BEGIN
 END $$;
 
 -- The columns a journal has besides those of its table, to whose names theirs give way.
-CREATE FUNCTION pg_journal.journal_suffix(relid oid, keyed int2[]) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.journal_suffix(relid oid, keyed int2[]) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -589,7 +589,7 @@ AS $$
        AND NOT EXISTS (SELECT FROM columns k WHERE k.relid = journal_suffix.relid AND k.name = n.name)
 $$;
 
-CREATE FUNCTION pg_journal.create_journal(relid oid) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.create_journal(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

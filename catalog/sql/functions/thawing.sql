@@ -4,7 +4,7 @@
 -- Put rows that come as PostgreSQL's text into the catalog table; the answer is their places. Nothing for rows that a
 -- constraint refuses now, as one can that was added without looking at them, or that depends on settings or the time:
 -- then none is there.
-CREATE FUNCTION pg_journal.thaw(code text, wanted oid, rows text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.thaw(code text, wanted oid, rows text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
@@ -32,7 +32,7 @@ END $$;
 -- Append what a statement has made of thawed rows to the tail and empty the catalog table. Only keys that were looked
 -- for may be there: those of the rows that were `thawed` to some `places`, and those of which there was none. The answer
 -- are values of unique keys that were written.
-CREATE FUNCTION pg_journal.capture_thawed(
+CREATE OR REPLACE FUNCTION pg_journal.capture_thawed(
     code text, wanted oid, version_micros bigint, places text, thawed text, absent text)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER

@@ -4,7 +4,7 @@
 
 -- The value of a unique index as an expression over columns that have their names in the table, NULL for rows that the
 -- index does not compare; NULL for an index over plain columns.
-CREATE FUNCTION pg_journal.unique_value(index_oid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.unique_value(index_oid oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT format('CASE WHEN %s THEN CASE WHEN %s THEN json_build_array(%s)::text END END',
@@ -19,7 +19,7 @@ RETURN (SELECT format('CASE WHEN %s THEN CASE WHEN %s THEN json_build_array(%s):
 
 -- The columns that such an index looks at, by their names in the table; `spelled` tells where they come from, by number or
 -- by place.
-CREATE FUNCTION pg_journal.unique_reading(index_oid oid, spelled text, by_place boolean DEFAULT false) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.unique_reading(index_oid oid, spelled text, by_place boolean DEFAULT false) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT string_agg(format('(%s)::%s%s AS %I', format(spelled, CASE WHEN by_place THEN u.o - 1 ELSE a.attnum END),
@@ -35,7 +35,7 @@ RETURN (SELECT string_agg(format('(%s)::%s%s AS %I', format(spelled, CASE WHEN b
 
 -- The values of a unique index for rows: arrays of PostgreSQL's texts of the columns it looks at. Where an old row has none,
 -- as its expression fails, the answer is null if that is tolerated.
-CREATE FUNCTION pg_journal.computed_values(code text, index_oid oid, rows text, tolerant boolean) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.computed_values(code text, index_oid oid, rows text, tolerant boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -63,7 +63,7 @@ END $$;
 
 -- The keys, in transfer forms, of row versions in the tail of a table that have one of some values of a unique index; null
 -- where an expression fails for one of them.
-CREATE FUNCTION pg_journal.computed_holders(code text, wanted oid, index_oid oid, sought text[]) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.computed_holders(code text, wanted oid, index_oid oid, sought text[]) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1

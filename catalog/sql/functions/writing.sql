@@ -1,7 +1,7 @@
 -- Writes: locks, version numbers, the tail, and the list of segments; all in the client's transaction.
 
 -- Tell the gateway to plan the statement again. The code is not for clients.
-CREATE FUNCTION pg_journal.outdated() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.outdated() RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -11,7 +11,7 @@ END $$;
 
 -- What names stand for, found with the client's own rights and search path: who asks, where names are looked for (what row
 -- security leaves of a relation depends on the role, too), and the relations.
-CREATE FUNCTION pg_journal.named_resolution(names text[]) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.named_resolution(names text[]) RETURNS text
 LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
@@ -22,7 +22,7 @@ BEGIN
 END $$;
 
 -- Go on only if definitions are what a plan rests on, and names stand for what they stood for.
-CREATE FUNCTION pg_journal.expect(code text, planned bigint, planned_resolution text, resolution text)
+CREATE OR REPLACE FUNCTION pg_journal.expect(code text, planned bigint, planned_resolution text, resolution text)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -33,7 +33,7 @@ BEGIN
 END $$;
 
 -- Lock a table. LOCK TABLE takes a name, which another table may bear when the wait is over, or none.
-CREATE FUNCTION pg_journal.lock_table(wanted oid, mode text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.lock_table(wanted oid, mode text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -54,7 +54,7 @@ END $$;
 -- {"unchecked": [OID, snapshot]}, and nothing is done but locking, where the transaction's snapshot may be older than what
 -- others have written to hot rows, unless the table is among those of which it is known that it is not; it is
 -- {"hot": OID}, and nothing is done, where the table has hot rows and the caller would rather write these; else NULL.
-CREATE FUNCTION pg_journal.quiet(wanted oid, checked oid[], when_hot text) RETURNS jsonb
+CREATE OR REPLACE FUNCTION pg_journal.quiet(wanted oid, checked oid[], when_hot text) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -85,7 +85,7 @@ BEGIN
 END $$;
 
 -- End a statement that would rather write hot rows. The code is not for clients.
-CREATE FUNCTION pg_journal.has_hot_rows() RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.has_hot_rows() RETURNS void
 LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -94,7 +94,7 @@ END $$;
 
 -- Lock tables for writing, in the order of their OIDs; the answer is the version number each gets, or that of quiet() for
 -- one of them. What is done where a table has hot rows: cool (they go cold), tell, or fail (GW003).
-CREATE FUNCTION pg_journal.begin_write(code text, relids oid[], command text, checked oid[], when_hot text)
+CREATE OR REPLACE FUNCTION pg_journal.begin_write(code text, relids oid[], command text, checked oid[], when_hot text)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -128,7 +128,7 @@ END $$;
 -- Keep the rows of tiered tables as they are until the transaction ends: as writers do it among themselves, in the
 -- order of the tables' OIDs; or, of those with hot rows alone. The caller has locked the relations as readers do at most,
 -- and takes a snapshot afterwards. The answer is {}, or that of quiet().
-CREATE FUNCTION pg_journal.hold(code text, relids oid[], checked oid[], hot_only boolean, keeps_cold boolean)
+CREATE OR REPLACE FUNCTION pg_journal.hold(code text, relids oid[], checked oid[], hot_only boolean, keeps_cold boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -162,7 +162,7 @@ BEGIN
 END $$;
 
 -- Raise what PostgreSQL's own index would have raised.
-CREATE FUNCTION pg_journal.raise_duplicate(j pg_journal.journals, key_text text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.raise_duplicate(j pg_journal.journals, key_text text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -179,7 +179,7 @@ END $$;
 -- Rows that passed through earlier in the transaction still occupy their places: where the last ones were
 -- found is remembered, with the number of rows inserted by then, so that no scan passes them again. TRUNCATE begins the
 -- table's file, and the count, anew.
-CREATE FUNCTION pg_journal.arrived(wanted oid, at_most bigint) RETURNS tid[]
+CREATE OR REPLACE FUNCTION pg_journal.arrived(wanted oid, at_most bigint) RETURNS tid[]
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -213,7 +213,7 @@ END $$;
 
 -- The newest version number in the segments of a table. Row versions of the tail may be older: a large
 -- write becomes a segment although there is a tail. What others have written to a journal of theirs may be any.
-CREATE FUNCTION pg_journal.newest_stored(wanted oid) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION pg_journal.newest_stored(wanted oid) RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -223,7 +223,7 @@ AS $$
 $$;
 
 -- Tell whether segments may hold newer versions of rows that are in the tail.
-CREATE FUNCTION pg_journal.tail_outdated(j pg_journal.journals) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.tail_outdated(j pg_journal.journals) RETURNS boolean
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -237,7 +237,7 @@ END $$;
 
 -- Check the keys of rows in the catalog table against the tail; the answer is the keys that the tail alone
 -- cannot decide, as a JSON array of arrays, or NULL.
-CREATE FUNCTION pg_journal.check_keys(j pg_journal.journals, places tid[], tail_filled boolean)
+CREATE OR REPLACE FUNCTION pg_journal.check_keys(j pg_journal.journals, places tid[], tail_filled boolean)
 RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -295,7 +295,7 @@ END $$;
 -- Values of the unique keys of a table, in the order of its definition and in transfer forms, that rows of the tail have
 -- which this transaction has written, from a version number on, and not superseded; those with NULL left out. Computed
 -- values are a text each.
-CREATE FUNCTION pg_journal.unique_values(wanted oid, mark timestamptz) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.unique_values(wanted oid, mark timestamptz) RETURNS json
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -339,7 +339,7 @@ BEGIN
 END $$;
 
 -- The answer to a write: rows that are in the tail now, keys still to be looked for, and values of unique keys.
-CREATE FUNCTION pg_journal.receipt(j pg_journal.journals, added bigint, new_version timestamptz, unresolved json)
+CREATE OR REPLACE FUNCTION pg_journal.receipt(j pg_journal.journals, added bigint, new_version timestamptz, unresolved json)
 RETURNS bytea
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -352,7 +352,7 @@ BEGIN
 END $$;
 
 -- Account for a write: `added` row versions in the tail, and the table's new version number.
-CREATE FUNCTION pg_journal.note_write(j pg_journal.journals, new_version timestamptz, added bigint) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_write(j pg_journal.journals, new_version timestamptz, added bigint) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -370,7 +370,7 @@ BEGIN
 END $$;
 
 -- Move the rows a statement of the client left in the catalog table to the tail, unless they are many, or many bytes.
-CREATE FUNCTION pg_journal.capture(code text, wanted oid, inline_rows bigint, inline_bytes bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.capture(code text, wanted oid, inline_rows bigint, inline_bytes bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
@@ -428,7 +428,7 @@ END $$;
 -- columns of the tail, with their values of `e` and of catalog rows named `n`; the columns that can be set, with their
 -- values; what UPDATE sets of rows that keep their key; the condition that `e` has the key of a catalog row `n`, and that a
 -- row `v` of the tail has that of one `t`.
-CREATE FUNCTION pg_journal.row_parts(
+CREATE OR REPLACE FUNCTION pg_journal.row_parts(
     wanted oid, OUT column_count bigint, OUT tail_columns text, OUT tail_values text, OUT columns text,
     OUT settable_columns text, OUT settable_values text, OUT assignments text, OUT given_key text, OUT same_key text)
 LANGUAGE sql STABLE
@@ -457,7 +457,7 @@ $$;
 
 -- Write row versions and tombstones that come as PostgreSQL's text. New row versions take the way through
 -- the catalog table, whose constraints and generated columns are PostgreSQL's.
-CREATE FUNCTION pg_journal.append(
+CREATE OR REPLACE FUNCTION pg_journal.append(
     code text, wanted oid, version_micros bigint, new_rows text, tombstones text, keys_checked boolean)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
@@ -543,7 +543,7 @@ BEGIN
 END $$;
 
 -- Text of one value as a field of a CSV line.
-CREATE FUNCTION pg_journal.csv_expression(reference text, type_oid oid) RETURNS text
+CREATE OR REPLACE FUNCTION pg_journal.csv_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -566,7 +566,7 @@ END $$;
 
 -- Open the cursor pgwire_drain over the rows in the catalog table, as lines of CSV. The answer is the numbers of their
 -- columns, and how many bytes the values of one take up at most.
-CREATE FUNCTION pg_journal.open_drain(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.open_drain(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -600,7 +600,7 @@ END $$;
 
 -- Empty the catalog table after its rows have been written elsewhere. TRUNCATE is the faster way and keeps
 -- readers waiting until the transaction ends, so it is for transactions that are about to.
-CREATE FUNCTION pg_journal.clear_drained(code text, wanted oid, ending boolean) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.clear_drained(code text, wanted oid, ending boolean) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -623,7 +623,7 @@ BEGIN
 END $$;
 
 -- The files are read with the gateway's rights, and removed one day: they have to be in the table's own directory.
-CREATE FUNCTION pg_journal.add_segments(wanted oid, segment_list json) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.add_segments(wanted oid, segment_list json) RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -651,7 +651,7 @@ BEGIN
 END $$;
 
 -- Make the segments of a bulk write visible.
-CREATE FUNCTION pg_journal.publish(code text, wanted oid, version_micros bigint, segment_list json)
+CREATE OR REPLACE FUNCTION pg_journal.publish(code text, wanted oid, version_micros bigint, segment_list json)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -673,7 +673,7 @@ BEGIN
 END $$;
 
 -- Swap segments after a flush or a compaction, and drop the part of the tail they now contain.
-CREATE FUNCTION pg_journal.replace(
+CREATE OR REPLACE FUNCTION pg_journal.replace(
     code text, wanted oid, expected_epoch bigint, segment_list json, retired bigint[],
     tail_to_micros bigint, seen text)
 RETURNS bytea
@@ -726,7 +726,7 @@ END $$;
 
 -- End all rows of a table: what there is becomes history. The segments given are the tail's row versions and the
 -- tombstones of the rows that end.
-CREATE FUNCTION pg_journal.truncate(code text, wanted oid, version_micros bigint, segment_list json) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.truncate(code text, wanted oid, version_micros bigint, segment_list json) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -767,7 +767,7 @@ BEGIN
 END $$;
 
 -- Tables whose rows are still to be checked: for a new primary key, and for new unique indexes.
-CREATE FUNCTION pg_journal.pending_keys(code text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.pending_keys(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -783,7 +783,7 @@ BEGIN
 END $$;
 
 -- Note that all rows of a tiered table satisfy its unique indexes.
-CREATE FUNCTION pg_journal.set_unique(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.set_unique(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -799,7 +799,7 @@ END $$;
 
 
 -- Complete a pending key: the rows are in a base that is sorted by it, and the tail is empty.
-CREATE FUNCTION pg_journal.set_key(code text, wanted oid) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.set_key(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$

@@ -1,7 +1,7 @@
 -- What a statement reads: one call, one snapshot.
 
 -- True when the writer of a journals row, known by its xmin, has committed.
-CREATE FUNCTION pg_journal.is_committed(writer bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_committed(writer bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -13,7 +13,7 @@ BEGIN
     RETURN full_id > 2 AND coalesce(pg_xact_status(full_id::text::xid8) = 'committed', false);
 END $$;
 
-CREATE FUNCTION pg_journal.visible_segments(wanted oid) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.visible_segments(wanted oid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size_bytes, attnums,
@@ -22,14 +22,14 @@ RETURN (SELECT json_agg(json_build_array(segment_id, kind, path, row_count, size
           FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL);
 
 -- Whether the statement sees all that a snapshot showed.
-CREATE FUNCTION pg_journal.contains(seen pg_snapshot) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.contains(seen pg_snapshot) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 RETURN pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax(seen)
    AND NOT EXISTS (SELECT FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE pg_visible_in_snapshot(x, seen));
 
 -- SQL of the row versions of a tail `v`, as arrays of transfer forms, and the condition of those that are wanted.
-CREATE FUNCTION pg_journal.tail_query(wanted oid, tail oid, condition text, OUT image text, OUT rows text)
+CREATE OR REPLACE FUNCTION pg_journal.tail_query(wanted oid, tail oid, condition text, OUT image text, OUT rows text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -42,7 +42,7 @@ $$;
 
 -- Row versions of a tail as a JSON array; NULL for none, and where they take up more than some bytes: then it is said
 -- under which condition tail_parts() has them.
-CREATE FUNCTION pg_journal.tail_rows(
+CREATE OR REPLACE FUNCTION pg_journal.tail_rows(
     wanted oid, tail oid, condition text, most_bytes bigint, OUT rows json, OUT parted text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -68,7 +68,7 @@ BEGIN
 END $$;
 
 -- The same rows in parts: the OID of the table, a blank, a JSON array.
-CREATE FUNCTION pg_journal.tail_parts(wanted oid, condition text, part_bytes bigint) RETURNS SETOF bytea
+CREATE OR REPLACE FUNCTION pg_journal.tail_parts(wanted oid, condition text, part_bytes bigint) RETURNS SETOF bytea
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET enable_hashagg = off
@@ -88,7 +88,7 @@ END $$;
 -- Snapshot of the journal of a resident or hot table. Versions of its tail are ordered by row, not by table, and come
 -- without a lock: the state tells which transactions are in it. Of a hot table only what a known snapshot did not show
 -- is looked at.
-CREATE FUNCTION pg_journal.resident_snapshot(
+CREATE OR REPLACE FUNCTION pg_journal.resident_snapshot(
     wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot, most_bytes bigint)
 RETURNS json
 LANGUAGE plpgsql STABLE
@@ -134,7 +134,7 @@ END $$;
 
 -- The state of tiered tables without hot rows, as a transaction sees it that may have written them: it is equal only for
 -- equal contents.
-CREATE VIEW pg_journal.cold_states AS
+CREATE OR REPLACE VIEW pg_journal.cold_states AS
 SELECT x.*, concat_ws('_', x.epoch, x.changes, x.version_micros, x.writer) AS state
   FROM (SELECT b.relid, b.epoch, b.tail_relid, b.definition, coalesce(s.changes, b.changes) AS changes,
                pg_journal.micros(coalesce(s.version, b.version)) AS version_micros,
@@ -147,7 +147,7 @@ SELECT x.*, concat_ws('_', x.epoch, x.changes, x.version_micros, x.writer) AS st
          WHERE b.residency <> 'resident' AND NOT b.is_hot) x;
 
 -- Whether a tiered table has got hot rows since the snapshot of this transaction, which may have written them.
-CREATE FUNCTION pg_journal.is_newly_hot(wanted oid) RETURNS boolean
+CREATE OR REPLACE FUNCTION pg_journal.is_newly_hot(wanted oid) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN current_setting('transaction_isolation') <> 'read committed' AND pg_current_xact_id_if_assigned() IS NOT NULL
@@ -155,7 +155,7 @@ RETURN current_setting('transaction_isolation') <> 'read committed' AND pg_curre
 
 -- Have PostgreSQL note, for a serializable transaction, that it reads whatever is written to a tail. What is noted outlasts
 -- the subtransaction; the lock does not, which would keep upkeep from making the table resident.
-CREATE FUNCTION pg_journal.note_reading(tail regclass) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.note_reading(tail regclass) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET enable_seqscan = on
@@ -170,7 +170,7 @@ EXCEPTION WHEN SQLSTATE 'GW004' THEN
     NULL;
 END $$;
 
-CREATE FUNCTION pg_journal.table_snapshot(
+CREATE OR REPLACE FUNCTION pg_journal.table_snapshot(
     wanted oid, known_definition bigint, known_state text, with_rows boolean, known_seen pg_snapshot, most_bytes bigint,
     OUT result json)
 LANGUAGE plpgsql STABLE
@@ -216,7 +216,7 @@ END $$;
 
 -- STABLE, so that every query inside sees the calling statement's snapshot. What is seen of the tables comes first; then,
 -- where tails are large, their row versions in parts: a text of all could be longer than PostgreSQL allows.
-CREATE FUNCTION pg_journal.snapshot(code text, requests json) RETURNS SETOF bytea
+CREATE OR REPLACE FUNCTION pg_journal.snapshot(code text, requests json) RETURNS SETOF bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -248,7 +248,7 @@ BEGIN
                    CROSS JOIN LATERAL tail_parts(t.relid, t.parted, part_bytes) p WHERE t.parted IS NOT NULL;
 END $$;
 
-CREATE FUNCTION pg_journal.definitions(code text) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.definitions(code text) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -257,7 +257,7 @@ BEGIN
     RETURN convert_to(fingerprint()::text, 'UTF8');
 END $$;
 
-CREATE FUNCTION pg_journal.relations(code text, relids oid[]) RETURNS bytea
+CREATE OR REPLACE FUNCTION pg_journal.relations(code text, relids oid[]) RETURNS bytea
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
