@@ -178,13 +178,13 @@ def _is_up_to_date(
 def _update(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     """Apply what is missing, in a transaction of the caller's."""
     connection.execute("SET LOCAL client_min_messages = warning")
+    # What is done here is no definition of a user's, and functions may be earlier ones.
+    connection.execute("SET LOCAL event_triggers = off")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     # Tools leave schemas of this prefix out: dumps, lists of schemas and tables.
     connection.execute("SET LOCAL allow_system_table_mods = on")
     connection.execute("CREATE SCHEMA IF NOT EXISTS pg_journal")
     connection.execute("SET LOCAL search_path = pg_catalog, pg_journal, pg_temp")
-    # What is done here is no definition of a user's.
-    connection.execute("SET LOCAL event_triggers = off")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS pg_journal.migrations ("
         " number int PRIMARY KEY, name text NOT NULL,"
