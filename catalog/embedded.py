@@ -49,6 +49,8 @@ _SETTINGS: Final = {
     "restart_after_crash": "off",
     "unix_socket_permissions": "0700",
     "max_connections": "200",
+    # All tables are locked when functions of the bookkeeping are replaced.
+    "max_locks_per_transaction": "256",
     "max_wal_size": "4GB",
     "synchronous_commit": "on",
     # Commits are told by the time of theirs.

@@ -61,6 +61,9 @@ _FUNCTIONS: Final = 0
 _DEPARTURE_S: Final = 5.0
 """How long sessions of another gateway may take that has just been stopped."""
 
+_PATIENCE_S: Final = 10.0
+"""How long locks on tables are waited for: a prepared transaction may never let them go."""
+
 _OTHERS: Final = (
     "SELECT FROM pg_journal.series s JOIN pg_stat_get_activity(NULL) a"
     " ON a.pid = s.backend AND a.backend_start = s.backend_start"
@@ -110,7 +113,8 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> str:
     Raises:
         GatewayError: 55000 when the database was migrated by a newer program, or by one with
             other migrations; when functions are to be replaced, and sessions of a gateway with
-            other ones are open there, or objects of users depend on what is no more.
+            other ones are open there, objects of users depend on what is no more, or tables stay
+            locked.
     """
     noted, key = _noted(connection)
     if not _is_up_to_date(connection, noted):
@@ -127,6 +131,14 @@ def migrate(connection: psycopg.Connection[tuple[object, ...]]) -> str:
                 f"the bookkeeping cannot be brought up to date: {error.diag.message_primary}",
                 sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
                 hint="Drop what depends on it by the gateway that wrote the database.",
+            ) from error
+        except (errors.LockNotAvailable, errors.OutOfMemory) as error:
+            # An external catalog may have room for too few locks; PostgreSQL says what to do.
+            hint = "End other sessions of the catalog, and transactions that are prepared."
+            raise GatewayError(
+                f"the bookkeeping cannot be brought up to date: {error.diag.message_primary}",
+                sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+                hint=error.diag.message_hint or hint,
             ) from error
     return key
 
@@ -181,6 +193,9 @@ def _update(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     # What is done here is no definition of a user's, and functions may be earlier ones.
     connection.execute("SET LOCAL event_triggers = off")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    connection.execute(
+        "SELECT set_config('lock_timeout', %s, true)", [f"{round(_PATIENCE_S * 1000)}ms"]
+    )
     # Tools leave schemas of this prefix out: dumps, lists of schemas and tables.
     connection.execute("SET LOCAL allow_system_table_mods = on")
     connection.execute("CREATE SCHEMA IF NOT EXISTS pg_journal")

@@ -401,6 +401,23 @@ def test_sessions_of_a_gateway_with_other_functions_come_first(
     migrate(administrator)
 
 
+def test_tables_that_stay_locked_are_not_waited_for(
+    catalog: Catalog,
+    administrator: psycopg.Connection,
+    owner: Client,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owner.run("CREATE TABLE t (id int PRIMARY KEY)")
+    owner.session.close()
+    make_older(administrator)
+    monkeypatch.setattr(migrations, "_PATIENCE_S", 0.2)
+    with connected(catalog, database) as other, other.transaction():
+        other.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
+        assert "lock timeout" in refusal(administrator).message
+    migrate(administrator)
+
+
 def test_processes_that_have_the_number_of_an_earlier_session_are_no_sessions(
     administrator: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
