@@ -334,6 +334,11 @@ def test_what_was_made_for_single_tables_is_made_anew(
     assert definitions(administrator) == before
 
 
+def test_another_major_version_of_postgresql_has_other_views() -> None:
+    assert functions_digest(180004) == functions_digest(180005)
+    assert functions_digest(180004) != functions_digest(190000)
+
+
 def test_views_of_users_stay(
     administrator: psycopg.Connection, owner: Client, connect: Callable[..., Client]
 ) -> None:
@@ -357,6 +362,10 @@ def test_views_of_users_stay(
         " SELECT * FROM pg_journal.listed_commits(NULL, NULL, 1)",
         "CREATE VIEW public.mine AS SELECT count(*) AS n FROM pg_journal.commit_list",
         "GRANT SELECT ON public.mine TO PUBLIC",
+        # As statements make them that ask for lists with journals.
+        "CREATE VIEW public.shown AS SELECT count(*) AS n FROM pg_journal.shown_pg_tables"
+        " WHERE pg_journal.pg_table_is_visible('pg_class'::regclass)",
+        "GRANT SELECT ON public.shown TO PUBLIC",
     )
     migrate(administrator)
     after = definitions(administrator)
@@ -364,6 +373,7 @@ def test_views_of_users_stay(
     assert ("commit_list", last.split()[0]) in {row[:2] for row in after["columns"]}
     again = connect()
     assert again.value("SELECT n >= 0 FROM mine") == "t"
+    assert again.value("SELECT n > 0 FROM shown") == "t"
 
 
 def test_what_users_objects_need_is_not_taken_away(administrator: psycopg.Connection) -> None:
