@@ -18,7 +18,7 @@ from benchmarks.client import AnswerError, Client
 from benchmarks.datasets import Dataset, load_gateway, load_postgres
 from benchmarks.laboratory import Laboratory
 from benchmarks.outcomes import Judgement, Outcome, Samples
-from catalog.embedded import SUPERUSER
+from catalog.server.embedded import SUPERUSER
 from tests.support import programs
 from tests.support.servers import Address, GatewayProcess
 

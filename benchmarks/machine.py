@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from catalog.embedded import program
+from catalog.server.embedded import program
 from tests.support.repository import ROOT
 
 

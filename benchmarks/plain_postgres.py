@@ -12,7 +12,7 @@ from typing import Self
 
 import psycopg
 
-from catalog.embedded import SUPERUSER, EmbeddedServer, program
+from catalog.server.embedded import SUPERUSER, EmbeddedServer, program
 from tests.support.servers import Address
 
 START_TIMEOUT_S = 30.0

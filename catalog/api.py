@@ -12,21 +12,22 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from catalog import call_codes, sqlstate
-from catalog.backend import Backend
-from catalog.call_codes import CallCodes
-from catalog.closing import finish
-from catalog.code_gate import CodeGate
-from catalog.connections import CatalogSession
-from catalog.embedded import SUPERUSER, EmbeddedServer
+from catalog.bookkeeping import call_codes
+from catalog.bookkeeping.call_codes import CallCodes
+from catalog.bookkeeping.snapshots import KnownState
+from catalog.connection.backend import Backend
+from catalog.connection.session_settings import ADMINISTRATOR, EVERYWHERE
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
-from catalog.hot_keys import Thawing
-from catalog.keeper import Keeper
-from catalog.login import connect, options_of
-from catalog.migrations import migrate, require_bytewise_order
-from catalog.roles import Role, bootstrap, find_role, has_passwords, mock_secret
-from catalog.session_settings import ADMINISTRATOR, EVERYWHERE
-from catalog.snapshots import KnownState
+from catalog.hot.code_gate import CodeGate
+from catalog.hot.hot_keys import Thawing
+from catalog.pg import sqlstate
+from catalog.server.closing import finish
+from catalog.server.embedded import SUPERUSER, EmbeddedServer
+from catalog.server.keeper import Keeper
+from catalog.server.login import connect, options_of
+from catalog.server.migrations import migrate, require_bytewise_order
+from catalog.server.roles import Role, bootstrap, find_role, has_passwords, mock_secret
+from catalog.session.connections import CatalogSession
 
 MAINTENANCE_DATABASE = "postgres"
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from catalog.errors import GatewayError
-from catalog.sqlstate import INVALID_TEXT_REPRESENTATION
+from catalog.pg.sqlstate import INVALID_TEXT_REPRESENTATION
 
 _WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

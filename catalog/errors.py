@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from catalog import sqlstate as codes
+from catalog.pg import sqlstate as codes
 
 
 class GatewayError(Exception):

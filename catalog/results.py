@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from catalog.model import TableSnapshot, UniqueKey
-from catalog.statements import SYSTEM_SCHEMAS
+from catalog.statements.splitting import SYSTEM_SCHEMAS
 
 Row = list[bytes | None]
 """One result row: values in the requested formats, None for NULL."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from catalog.errors import GatewayError
-from pgwire_gateway import demo, model_import, server
+from pgwire_gateway import demo, model_import
 from pgwire_gateway.config import Config
+from pgwire_gateway.listener import server
 
 logger = logging.getLogger("pgwire_gateway")
 

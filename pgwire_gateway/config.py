@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from catalog.errors import GatewayError
-from catalog.sqlstate import INVALID_PARAMETER_VALUE
+from catalog.pg.sqlstate import INVALID_PARAMETER_VALUE
 
 ENVIRONMENT_PREFIX = "PGWIRE_GATEWAY_"
 

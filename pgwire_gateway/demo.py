@@ -6,10 +6,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from catalog.embedded import program
 from catalog.errors import GatewayError
+from catalog.server.embedded import program
 from pgwire_gateway.config import Config
-from pgwire_gateway.server import Gateway
+from pgwire_gateway.listener.server import Gateway
 
 TOUR = Path(__file__).with_name("demo.sql")
 """The statements of the tour; psql variables name the TPC-H files."""

@@ -5,9 +5,9 @@ The one place where exceptions turn into messages. Knows no socket and no sessio
 
 import logging
 
-from catalog import contexts
-from catalog import sqlstate as codes
+from catalog.connection import contexts
 from catalog.errors import DATA_TYPE_NAME, CatalogUnavailableError, GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.messages.errors import FramingError, InvalidTextError, MalformedMessageError
 from pgwire_gateway.messages.responses import ErrorResponse
 

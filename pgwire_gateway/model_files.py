@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 
 _MODEL: Final = {"version": str, "defaultSchema": str, "schemas": list}
 _SCHEMA: Final = {"name": str, "type": str, "factory": str, "operand": dict}

@@ -7,9 +7,9 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
-from catalog.names import quoted
+from catalog.pg import sqlstate as codes
+from catalog.session.names import quoted
 from pgwire_gateway import model_files
 from pgwire_gateway.model_files import ModelSchema, ModelTable
 

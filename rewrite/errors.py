@@ -1,7 +1,7 @@
 """Errors of the rewriter: constructs it refuses, and values it cannot represent."""
 
-from catalog import sqlstate
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate
 
 
 class RewriteError(GatewayError):

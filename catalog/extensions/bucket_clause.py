@@ -12,7 +12,7 @@ from catalog.errors import GatewayError
 from catalog.extensions import partition_fields
 from catalog.extensions.grammar import Tokens
 from catalog.extensions.partition_fields import PartitionField
-from catalog.sqlstate import FEATURE_NOT_SUPPORTED
+from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED
 
 CLAUSE: Final = "CLUSTERED BY"
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from catalog.errors import GatewayError
 from catalog.extensions.grammar import Tokens, is_string
-from catalog.sqlstate import (
+from catalog.pg.sqlstate import (
     FEATURE_NOT_SUPPORTED,
     INVALID_NAME,
     INVALID_PARAMETER_VALUE,

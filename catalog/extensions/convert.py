@@ -11,11 +11,7 @@ from catalog.errors import GatewayError
 from catalog.extensions import partition_fields
 from catalog.extensions.grammar import RelationPair, Tokens, is_string
 from catalog.extensions.partition_fields import PartitionField
-from catalog.sqlstate import (
-    FEATURE_NOT_SUPPORTED,
-    INVALID_PARAMETER_VALUE,
-    SYNTAX_ERROR,
-)
+from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALUE, SYNTAX_ERROR
 
 FORMATS: Final = ("parquet", "orc", "csv", "json")
 """Formats of files that are read; those that are written are Parquet."""

@@ -18,7 +18,7 @@ from catalog.extensions.convert import parse_key
 from catalog.extensions.grammar import RelationPair, Tokens
 from catalog.extensions.partition_fields import PartitionField
 from catalog.extensions.translation import Passage, Translation, translation
-from catalog.sqlstate import (
+from catalog.pg.sqlstate import (
     FEATURE_NOT_SUPPORTED,
     INVALID_PARAMETER_VALUE,
     INVALID_TABLE_DEFINITION,

@@ -9,8 +9,8 @@ from typing import Final, NoReturn
 
 from catalog.errors import GatewayError
 from catalog.extensions.translation import Passage
-from catalog.sqlstate import SYNTAX_ERROR
-from catalog.statement_tokens import ScannedToken, tokens_of
+from catalog.pg.sqlstate import SYNTAX_ERROR
+from catalog.pg.statement_tokens import ScannedToken, tokens_of
 
 _NAME: Final = re.compile(r"[^\W\d][\w$]*")
 _UPPER_CASE: Final = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")

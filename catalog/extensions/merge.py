@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from catalog.extensions.grammar import RelationPair, Tokens, identifier
 from catalog.extensions.translation import Passage, Translation, translation
-from catalog.statement_tokens import ScannedToken
+from catalog.pg.statement_tokens import ScannedToken
 
 _NOTHING = "DO NOTHING"
 

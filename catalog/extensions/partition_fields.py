@@ -10,7 +10,7 @@ from typing import Final
 from catalog.divisions import COUNTED, MOST_BUCKETS, Transform
 from catalog.errors import GatewayError
 from catalog.extensions.grammar import Tokens, is_string
-from catalog.sqlstate import DUPLICATE_COLUMN, FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALUE
+from catalog.pg.sqlstate import DUPLICATE_COLUMN, FEATURE_NOT_SUPPORTED, INVALID_PARAMETER_VALUE
 
 _TRANSFORMS: Final = {
     **{transform.value: transform for transform in Transform},

@@ -11,8 +11,8 @@ from typing import Final
 from catalog.errors import GatewayError
 from catalog.extensions.grammar import NESTED, Tokens, identifier, is_string
 from catalog.extensions.translation import Passage
-from catalog.sqlstate import FEATURE_NOT_SUPPORTED
-from catalog.statement_tokens import ScannedToken
+from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED
+from catalog.pg.statement_tokens import ScannedToken
 
 _TYPES: Final = {
     "string": "text",

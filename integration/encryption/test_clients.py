@@ -16,7 +16,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from pgwire_gateway.authentication import DELAY_S
+from pgwire_gateway.listener.authentication import DELAY_S
 from pgwire_gateway.messages.authentication import AuthenticationSASL, SASLInitialResponse
 from pgwire_gateway.messages.responses import ErrorResponse
 from pgwire_gateway.messages.startup import SSLRequest, StartupMessage

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from catalog.embedded import SUPERUSER
+from catalog.server.embedded import SUPERUSER
 from tests.support.fix_server import DRIVER_OPTIONS
 from tests.support.servers import GatewayProcess, PlainPostgres
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from catalog.embedded import SUPERUSER
+from catalog.server.embedded import SUPERUSER
 from tests.support.servers import GatewayProcess, PlainPostgres
 
 pytestmark = [pytest.mark.integration]

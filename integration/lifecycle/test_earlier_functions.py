@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from catalog.embedded import SUPERUSER, EmbeddedServer
-from catalog.migrations import migrate
+from catalog.server.embedded import SUPERUSER, EmbeddedServer
+from catalog.server.migrations import migrate
 from tests.support.bookkeeping_definitions import definitions
 from tests.support.fix_server import MACHINE_OPTIONS
 from tests.support.servers import Address, GatewayProcess

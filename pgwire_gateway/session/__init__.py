@@ -1,1 +1,1 @@
-"""What a connected client may do: statements, portals, transactions, COPY; knows no sockets."""
+"""A client's session: its state, what it sees, and one execution of a statement in it."""

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from pgwire_gateway import deadlines
+from catalog.session.connections import CatalogSession
+from pgwire_gateway.session import deadlines
 
 PATIENCE_S: Final = 0.25
 """For how long others work before PostgreSQL stands in, if no time-out is shorter."""

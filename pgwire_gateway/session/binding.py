@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from catalog import sqlstate
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.wire_types import parameters as wire_parameters

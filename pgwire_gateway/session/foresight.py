@@ -4,10 +4,10 @@ Clients send the same query with other values again and again. What its tables h
 with its analysis then, in one round trip; nothing rests on the guess.
 """
 
-from catalog.statements import Statement, StatementKind
-from pgwire_gateway.session import router
+from catalog.statements.splitting import Statement, StatementKind
+from pgwire_gateway.planning import router
+from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.observer import Observer
-from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.shortcuts import KEPT_BYTES, shape
 from pgwire_gateway.session.state import ClientSession
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catalog.moments import TimeOuts
+from catalog.bookkeeping.moments import TimeOuts
 from catalog.results import ResultColumn
-from catalog.statements import Statement
-from pgwire_gateway.session.plans import Plan
+from catalog.statements.splitting import Statement
+from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession

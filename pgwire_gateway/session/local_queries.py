@@ -3,14 +3,14 @@
 from dataclasses import replace
 from functools import partial
 
-from catalog import residency
 from catalog.errors import GatewayError
 from catalog.results import LocalResult
-from catalog.statements import Statement, StatementKind
-from pgwire_gateway.session import answerable
+from catalog.session import residency
+from catalog.statements.splitting import Statement, StatementKind
+from pgwire_gateway.planning import answerable
+from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.explanation import without_capture
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.plans import Plan
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import LocalRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.bookkeeping.moments import Moment
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
-from catalog.moments import Moment
 from catalog.results import SnapshotResult
 from pgwire_gateway.spark.lookups import Key, Lookups
 from pgwire_gateway.spark.relations import Relation

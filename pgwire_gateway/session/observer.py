@@ -5,16 +5,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from catalog import session_state
+from catalog.bookkeeping.moments import Names
 from catalog.errors import OutdatedPlanError
 from catalog.model import JournalTable, SegmentKind, TableSnapshot
-from catalog.moments import Names
 from catalog.results import SnapshotRequest, SnapshotResult
-from pgwire_gateway.session import external_files, forced, router
+from catalog.session import session_state
+from pgwire_gateway.files import external_files
+from pgwire_gateway.planning import forced, router
+from pgwire_gateway.planning.plans import Plan, Route, RowRules
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation, own_states, without_tail
 from pgwire_gateway.session.old_snapshots import before_running
-from pgwire_gateway.session.plans import Plan, Route, RowRules
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.united_leaves import MOST_ROWS, relids, unite, united
 from pgwire_gateway.spark.batches import Batches

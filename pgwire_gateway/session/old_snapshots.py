@@ -8,8 +8,8 @@ nothing has run by a snapshot nobody has seen it, and the transaction can be beg
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from catalog import sqlstate
 from catalog.errors import CatalogError, OutdatedTransactionError, outdated_snapshot
+from catalog.pg import sqlstate
 
 
 @contextmanager

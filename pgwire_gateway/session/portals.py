@@ -12,7 +12,7 @@ from typing import Protocol
 from buenavista.core import BVType, QueryResult
 
 from pgwire_gateway.messages.row_data import FieldDescription
-from pgwire_gateway.session.plans import Plan
+from pgwire_gateway.planning.plans import Plan
 
 
 class RowStream(Protocol):

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from catalog import procedure_calls
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
+from catalog.statements import procedure_calls
 from pgwire_gateway.session.invocation import Invocation
 
 

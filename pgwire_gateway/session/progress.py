@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
 
-from catalog import progress as notes
 from catalog.errors import GatewayError
-from catalog.progress import Progress
+from catalog.session import progress as notes
+from catalog.session.progress import Progress
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.spark.job_progress import JobProgress, progress_of
 

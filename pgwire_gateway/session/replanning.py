@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from catalog.results import Basis
-from catalog.statements import StatementKind
-from pgwire_gateway.session import hidden_queries, router
+from catalog.statements.splitting import StatementKind
+from pgwire_gateway.planning import hidden_queries, router
+from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.plans import Plan, Route
 from rewrite.errors import UnsupportedError
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from catalog.api import Catalog
 from pgwire_gateway.config import Config
-from pgwire_gateway.session.flusher import Flusher
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor
@@ -13,6 +12,7 @@ from pgwire_gateway.spark.recent_rows import RecentRows
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.spark.zone_rules import ZoneRules
+from pgwire_gateway.upkeep.flusher import Flusher
 from pgwire_gateway.wire_types.tails import TailCache
 
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from catalog.connections import CatalogSession
-from catalog.proofs import Proof
-from catalog.statements import StatementKind
-from pgwire_gateway.session import router
-from pgwire_gateway.session.plans import Plan, Route
+from catalog.bookkeeping.proofs import Proof
+from catalog.session.connections import CatalogSession
+from catalog.statements.splitting import StatementKind
+from pgwire_gateway.planning import router
+from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.volatility import Volatilities
 
 KEPT = 500

@@ -6,21 +6,21 @@ from typing import Any, Protocol
 
 from buenavista.core import Session
 
-from catalog import contexts, session_state
-from catalog.bookkeeping import OUTDATED
-from catalog.connections import CatalogSession
+from catalog.bookkeeping.calls import OUTDATED
+from catalog.bookkeeping.moments import TimeOuts
+from catalog.connection import contexts
 from catalog.errors import DEFERRED, PROPOSED, GatewayError
-from catalog.moments import TimeOuts
-from catalog.results import Notification
-from catalog.sqlstate import (
+from catalog.pg.sqlstate import (
     CANNOT_CONNECT_NOW,
     CONNECTION_FAILURE,
     SERIALIZATION_FAILURE,
     WARNING,
 )
-from catalog.statements import Statement, StatementKind, split
-from pgwire_gateway import deadlines, errors
-from pgwire_gateway.deadlines import Deadline
+from catalog.results import Notification
+from catalog.session import session_state
+from catalog.session.connections import CatalogSession
+from catalog.statements.splitting import Statement, StatementKind, split
+from pgwire_gateway import errors
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
 from pgwire_gateway.messages.responses import (
     NoticeResponse,
@@ -29,9 +29,10 @@ from pgwire_gateway.messages.responses import (
     ReadyForQuery,
     TransactionStatus,
 )
-from pgwire_gateway.session import uncommitted
+from pgwire_gateway.planning.plans import Plan, RowRules
+from pgwire_gateway.session import deadlines, uncommitted
 from pgwire_gateway.session.attendance import Attendance
-from pgwire_gateway.session.plans import Plan, RowRules
+from pgwire_gateway.session.deadlines import Deadline
 from pgwire_gateway.session.portals import Portal, PreparedStatement
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.shortcuts import Kept, Shortcuts

@@ -8,10 +8,10 @@ Follows "Multiple Statements in a Simple Query" and "Pipelining" of PostgreSQL's
 
 from collections.abc import Callable, Mapping
 
-from catalog import session_state
-from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
-from catalog.sqlstate import IN_FAILED_SQL_TRANSACTION
+from catalog.pg.sqlstate import IN_FAILED_SQL_TRANSACTION
+from catalog.session import session_state
+from catalog.session.connections import CatalogSession
 
 IDLE = "I"
 IN_TRANSACTION = "T"

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Mapping
 
-from catalog import vacuum
 from catalog.errors import GatewayError
+from catalog.upkeep import vacuum
 from pgwire_gateway.session.services import Services
 
 logger = logging.getLogger(__name__)

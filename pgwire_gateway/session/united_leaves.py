@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from catalog.model import LEAF, Column, JournalTable, SegmentKind, TableSnapshot
-from catalog.pg_types import INT8
+from catalog.pg.types import INT8
 from pgwire_gateway.session.observation import Observation, UnitedLeaves
 from rewrite.context import Leaves
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Set
 
-from catalog import names
-from catalog.connections import CatalogSession
+from catalog.session import names
+from catalog.session.connections import CatalogSession
 
 VOLATILE = "v"
 """What ``pg_proc.provolatile`` says of functions that may do something beside returning a value."""

@@ -5,9 +5,9 @@ It is looked at before anything is published, so a violation leaves the table as
 
 from collections.abc import Iterable
 
-from catalog import sqlstate
 from catalog.errors import GatewayError
 from catalog.model import JournalTable, Segment
+from catalog.pg import sqlstate
 
 
 def require_all(table: JournalTable, read: int, written: Iterable[Segment]) -> None:

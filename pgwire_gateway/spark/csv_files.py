@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark.text_streams import opened, require_no_zero
 from rewrite.errors import UnsupportedError
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import ExternalJournal
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.frames import Frame
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
-from catalog import sqlstate
+from catalog.pg import sqlstate
 from pgwire_gateway.spark.errors import SparkError, translate
 from pgwire_gateway.spark.jvm import DriverProcess
 from pgwire_gateway.spark.settings import SessionKind, SparkSettings, driver_conf, session_conf

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-from catalog import sqlstate
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate
 
 logger = logging.getLogger(__name__)
 

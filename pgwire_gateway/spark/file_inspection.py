@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark.borrowed_files import Borrowed, BorrowedFile
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.file_sources import DATES, MOMENTS, WIDTHS

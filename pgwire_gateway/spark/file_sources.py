@@ -8,8 +8,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark import csv_files
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.frames import Frame

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from catalog.errors import GatewayError
 from catalog.model import Segment, TableSnapshot
-from catalog.sqlstate import PROGRAM_LIMIT_EXCEEDED
+from catalog.pg.sqlstate import PROGRAM_LIMIT_EXCEEDED
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.borrowed_files import Borrowed
 from pgwire_gateway.spark.engine import Driver, SessionKind, SparkSession

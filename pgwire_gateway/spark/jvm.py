@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 
-from catalog import sqlstate
+from catalog.pg import sqlstate
 from pgwire_gateway.spark.errors import SparkError
 
 _PROC: Final = Path("/proc")

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import ExternalJournal
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark import databases
 from pgwire_gateway.spark.databases import Connection, opened
 from pgwire_gateway.spark.engine import SparkEngine

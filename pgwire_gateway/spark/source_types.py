@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from catalog import pg_types
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
+from catalog.pg import types as pg_types
 from rewrite.errors import UnsupportedError
 
 _TYPES: Final[Mapping[str, str]] = {

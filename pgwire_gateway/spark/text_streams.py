@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from rewrite.errors import UnsupportedError
 
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}

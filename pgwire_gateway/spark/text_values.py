@@ -5,7 +5,7 @@ Spark reads more, and other things: 1,5 as 15, 10:00 as today's time, 1e400 as i
 
 from typing import Final
 
-from catalog import sqlstate as codes
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types.type_oids import NUMERIC, VARCHAR
 
 _SPACE: Final = r"[ \t\n\x0b\f\r]*"

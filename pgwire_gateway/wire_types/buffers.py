@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 
 Octets: TypeAlias = npt.NDArray[np.uint8]
 """Matrix of bytes, one row per value."""

@@ -6,9 +6,9 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import csv
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import Column
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.transfer_forms import from_transfer, transfer_type
 from pgwire_gateway.wire_types.versions import IDENTITY, SUBSEQUENT, VERSION

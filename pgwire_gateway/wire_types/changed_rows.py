@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
 from catalog.model import JournalTable
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types.catalog_rows import input_columns, storage_schema
 from rewrite.command import Command
 from rewrite.context import CheckConstraint

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types.buffers import (
     Numbers,
     as_binary,

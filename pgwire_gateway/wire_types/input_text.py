@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.datetime_text import DAY
 from pgwire_gateway.wire_types.registry import arrow_type

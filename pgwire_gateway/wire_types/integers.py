@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types.buffers import big_endian, fixed, numbers, validity
 from pgwire_gateway.wire_types.settings import EncodingSettings
 

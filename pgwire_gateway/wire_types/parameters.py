@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.json_values import JSONB_VERSION
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.registry import arrow_type
 from pgwire_gateway.wire_types.storage import conform

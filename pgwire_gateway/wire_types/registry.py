@@ -5,8 +5,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types import (
     arrays,
     binary,

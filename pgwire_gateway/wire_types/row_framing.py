@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types.buffers import (
     Octets,
     as_binary,

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from catalog.errors import GatewayError
 from catalog.model import JournalTable, TableSnapshot
+from catalog.pg.sqlstate import DATA_CORRUPTED
 from catalog.results import TailRows
-from catalog.sqlstate import DATA_CORRUPTED
 from pgwire_gateway.wire_types.catalog_rows import csv_batches, tail_of
 from pgwire_gateway.wire_types.datetimes import countable
 from pgwire_gateway.wire_types.versions import (

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from catalog import sqlstate as codes
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types.registry import arrow_type
 from pgwire_gateway.wire_types.type_oids import ELEMENT_OF_ARRAY, NUMERIC
 

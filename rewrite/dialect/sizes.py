@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from catalog import sqlstate
+from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
 
 MAX_BYTES: Final = 16 << 20

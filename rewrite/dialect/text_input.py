@@ -5,7 +5,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from catalog import sqlstate
+from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.numerics import WHOLE, floating

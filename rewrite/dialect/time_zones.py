@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from catalog import sqlstate
+from catalog.pg import sqlstate
 from rewrite.context import ALWAYS, SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect.literals import DAY

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from catalog.sqlstate import FEATURE_NOT_SUPPORTED
+from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_value

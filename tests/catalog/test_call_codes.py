@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import pytest
 
-from catalog import bookkeeping
-from catalog.bookkeeping import Function, array
-from catalog.call_codes import array_text
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.call_codes import array_text
+from catalog.bookkeeping.calls import Function, array
 from catalog.errors import GatewayError
 from tests.support.fix_catalog import Client
 

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.errors import GatewayError
 from catalog.extensions import commits
-from catalog.statements import StatementKind, split
+from catalog.statements.splitting import StatementKind, split
 
 
 @pytest.mark.parametrize(

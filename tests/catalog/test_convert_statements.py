@@ -13,7 +13,7 @@ from catalog.extensions.convert import (
     parse_key,
 )
 from catalog.extensions.partition_fields import PartitionField
-from catalog.statements import StatementKind, split
+from catalog.statements.splitting import StatementKind, split
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.errors import GatewayError
 from catalog.extensions.create_table import parse
-from catalog.statements import StatementKind, split
+from catalog.statements.splitting import StatementKind, split
 
 SPARKS_TYPES = (
     "a tinyint, b short, c long, d byte, e binary, f timestamp_ntz, g timestamp_ltz,"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.database_names import may_name
+from catalog.server.database_names import may_name
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from catalog.api import Catalog, CatalogConfig, ResidentBounds
-from catalog.embedded import SUPERUSER, EmbeddedServer
 from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.server.embedded import SUPERUSER, EmbeddedServer
 from tests.support.fix_catalog import PATIENCE_S
 
 pytestmark = pytest.mark.catalog

@@ -1,7 +1,7 @@
 """What is expected of keys: what was found of them, or of the latest new one of their table."""
 
-from catalog import expected_keys
-from catalog.expected_keys import ExpectedKeys
+from catalog.hot import expected_keys
+from catalog.hot.expected_keys import ExpectedKeys
 
 TABLE, OTHER = 1, 2
 ONE, TWO, THREE = ("1",), ("2",), ("3",)

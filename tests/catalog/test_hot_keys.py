@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from catalog import bookkeeping, hot_keys, resident_upkeep
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.connection.steps import Query
 from catalog.errors import CatalogError, HotRowsError, OutdatedPlanError
-from catalog.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
+from catalog.hot import hot_keys, resident_upkeep
+from catalog.hot.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
 from catalog.results import Basis, SnapshotRequest
-from catalog.steps import Query
 from pgwire_gateway.spark.sorting import BOUNDED
 from rewrite.key_types import COMPARED, has_one_form
 from tests.support.fix_catalog import Client

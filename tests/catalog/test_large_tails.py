@@ -2,10 +2,11 @@
 
 import pytest
 
-from catalog import resident_upkeep, upkeep
-from catalog.backend import chunk_rows
+from catalog.connection.backend import chunk_rows
 from catalog.errors import GatewayError
+from catalog.hot import resident_upkeep
 from catalog.results import SnapshotRequest
+from catalog.upkeep import candidates as upkeep
 
 pytestmark = pytest.mark.catalog
 

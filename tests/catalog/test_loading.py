@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog import residency
-from catalog.residency import Loading
+from catalog.session import residency
+from catalog.session.residency import Loading
 
 pytestmark = [pytest.mark.catalog, pytest.mark.usefixtures("inspector")]
 

@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
-from catalog import residency, resident_upkeep
 from catalog.errors import CatalogError
-from catalog.upkeep_work import Work
+from catalog.hot import resident_upkeep
+from catalog.session import residency
+from catalog.upkeep.work import Work
 from tests.support.fix_catalog import PATIENCE_S, Client, wait_until_waiting
 
 pytestmark = pytest.mark.catalog

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from catalog import migrations
 from catalog.api import Catalog
-from catalog.embedded import SUPERUSER
 from catalog.errors import GatewayError
-from catalog.migrations import (
+from catalog.server import migrations
+from catalog.server.embedded import SUPERUSER
+from catalog.server.migrations import (
     SUBJECTS,
     function_scripts,
     functions_digest,

@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
-from catalog import bookkeeping, hot_keys, resident_upkeep
+from catalog.bookkeeping import calls as bookkeeping
 from catalog.errors import CatalogError
-from catalog.hot_keys import Announcement, Locked, Thawing, Writing
+from catalog.hot import hot_keys, resident_upkeep
+from catalog.hot.hot_keys import Announcement, Locked, Thawing, Writing
 from tests.support.fix_catalog import Client, wait_until_waiting
 
 pytestmark = pytest.mark.catalog

@@ -2,10 +2,10 @@
 
 import pytest
 
-from catalog import procedure_calls
-from catalog.call_arguments import Parameter
 from catalog.errors import GatewayError
-from catalog.statements import StatementKind, split
+from catalog.statements import procedure_calls
+from catalog.statements.call_arguments import Parameter
+from catalog.statements.splitting import StatementKind, split
 
 
 def arguments(sql):

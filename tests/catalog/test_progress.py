@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog import progress
-from catalog.progress import Progress
+from catalog.session import progress
+from catalog.session.progress import Progress
 
 pytestmark = pytest.mark.catalog
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from catalog import bookkeeping
-from catalog.bookkeeping import Function, array
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.calls import Function, array
 from catalog.errors import GatewayError
 from tests.support.fix_catalog import Client
 

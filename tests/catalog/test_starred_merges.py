@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.extensions.merge import parse
-from catalog.statements import StatementKind, split
+from catalog.statements.splitting import StatementKind, split
 
 ON = "MERGE INTO t USING s ON t.a = s.a "
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
+from catalog.session.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
 
 
 def outline(part: Part) -> object:

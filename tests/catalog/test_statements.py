@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog.statement_tokens import Piece
-from catalog.statements import RelationName, StatementKind, split
+from catalog.pg.statement_tokens import Piece
+from catalog.statements.splitting import RelationName, StatementKind, split
 
 
 def only(sql):

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from catalog import residency, resident_upkeep
+from catalog.hot import resident_upkeep
+from catalog.session import residency
 from tests.support.fix_catalog import PATIENCE_S
 
 pytestmark = pytest.mark.catalog

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.upserts import parse
+from catalog.session.upserts import parse
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog import vacuum
 from catalog.model import Segment, SegmentKind
+from catalog.upkeep import vacuum
 
 pytestmark = pytest.mark.catalog
 

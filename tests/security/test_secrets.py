@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from catalog import bookkeeping
-from catalog.bookkeeping import Function
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.calls import Function
 from tests.support.fix_server import Pair
 from tests.support.tiers import make_tiered
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 
-from catalog.embedded import SUPERUSER
+from catalog.server.embedded import SUPERUSER
 from tests.support.attentive import REST_S, VISIT_S
 from tests.support.fix_server import MACHINE_OPTIONS
 from tests.support.servers import ATTENTIVE, GatewayProcess

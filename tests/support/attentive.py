@@ -6,7 +6,7 @@ they wait for the disk.
 """
 
 from pgwire_gateway.cli import main
-from pgwire_gateway.session import flusher, hot_tables, residency
+from pgwire_gateway.upkeep import flusher, hot_tables, residency
 from tests.support import prepared_catalogs, unsynced
 
 PAUSE_S = 0.2

@@ -5,7 +5,7 @@ ask for their lock however often others did not make room.
 """
 
 from pgwire_gateway.cli import main
-from pgwire_gateway.session import hot_tables
+from pgwire_gateway.upkeep import hot_tables
 from tests.support import restless
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Final
 
-from catalog.backend import Backend
-from catalog.steps import Close, Describe, DescribePortal, Execute, Prepare, Query, Step
+from catalog.connection.backend import Backend
+from catalog.connection.steps import Close, Describe, DescribePortal, Execute, Prepare, Query, Step
 from pgwire_gateway.cli import main
 from pgwire_gateway.session import attendance
 from tests.support import prepared_catalogs, unsynced

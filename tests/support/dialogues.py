@@ -3,7 +3,7 @@
 import io
 import re
 
-from pgwire_gateway.message_trace import MessageTrace
+from pgwire_gateway.listener.message_trace import MessageTrace
 from pgwire_gateway.messages import (
     BackendMessage,
     Bind,

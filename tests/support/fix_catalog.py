@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from catalog.api import Catalog, CatalogConfig
-from catalog.connections import CatalogSession
 from catalog.errors import GatewayError
 from catalog.model import Segment
 from catalog.results import CaptureReceipt, LocalResult, SnapshotRequest, SnapshotResult
+from catalog.session.connections import CatalogSession
 
 _numbers = itertools.count(1)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from catalog.embedded import SUPERUSER, EmbeddedServer
+from catalog.server.embedded import SUPERUSER, EmbeddedServer
 from tests.support.rewrite_oracle import Oracle, database, make_spark
 from tests.support.thawing import Thawing
 

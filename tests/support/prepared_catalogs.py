@@ -15,8 +15,9 @@ from pathlib import Path
 
 import psycopg
 
-from catalog import api, migrations
+from catalog import api
 from catalog.api import MAINTENANCE_DATABASE, Catalog, CatalogConfig
+from catalog.server import migrations
 
 CATALOG = "catalog"
 """Name of an embedded server's directory in the data directory of its gateway."""

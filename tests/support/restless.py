@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pgwire_gateway.cli import main
-from pgwire_gateway.session import flusher, residency
+from pgwire_gateway.upkeep import flusher, residency
 
 BEGINS = "a change of residency begins"
 

@@ -14,8 +14,8 @@ from typing import Self
 
 import psycopg
 
-from catalog.embedded import SUPERUSER, EmbeddedServer
-from catalog.roles import bootstrap
+from catalog.server.embedded import SUPERUSER, EmbeddedServer
+from catalog.server.roles import bootstrap
 from tests.support import prepared_catalogs
 from tests.support.processes import descendants, kill_all
 from tests.support.repository import ROOT

@@ -16,8 +16,8 @@ from typing import Final
 
 import psycopg
 
-from catalog.embedded import SUPERUSER
 from catalog.failpoints import REACHED, VARIABLE, Failpoint
+from catalog.server.embedded import SUPERUSER
 from tests.support.fix_server import DRIVER_OPTIONS
 from tests.support.processes import descendants, still_running
 from tests.support.servers import GatewayProcess

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import psycopg
 
-from catalog.describe import TREE_MESSAGE
+from catalog.connection.describe import TREE_MESSAGE
 from rewrite.needs.definitions import Action, Definitions, ForeignKey, Relation, UniqueKey
 from rewrite.pipeline import parse_tree
 from rewrite.tree import Node, parse_item

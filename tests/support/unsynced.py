@@ -5,7 +5,7 @@ server starts in half the time then, drops a database in a tenth of it and commi
 twentieth. Tests of crashes start their gateways with the settings that users have.
 """
 
-from catalog import embedded
+from catalog.server import embedded
 
 
 def apply() -> None:

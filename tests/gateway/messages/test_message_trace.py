@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pgwire_gateway.message_trace import MessageTrace
+from pgwire_gateway.listener.message_trace import MessageTrace
 from pgwire_gateway.messages import (
     AuthenticationMD5Password,
     AuthenticationOk,

@@ -8,8 +8,8 @@ import pytest
 
 from catalog.model import Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotResult
+from pgwire_gateway.dml.unlocked_changes import versions_since
 from pgwire_gateway.session.observation import Observation
-from pgwire_gateway.session.unlocked_changes import versions_since
 from pgwire_gateway.spark import compactor as compactors
 from pgwire_gateway.spark.executor import RunningStatement
 from tests.support.fix_spark import Journal

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.embedded import time_zone_directory
+from catalog.server.embedded import time_zone_directory
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.zone_rules import ZoneRules
 from rewrite.context import ALWAYS

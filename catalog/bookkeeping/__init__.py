@@ -1,0 +1,1 @@
+"""Calls of the bookkeeping, the codes they carry, and what they tell of journals."""

@@ -1,0 +1,1 @@
+"""One connection to PostgreSQL: steps, round trips, messages passed on, what it tells."""

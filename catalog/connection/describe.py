@@ -1,0 +1,105 @@
+"""Analyse statements by preparing them on PostgreSQL: types, names, errors and the parse tree.
+
+The tree comes as a LOG message of the server, which is asked for just around the Parse message.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from psycopg.pq.abc import PGresult
+
+from catalog.connection.backend import Backend
+from catalog.connection.steps import Describe, DescribePortal, Prepare, Query, Step
+from catalog.results import Analysis, ResultColumn
+
+TREE_MESSAGE: Final = "rewritten parse tree:"
+
+_UTILITY: Final = "QUERY :commandType 6"
+"""CMD_UTILITY of PostgreSQL's nodes.h."""
+
+# Local to the transaction, and undone at once: a client's transaction must not see the difference.
+_LISTEN: Final = Query(
+    "SELECT set_config('pg_journal.messages', current_setting('client_min_messages'), true),"
+    " set_config('client_min_messages', 'log', true),"
+    " set_config('debug_print_rewritten', 'on', true)",
+    internal=True,
+)
+_UNLISTEN: Final = Query(
+    "SELECT set_config('debug_print_rewritten', 'off', true),"
+    " set_config('client_min_messages', current_setting('pg_journal.messages'), true)",
+    internal=True,
+)
+
+
+def analyse(  # noqa: PLR0913 - what comes before, and after
+    backend: Backend,
+    name: str,
+    sql: str,
+    parameter_oids: Sequence[int],
+    *,
+    tree: bool,
+    before: Sequence[Step] = (),
+    after: Sequence[Step] = (),
+) -> tuple[Analysis, list[PGresult]]:
+    """Prepare `sql` under `name`; return what PostgreSQL found out, and what the others answered.
+
+    Asking for the `tree` begins the snapshot of a transaction. Other steps go in the same trip.
+    """
+    prepare, description = Prepare(name, sql, parameter_oids), Describe(name)
+    own: list[Step] = [prepare, description]
+    if not tree or backend.transaction_status == "E":
+        # In a failed one only its end can be prepared now, and settings cannot be changed.
+        results = backend.run_all([*before, *own, *after])
+        others = results[: len(before)] + results[len(before) + 2 :]
+        return _analysis(backend, results[len(before) + 1], None), others
+    trees: list[str] = []
+    relay = backend.on_notice
+
+    def collect(fields: Mapping[str, str]) -> None:
+        if fields.get("M") == TREE_MESSAGE:
+            trees.append(fields.get("D", ""))
+        else:
+            relay(fields)
+
+    backend.on_notice = collect
+    try:
+        results = backend.run_all([*before, _LISTEN, *own, _UNLISTEN, *after])
+    finally:
+        backend.on_notice = relay
+    others = results[: len(before)] + results[len(before) + 4 :]
+    return _analysis(backend, results[len(before) + 2], _own(trees)), others
+
+
+def _own(trees: list[str]) -> str | None:
+    """Return the tree of our own statement, None where it is no query.
+
+    The last query is what ends the printing, and ours came before. Clients that have trees printed
+    get some before, and of the commands that follow.
+    """
+    while trees and _is_utility(trees[-1]):
+        trees.pop()
+    found = trees[-2] if len(trees) > 1 else None
+    return None if found is None or _is_utility(found) else found
+
+
+def _is_utility(tree: str) -> bool:
+    return _UTILITY in tree[:40]
+
+
+def describe(backend: Backend, name: str) -> Analysis:
+    """Describe a prepared statement, without its tree."""
+    return _analysis(backend, backend.run(Describe(name)), None)
+
+
+def describe_portal(backend: Backend, name: str) -> tuple[tuple[ResultColumn, ...], int]:
+    """Describe a portal of the backend's own: its columns, and the format code of the rows."""
+    result = backend.run(DescribePortal(name))
+    return backend.columns(result) or (), result.fformat(0) if result.nfields else 0
+
+
+def _analysis(backend: Backend, result: PGresult, tree: str | None) -> Analysis:
+    return Analysis(
+        parameter_oids=tuple(result.param_type(i) for i in range(result.nparams)),
+        columns=backend.columns(result) or None,
+        tree=tree,
+    )

@@ -1,0 +1,1 @@
+"""Hot keys of tiered tables, and which tables are resident."""

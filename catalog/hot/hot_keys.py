@@ -1,0 +1,577 @@
+"""Hot keys: keys of a tiered table that the catalog table answers for, made so row by row.
+
+A client's session announces what it is about to write; the gateway's own connection makes keys hot
+and commits at once (``catalog/sql/functions/hot_keys.sql``).
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.tail import encode_rows
+from catalog.errors import CatalogError, CatalogUnavailableError
+from catalog.hot.expected_keys import ExpectedKeys, Key
+from catalog.model import TableSnapshot
+from catalog.pg import sqlstate
+from catalog.pg.types import BOOL, INT8, JSON, OID, TEXT
+from catalog.session.connections import Call, CatalogSession
+
+WAIT_MS: Final = 100
+"""How long the gateway's connection waits for a lock: whoever has it may wait for the client."""
+
+AUTOVACUUM_MS: Final = 200
+"""How long autovacuum may stand in the way of who warms a table, before it is cancelled.
+
+PostgreSQL does that when it looks for deadlocks: later, by default, than the wait has ended.
+"""
+
+LONGEST_MS: Final = 10_000
+"""How long a call may take in all; it may wait for several locks."""
+
+KEPT: Final = 4
+"""Connections that are kept open for later."""
+
+MOST_CONDITIONS: Final = 1_000
+"""Conditions that are remembered of a table."""
+
+VAIN_S: Final = 10.0
+"""How long a condition is not tried again that had too many rows."""
+
+CHECK_S: Final = 0.1
+"""Seconds between two looks whether a waiting statement has been cancelled."""
+
+Row = Sequence[str | None]
+
+
+class Way(Enum):
+    """How the keys that a statement writes are known."""
+
+    KEYS = "keys"
+    """Before it runs."""
+    INSERT = "insert"
+    """Afterwards: it inserts rows, and does nothing else."""
+
+
+class Thawed(Enum):
+    """What became of keys that were to be hot."""
+
+    DONE = "done"
+    """They are."""
+    COLD = "cold"
+    """None can be now."""
+    STALE = "stale"
+    """A row was not what had been read any more."""
+    UNFIT = "unfit"
+    """One of the rows does not satisfy a constraint."""
+    BUSY = "busy"
+    """A lock could not be had in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a session learns when it announces a write of hot rows."""
+
+    hot: bool
+    """Whether the table may have hot rows; nothing else is told where not."""
+    by_snapshot: bool = False
+    """Whether that is because the transaction reads by one snapshot."""
+    is_full: bool = False
+    """Whether it is because too many are hot for more of them."""
+    never: bool = False
+    """Whether that is because of the table's key."""
+    heats: int = 0
+    """How often the table has begun to have hot rows."""
+    cold: frozenset[Key] = frozenset()
+    """Those of the keys that are to be looked up."""
+    held: frozenset[Key] = frozenset()
+    """Those that are not hot, but that the catalog table has a row of."""
+    thaw_rows: int | None = None
+    """How many rows a condition may make hot; None for what the server says."""
+    own: bool = False
+    """Whether the transaction has to make keys hot itself, as it reads by one snapshot."""
+    new: bool = False
+    """Whether that snapshot shows the table as it was before it could have hot rows."""
+    mark: int = 0
+    """Microseconds since 1970: versions that the statement writes are not older."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all keys are hot."""
+        return not self.cold and not self.held
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """When rows were read that are to be hot."""
+
+    heats: int
+    """How often their table had begun to have hot rows."""
+    epoch: int
+    """How often row versions had left its tail."""
+    seen: str
+    """PostgreSQL's text of the snapshot."""
+
+    @classmethod
+    def of(cls, heats: int, snapshot: TableSnapshot) -> "Reading":
+        """Return that of a snapshot of a table with hot rows."""
+        if snapshot.seen is None:
+            raise ValueError(snapshot.state)
+        return cls(heats, int(snapshot.state.partition("_")[0]), snapshot.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What a statement is going to do with hot rows of a table."""
+
+    relid: int
+    keys: tuple[Key, ...] | None = None
+    """All keys it can touch; None for an INSERT, which brings its own."""
+    locks_rows: bool = False
+    """Whether it only locks rows."""
+    draws: bool = False
+    """Whether it may insert rows with other keys, which are searched when they are there."""
+    heats: int | None = None
+    """How often the table had begun to have hot rows when the statement's were found to be hot."""
+    own: bool = False
+    """Whether a transaction that reads by one snapshot may make keys hot itself."""
+
+    def announced(self, *, strict: bool, searched: bool = False) -> Call:
+        """Return the call that announces it.
+
+        Args:
+            strict: It fails unless all rows are hot.
+            searched: Rows are to be made hot that are still to be found.
+        """
+        mode = b"ROW SHARE" if self.locks_rows else b"ROW EXCLUSIVE"
+        way = Way.INSERT if self.keys is None or self.draws else Way.KEYS
+        encoded = None if self.keys is None else json.dumps(self.keys).encode()
+        heats = None if self.heats is None else _number(self.heats)
+        how = (way.value.encode(), encoded, _flag(strict), heats, _flag(searched), _flag(self.own))
+        return bookkeeping.ANNOUNCE, (_number(self.relid), mode, *how)
+
+
+def announced(answer: bytes) -> Announcement:
+    """Return what the answer of that call tells."""
+    told = json.loads(answer)
+    if not told["hot"]:
+        return Announcement(
+            hot=False,
+            by_snapshot=told["snapshots"],
+            is_full=told.get("full", False),
+            never=told.get("never", False),
+            own=told.get("own", False),
+        )
+    cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
+    return Announcement(
+        hot=True,
+        heats=told["heats"],
+        cold=cold,
+        held=held,
+        thaw_rows=told.get("thaw_rows"),
+        own=told.get("own", False),
+        new=told.get("new", False),
+        mark=told.get("mark") or 0,
+    )
+
+
+def searching(relid: int, mark: int | None) -> Call:
+    """Return the call that tells which keys of written rows are still to be looked for.
+
+    Args:
+        relid: The table.
+        mark: What was told when the INSERT was announced; None where the transaction has written
+            nothing else.
+    """
+    return bookkeeping.UNSEARCHED, (_number(relid), None if mark is None else _number(mark))
+
+
+def telling(*, is_on: bool) -> Call:
+    """Return the call from which on rows that are proposed for insertion are told, or not."""
+    return bookkeeping.TELL_PROPOSED, (_flag(is_on),)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A row that a statement has proposed for a table with hot rows, in transfer forms."""
+
+    relid: int
+    key: tuple[Any, ...]
+    values: tuple[list[Any] | None, ...]
+    """Its value of each unique key of the table, None where it has none."""
+
+
+def proposed(told: str) -> Proposed | None:
+    """Return what a message tells of such a row; None where it tells something else."""
+    try:
+        found = json.loads(told)
+        return Proposed(found["relid"], tuple(found["key"]), tuple(found["values"]))
+    except (ValueError, KeyError, TypeError):
+        # Code of users can say what looks like it.
+        return None
+
+
+def heating(relid: int, present: Sequence[Row], absent: Sequence[Row]) -> Call:
+    """Return the call by which a transaction that reads by one snapshot makes keys hot itself.
+
+    Others who have made one hot since that snapshot fail it (40001).
+
+    Args:
+        relid: The table, whose write has been announced.
+        present: Their rows: PostgreSQL's text of every live column in attribute-number order.
+        absent: The same for keys without a row to be put there, whose other columns are None.
+    """
+    rows = (encode_rows(present) or b"[]", encode_rows(absent) or b"[]")
+    return bookkeeping.HEAT_KEYS, (_number(relid), *rows)
+
+
+def heating_unwaited(relid: int, present: Sequence[Row], *, skips: bool) -> Call:
+    """Return the call that does so for rows that are locked, but not waited for.
+
+    Args:
+        relid: The table, whose write has been announced.
+        present: The rows, as in `heating`.
+        skips: Whether those that others are making hot are left out; else they fail it (55P03).
+    """
+    return bookkeeping.HEAT_UNWAITED, (_number(relid), encode_rows(present) or b"[]", _flag(skips))
+
+
+def looking_for_locks(relid: int) -> Call:
+    """Return the call that tells which rows are locked that a transaction has made hot itself."""
+    return bookkeeping.LOCKED_KEYS, (_number(relid),)
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Rows that a transaction has made hot itself."""
+
+    keys: frozenset[Key]
+    """Those that it has locked."""
+    others: bool
+    """Whether there are others."""
+
+
+def locked(answer: bytes) -> Locked:
+    """Return what the answer of that call tells."""
+    told = json.loads(answer)
+    return Locked(frozenset(map(tuple, told["keys"])), told["others"])
+
+
+def written_since(relid: int, reading: Reading) -> Call:
+    """Return the call that tells whether others have written a table since it was read."""
+    values = (_number(relid), reading.seen.encode(), _number(reading.epoch))
+    return bookkeeping.WRITTEN_SINCE, values
+
+
+def passed(relid: int, ahead: "Ahead") -> Call:
+    """Return the call that tells whether a query may have got beyond rows that it locks in turn."""
+    values = (_number(relid), _number(ahead.heats), json.dumps(ahead.keys).encode())
+    return bookkeeping.PASSED, values
+
+
+def is_written(answer: bytes) -> bool:
+    """Return what the answer of one of these calls tells: what was found does not do any more."""
+    return bool(json.loads(answer))
+
+
+@dataclass(frozen=True, slots=True)
+class Unsearched:
+    """What has to be looked for in the journal when rows have been written to hot ones."""
+
+    keys: list[tuple[Any, ...]]
+    """Keys of rows that were inserted, in transfer forms."""
+    mark: int
+    """The oldest version of the rows that have them."""
+    values: list[list[list[Any]]]
+    """For each unique key of the table, values that were written, in transfer forms."""
+
+
+def unsearched(answer: bytes) -> Unsearched:
+    """Return what the answer of that call tells."""
+    told = json.loads(answer)
+    return Unsearched([tuple(key) for key in told["keys"]], told["mark"] or 0, told["values"])
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Some of the first rows of a queue, all of which are hot."""
+
+    heats: int
+    """How often their table had begun to have hot rows."""
+    keys: tuple[Key, ...]
+
+
+class Thawing:
+    """The gateway's own connections to a database, one for each thread that needs one."""
+
+    def __init__(self, connect: Callable[[], CatalogSession]) -> None:
+        """Connect when needed, as an administrator."""
+        self._connect = connect
+        self._idle: list[CatalogSession] = []
+        self._warm: set[int] = set()
+        self._never: dict[int, int] = {}
+        self._found: dict[int, tuple[int, set[object]]] = {}
+        self._ahead: dict[tuple[int, object], Ahead] = {}
+        self._failures: dict[int, float] = {}
+        self._vain: dict[tuple[int, object], tuple[int, float]] = {}
+        self._asked_for: set[tuple[int, int, object]] = set()
+        self.expected = ExpectedKeys()
+        self._lock = threading.Lock()
+        self._warming = threading.Lock()
+        self._searches: dict[int, threading.Lock] = {}
+
+    def heats(self, relid: int) -> int | None:
+        """Return the heats that conditions of a table are remembered for."""
+        known = self._found.get(relid)
+        return None if known is None else known[0]
+
+    def is_warm(self, relid: int) -> bool:
+        """Return whether a table was known to be able to have hot rows when it was last asked."""
+        return relid in self._warm
+
+    def note_warm(self, relid: int) -> None:
+        """Note that a table was found to be able to have hot rows."""
+        self._warm.add(relid)
+
+    def note_cold(self, relid: int) -> None:
+        """Note that a table was found not to be able to have hot rows."""
+        self._warm.discard(relid)
+
+    def is_never(self, relid: int, definitions: int) -> bool:
+        """Return whether a table is known to have no hot rows while definitions are these."""
+        return self._never.get(relid) == definitions
+
+    def note_never(self, relid: int, definitions: int) -> None:
+        """Note that a table with these definitions cannot have hot rows."""
+        self._never[relid] = definitions
+
+    @contextmanager
+    def searching(self, relid: int, check: Callable[[], None]) -> Iterator[None]:
+        """Let one statement after the other search a table by conditions.
+
+        What one finds the next ones need not look for.
+
+        Args:
+            relid: The table.
+            check: Called time and again while others search; what it raises ends the wait.
+        """
+        with self._lock:
+            lock = self._searches.setdefault(relid, threading.Lock())
+        while not lock.acquire(timeout=CHECK_S):
+            check()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def remembers(self, relid: int, heats: int, condition: object) -> bool:
+        """Return whether all rows of a condition are hot.
+
+        They stay so until all rows of the table go cold: cold rows do not change.
+
+        Args:
+            relid: The table.
+            heats: How often it has begun to have hot rows.
+            condition: What is equal only for equal conditions.
+        """
+        known = self._found.get(relid)
+        return known is not None and known[0] == heats and condition in known[1]
+
+    def remember(self, relid: int, heats: int, condition: object) -> None:
+        """Note that all rows of a condition have been made hot, lastingly."""
+        with self._lock:
+            known = self._found.get(relid)
+            if known is None or known[0] < heats or len(known[1]) >= MOST_CONDITIONS:
+                self._found[relid] = known = (heats, set())
+            if known[0] == heats:
+                known[1].add(condition)
+
+    def ahead(self, relid: int, heats: int, queue: object) -> Ahead | None:
+        """Return what is known to be ahead in a queue; None where its first rows may be cold.
+
+        Args:
+            relid: The table.
+            heats: How often it has begun to have hot rows.
+            queue: What is equal only for equal conditions and orders.
+        """
+        known = self._ahead.get((relid, queue))
+        return known if known is not None and known.heats == heats else None
+
+    def note_ahead(self, relid: int, queue: object, ahead: Ahead) -> None:
+        """Note that the first rows of a queue have been made hot, lastingly."""
+        with self._lock:
+            if len(self._ahead) >= MOST_CONDITIONS:
+                self._ahead.clear()
+            self._ahead[relid, queue] = ahead
+
+    def forget_ahead(self, relid: int, queue: object, ahead: Ahead) -> None:
+        """Note that a query may have got beyond these rows."""
+        with self._lock:
+            if self._ahead.get((relid, queue)) is ahead:
+                del self._ahead[relid, queue]
+
+    def is_first(self, relid: int, heats: int, condition: object) -> bool:
+        """Return whether nobody has asked for rows of a condition before, and note that one has."""
+        asked = (relid, heats, condition)
+        with self._lock:
+            if asked in self._asked_for:
+                return False
+            if len(self._asked_for) >= MOST_CONDITIONS:
+                self._asked_for.clear()
+            self._asked_for.add(asked)
+        return True
+
+    def is_vain(self, relid: int, condition: object, most: int) -> bool:
+        """Return whether a condition had more than so many rows lately."""
+        found, until_s = self._vain.get((relid, condition), (0, 0.0))
+        return most <= found and time.monotonic() < until_s
+
+    def note_vain(self, relid: int, condition: object, most: int) -> None:
+        """Note that a condition has more rows than may be made hot, which are so many."""
+        if len(self._vain) >= MOST_CONDITIONS:
+            self._vain.clear()
+        self._vain[relid, condition] = most, time.monotonic() + VAIN_S
+
+    def warm(self, relid: int) -> bool:
+        """Let rows of a tiered table become hot; False where they cannot, or others are writing."""
+        began_s = time.monotonic()
+        with self._warming:
+            # Whoever comes second finds it done, or shares the failure.
+            if self._failures.get(relid, 0.0) > began_s:
+                return False
+            done = self._ask("SELECT pg_journal.warm($1)", relid) == b"t"
+            if done:
+                self._warm.add(relid)
+            else:
+                self._failures[relid] = time.monotonic()
+        return done
+
+    def cool(self, relid: int) -> bool:
+        """Let all rows of a table of which too many are hot go cold; False where others write it.
+
+        True as well when somebody else has done it.
+        """
+        with self._warming:
+            return self._ask("SELECT pg_journal.cool_down($1, true)", relid) is not None
+
+    def thaw(
+        self,
+        relid: int,
+        reading: Reading,
+        present: Sequence[Row],
+        absent: Sequence[Row],
+        *,
+        lasting: bool = False,
+    ) -> Thawed:
+        """Make keys hot.
+
+        Args:
+            relid: The table.
+            reading: When the rows were read.
+            present: Their rows: PostgreSQL's text of every live column in attribute-number order.
+            absent: The same for keys without a row to be put there, whose other columns are None.
+            lasting: Whether somebody will rely on this after a crash of PostgreSQL.
+        """
+        answer = self._ask(
+            "SELECT pg_journal.thaw_keys($1, $2, $3, $4::text::pg_snapshot, $5, $6, $7)",
+            relid,
+            (_number(reading.heats), INT8),
+            (_number(reading.epoch), INT8),
+            (reading.seen.encode(), TEXT),
+            (encode_rows(present), JSON),
+            (encode_rows(absent), JSON),
+            (_flag(lasting), BOOL),
+        )
+        return Thawed.BUSY if answer is None else Thawed(answer.decode())
+
+    def is_unseen(self, relid: int, snapshot: str) -> bool:
+        """Return whether a snapshot does not show all that was written to hot rows."""
+        answer = self._ask("SELECT pg_journal.unseen($1, $2)", relid, (snapshot.encode(), TEXT))
+        return answer != b"f"
+
+    def close(self) -> None:
+        """Close all connections that nobody is using."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()
+
+    def _ask(self, sql: str, relid: int, *values: tuple[bytes | None, int]) -> bytes | None:
+        """Return what a function says; None where a lock was not to be had, or no table."""
+        with self._lock:
+            session = self._idle.pop() if self._idle else None
+        if session is not None:
+            try:
+                return self._asked(session, sql, relid, *values)
+            except CatalogUnavailableError:
+                self.close()  # the others are as old
+        return self._asked(self._connected(), sql, relid, *values)
+
+    def _asked(
+        self, session: CatalogSession, sql: str, relid: int, *values: tuple[bytes | None, int]
+    ) -> bytes | None:
+        try:
+            result = session.execute_parameters(
+                sql,
+                [_number(relid), *(value for value, _ in values)],
+                parameter_oids=[OID, *(type_oid for _, type_oid in values)],
+            )
+            ((answer,),) = result.rows
+        except CatalogUnavailableError:
+            session.close()
+            raise
+        except CatalogError as error:
+            self._keep(session)
+            if error.sqlstate in _PASSING:
+                return None
+            raise
+        except BaseException:
+            session.close()
+            raise
+        self._keep(session)
+        return answer
+
+    def _connected(self) -> CatalogSession:
+        session = self._connect()
+        limits = (
+            f"lock_timeout = {WAIT_MS}",
+            f"statement_timeout = {LONGEST_MS}",
+            f"deadlock_timeout = {AUTOVACUUM_MS}",
+        )
+        for setting in (*limits, "synchronous_commit = off"):
+            for _ in session.execute(f"SET {setting}").rows:
+                pass
+        return session
+
+    def _keep(self, session: CatalogSession) -> None:
+        with self._lock:
+            if len(self._idle) < KEPT:
+                self._idle.append(session)
+                return
+        with suppress(CatalogError):
+            session.close()
+
+
+_PASSING: Final = frozenset(
+    {
+        sqlstate.LOCK_NOT_AVAILABLE,
+        sqlstate.SERIALIZATION_FAILURE,
+        sqlstate.DEADLOCK_DETECTED,
+        sqlstate.QUERY_CANCELED,
+        sqlstate.UNDEFINED_TABLE,
+        bookkeeping.OUTDATED,
+    }
+)
+
+
+def _flag(value: bool) -> bytes:
+    return b"t" if value else b"f"
+
+
+def _number(value: int) -> bytes:
+    return str(value).encode()

@@ -1,0 +1,316 @@
+"""Upkeep of resident tables as the bookkeeping sees it; for administrators' sessions."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catalog.bookkeeping.tail import PLAIN_SETTINGS
+from catalog.connection.backend import chunk_rows
+from catalog.model import TableSnapshot
+from catalog.pg.types import JSON, OID
+from catalog.results import RelationKind, SnapshotRequest
+from catalog.session.connections import CatalogSession
+from catalog.session.names import quoted
+
+_RESIDENT = (
+    "SELECT relid, asked, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes,"
+    " tail_bytes"
+    " FROM pg_journal.resident_tables($1)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentTable:
+    """What upkeep has to know of a resident table."""
+
+    relid: int
+    asked: str
+    """What its owner asks for: auto, always, never."""
+    tail_rows: int
+    """Row versions in the tail."""
+    rest_s: float
+    """Seconds since the newest of them."""
+    writers: int
+    """Transactions that wrote within the last ten seconds."""
+    rows: int
+    """Rows of the table where it may be past its bounds, else 0."""
+    row_bytes: int
+    changes: int
+    """Rows ever inserted, updated and deleted, as statistics count them."""
+    tail_changes: int
+    """Row versions that ever came to the tail, as statistics count them."""
+    tail_bytes: int
+    """Bytes of the row versions in the tail; 0 for few."""
+
+
+def rows_left(session: CatalogSession, relid: int) -> int:
+    """Return how many rows the catalog table of a tiered table holds; none if all is well.
+
+    0 as well when it has become resident meanwhile, or is gone.
+    """
+    relation = session.relations([relid]).get(relid)
+    if relation is None or relation.kind is not RelationKind.JOURNALED:
+        return 0
+    name = quoted(relation.schema, relation.name)
+    ((count,),) = session.execute(f"SELECT count(*) FROM ONLY {name}").rows  # noqa: S608 - quoted
+    return int(count or b"0")
+
+
+def resident_tables(
+    session: CatalogSession, known: Mapping[int, ResidentTable], elapsed_s: float
+) -> list[ResidentTable]:
+    """Return all resident tables of the database.
+
+    Args:
+        session: An administrator's.
+        known: Tables as they were found the last time, by OID; what has not changed since is not
+            counted again.
+        elapsed_s: How long ago that was.
+    """
+    given = [
+        {
+            "relid": relid,
+            "changes": table.changes if table.rows else None,
+            "tail_changes": table.tail_changes,
+        }
+        for relid, table in known.items()
+    ]
+    result = session.execute_parameters(
+        _RESIDENT, [json.dumps(given).encode()], parameter_oids=[JSON]
+    )
+    found = []
+    for row in result.rows:
+        relid, asked, tail_rows, rest_s, *numbers = (value or b"0" for value in row)
+        table = ResidentTable(
+            int(relid), asked.decode(), int(tail_rows), float(rest_s), *map(int, numbers)
+        )
+        found.append(_completed(table, known.get(table.relid), elapsed_s))
+    return found
+
+
+def _completed(
+    table: ResidentTable, known: ResidentTable | None, elapsed_s: float
+) -> ResidentTable:
+    """Return a table with what was known of it and has not been counted again."""
+    if known is not None and table.rows < 0:
+        table = replace(table, rows=known.rows, row_bytes=known.row_bytes)
+    if known is not None and table.tail_rows < 0:
+        table = replace(
+            table,
+            tail_rows=known.tail_rows,
+            tail_bytes=known.tail_bytes,
+            rest_s=known.rest_s + elapsed_s,
+            writers=known.writers,
+        )
+    return table
+
+
+def shrunken_tables(session: CatalogSession) -> list[int]:
+    """Return the tiered tables that could be resident."""
+    rows = session.execute("SELECT pg_journal.shrunken_tables()").rows
+    return [int(row[0] or b"0") for row in rows]
+
+
+def obstacle(session: CatalogSession, relid: int) -> str | None:
+    """Return what keeps a resident table from becoming tiered, None for nothing."""
+    reason = _text(session, "SELECT pg_journal.obstacle($1)", relid)
+    if reason is None:
+        column = _text(session, "SELECT pg_journal.unstorable($1)", relid)
+        reason = f'values of column "{column}" that data files cannot hold' if column else None
+    return reason
+
+
+def identity_block(session: CatalogSession, relid: int) -> int:
+    """Take 2^32 row identities for rows of a table without key; return what is before the first."""
+    block = _text(
+        session,
+        "UPDATE pg_journal.journals SET identity_blocks = identity_blocks + 1 WHERE relid = $1"
+        " RETURNING identity_blocks",
+        relid,
+    )
+    return int(block or 0) << 32
+
+
+def held_rows(session: CatalogSession, relid: int) -> list[list[Any]]:
+    """Return what a resident table holds, in transfer forms of its columns."""
+    text = _text(session, "SELECT pg_journal.held_rows($1)", relid)
+    return list(json.loads(text)) if text else []
+
+
+@dataclass(frozen=True, slots=True)
+class TailReading:
+    """A tail that is being read, of the moment of a snapshot."""
+
+    snapshot: TableSnapshot
+    size_bytes: int
+    """How many bytes the values of its rows take up."""
+    lines: Iterator[bytes]
+    """Its rows as CSV of transfer forms, which are fetched as they are taken.
+
+    Each line holds the live columns in attribute-number order, version number, subsequent version
+    number and row identity.
+    """
+
+
+@contextmanager
+def tail_read(session: CatalogSession, relid: int) -> Iterator[TailReading]:
+    """Read the tail of a table, in a transaction that does nothing else."""
+    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        result = session.snapshot([SnapshotRequest(relid, rows=False)])
+        for name, value in PLAIN_SETTINGS:
+            _run(session, f"SET LOCAL {name} = '{value}'")
+        opened = session.execute_parameters(
+            "SELECT row_bytes, size_bytes FROM pg_journal.open_tail($1)",
+            [str(relid).encode()],
+            parameter_oids=[OID],
+        )
+        row_bytes, size_bytes = (int(value or b"0") for value in next(iter(list(opened.rows))))
+        lines = _lines(session, chunk_rows(row_bytes))
+        yield TailReading(result.snapshots[relid], size_bytes, lines)
+    finally:
+        session.rollback()
+
+
+def tail_bytes(session: CatalogSession, relid: int) -> int:
+    """Return how many bytes the rows of a tail take up; 0 for few, and for a table that is gone."""
+    sql = "SELECT pg_journal.tail_bytes(j.relid, j.tail_relid) FROM pg_journal.journals j"
+    return int(_text(session, f"{sql} WHERE j.relid = $1", relid) or 0)
+
+
+def stands_alone(session: CatalogSession, relid: int) -> bool:
+    """Tell whether a tail can be written to files without what there was before."""
+    return _text(session, "SELECT pg_journal.stands_alone($1)", relid) == "t"
+
+
+def _lines(session: CatalogSession, at_once: int) -> Iterator[bytes]:
+    fetch = "FETCH ALL FROM pgwire_tail"
+    rows = session.execute(fetch, result_format=1, chunk_rows=at_once).rows
+    for row in rows:
+        yield row[0] or b""
+
+
+def check_tail(session: CatalogSession, relid: int) -> int | None:
+    """Return in how many rows table and tail differ; None when there is more than the tail."""
+    found = _text(
+        session,
+        "SELECT pg_journal.check_tail($1) WHERE NOT EXISTS ("
+        "SELECT FROM pg_journal.segments s WHERE s.relid = $1 AND s.retired_at IS NULL)",
+        relid,
+    )
+    return None if found is None else int(found)
+
+
+@contextmanager
+def exclusive(session: CatalogSession, schema: str, name: str, wait_ms: int) -> Iterator[None]:
+    """Keep writers of a table away until the transaction that this context is ends.
+
+    Raises:
+        CatalogError: 55P03 when writers do not make way within the time.
+    """
+    session.begin()
+    try:
+        _run(session, f"SET LOCAL lock_timeout = {wait_ms}")
+        _run(session, f"LOCK TABLE ONLY {quoted(schema, name)} IN EXCLUSIVE MODE")
+        yield
+    except BaseException:
+        session.rollback()
+        raise
+    session.commit()
+
+
+def make_tiered(session: CatalogSession, relid: int) -> None:
+    """Take the rows out of a resident table whose journal has them all.
+
+    Raises:
+        CatalogError: 55000 when something keeps it resident.
+    """
+    _text(session, "SELECT pg_journal.make_tiered($1)", relid)
+
+
+def make_resident(session: CatalogSession, relid: int) -> None:
+    """Have PostgreSQL answer for a table whose rows have been put into the catalog table."""
+    _text(session, "SELECT pg_journal.make_resident($1)", relid)
+
+
+def cool(session: CatalogSession, relid: int) -> bool:
+    """Take hot rows out of the catalog table of a tiered table; return whether there could be any.
+
+    Raises:
+        CatalogError: 55P03 when writers do not make way within the time.
+    """
+    return _text(session, "SELECT pg_journal.cool_down($1, false)", relid) == "t"
+
+
+@dataclass(frozen=True, slots=True)
+class HotTable:
+    """What upkeep has to know of a tiered table with hot rows."""
+
+    relid: int
+    tail_rows: int
+    """Row versions in the tail."""
+    tail_bytes: int
+    """Their bytes; 0 for few."""
+    rest_s: float
+    """Seconds since a row was written, or made hot."""
+    hot_rows: int
+    """Keys that were made hot, or rows that are there."""
+    asked_rows: int | None
+    """How many may be, if the owner has said so."""
+    asked_age_s: float | None
+    """How long they stay when nobody writes, if the owner has said so."""
+
+
+def hot_tables(session: CatalogSession) -> list[HotTable]:
+    """Return all tables of the database that can have hot rows."""
+    result = session.execute(
+        "SELECT relid, tail_rows, tail_bytes, rest_s, hot_rows, asked_rows, asked_age_s"
+        " FROM pg_journal.hot_tables()"
+    )
+    found = []
+    for *numbers, asked_rows, asked_age in result.rows:
+        relid, tail, size, rest, rows = (value or b"0" for value in numbers)
+        most = None if asked_rows is None else int(asked_rows)
+        age_s = None if asked_age is None else float(asked_age)
+        found.append(
+            HotTable(int(relid), int(tail), int(size), float(rest), int(rows), most, age_s)
+        )
+    return found
+
+
+def overheat(session: CatalogSession, relid: int) -> None:
+    """Let no more rows of a table become hot before all have gone cold."""
+    _text(session, "SELECT pg_journal.overheat($1)", relid)
+
+
+def seize(session: CatalogSession, relid: int) -> None:
+    """Take the locks that swapping segments needs; part of a transaction that does nothing else.
+
+    Raises:
+        CatalogError: 55P03 when others have them.
+    """
+    _text(session, "SELECT pg_journal.seize($1)", relid)
+
+
+def answered_keys(session: CatalogSession, relid: int) -> list[tuple[str, ...]] | None:
+    """Return the keys a tiered table's catalog table answers for, as texts; None for none."""
+    text = _text(session, "SELECT pg_journal.answered_keys($1)", relid)
+    return None if text is None else [tuple(key) for key in json.loads(text)]
+
+
+def silence_triggers(session: CatalogSession) -> None:
+    """Let no trigger fire in this transaction."""
+    _run(session, "SET LOCAL session_replication_role = replica")
+
+
+def _run(session: CatalogSession, sql: str) -> None:
+    for _ in session.execute(sql).rows:
+        pass
+
+
+def _text(session: CatalogSession, sql: str, relid: int) -> str | None:
+    result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[OID])
+    row = next(iter(list(result.rows)), [None])
+    return None if row[0] is None else row[0].decode()

@@ -1,0 +1,1 @@
+"""Facts of PostgreSQL: types, SQLSTATEs, how it writes values."""

@@ -1,0 +1,1 @@
+"""The PostgreSQL behind the gateway: starting it, roles, migrations of the bookkeeping."""

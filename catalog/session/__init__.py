@@ -1,0 +1,1 @@
+"""A client's session with PostgreSQL: analysis, transactions, lookups, settings."""

@@ -1,0 +1,57 @@
+"""Settings and transaction of a catalog session, as PostgreSQL tells them."""
+
+from contextlib import suppress
+
+from catalog.bookkeeping import moments
+from catalog.bookkeeping.moments import TimeOuts
+from catalog.errors import CatalogError
+from catalog.pg.types import TEXT
+from catalog.session.connections import CatalogSession
+
+
+def is_set(session: CatalogSession, setting: str) -> bool:
+    """Return whether a setting that PostgreSQL does not know itself has a value."""
+    result = session.execute_parameters(
+        "SELECT pg_catalog.current_setting($1, true) IS NULL",
+        [setting.encode()],
+        parameter_oids=[TEXT],
+    )
+    return [row[0] for row in result.rows] == [b"f"]
+
+
+def is_read_only(session: CatalogSession) -> bool:
+    """Return whether the transaction is a read-only one."""
+    return _setting(session, "transaction_read_only") == b"on"
+
+
+def keeps_snapshot(session: CatalogSession) -> bool:
+    """Return whether all statements of the transaction see the same moment."""
+    return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}
+
+
+def reads_committed(session: CatalogSession) -> bool:
+    """Return whether each statement of the transaction sees what was committed when it began."""
+    return _setting(session, "transaction_isolation") == b"read committed"
+
+
+def refuses_views(session: CatalogSession) -> bool:
+    """Return whether PostgreSQL reads no views but its own, as programs that dump ask for."""
+    return b"view" in _setting(session, "restrict_nonsystem_relation_kind")
+
+
+def time_outs(session: CatalogSession) -> TimeOuts:
+    """Return what limits the session."""
+    (row,) = session.execute(moments.LIMITS).rows
+    return moments.time_outs_of(row)
+
+
+def fail_transaction(session: CatalogSession) -> None:
+    """Put an open transaction into its failed state, as any error of PostgreSQL's does."""
+    with suppress(CatalogError):
+        for _ in session.execute("FAILED").rows:
+            pass
+
+
+def _setting(session: CatalogSession, name: str) -> bytes:
+    (row,) = session.execute(f"SHOW {name}").rows
+    return row[0] or b""

@@ -1,0 +1,42 @@
+"""MERGE with ``UPDATE SET *`` and ``INSERT *``, with the columns of the target in their place."""
+
+from dataclasses import dataclass, replace
+
+from catalog.errors import GatewayError
+from catalog.extensions.merge import StarredMerge
+from catalog.extensions.translation import Translation
+from catalog.session import names
+from catalog.session.connections import CatalogSession
+from catalog.statements.splitting import RelationName, Statement, split
+
+_STARRED = "starred"
+"""Detail of a statement with columns: the one without."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedColumns:
+    """A statement that names the columns, and how its errors read to the client."""
+
+    statement: Statement
+    translation: Translation
+
+    def translate(self, error: GatewayError) -> GatewayError:
+        """Return an error with the position it has in what was sent."""
+        if error.position is not None:
+            error.position = self.translation.place(error.position)
+        return error
+
+
+def named(catalog: CatalogSession, statement: Statement) -> NamedColumns | None:
+    """Return a MERGE with the columns its stars stand for now; None for any other statement."""
+    starred: Statement = statement.details.get(_STARRED, statement)
+    merge: StarredMerge | None = starred.details.get("stars")
+    if merge is None:
+        return None
+    target = RelationName(*merge.target)
+    (relid,) = names.relation_oids(catalog, [target])
+    columns = names.copied_columns(catalog, target) if relid else []
+    translation = merge.with_columns([names.quoted(column) for column in columns])
+    (inner,) = split(translation.text)
+    details = {**inner.details, _STARRED: starred}
+    return NamedColumns(replace(inner, offset=starred.offset, details=details), translation)

@@ -1,0 +1,1 @@
+"""Statements as texts: split, classified, with what the gateway needs of them."""

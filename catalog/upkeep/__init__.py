@@ -1,0 +1,1 @@
+"""What upkeep, VACUUM and commits ask of the bookkeeping."""

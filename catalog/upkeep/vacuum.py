@@ -1,0 +1,139 @@
+"""Forget retired segments and dropped tables once nobody can read them any more.
+
+Files are removed by the caller, who knows where the warehouse is: first the files, then the entries
+here, so that a crash in between only leaves entries whose files are gone already.
+"""
+
+import json
+from collections.abc import Iterable
+
+from catalog.bookkeeping.calls import array
+from catalog.session.connections import CatalogSession
+
+_OLDEST = """(SELECT coalesce(max(pg_catalog.age(a.backend_xmin)), 0)
+FROM pg_catalog.pg_stat_activity a
+WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid())"""
+"""Age of the oldest snapshot that is in use: what went later, its transaction can still read."""
+
+_OPEN = """
+SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - CASE
+    WHEN EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p
+                  WHERE p.database = pg_catalog.current_database()) THEN '-infinity'
+    ELSE (SELECT min(a.xact_start) FROM pg_catalog.pg_stat_activity a
+           WHERE a.datname = pg_catalog.current_database()) END)
+"""
+
+_RETIRED = f"""
+SELECT s.segment_id, s.path FROM pg_journal.segments s
+WHERE s.retired_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
+AND pg_catalog.age(s.xmin) > {_OLDEST}
+ORDER BY s.segment_id
+"""  # noqa: S608 - of constants
+
+_DROPPED = f"""
+SELECT l.location FROM pg_journal.dropped_locations l
+WHERE l.dropped_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
+AND pg_catalog.age(l.xmin) > {_OLDEST}
+ORDER BY l.location
+"""  # noqa: S608 - of constants
+
+_LOCKED = """
+SELECT l.relation FROM pg_catalog.pg_locks l
+WHERE l.relation = ANY ($1::oid[]) AND l.database =
+      (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+"""
+
+_JOURNALED = "SELECT j.relid FROM pg_journal.journals j WHERE j.relid = ANY ($1::oid[])"
+
+
+def retired_segments(administrator: CatalogSession, grace_s: float) -> dict[int, str]:
+    """Return paths by number of the segments retired longer ago than `grace_s`.
+
+    Those that a snapshot in use can show are not among them. A statement that has no such snapshot
+    while Spark runs it, and runs longer than the grace time, may lose files it is reading.
+    """
+    rows = administrator.execute_parameters(_RETIRED, [str(grace_s).encode()]).rows
+    return {int(number or b"0"): (path or b"").decode() for number, path in rows}
+
+
+def forget_segments(administrator: CatalogSession, segment_ids: list[int]) -> None:
+    """Drop the entries of retired segments whose files are gone."""
+    _run(
+        administrator,
+        "DELETE FROM pg_journal.segments"
+        " WHERE retired_at IS NOT NULL AND segment_id = ANY ($1::bigint[])",
+        array(segment_ids),
+    )
+
+
+def dropped_locations(administrator: CatalogSession, grace_s: float) -> list[str]:
+    """Return the directories of tables dropped longer ago than `grace_s`."""
+    rows = administrator.execute_parameters(_DROPPED, [str(grace_s).encode()]).rows
+    return [(row[0] or b"").decode() for row in rows]
+
+
+def forget_locations(administrator: CatalogSession, locations: list[str]) -> None:
+    """Drop the entries of dropped tables whose directories are gone."""
+    _run(
+        administrator,
+        "DELETE FROM pg_journal.dropped_locations WHERE location IN"
+        " (SELECT pg_catalog.json_array_elements_text($1::json))",
+        json.dumps(locations).encode(),
+    )
+
+
+def known_paths(administrator: CatalogSession) -> set[str]:
+    """Return the paths of all segments, retired ones included: other segments' files are orphans.
+
+    Files younger than a running write may belong to a transaction that has not committed yet.
+    """
+    rows = administrator.execute("SELECT path FROM pg_journal.segments").rows
+    return {(row[0] or b"").decode() for row in rows}
+
+
+def open_since_s(administrator: CatalogSession) -> float:
+    """Return for how long the oldest transaction of the database has been open, in seconds.
+
+    What it has written is known to nobody yet. Of prepared ones nobody can tell.
+    """
+    ((value,),) = administrator.execute(_OPEN).rows
+    return float(value or b"0")
+
+
+def known_locations(administrator: CatalogSession) -> tuple[int, set[str]]:
+    """Return the OID of the database, and the directories of its tables, dropped ones included."""
+    sql = (
+        "SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"
+    )
+    (database,) = (int(row[0] or b"0") for row in administrator.execute(sql).rows)
+    sql = (
+        "SELECT location FROM pg_journal.journals"
+        " UNION ALL SELECT location FROM pg_journal.dropped_locations"
+    )
+    rows = administrator.execute(sql).rows
+    return database, {(row[0] or b"").decode() for row in rows}
+
+
+def databases(session: CatalogSession) -> set[int]:
+    """Return the OIDs of all databases."""
+    rows = session.execute("SELECT d.oid FROM pg_catalog.pg_database d").rows
+    return {int(row[0] or b"0") for row in rows}
+
+
+def possible(administrator: CatalogSession, relids: Iterable[int]) -> set[int]:
+    """Return those of some OIDs that are tables with journals, or may still become some.
+
+    Whoever makes a table has it locked until others see it: somebody whose COMMIT was not answered
+    may be about to, and a prepared transaction may at any time.
+    """
+    found = set()
+    # In this order: a lock that is gone has left what there is to be seen.
+    for sql in (_LOCKED, _JOURNALED):
+        rows = administrator.execute_parameters(sql, [array(list(relids))]).rows
+        found |= {int(row[0] or b"0") for row in rows}
+    return found
+
+
+def _run(administrator: CatalogSession, sql: str, value: bytes) -> None:
+    for _ in administrator.execute_parameters(sql, [value]).rows:
+        pass

@@ -1,0 +1,383 @@
+"""UPDATE, DELETE and MERGE: Spark computes the new versions of the rows, the journal gets them."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from catalog.errors import GatewayError, HotRowsError
+from catalog.model import JournalTable
+from catalog.pg import sqlstate
+from catalog.results import CaptureReceipt
+from catalog.session import session_state
+from pgwire_gateway.dml import merge_sources, reads, temporary_rows, thawed_writes, unlocked_changes
+from pgwire_gateway.dml.unlocked_changes import UnlockedChange
+from pgwire_gateway.hot import announcements, hot_rows
+from pgwire_gateway.hot.announcements import NotHotError
+from pgwire_gateway.planning.plans import Route
+from pgwire_gateway.references import parents
+from pgwire_gateway.rows import merge_conflicts, moved_keys, row_search, text_rows, unique_keys
+from pgwire_gateway.rows.journal_writes import JournalWriter
+from pgwire_gateway.session import binding
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.results import BatchRows, field_descriptions
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.wire_types.changed_rows import ChangedRows
+from rewrite.command import Command, assigned_columns, command, merge_actions
+from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
+from rewrite.needs.results import Refusal
+from rewrite.results import RowChange
+
+_SAVEPOINT: Final = "pgwire_change"
+
+
+def change(call: Invocation) -> StatementResult:
+    """Run an UPDATE or DELETE; everything is written when this returns, nothing is committed.
+
+    PostgreSQL runs it where the rows are named by their keys, or few; and where Spark cannot.
+
+    Raises:
+        GatewayError: 23502, 23505, 23514 for rows that violate a constraint, 40001 when the table
+            changed since the snapshot of a REPEATABLE READ transaction.
+    """
+    if hot_rows.names_rows(call) or not unlocked_changes.applies(call):
+        return _change_locked(call)
+    with closing(UnlockedChange(call)) as computed:
+        return _change_unlocked(call, computed)
+
+
+def merge(call: Invocation) -> StatementResult:
+    """Run a MERGE; everything is written when this returns, nothing is committed.
+
+    PostgreSQL runs it where the rows that it can touch are named by their keys, or few.
+
+    Raises:
+        GatewayError: As of `change`, and 21000 where several rows of the source change one of the
+            target; 0A000 for what neither PostgreSQL nor Spark can do.
+    """
+    if not unlocked_changes.applies(call):
+        return _change_locked(call)
+    try:
+        return hot_rows.run_or_unlock(call, row_search.find)
+    except NotHotError:
+        return _change_locked(call)
+    except Refusal as refusal:
+        with told(refusal), closing(UnlockedChange(call)) as computed:
+            return _computed(call, computed)
+
+
+def _computed(call: Invocation, computed: UnlockedChange) -> StatementResult:
+    """Compute and publish; what Spark cannot compute PostgreSQL runs on hot rows."""
+    try:
+        computed.finish()
+    except UnsupportedError as error:
+        return _on_hot_rows(call, error)
+    version, now = Observer(call.session).observe_for_write(call.plan)
+    return _publish(call, computed, version, now)
+
+
+def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
+    """Have PostgreSQL run what Spark cannot compute, where all rows it may need can be hot.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors; the error given where that is not possible either.
+    """
+    unlocked_changes.require_within(call)
+    thawing = replace(call, plan=replace(call.plan, route=Route.THAW))
+    try:
+        return thawed_writes.run(thawing)
+    except UnsupportedError as other:
+        if not isinstance(other.__cause__, Refusal):
+            raise error from other
+        with told(other.__cause__):
+            raise error from other
+
+
+def by_spark(call: Invocation) -> StatementResult:
+    """Run a MERGE as `merge` does, of whatever rows; PostgreSQL does not run it."""
+    if not unlocked_changes.applies(call):
+        version, observation = Observer(call.session).observe_for_write(call.plan)
+        return compute(call, version, observation)
+    with closing(UnlockedChange(call)) as computed:
+        computed.finish()
+        version, now = Observer(call.session).observe_for_write(call.plan)
+        return _publish(call, computed, version, now)
+
+
+@contextmanager
+def told(refusal: Refusal) -> Iterator[None]:
+    """Tell, besides why Spark cannot run a statement, why PostgreSQL does not."""
+    try:
+        yield
+    except GatewayError as error:
+        if error.sqlstate == sqlstate.FEATURE_NOT_SUPPORTED and error.detail is None:
+            error.detail = f"Nor does PostgreSQL run it on single rows: {refusal}."
+        raise
+
+
+def _change_locked(call: Invocation) -> StatementResult:
+    """Lock the table first, unless the rows are named by their keys, and can be hot."""
+    if call.plan.is_external:
+        return compute(call, *Observer(call.session).observe_for_write(call.plan))
+    began = not call.session.transaction.open
+    try:
+        done = hot_rows.run_or_lock(call)
+    except Refusal:
+        return _compute_locked(call, None, began=began)
+    if isinstance(done, StatementResult):
+        return done
+    version, observation = done
+    with suppress(Refusal):
+        rows = thawed_writes.single_rows(call, observation, binding.bind(call))
+        return thawed_writes.change(call, rows, version, began=began)
+    return _compute_locked(call, done, began=began)
+
+
+def _compute_locked(
+    call: Invocation, locked: tuple[int, Observation] | None, *, began: bool
+) -> StatementResult:
+    """Have Spark compute the rows; what it cannot compute PostgreSQL runs.
+
+    Args:
+        call: The statement.
+        locked: What was told when the table was locked; None where it is still to be locked.
+        began: Whether the transaction is for this statement.
+    """
+    catalog, written = call.session.catalog, call.session.transaction.written
+    is_first = locked is None and call.target not in written
+    if locked is None and not is_first and session_state.keeps_snapshot(catalog):
+        # That it cannot be locked any more (40001) is no reason where it is not to be.
+        refused = _refused(call)
+        if refused is not None:
+            return _on_hot_rows(call, refused)
+    if is_first and not began:
+        catalog.savepoint(_SAVEPOINT)
+    with ExitStack() as ends:
+        try:
+            version, now = locked or Observer(call.session).observe_for_write(call.plan)
+            query = _prepared(call, now, ends)
+        except UnsupportedError as error:
+            if began:
+                announcements.undo(call)
+            elif is_first:
+                catalog.abandon(_SAVEPOINT)
+            if is_first:
+                written.discard(call.target)
+            return _on_hot_rows(call, error)
+        done = _run(call, query, version)
+    if is_first and not began:
+        catalog.release(_SAVEPOINT)
+    return done
+
+
+def _refused(call: Invocation) -> UnsupportedError | None:
+    """Return why Spark cannot compute an UPDATE or a DELETE; None where it can, or may."""
+    if command(call.query) is Command.MERGE:
+        return None
+    observation = Observer(call.session).observe(call.plan.tables, call.plan)
+    try:
+        with ExitStack() as ends:
+            _prepared(call, observation, ends)
+    except UnsupportedError as error:
+        return error
+    return None
+
+
+def _change_unlocked(call: Invocation, computed: UnlockedChange) -> StatementResult:
+    """Lock the table when the rows are known; where these are few, PostgreSQL may change them."""
+    for attempt in range(1, announcements.ATTEMPTS + 1):
+        refused = False
+        try:
+            return hot_rows.run_or_unlock(call, computed.find)
+        except NotHotError:
+            pass
+        except Refusal:
+            refused = True
+        try:
+            computed.finish()
+        except UnsupportedError as error:
+            return _on_hot_rows(call, error)
+        # Others may have made rows hot meanwhile, who would have to wait for one that locks.
+        few = computed.is_small and not refused
+        try:
+            version, now = Observer(call.session).observe_for_write(
+                call.plan, cools=not few or attempt == announcements.ATTEMPTS
+            )
+        except HotRowsError:
+            call.session.transaction.settle()
+            announcements.note_warm(call)
+            continue
+        return _publish(call, computed, version, now)
+    raise NotHotError
+
+
+def _publish(
+    call: Invocation, computed: UnlockedChange, version: int, now: Observation
+) -> StatementResult:
+    """Write what has been computed before the table was locked, as far as it holds."""
+    call.session.transaction.written.add(call.target)
+    if computed.staged is not None:
+        table = now.result.snapshots[call.target].table
+        writer = JournalWriter(call.session, call.target, call.running)
+        writer.require_references(table, _assigned(call, table))
+        if computed.publish(now, version):
+            writer.require_unique_keys(table, _assigned(call, table))
+            return _result(call, computed.change, computed.staged)
+        computed.close()
+        return compute(call, version, now)
+    batches = computed.rows_now(now)
+    if batches is None:
+        computed.close()
+        return compute(call, version, now)
+    context = Observer(call.session).context(call.plan, now, binding.bind(call))
+    return write(call, computed.change, context, iter(batches), version)
+
+
+def compute(call: Invocation, version: int, observation: Observation) -> StatementResult:
+    """Have Spark compute the rows of a locked table, and write them."""
+    with ExitStack() as ends:
+        return _run(call, _prepared(call, observation, ends), version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """What Spark is to run, and what that sees."""
+
+    change: RowChange
+    observation: Observation
+    context: RewriteContext
+
+
+def _prepared(call: Invocation, observation: Observation, ends: ExitStack) -> _Query:
+    """Compile a statement; nothing is written.
+
+    Raises:
+        UnsupportedError: Spark cannot compute it.
+    """
+    observer, bound = Observer(call.session), binding.bind(call)
+    seen = observer.narrowed(call.plan, observation, bound)
+    context = observer.context(call.plan, seen, bound)
+    seen, context = temporary_rows.brought(call, seen, context, ends)
+    seen, context = merge_sources.prepared(call, seen, context, ends)
+    return _Query(unlocked_changes.compiled(call, context), seen, context)
+
+
+def _run(call: Invocation, query: _Query, version: int) -> StatementResult:
+    observer = Observer(call.session)
+    with observer.run(query.change.query, query.observation, call.running) as batches:
+        return write(call, query.change, query.context, batches, version)
+
+
+def nothing(call: Invocation, compiled: RowChange, context: RewriteContext) -> StatementResult:
+    """Return the result of a statement that has changed no row."""
+    return done(call, compiled, context, ())
+
+
+def done(
+    call: Invocation, compiled: RowChange, context: RewriteContext, batches: Iterable[Any]
+) -> StatementResult:
+    """Return the result of a statement whose rows, as it has yielded them, are written."""
+    changed = ChangedRows(context.snapshots[call.target].table, compiled, ())
+    for batch in batches:
+        changed.add(batch)
+    return _result(call, compiled, changed)
+
+
+def write(
+    call: Invocation,
+    compiled: RowChange,
+    context: RewriteContext,
+    batches: Iterator[Any],
+    version: int,
+) -> StatementResult:
+    """Write the rows that a compiled statement has yielded to the table, which is locked."""
+    writer = JournalWriter(call.session, call.target, call.running)
+    table = context.snapshots[call.target].table
+    changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
+    assigned = _assigned(call, table)
+    if _gather(changed, batches, *call.inline, whole=compiled.changes_key):
+        if compiled.kind == "merge":
+            for batch in changed.gathered:
+                merge_conflicts.require_none(call.session, table, batch)
+        receipt = _append(call.session, table, compiled, changed, version)
+        if table.referencing and not call.plan.seeks:
+            # What is appended passes PostgreSQL's table as new rows, whose references are noted.
+            parents.confirm(call)
+        if receipt is not None:
+            writer.require_new_keys(receipt)
+            if unique_keys.touched(table, assigned):
+                writer.require_new_values(receipt.values)
+    else:
+        writer.require_references(table, assigned)
+        writer.write_changes(table, compiled, changed, batches, version)
+        writer.require_unique_keys(table, assigned)
+    return _result(call, compiled, changed)
+
+
+def _assigned(call: Invocation, table: JournalTable) -> list[int]:
+    """Return the attribute numbers of the columns that an UPDATE or a MERGE assigns."""
+    kind = command(call.query)
+    if kind is not Command.MERGE:
+        return assigned_columns(call.query) if kind is Command.UPDATE else []
+    actions = merge_actions(call.query)
+    if any(action.command is Command.INSERT for action in actions):
+        return [column.attnum for column in table.columns]
+    return sorted({attnum for action in actions for attnum in action.assigned})
+
+
+def _result(call: Invocation, compiled: RowChange, changed: ChangedRows) -> StatementResult:
+    verb = compiled.kind.upper()
+    if call.columns is None:
+        return StatementResult(None, NoRows(), lambda _: f"{verb} {changed.rows}")
+    encoder = reads.encoder(call.session, compiled.returning, call.result_formats)
+    columns = field_descriptions(call.columns, call.result_formats)
+    return StatementResult(columns, BatchRows(changed.returning, encoder), lambda n: f"{verb} {n}")
+
+
+def _gather(
+    rows: ChangedRows, batches: Iterator[Any], most_rows: int, most_bytes: int, *, whole: bool
+) -> bool:
+    """Take batches until there are no more (True) or they are too many for the tail (False).
+
+    Only their number counts where they can go nowhere else as a `whole`.
+    """
+    size = 0
+    for batch in batches:
+        rows.add(batch)
+        size += batch.nbytes
+        if rows.rows > most_rows or (size > most_bytes and not whole):
+            return False
+    return True
+
+
+def _append(
+    session: ClientSession,
+    table: JournalTable,
+    compiled: RowChange,
+    rows: ChangedRows,
+    version: int,
+) -> CaptureReceipt | None:
+    """Append rows to the tail; return the receipt of new versions.
+
+    Raises:
+        GatewayError: 23505 for rows that take each other's keys.
+    """
+    gathered = rows.take()
+    new, gone = map(rows.new_rows, rows.parted(gathered))
+    if not new and not gone:
+        return None
+    old = rows.old_keys(gathered) if compiled.changes_key else gone
+    if compiled.changes_key:
+        keys = partial(text_rows.key_texts, table)
+        taken = moved_keys.circle(zip(map(keys, old), map(keys, new), strict=True))
+        if taken is not None:
+            raise unique_keys.duplicate(session, table, unique_keys.primary(table), taken)
+    receipt = session.catalog.append(
+        compiled.relid, version, new, old, check_keys=compiled.changes_key
+    )
+    return receipt if new else None

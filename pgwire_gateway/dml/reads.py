@@ -1,0 +1,169 @@
+"""SELECT over journaled tables: snapshot → compiled query → Spark → encoded rows."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from catalog.bookkeeping.moments import Moment
+from pgwire_gateway.hot import announcements, hot_rows
+from pgwire_gateway.hot.announcements import NotHotError
+from pgwire_gateway.session import binding
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.portals import StatementResult, format_codes
+from pgwire_gateway.session.results import SparkRows, field_descriptions
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.batches import Batches
+from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
+from rewrite import pipeline
+from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
+from rewrite.needs.results import Refusal
+from rewrite.pinned_keys import plain_columns
+from rewrite.results import OutputColumn, SparkQuery
+from rewrite.row_locks import RowLocks
+
+ISO_SETTINGS = EncodingSettings()
+"""Styles any session of PostgreSQL reads, whatever its own are."""
+
+UNREPORTED_SETTINGS = (
+    "SELECT current_setting('bytea_output'), current_setting('extra_float_digits')"
+)
+
+STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022})
+"""Types written by settings PostgreSQL does not report: bytea, floats and their arrays."""
+
+
+def read(call: Invocation) -> StatementResult:
+    """Run a SELECT; its rows are computed while they are taken, unless they are locked.
+
+    Raises:
+        UnsupportedError: Rows are to be locked without waiting, and cannot be locked one by one.
+    """
+    if call.plan.locks:
+        try:
+            return hot_rows.run(call)
+        except NotHotError as reason:
+            if not _may_lock_all(call, call.plan.locks):
+                name = next(iter(call.statement.relations)).name
+                raise reason.unwaited(name) from reason
+        except Refusal as reason:
+            if not _may_lock_all(call, call.plan.locks):
+                raise UnsupportedError(
+                    f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {reason}"
+                ) from reason
+    observation = Observer(call.session).observe_at_once(call) if call.plan.only_reads else None
+    query, batches = start(call, observation)
+    moment = observation.moment if observation is not None else None
+    rows = SparkRows(batches, encoder(call.session, query.columns, call.result_formats, moment))
+    columns = field_descriptions(call.columns or (), call.result_formats)
+    return StatementResult(columns, rows, "SELECT {}".format)
+
+
+def _may_lock_all(call: Invocation, locks: RowLocks) -> bool:
+    """Return whether the tables may be locked as a whole: it waits, or the transaction has."""
+    return locks.waits or announcements.has_locked(call, locks.relids)
+
+
+def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
+    """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
+    bound = binding.bind(call)
+    observer = Observer(call.session)
+    if observation is None:
+        observation = (
+            observer.observe_locked(call.plan)
+            if call.plan.locks
+            else observer.observe(call.plan.tables, call.plan)
+        )
+    observation = observer.narrowed(call.plan, observation, bound)
+    context = partial(observer.context, call.plan, observation, bound)
+    found = _row_by_key(call, observation, context)
+    if found is not None:
+        return found
+    query = pipeline.compile_query(call.query, context())
+    return query, observer.run(query, observation, call.running)
+
+
+def _row_by_key(
+    call: Invocation, observation: Observation, context: Callable[[], RewriteContext]
+) -> tuple[SparkQuery, Batches] | None:
+    """Return the row of a SELECT by key, which takes no Spark, and of what it consists; else None.
+
+    That is the same for each execution of a plan, as long as the table's definition is.
+    """
+    if _single(call, observation) is None:
+        return None
+    (relid,) = observation.single_rows
+    definition = observation.result.snapshots[relid].table.definition_version
+    known = call.session.row_queries.get(id(call.plan))
+    if known is not None and known[0] is call.plan and known[1] == definition:
+        query = known[2]
+    else:
+        query = pipeline.compile_query(call.query, context(), with_text=False)
+        if call.plan.prepared:
+            call.session.row_queries.keep(id(call.plan), (call.plan, definition, query))
+    batches = single_row(call, query, observation)
+    return None if batches is None else (query, batches)
+
+
+def _single(call: Invocation, observation: Observation) -> list[str] | None:
+    """Return the columns, as they are stored, that a SELECT by key consists of; else None."""
+    if len(observation.single_rows) != 1:
+        return None
+    (relid,) = observation.single_rows
+    selected = plain_columns(call.query, observation.result.snapshots[relid].table)
+    return [f"c{attnum}" for attnum in selected or ()] or None
+
+
+def single_row(call: Invocation, query: SparkQuery, observation: Observation) -> Batches | None:
+    """Return the row that a SELECT of columns by key asks for, which takes no Spark; else None."""
+    names = _single(call, observation)
+    if names is None or list(query.selected) != names:
+        return None
+    (relid,) = observation.single_rows
+    row = observation.current_row(relid)
+    arrays = [row.column(name) for name in names]
+    table = pa.Table.from_arrays(arrays, [column.column for column in query.columns])
+    return Batches(table.schema, iter(table.to_batches()))
+
+
+def encoder(
+    session: ClientSession,
+    columns: Sequence[OutputColumn],
+    result_formats: Sequence[int],
+    moment: Moment | None = None,
+) -> RowEncoder:
+    """Return the encoder of a result, in the session's styles."""
+    codes = format_codes(result_formats, len(columns))
+    return RowEncoder(wire_columns(columns, codes), encoding_settings(session, columns, moment))
+
+
+def wire_columns(columns: Sequence[OutputColumn], codes: Sequence[int]) -> tuple[ResultColumn, ...]:
+    """Tell the encoder where the values of each column are."""
+    return tuple(
+        ResultColumn(column.type_oid, column.typmod, code, column.column, column.scale)
+        for column, code in zip(columns, codes, strict=True)
+    )
+
+
+def encoding_settings(
+    session: ClientSession, columns: Sequence[OutputColumn], moment: Moment | None = None
+) -> EncodingSettings:
+    """Return the settings that decide how values are written, those of a moment that is known."""
+    bytea_output, digits = "hex", 1
+    if moment is not None:
+        bytea_output, digits = moment.bytea_output, moment.extra_float_digits
+    elif any(column.type_oid in STYLED_OIDS for column in columns):
+        row = next(iter(list(session.catalog.execute(UNREPORTED_SETTINGS).rows)))
+        bytea_output, digits = (row[0] or b"hex").decode(), int(row[1] or b"1")
+    reported = session.settings
+    return EncodingSettings(
+        reported.get("TimeZone", "UTC"),
+        reported.get("DateStyle", "ISO, MDY"),
+        reported.get("IntervalStyle", "postgres"),
+        bytea_output,
+        digits,
+        session.services.time_zones,
+    )

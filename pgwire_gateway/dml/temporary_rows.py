@@ -1,0 +1,105 @@
+"""Temporary tables in statements of Spark's: their rows are brought to it, for that statement.
+
+They are the session's own, so nobody changes them meanwhile.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.model import Column, JournalTable, SegmentKind
+from catalog.results import Relation
+from pgwire_gateway.dml import brought_rows
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.wire_types.catalog_rows import tail_table
+from rewrite.command import selected_attributes, source_relations
+from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
+
+MOST_ROWS: Final = 200_000
+"""Temporary tables of more rows are not brought to Spark."""
+
+_SCHEMA: Final = "pg_temp_"
+
+
+def brought(
+    call: Invocation, observation: Observation, context: RewriteContext, ends: ExitStack
+) -> tuple[Observation, RewriteContext]:
+    """Return what a statement that changes a tiered table is compiled against, with these rows.
+
+    Args:
+        call: The statement.
+        observation: What it sees.
+        context: What it is compiled against.
+        ends: What is left when the rows of the statement have been computed.
+
+    Raises:
+        UnsupportedError: A temporary table has too many rows, or values that files do not hold.
+    """
+    target = context.snapshots[call.target].table
+    for relation in _temporary(call, context):
+        relid = relation.relid
+        table, rows = _rows(call, relation, target)
+        snapshot = brought_rows.as_table(call, table, rows, SegmentKind.BASE, ends)
+        snapshots = observation.result.snapshots | {relid: snapshot}
+        observation = replace(
+            observation,
+            result=replace(observation.result, snapshots=snapshots),
+            tails=observation.tails | ({relid: rows} if snapshot.tail_rows else {}),
+            latest_only=observation.latest_only | {relid},
+        )
+        context = replace(context, snapshots=snapshots, latest_only=observation.latest_only)
+    return observation, context
+
+
+def _temporary(call: Invocation, context: RewriteContext) -> Iterator[Relation]:
+    others = source_relations(call.query) - context.snapshots.keys() - context.journals.keys()
+    if others:
+        for relation in call.session.catalog.relations(sorted(others)).values():
+            if relation.schema.startswith(_SCHEMA):
+                yield relation
+
+
+def _rows(
+    call: Invocation, relation: Relation, target: JournalTable
+) -> tuple[JournalTable, pa.Table]:
+    """Return the columns of a temporary table that a statement names, and its rows."""
+    named = selected_attributes(call.query).get(relation.relid, frozenset())
+    values = (_number(relation.relid), bookkeeping.array(sorted(named)), _number(MOST_ROWS))
+    told = json.loads(call.session.catalog.call(bookkeeping.TEMPORARY_ROWS, *values))
+    reason = told["reason"]
+    if reason is None and len(told["rows"]) > MOST_ROWS:
+        reason = f"more than {MOST_ROWS} rows"
+    if reason is not None:
+        raise UnsupportedError(
+            f'reading the temporary table "{relation.name}", which has {reason}, in a statement'
+            " that Spark runs is not supported",
+            hint="Write its rows into a table that is not temporary.",
+        )
+    columns = tuple(
+        Column(attnum, name, type_oid, typmod, False, f"c{attnum}")
+        for attnum, name, type_oid, typmod in told["columns"]
+    )
+    table = replace(
+        target,
+        relid=relation.relid,
+        name=relation.name,
+        columns=columns,
+        key=(),
+        checks=(),
+        unique_keys=(),
+        referencing=(),
+        division=None,
+    )
+    numbered = ([*row, 1, None, number] for number, row in enumerate(told["rows"]))
+    return table, tail_table(table, list(numbered))
+
+
+def _number(value: int) -> bytes:
+    return str(value).encode()

@@ -1,0 +1,139 @@
+"""INSERT with ON CONFLICT into tiered tables: PostgreSQL's on few rows, else a MERGE of Spark's."""
+
+from dataclasses import replace
+
+from catalog.errors import GatewayError
+from catalog.model import JournalTable
+from catalog.pg import sqlstate as codes
+from catalog.results import ResultColumn
+from catalog.session import names, upserts
+from catalog.session.upserts import Upsert
+from catalog.statements.splitting import StatementKind, split
+from pgwire_gateway.dml import changes, thawed_writes
+from pgwire_gateway.hot import announcements
+from pgwire_gateway.planning import router
+from pgwire_gateway.planning.plans import Plan, Route
+from pgwire_gateway.rows.merge_conflicts import SharedKeyError
+from pgwire_gateway.session import replanning
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.portals import StatementResult
+from rewrite.errors import UnsupportedError
+from rewrite.needs.results import Refusal
+
+
+def run(call: Invocation) -> StatementResult:
+    """Run a statement that only PostgreSQL can run, or an INSERT that is a MERGE as well.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors; 0A000 for what neither does.
+    """
+    began = not call.session.transaction.open
+    try:
+        return thawed_writes.run(call)
+    except UnsupportedError as error:
+        found = merged(call) if isinstance(error.__cause__, Refusal) else None
+        if found is None:
+            raise
+    if began:
+        announcements.undo(call)
+    return _result(call, found)
+
+
+def merged(call: Invocation) -> Invocation | None:
+    """Return the MERGE that does what an INSERT does; None where there is none."""
+    if call.statement.kind is not StatementKind.INSERT:
+        return None
+    upsert = upserts.parse(call.statement.text)
+    if upsert is None or call.plan.named is not None:
+        return None
+    observation = Observer(call.session).observe([call.target], call.plan)
+    table = observation.result.snapshots[call.target].table
+    (named,) = names.relation_oids(call.session.catalog, [upsert.target])
+    if named != call.target or not _arbitrates(upsert, table):
+        return None
+    try:
+        plan = _plan(call, upsert, table)
+    except GatewayError:
+        # What is proposed has to become of other types first, or there are columns of no row here.
+        return None
+    if plan is None or plan.route is not Route.MERGE or plan.target != call.target:
+        return None
+    same = replanning.row_type(plan) == replanning.row_type(call.plan)
+    return replace(call, plan=plan) if same else None
+
+
+def _plan(call: Invocation, upsert: Upsert, table: JournalTable) -> Plan | None:
+    """Plan the MERGE; None where that could do something else."""
+    catalog = call.session.catalog
+    proposed = catalog.analyse(upsert.source, call.parameter_oids).columns or ()
+    columns = _columns(upsert, table, proposed)
+    if columns is None or not _is_complete(call, table, columns):
+        return None
+    text = _text(upsert, table, columns)
+    if text is None:
+        return None
+    return router.plan(catalog, split(text)[0], call.parameter_oids, "")
+
+
+def _arbitrates(upsert: Upsert, table: JournalTable) -> bool:
+    """Return whether rows are in conflict where they have one primary key, and only there."""
+    key = {table.column(attnum).name for attnum in table.key}
+    # PostgreSQL looks at constraints of proposed rows, too.
+    if not key or table.checks or any(column.generated for column in table.columns):
+        return False
+    if upsert.constraint is not None:
+        return upsert.constraint == table.key_name
+    if upsert.arbiter:
+        return set(upsert.arbiter) == key
+    return not table.unique_keys
+
+
+def _columns(
+    upsert: Upsert, table: JournalTable, proposed: tuple[ResultColumn, ...]
+) -> list[str] | None:
+    """Return the columns that rows are proposed for; None where their types differ."""
+    listed = upsert.columns or tuple(column.name for column in table.columns)
+    if len(listed) < len(proposed) or (upsert.columns and len(listed) != len(proposed)):
+        return None
+    known = {column.name: column for column in table.columns}
+    columns = [known.get(name) for name in listed[: len(proposed)]]
+    if not {table.column(n) for n in table.key} <= set(columns):
+        return None
+    for column, value in zip(columns, proposed, strict=True):
+        if column is None or column.generated or column.type_oid != value.type_oid:
+            return None
+        if column.typmod not in {-1, value.typmod}:
+            return None
+    return list(listed[: len(proposed)])
+
+
+def _is_complete(call: Invocation, table: JournalTable, columns: list[str]) -> bool:
+    """Return whether rows have a value for whatever is not to be NULL, NULL or not."""
+    missing = {c.attnum for c in table.columns if c.not_null and c.name not in columns}
+    if not missing:
+        return True
+    return missing <= names.columns_with_defaults(call.session.catalog, table.relid)
+
+
+def _text(upsert: Upsert, table: JournalTable, columns: list[str]) -> str | None:
+    required = [
+        column.name
+        for column in table.columns
+        if column.not_null and column.attnum not in table.key and column.name in columns
+    ]
+    return upsert.merge(columns, [table.column(n).name for n in table.key], required)
+
+
+def _result(call: Invocation, merge: Invocation) -> StatementResult:
+    try:
+        result = changes.by_spark(merge)
+    except SharedKeyError as error:
+        raise GatewayError(
+            "ON CONFLICT DO UPDATE command cannot affect row a second time",
+            sqlstate=codes.CARDINALITY_VIOLATION,
+            hint="Ensure that no rows proposed for insertion within the same command have"
+            " duplicate constrained values.",
+        ) from error
+    call.session.last_decision = merge.plan.decision
+    return replace(result, tag=lambda taken: f"INSERT 0 {result.tag(taken).rpartition(' ')[2]}")

@@ -1,0 +1,1 @@
+"""Files of others: which may be used, and what they consist of."""

@@ -1,0 +1,195 @@
+"""Announcing writes of hot rows of a tiered table, which PostgreSQL makes row by row.
+
+Who announces has passed the gate of the table: nothing of it goes cold before the transaction ends.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from catalog.errors import GatewayError
+from catalog.hot import hot_keys
+from catalog.hot.hot_keys import Announcement, Thawing, Writing
+from catalog.pg import sqlstate
+from pgwire_gateway.planning import router
+from pgwire_gateway.session.invocation import Invocation
+from rewrite.errors import UnsupportedError
+
+ATTEMPTS: Final = 5
+"""How often a statement is begun again while others lock the table, or make its rows cold."""
+
+PAUSE_S: Final = 0.02
+"""How long it waits before, times the number of attempts."""
+
+
+class NotHotError(Exception):
+    """The table cannot have hot rows for this statement; nothing has been done."""
+
+    def __init__(
+        self,
+        *,
+        by_snapshot: bool = False,
+        for_now: bool = False,
+        is_full: bool = False,
+        is_own: bool = False,
+    ) -> None:
+        """Tell why: the transaction reads by one snapshot, or the table just has none yet.
+
+        Or it has too many, and they cannot go cold as others are writing them; or the transaction
+        has locked it.
+        """
+        super().__init__(
+            "the transaction is REPEATABLE READ or SERIALIZABLE"
+            if by_snapshot
+            else "too many rows are locked one by one"
+            if is_full
+            else "the transaction has locked the table as a whole"
+            if is_own
+            else "others are writing the table as a whole"
+        )
+        self.by_snapshot = by_snapshot
+        self.for_now = for_now
+        self.is_full = is_full
+
+    def unwaited(self, table: str) -> GatewayError:
+        """Return the error for a statement that does not wait for rows others have locked."""
+        if self.by_snapshot:
+            return UnsupportedError(
+                f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {self}"
+            )
+        return GatewayError(
+            f'could not obtain lock on relation "{table}"',
+            sqlstate=sqlstate.LOCK_NOT_AVAILABLE,
+            detail=f"Rows cannot be locked one by one while {self}.",
+        )
+
+
+def announce(
+    call: Invocation,
+    writing: Writing,
+    *,
+    began: bool,
+    searched: bool = False,
+    probe: Callable[[], None] | None = None,
+) -> Announcement | None:
+    """Announce a write; None where it is to be tried again, as the table can have hot rows now.
+
+    Rows of a table that has too many hot ones go cold first.
+
+    Args:
+        call: The statement.
+        writing: What it is going to do.
+        began: Whether the transaction is for this statement.
+        searched: Whether rows are to be made hot that are still to be found.
+        probe: Called before a table gets hot rows for a transaction that reads by one snapshot and
+            can, from then on, not write it as a whole any more; what it raises keeps it from that.
+
+    Raises:
+        NotHotError: The table cannot have hot rows.
+    """
+    session, thawing = call.session, thawing_of(call)
+    session.transaction.expect_implicit()
+    _, _, (answer,) = session.catalog.run_between(
+        None,
+        router.named(call.statement),
+        call.plan.basis,
+        began=began,
+        before=[writing.announced(strict=False, searched=searched)],
+    )
+    announced = hot_keys.announced(answer)
+    if announced.hot:
+        session.transaction.written.add(writing.relid)
+        if announced.new:
+            session.transaction.newly_hot.add(writing.relid)
+        thawing.note_warm(writing.relid)
+        return announced
+    # What this transaction has written as a whole it has locked as a whole.
+    is_own = writing.relid in session.transaction.written
+    lasts = announced.by_snapshot or announced.never or is_own
+    if announced.own and probe is not None and not lasts:
+        probe()
+    if not announced.by_snapshot and not announced.is_full:
+        thawing.note_cold(writing.relid)
+    if began:
+        undo(call)
+    if announced.is_full:
+        if not thawing.cool(writing.relid):
+            raise NotHotError(is_full=True)
+        return None
+    if announced.never and call.plan.basis:
+        thawing.note_never(writing.relid, definitions_of(call))
+    if lasts or not thawing.warm(writing.relid):
+        raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts, is_own=is_own)
+    return None
+
+
+def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Announcement:
+    """Announce rows whose keys are searched when they are there.
+
+    Args:
+        call: The statement that brings them.
+        writing: The table.
+        began: Whether the transaction is for this statement.
+
+    Raises:
+        NotHotError: The table has to be locked for it.
+    """
+    announced = announce(call, writing, began=began) or announce(call, writing, began=began)
+    if announced is None:
+        raise NotHotError
+    return announced
+
+
+def has_locked(call: Invocation, relids: Iterable[int]) -> bool:
+    """Return whether the transaction has locked tables as a whole, as it has written them.
+
+    Then nobody else has locked rows of them. A lock that was rolled back to a savepoint is none.
+    """
+    return all(
+        relid in call.session.transaction.written and _is_locked(call, relid) for relid in relids
+    )
+
+
+def _is_locked(call: Invocation, relid: int) -> bool:
+    said = f"SELECT pg_catalog.current_setting('pg_journal.writing_{relid}', true)"
+    ((announced,),) = call.session.catalog.execute(said).rows
+    return bool(announced)
+
+
+def is_warm(call: Invocation) -> bool:
+    """Return whether the table a statement writes was found to have hot rows."""
+    return thawing_of(call).is_warm(call.target)
+
+
+def note_warm(call: Invocation) -> None:
+    """Note that the table a statement writes was found to have hot rows."""
+    thawing_of(call).note_warm(call.target)
+
+
+def give_way(call: Invocation, attempt: int, *, began: bool) -> None:
+    """Let those go first who wait for this transaction's locks, where that can be.
+
+    Raises:
+        NotHotError: The transaction has done something before. Locking the table as a whole waits
+            where PostgreSQL can see it.
+    """
+    if not began:
+        raise NotHotError
+    undo(call)
+    time.sleep(PAUSE_S * attempt)
+
+
+def undo(call: Invocation) -> None:
+    """Roll back the transaction, which was begun for the statement."""
+    call.session.catalog.rollback()
+    call.session.transaction.settle()
+
+
+def thawing_of(call: Invocation) -> Thawing:
+    """Return what makes rows of the session's database hot."""
+    return call.services.catalog.thawing(call.session.database)
+
+
+def definitions_of(call: Invocation) -> int:
+    """Return the fingerprint of the definitions a statement was planned on; 0 for none."""
+    return call.plan.basis.definitions if call.plan.basis else 0

@@ -1,0 +1,354 @@
+"""Statements on single rows of a tiered table that PostgreSQL runs as they came, on hot rows.
+
+The session announces its write, the keys it can touch that are not hot yet are looked up and made
+so, and the statement runs beside those of others. What it changes is captured. Above READ COMMITTED
+the transaction makes them hot itself (:mod:`.own_hot_rows`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from catalog.errors import HotRowsError
+from catalog.failpoints import Failpoint, reach
+from catalog.hot import hot_keys
+from catalog.hot.hot_keys import Announcement, Thawed, Writing
+from catalog.pg import sqlstate
+from catalog.session import session_state
+from catalog.session.connections import Call
+from pgwire_gateway.hot import further_rows, hot_runs, own_hot_rows, single_trips, unwaited_rows
+from pgwire_gateway.hot.announcements import (
+    ATTEMPTS,
+    NotHotError,
+    announce,
+    announce_insert,
+    definitions_of,
+    give_way,
+    has_locked,
+    note_warm,
+    thawing_of,
+    undo,
+)
+from pgwire_gateway.hot.hot_runs import afterwards, kept, searched, writing_of
+from pgwire_gateway.hot.late_rows import LateRows
+from pgwire_gateway.hot.thawing import Sufficiency, probe, remembers_all, require_not_vain, thaw
+from pgwire_gateway.planning import forced
+from pgwire_gateway.planning.plans import Route
+from pgwire_gateway.rows import source_rows
+from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows, known_rows, needed_rows
+from pgwire_gateway.rows.row_search import Finder, find
+from pgwire_gateway.rows.source_rows import NO_ROWS, SourceRows, is_proved
+from pgwire_gateway.session import binding
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.old_snapshots import before_running
+from pgwire_gateway.session.portals import StatementResult
+from rewrite.context import ParameterValue
+from rewrite.needs.results import Refusal
+from rewrite.row_locks import row_locks
+
+ATTEMPTS_WITH_SOURCES: Final = 10
+"""How often while others write what tells its keys; in the latter half they have to wait."""
+
+
+_SAVEPOINT: Final = "pgwire_hot_rows"
+
+_NOT_OF_ROWS: Final = frozenset({"08", "40", "53", "54", "55", "57", "58", "XX"})
+"""Classes of errors that tell nothing of the rows a statement has seen."""
+
+
+def names_rows(call: Invocation) -> bool:
+    """Return whether a statement names all rows that it can touch, not too many, by their keys."""
+    try:
+        needed = needed_rows(call)
+        # What sources tell is read when the statement is run.
+        parts, bound = (needed, *needed.further), binding.bind(call)
+        return any(part.sources for part in parts) or not any(
+            part.wanted(bound).conditions for part in parts
+        )
+    except Refusal:
+        return False
+
+
+def run(call: Invocation, finder: Finder = find) -> StatementResult:
+    """Run a statement on rows that are named by their keys, or few; nothing is committed.
+
+    Args:
+        call: The statement.
+        finder: What finds the rows that satisfy a condition.
+
+    Raises:
+        Refusal: They are neither.
+        NotHotError: The table has to be locked for it.
+        GatewayError: PostgreSQL's own errors.
+    """
+    needed, sources = needed_rows(call), NO_ROWS
+    asked, late = needed.all_sources, LateRows(call, needed)
+    attempt, attempts = 1, ATTEMPTS_WITH_SOURCES if asked else ATTEMPTS
+    while attempt <= attempts:
+        began = not call.session.transaction.open
+        if asked and attempt > ATTEMPTS:
+            call.session.transaction.begin_implicit()
+            source_rows.hold(call, asked)
+        sources = source_rows.read(call, asked, needed.most)
+        result = _tried(call, needed, sources, late, finder=finder, attempt=attempt, began=began)
+        if result is not None:
+            return result
+        if not late.has_learned():
+            attempt += 1
+    if sources.marks:
+        raise source_rows.outdated()
+    late.give_up()
+    if needed.is_queue:
+        raise Refusal("locking so many of more rows than may be hot")
+    raise NotHotError
+
+
+def _tried(  # noqa: PLR0913 - what is known of the rows
+    call: Invocation,
+    needed: NeededRows,
+    sources: SourceRows,
+    late: LateRows,
+    *,
+    finder: Finder,
+    attempt: int,
+    began: bool,
+) -> StatementResult | None:
+    """Make what a statement needs hot, and run it; None where that is to be tried again."""
+    relid, bound = needed.table.relid, binding.bind(call)
+    further_rows.require_possible(call, needed)
+    wanted = late.added(needed, needed.wanted(bound, sources.contents))
+    _require_worth_searching(call, relid, wanted)
+    own = own_hot_rows.can_be(needed)
+    writing = replace(writing_of(call, needed, wanted), draws=needed.draws, own=own)
+    searched = not remembers_all(call, relid, wanted)
+    trial = partial(probe, call, needed, wanted, bound, finder)
+    with before_running():
+        announced = announce(call, writing, began=began, searched=searched, probe=trial)
+    if announced is None:
+        return None
+    reach(Failpoint.ANNOUNCED)
+    if announced.own and unwaited_rows.leaves_some(call, needed):
+        if needed.further:
+            raise NotHotError(by_snapshot=True)
+        return _run_bounded(call, needed, wanted, bound, finder)
+    thawed, enough = thaw(
+        call, needed, wanted, announced, bound, finder=finder, began=began, attempt=attempt
+    )
+    if thawed is not Thawed.DONE:
+        if thawed is not Thawed.STALE:
+            give_way(call, attempt, began=began)
+        return None
+    reach(Failpoint.THAWED)
+    others = further_rows.heat(
+        call, needed, bound, sources.contents, late, began=began, attempt=attempt
+    )
+    if others is None:
+        return None
+    late_calls = late.calls({relid: announced.mark, **others.marks})
+    seen = Seen(sources, [*enough, *others.enough], late_calls)
+    result = _proved(call, needed, bound, seen, late, began=began)
+    if result is not None:
+        _note(call, writing, announced)
+    return result
+
+
+def _note(call: Invocation, writing: Writing, announced: Announcement) -> None:
+    """Note that the keys a statement has named are hot."""
+    if not announced.own:
+        expected = thawing_of(call).expected
+        expected.note(writing.relid, writing.keys or (), were_hot=not announced.cold)
+
+
+def _run_bounded(
+    call: Invocation,
+    needed: NeededRows,
+    wanted: WantedRows,
+    bound: tuple[ParameterValue, ...],
+    finder: Finder,
+) -> StatementResult:
+    """Run a statement that has been announced, and that leaves some of its rows unlocked."""
+    call.session.transaction.note_run()
+
+    def once(rows: WantedRows) -> StatementResult:
+        announced = announce(call, replace(writing_of(call, needed, rows), own=True), began=False)
+        if announced is None:
+            raise NotHotError(by_snapshot=True)
+        thaw(call, needed, rows, announced, bound, finder=finder, began=False)
+        result, answers = hot_runs.run(call, afterwards(needed), began=False)
+        return kept(call, needed, result, answers)
+
+    return unwaited_rows.run(call, needed, wanted, once)
+
+
+def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
+    """Run a statement as `run` does; what it has locked is free again where that is not possible.
+
+    Raises:
+        Refusal: The rows are not named by their keys, nor few.
+        NotHotError: They cannot be locked one by one.
+        GatewayError: PostgreSQL's own errors.
+    """
+    session = call.session
+    began = not session.transaction.open
+    # Where all rows are known to be hot there is nothing to be tried.
+    tries = not began and single_trips.expected(call) is None
+    if tries:
+        session.catalog.savepoint(_SAVEPOINT)
+    try:
+        done = run(call, finder)
+    except (Refusal, NotHotError):
+        if began:
+            undo(call)
+        elif tries:
+            session.catalog.abandon(_SAVEPOINT)
+        raise
+    if tries:
+        session.catalog.release(_SAVEPOINT)
+    return done
+
+
+def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -> None:
+    """Leave rows of conditions to others where these do better.
+
+    Raises:
+        Refusal: They have been too many lately.
+        NotHotError: Spark can change them as a whole, and writers of others would not wait.
+    """
+    thawing = thawing_of(call)
+    if relid in call.session.transaction.newly_hot:
+        return
+    is_cold = wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid)
+    if is_cold and not session_state.keeps_snapshot(call.session.catalog):
+        raise NotHotError(for_now=True)
+    if call.plan.route in {Route.CHANGE, Route.MERGE}:
+        require_not_vain(call, relid, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a statement is thought to see, and how that is asked once it has run."""
+
+    sources: SourceRows
+    """Rows that tell keys."""
+    enough: Sequence[Sufficiency]
+    """That few rows of some tables do."""
+    late: Sequence[Call]
+    """What it has written, where that tells which rows it would have met."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether there is nothing to be asked."""
+        return not self.sources.marks and not self.enough and not self.late
+
+
+def _proved(  # noqa: PLR0913 - what is known of the rows
+    call: Invocation,
+    needed: NeededRows,
+    bound: tuple[ParameterValue, ...],
+    seen: Seen,
+    late: LateRows,
+    *,
+    began: bool,
+) -> StatementResult | None:
+    """Run a statement; None where it may see other rows than those, and nothing is done."""
+    call.session.transaction.note_run()
+    after = afterwards(needed)
+    if seen.is_sure:
+        result, answers = hot_runs.run(call, after, began=began)
+        return kept(call, needed, result, answers)
+    # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
+    latest = source_rows.read(call, needed.all_sources, needed.most)
+    for part in (needed, *needed.further):
+        asked, hot = (part.wanted(bound, s.contents) for s in (latest, seen.sources))
+        if not frozenset(asked.keys) <= frozenset(hot.keys) or asked.values != hot.values:
+            return None
+    enough = [one.call for one in seen.enough]
+    calls = (after, seen.late, enough, latest.calls(), late.after())
+    with call.session.proposed() as told, source_rows.undone(call, began=began) as attempt:
+        following = [one for some in calls for one in some]
+        result, answers = hot_runs.run(call, following, before=late.before(), began=began)
+        searched_for, written, others, proved, _ = _parted(answers, calls)
+        if _is_enough(seen.enough, others) and latest.prove(proved) and not late.learn(written):
+            attempt.keep()
+            return kept(call, needed, result, searched_for)
+    error = attempt.error
+    if error is None or (late.may_have_caused(error) and late.learn_of_failure(told)):
+        return None
+    # Before whoever was not waited for others may come that are cold.
+    depends = seen.enough and error.sqlstate == sqlstate.LOCK_NOT_AVAILABLE
+    if error.sqlstate[:2] in _NOT_OF_ROWS and not depends:
+        raise error
+    if is_proved(call, latest):
+        catalog = call.session.catalog
+        others = [catalog.call(one.call[0], *one.call[1]) for one in seen.enough]
+        if _is_enough(seen.enough, others):
+            raise error
+    return None
+
+
+def _parted(answers: Sequence[bytes], calls: Sequence[Sequence[Call]]) -> list[Sequence[bytes]]:
+    """Return the answers of each of several lists of calls."""
+    left = iter(answers)
+    return [list(islice(left, len(some))) for some in calls]
+
+
+def _is_enough(enough: Sequence[Sufficiency], answers: Sequence[bytes]) -> bool:
+    """Return whether few rows have done for a statement; what is known of others is forgotten."""
+    failed = [one for one, told in zip(enough, answers, strict=True) if hot_keys.is_written(told)]
+    for one in failed:
+        one.forget()
+    return not failed
+
+
+def run_or_lock(call: Invocation) -> StatementResult | tuple[int, Observation]:
+    """Run a statement as `run` does, or else lock the table it writes.
+
+    Returns:
+        Its result; or the version number to write and what is seen, as the table is locked.
+
+    Raises:
+        Refusal: The rows are not named by their keys, nor few.
+        NotHotError: They cannot be locked, and are not to be waited for.
+        GatewayError: PostgreSQL's own errors.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return run(call)
+        except NotHotError as reason:
+            needed = known_rows(call)
+            if needed is not None and needed.further and call.plan.route is Route.THAW:
+                further_rows.wait(call, needed, reason, attempt)
+                continue
+            locks = row_locks(call.query)
+            if locks is not None and not locks.waits and not has_locked(call, locks.relids):
+                raise
+            # Others may have made rows hot meanwhile, who would have to wait for one that locks.
+            cools = not reason.for_now or attempt == ATTEMPTS
+        try:
+            return Observer(call.session).observe_for_write(call.plan, cools=cools)
+        except HotRowsError:
+            call.session.transaction.settle()
+            note_warm(call)
+    raise NotHotError
+
+
+def insert(call: Invocation) -> StatementResult:
+    """Run an INSERT of few rows that PostgreSQL can evaluate; nothing is committed.
+
+    Raises:
+        NotHotError: The table has to be locked for it.
+        GatewayError: PostgreSQL's own errors.
+    """
+    own, began = not forced.is_forced(call.plan), not call.session.transaction.open
+    writing = Writing(call.target, own=own)
+    if thawing_of(call).is_never(writing.relid, definitions_of(call)):
+        raise NotHotError
+    with before_running():
+        announced = announce_insert(call, writing, began=began)
+    call.session.transaction.note_run()
+    done = hot_runs.run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
+    return searched(call, writing, *done)

@@ -1,0 +1,122 @@
+"""One run of a statement on hot rows: PostgreSQL's, between calls of the bookkeeping."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from catalog.connection.steps import Execute, Query
+from catalog.failpoints import Failpoint, reach
+from catalog.hot import hot_keys
+from catalog.hot.hot_keys import Unsearched, Writing
+from catalog.results import LocalResult, Row
+from catalog.session.connections import Call
+from pgwire_gateway.hot import own_hot_rows
+from pgwire_gateway.planning import router
+from pgwire_gateway.planning.plans import EXECUTORS, Route
+from pgwire_gateway.rows.journal_writes import JournalWriter
+from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows
+from pgwire_gateway.rows.text_rows import texts_of
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
+from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from rewrite.row_locks import runs_once
+
+REASON: Final = "single rows by key"
+"""Why PostgreSQL runs such a statement, for people."""
+
+
+def run(  # noqa: PLR0913 - what goes along with it
+    call: Invocation,
+    after: Sequence[Call] = (),
+    *,
+    before: Sequence[Call] = (),
+    began: bool,
+    commits: bool = False,
+    guarded: bool = False,
+) -> tuple[StatementResult, list[bytes]]:
+    """Run the statement; return its result and the answers of calls after it."""
+    returned, result, answers = call.session.catalog.run_between(
+        step(call),
+        router.named(call.statement),
+        call.plan.basis,
+        began=began,
+        before=before,
+        after=after,
+        commits=commits,
+        guarded=guarded,
+    )
+    if result is None:
+        raise TypeError(call.plan.route)
+    reach(Failpoint.RUN)
+    inserts = call.plan.route is Route.INSERT
+    by_key = f"{EXECUTORS[Route.THAW]}: {REASON}"
+    call.session.last_decision = call.plan.decision if inserts else by_key
+    return result_of(call, returned, result), answers[len(before) :]
+
+
+def step(call: Invocation) -> Query | Execute:
+    """Return the statement as PostgreSQL runs it."""
+    code = call.catalog_format
+    tree = call.plan.analysis and call.plan.analysis.tree
+    once = "ROWMARKCLAUSE" in (tree or "") and runs_once(call.plan.locking or call.query)
+    # A plan that is kept has been made before.
+    if call.plan.prepared and not once:
+        return Execute(call.plan.prepared, call.values, call.formats, code)
+    oids = call.parameter_oids
+    return Query(call.statement.text, call.values, oids, call.formats, code, nested_loops=not once)
+
+
+def result_of(call: Invocation, returned: list[Row], result: LocalResult) -> StatementResult:
+    """Return what a statement that PostgreSQL has run says."""
+    tag = result.command_tag or ""
+    if call.columns is None:
+        return StatementResult(None, NoRows(), lambda _: tag)
+    columns = field_descriptions(call.columns, call.result_formats)
+    types = [column.type_oid for column in call.columns]
+    codes = format_codes(call.result_formats, len(types))
+    verb = tag.rpartition(" ")[0]
+    return StatementResult(
+        columns, CatalogRows(returned, types, codes), lambda taken: f"{verb} {taken}"
+    )
+
+
+def afterwards(needed: NeededRows) -> list[Call]:
+    """Return the calls that tell what is to be looked for once a statement on hot rows has run."""
+    return [hot_keys.searching(part.table.relid, None) for part in _written(needed)]
+
+
+def _written(needed: NeededRows) -> list[NeededRows]:
+    return [part for part in (needed, *needed.further) if part.needs.written]
+
+
+def kept(
+    call: Invocation, needed: NeededRows, result: StatementResult, answers: Sequence[bytes]
+) -> StatementResult:
+    """Return the result of a statement, unless journals held unique values it has written.
+
+    Its keys were known before, or are drawn, and looked for apart.
+    """
+    for part, answer in zip(_written(needed), answers, strict=bool(answers)):
+        relid = part.table.relid
+        writer = JournalWriter(call.session, relid, call.running)
+        values = hot_keys.unsearched(answer).values
+        with own_hot_rows.conflicting(call, relid, Unsearched([], 0, values)):
+            writer.require_new_values(values)
+    return result
+
+
+def searched(
+    call: Invocation, writing: Writing, result: StatementResult, answers: Sequence[bytes]
+) -> StatementResult:
+    """Return the result of a statement, unless the journal held one of its new keys before."""
+    if answers:
+        writer = JournalWriter(call.session, writing.relid, call.running)
+        written = hot_keys.unsearched(answers[0])
+        with own_hot_rows.conflicting(call, writing.relid, written):
+            writer.require_kept(written)
+    return result
+
+
+def writing_of(call: Invocation, needed: NeededRows, wanted: WantedRows) -> Writing:
+    """Return what a statement is going to do with hot rows."""
+    texts = tuple(texts_of(needed.table, key) for key in wanted.keys)
+    return Writing(needed.table.relid, texts, call.plan.locks is not None)

@@ -1,0 +1,1 @@
+"""Listening for clients: sockets, encryption, startup, authentication, cancel requests."""

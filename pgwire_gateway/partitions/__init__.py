@@ -1,0 +1,1 @@
+"""Statements that write several leaves of a partitioned table."""

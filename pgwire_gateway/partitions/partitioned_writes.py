@@ -1,0 +1,182 @@
+"""Writes of several leaves of a partitioned table: one statement, one commit.
+
+The tiered leaves are locked, in the order of their OIDs, and are empty then as PostgreSQL knows
+them. So PostgreSQL can run the statement as it came: of what is there it finds the rows of resident
+leaves, and rows that it inserts it puts where they belong. Spark changes the rows of tiered leaves.
+"""
+
+from collections.abc import Sequence
+
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.calls import array
+from catalog.session import names
+from catalog.session.connections import Call
+from pgwire_gateway.dml import inserts, partitions
+from pgwire_gateway.hot import hot_runs
+from pgwire_gateway.partitions import changed_leaves, moved_rows, thawed_leaves
+from pgwire_gateway.partitions.captured_leaves import capture
+from pgwire_gateway.planning import router
+from pgwire_gateway.planning.plans import Route, WrittenLeaves
+from pgwire_gateway.session import binding
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.joined_results import joined
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.portals import NoRows, StatementResult
+from rewrite import pipeline
+from rewrite.command import command, source_relations
+from rewrite.errors import UnsupportedError
+
+
+def run(call: Invocation) -> StatementResult:
+    """Run a statement; all is written when this returns, nothing is committed.
+
+    Raises:
+        GatewayError: As on a single table; 0A000 for what several leaves cannot have.
+    """
+    return _ROUTES[call.plan.route](call)
+
+
+def native(call: Invocation) -> StatementResult:
+    """Have PostgreSQL run a statement that concerns resident leaves alone, which stay resident."""
+    return _native(call, began=not call.session.transaction.open)
+
+
+def _native(call: Invocation, *, began: bool) -> StatementResult:
+    """Do so in a transaction that was begun for the statement, or not."""
+    leaves, session = _leaves(call), call.session
+    session.transaction.expect_implicit()
+    returned, result, _ = session.catalog.run_between(
+        hot_runs.step(call),
+        router.named(call.statement),
+        call.plan.basis,
+        began=began,
+        before=[_announcing(leaves)],
+    )
+    if result is None:
+        raise TypeError(call.plan.route)
+    return hot_runs.result_of(call, returned, result)
+
+
+def _announcing(leaves: WrittenLeaves) -> Call:
+    tree, tiered = str(leaves.tree).encode(), array((*leaves.tiered, *leaves.others))
+    return bookkeeping.ANNOUNCE_TREE, [tree, array(leaves.resident), tiered]
+
+
+def insert(call: Invocation) -> StatementResult:
+    """Have PostgreSQL insert rows into whatever leaves they belong to."""
+    leaves, session = _leaves(call), call.session
+    began = not session.transaction.open
+    _lock(call, leaves)
+    returned, result, _ = session.catalog.run_between(
+        hot_runs.step(call), router.named(call.statement), call.plan.basis, began=began
+    )
+    if result is None:
+        raise TypeError(call.plan.route)
+    capture(call, leaves.tiered)
+    return hot_runs.result_of(call, returned, result)
+
+
+def insert_query(call: Invocation) -> StatementResult:
+    """Copy rows that Spark computes into a partitioned table."""
+    if call.columns is not None:
+        raise UnsupportedError(
+            "RETURNING of rows that Spark inserts into several partitions is not supported"
+        )
+    leaves, session, bound = _leaves(call), call.session, binding.bind(call)
+    observer = Observer(session)
+    _lock(call, leaves)
+    observation = observer.observe(call.plan.tables, call.plan)
+    context = observer.context(call.plan, observation, bound)
+    query = pipeline.compile_insert_source(call.query, context)
+    columns = [column.name for column in query.columns]
+    table = names.relation_name(session.catalog, leaves.tree)
+    with observer.run(query, observation, call.running) as batches:
+        rows = inserts.copy(session, query, batches, table, columns)
+    capture(call, leaves.tiered)
+    return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")
+
+
+def change(call: Invocation) -> StatementResult:
+    """Have Spark change the rows of tiered leaves, and PostgreSQL those of resident ones."""
+    leaves, query = _leaves(call), call.query
+    _require_changeable(call, leaves)
+    if partitions.moves(query, call.plan.trees[leaves.tree]):
+        return _move(call, leaves)
+    began = not call.session.transaction.open
+    done = changed_leaves.change(call, leaves)
+    if leaves.resident:
+        done.append(_native(call, began=began))
+    return joined(done, command(query).name)
+
+
+def _require_changeable(call: Invocation, leaves: WrittenLeaves) -> None:
+    query = call.query
+    if leaves.tree in source_relations(query):
+        raise UnsupportedError(
+            "changing several partitions by what is read of them is not supported",
+            hint="Name a condition on the columns that the table is partitioned by, for one alone.",
+        )
+    if leaves.resident and call.plan.tables:
+        raise UnsupportedError(
+            "changing resident and tiered partitions together, by what other tables hold, is not"
+            " supported",
+            hint="Name a condition on the columns that the table is partitioned by.",
+        )
+
+
+def _move(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
+    """Run an UPDATE whose rows may go from leaf to leaf."""
+    moved_rows.require_repeatable(call)
+    if call.columns is not None:
+        raise UnsupportedError(
+            "RETURNING of an UPDATE of columns that a table is partitioned by is not supported",
+            hint="Name a condition that only rows of resident partitions satisfy, or leave it out.",
+        )
+    began = not call.session.transaction.open
+    parts = [partitions.of_leaf(call, leaf) for leaf in leaves.tiered]
+    locked = sorted({*leaves.tiered, *leaves.others})
+    reads = call.plan.tables.union(leaves.tiered)
+    versions, observation = Observer(call.session).observe_leaves(call.plan, locked, reads)
+    count = 0
+    if leaves.resident:
+        # First: what comes to resident leaves from others has been changed already.
+        count += int(_native(call, began=began).status().rpartition(" ")[2])
+        capture(call, locked)
+        versions, _ = call.session.catalog.begin_write(locked, command="UPDATE")
+    for part in parts:
+        count += moved_rows.end(part, versions[part.target], observation)
+    for part in parts:
+        moved_rows.copy(part, leaves.tree, observation)
+    capture(call, locked)
+    return StatementResult(None, NoRows(), lambda _: f"UPDATE {count}")
+
+
+def lock(call: Invocation, tree: int, tiered: Sequence[int], resident: Sequence[int]) -> None:
+    """Lock leaves for a write by the name of their table, in a transaction."""
+    session = call.session
+    session.transaction.begin_implicit()
+    session.transaction.written.update(tiered)
+    if tiered:
+        session.catalog.begin_write(tiered, command=call.statement.kind.name)
+    function, values = _announcing(WrittenLeaves(tree, tuple(tiered), tuple(resident)))
+    session.catalog.call(function, *values)
+
+
+def _lock(call: Invocation, leaves: WrittenLeaves) -> None:
+    lock(call, leaves.tree, leaves.tiered, leaves.resident)
+
+
+def _leaves(call: Invocation) -> WrittenLeaves:
+    if call.plan.leaves is None:
+        raise TypeError(call.plan.route)
+    return call.plan.leaves
+
+
+_ROUTES = {
+    Route.PARTS: native,
+    Route.INSERT: insert,
+    Route.INSERT_QUERY: insert_query,
+    Route.CHANGE: change,
+    Route.MERGE: thawed_leaves.run,
+    Route.THAW: thawed_leaves.run,
+}

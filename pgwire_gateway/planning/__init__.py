@@ -1,0 +1,1 @@
+"""Who executes a statement, decided before it runs."""

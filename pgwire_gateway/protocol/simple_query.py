@@ -1,0 +1,81 @@
+"""The simple query sub-protocol: one query string, several statements, one ReadyForQuery.
+
+Follows "Simple Query" of PostgreSQL's protocol chapter: the statements of one string are one
+transaction unless it contains transaction commands.
+"""
+
+from catalog.errors import GatewayError
+from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
+from pgwire_gateway.messages.row_data import RowDescription
+from pgwire_gateway.messages.simple_query import Query
+from pgwire_gateway.planning import router
+from pgwire_gateway.protocol import relaying
+from pgwire_gateway.session import foresight
+from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.results import SparkRows
+from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
+from pgwire_gateway.statements import execution
+
+
+def on_query(session: ClientSession, message: Query) -> None:
+    """Run all statements of a query string; the first failure ends it."""
+    session.forget_statement("")
+    session.forget_portal("")
+    try:
+        _run(session, message.query_string)
+    except Exception as error:  # noqa: BLE001 - whatever fails is told to the client
+        session.fail(error)
+        session.skip_until_sync = False
+    session.ready_for_query()
+
+
+def _run(session: ClientSession, query_string: str) -> None:
+    statements = session.split(query_string)
+    if not statements:
+        session.send(EmptyQueryResponse())
+        return
+    for number, statement in enumerate(statements, start=1):
+        if not ends_transaction(statement):
+            session.transaction.require_not_failed()
+        try:
+            with session.planning():
+                plan = (
+                    foresight.plan(session, query_string, statement)
+                    if len(statements) == 1
+                    else router.plan(session.catalog, statement, (), "")
+                )
+        except GatewayError as error:
+            raise position_error(error, statement) from error
+        if len(statements) == 1:
+            relaying.remember_query(session, query_string, plan)
+        result = execution.execute(session, plan, alone=len(statements) == 1)
+        if result.columns is not None:
+            session.send(RowDescription(result.columns))
+        taken = _send_rows(session, result)
+        result.prove()
+        last = number == len(statements)
+        if last:
+            # PostgreSQL commits before it acknowledges the last statement.
+            session.transaction.end_implicit()
+        session.send(CommandComplete(result.tag(taken)))
+        if not last:  # ReadyForQuery looks at them, too
+            session.note_settings()
+
+
+def _send_rows(session: ClientSession, result: StatementResult) -> int:
+    """Send all rows and return their number.
+
+    Raises:
+        OSError: The client hung up; nothing computes rows for it any more.
+    """
+    taken = 0
+    try:
+        for data, rows in result.stream.take(0):
+            session.frontend.send_encoded(data)
+            taken += rows
+    except OSError:
+        if session.running is not None and isinstance(result.stream, SparkRows):
+            session.running.cancel()
+            result.stream.close()
+        raise
+    return taken

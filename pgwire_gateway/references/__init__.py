@@ -1,0 +1,1 @@
+"""Foreign keys of tiered tables, and to them."""

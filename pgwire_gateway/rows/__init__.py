@@ -1,0 +1,1 @@
+"""Rows of journals: which a statement needs, finding them, writing them, keeping keys unique."""

@@ -1,0 +1,320 @@
+"""How row versions get into a journal: few into the tail, many into a segment, keys checked."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from catalog.errors import GatewayError
+from catalog.failpoints import Failpoint, reach
+from catalog.hot.hot_keys import Unsearched
+from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
+from catalog.pg import sqlstate as codes
+from catalog.results import CaptureReceipt
+from catalog.session import names, residency
+from catalog.session.residency import Loading
+from pgwire_gateway.rows import merge_conflicts, text_rows, unique_keys
+from pgwire_gateway.rows.row_search import look_up
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.spark.writer import SegmentWriter
+from pgwire_gateway.wire_types.catalog_rows import csv_batches, key_texts, key_values, row_versions
+from pgwire_gateway.wire_types.changed_rows import ChangedRows
+from rewrite import keys
+from rewrite.context import ParameterValue
+from rewrite.errors import UnsupportedError
+from rewrite.needs.results import Refusal
+from rewrite.results import RowChange, SparkQuery
+
+LONGEST_S: Final = 10.0
+"""How long code of others is waited for that keeps a new table from being tiered."""
+
+PAUSE_S: Final = 0.05
+"""How long between two looks whether it still runs."""
+
+ASKED_AT_ONCE: Final = 10_000
+"""Spark is asked for at most this many keys by one query."""
+
+
+def begin_load(session: ClientSession, relid: int, command: str) -> bool:
+    """Make an empty resident table tiered for a large load; False where it stays resident.
+
+    What is copied into it from now on is settled by its JournalWriter.
+    """
+    return _begun(session, relid, command) is Loading.BEGUN
+
+
+def begin_new(call: Invocation, relid: int, command: str) -> bool:
+    """Make a table tiered that this transaction has made; False where it has to stay resident.
+
+    Waits for code of others that may come to any table.
+
+    Raises:
+        GatewayError: 55P03 when that runs for long, 57014 when cancelled.
+    """
+    deadline = time.monotonic() + LONGEST_S
+    while (begun := _begun(call.session, relid, command)) is Loading.BUSY:
+        call.running.check()
+        if time.monotonic() > deadline:
+            raise GatewayError(
+                "could not make a new table tiered: a function or a DO block has been running for"
+                " long",
+                sqlstate=codes.LOCK_NOT_AVAILABLE,
+                hint="Run the statement again when it has ended.",
+            )
+        time.sleep(PAUSE_S)
+    return begun is Loading.BEGUN
+
+
+def _begun(session: ClientSession, relid: int, command: str) -> Loading:
+    begun = residency.begin_load(session.catalog, relid)
+    if begun is Loading.BEGUN:
+        session.transaction.expect_implicit()
+        session.catalog.begin_write([relid], command=command)
+        session.transaction.written.add(relid)
+    return begun
+
+
+class JournalWriter:
+    """Writes of one statement to one journaled table, inside the session's transaction."""
+
+    def __init__(self, session: ClientSession, relid: int, statement: RunningStatement) -> None:
+        self._session = session
+        self._services = session.services
+        self._relid = relid
+        self._statement = statement
+        self._observer = Observer(session)
+        session.transaction.written.add(relid)
+
+    def settle(self, receipt: CaptureReceipt) -> tuple[Segment, ...]:
+        """Finish an INSERT or COPY whose rows PostgreSQL evaluated.
+
+        Returns the segments the rows went to; none when the tail has them.
+
+        Raises:
+            GatewayError: 23505 when a key exists already.
+        """
+        reach(Failpoint.CAPTURED)
+        if receipt.captured:
+            self.require_new_keys(receipt)
+            self.require_new_values(receipt.values)
+            return ()
+        return self._store_drained()
+
+    def require_new_values(self, values: Sequence[Sequence[Sequence[Any]]]) -> None:
+        """Refuse values of unique keys, in transfer forms, that the table held before (23505)."""
+        unique_keys.require_new(self._session, self._relid, self._statement, values)
+
+    def require_new_keys(self, receipt: CaptureReceipt) -> None:
+        """Refuse keys the table already held (23505) where the catalog could not tell.
+
+        The rows being written are in the tail already. So only segments are asked, or, where they
+        hold newer versions of rows than the tail, everything older than these rows.
+        """
+        unresolved = receipt.unresolved
+        if not unresolved:
+            return
+        if receipt.tail_outdated:
+            now = self._observer.observe([self._relid])
+            observation = now.older_than(self._relid, receipt.version)
+        else:
+            observation = self._observer.observe_segments(self._relid)
+        snapshot = observation.result.snapshots[self._relid]
+        types = _key_types(snapshot.table)
+        wanted = [tuple(map(ParameterValue, types, key_values(types, key))) for key in unresolved]
+        self._refuse_found(keys.compile_key_lookup(snapshot, wanted), observation)
+
+    def require_kept(self, written: Unsearched) -> None:
+        """Refuse rows written beside hot ones whose keys and values the journal holds (23505)."""
+        if not written.keys and not any(written.values):
+            return
+        now = self._observer.observe([self._relid])
+        self._require_absent(written.keys, written.mark, now)
+        unique_keys.require_new(self._session, self._relid, self._statement, written.values, now)
+
+    def require_absent(self, inserted: Sequence[tuple[Any, ...]], version: int) -> None:
+        """Refuse inserted keys that the journal held before (23505).
+
+        Args:
+            inserted: The keys, in transfer forms. The rows are in the tail.
+            version: The oldest of their versions.
+        """
+        if inserted:
+            self._require_absent(inserted, version, self._observer.observe([self._relid]))
+
+    def _require_absent(
+        self, inserted: Sequence[tuple[Any, ...]], version: int, now: Observation
+    ) -> None:
+        before = now.older_than(self._relid, version)
+        try:
+            types = _key_types(before.result.snapshots[self._relid].table)
+            wanted = [key_values(types, key) for key in inserted]
+            found = look_up(self._services.lookups, before, self._relid, wanted)
+        except Refusal:
+            # The files are Spark's.
+            for start in range(0, len(inserted), ASKED_AT_ONCE):
+                some = tuple(inserted[start : start + ASKED_AT_ONCE])
+                self.require_new_keys(
+                    CaptureReceipt(
+                        len(some),
+                        captured=True,
+                        version=version,
+                        unresolved=some,
+                        tail_outdated=True,
+                    )
+                )
+            return
+        table = before.result.snapshots[self._relid].table
+        for row in found.present[:1]:
+            values = text_rows.key_texts(table, row)
+            raise unique_keys.duplicate(self._session, table, unique_keys.primary(table), values)
+
+    def write_changes(
+        self,
+        table: JournalTable,
+        change: RowChange,
+        rows: ChangedRows,
+        batches: Iterable[Any],
+        version: int,
+    ) -> None:
+        """Write the new versions of many rows as one delta, after checking the constraints.
+
+        Raises:
+            GatewayError: 23502 or 23514 for a row that violates a constraint; 21000, 23505 or 0A000
+                for conflicts of a MERGE.
+        """
+        if change.changes_key:
+            raise UnsupportedError(
+                "changing the primary key of many rows at once is not supported",
+                hint="Change fewer rows per statement than the setting inline_rows.",
+            )
+
+        def versions() -> Iterator[Any]:
+            for batch in chain(rows.take(), _added(rows, batches)):
+                rows.require_valid(batch)
+                if change.kind == "merge":
+                    merge_conflicts.require_none(self._session, table, batch)
+                yield rows.storage(batch, version)
+
+        self.publish(versions(), version, table)
+
+    def require_references(self, table: JournalTable, assigned: Iterable[int]) -> None:
+        """Refuse an UPDATE or MERGE of many rows that writes columns of foreign keys (0A000)."""
+        generated = {column.attnum for column in table.columns if column.generated}
+        changed = {*assigned, *generated} if assigned else set()
+        if not changed.isdisjoint(table.referencing):
+            raise UnsupportedError(
+                "changing the columns of a foreign key of many rows at once is not supported",
+                hint="Change fewer rows per statement than the setting inline_rows.",
+            )
+
+    def require_unique_keys(self, table: JournalTable, assigned: Iterable[int]) -> None:
+        """Refuse that rows share a value of the unique keys that were touched (23505)."""
+        touched = unique_keys.touched(table, assigned) if assigned else ()
+        unique_keys.require_all(self._session, self._relid, self._statement, touched)
+
+    def publish(
+        self,
+        batches: Iterable[Any],
+        version: int,
+        table: JournalTable,
+        kind: SegmentKind = SegmentKind.DELTA,
+    ) -> tuple[Segment, ...]:
+        """Write row versions in storage layout as one segment of the journal.
+
+        A base that is divided gets one for each partition.
+        """
+        writer = SegmentWriter(self._services.engine, table, kind)
+        try:
+            for batch in batches:
+                self._statement.check()
+                writer.write(batch)
+            segments = writer.finish(self._statement)
+            if segments:
+                self._session.catalog.publish(self._relid, version, segments)
+        except BaseException:
+            writer.abort()
+            raise
+        return segments
+
+    def _store_drained(self) -> tuple[Segment, ...]:
+        requests = self._observer.requests([self._relid])
+        versions, result = self._session.catalog.begin_write([self._relid], requests)
+        version = versions[self._relid]
+        before = self._observer.complete(requests, result)
+        snapshot = before.result.snapshots[self._relid]
+        table = snapshot.table
+        drained = self._session.catalog.drain(self._relid)
+        columns = [table.column(attnum) for attnum in drained.attnums]
+        batches = csv_batches(columns, drained.chunks, trailing=("row_identity",))
+        # New rows supersede nothing: where nothing is newer than the base, they extend it.
+        recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA) or snapshot.outside
+        segments = self.publish(
+            (row_versions(batch, table, version) for batch in batches),
+            version,
+            table,
+            SegmentKind.DELTA if recent else SegmentKind.BASE,
+        )
+        held = snapshot.segments or snapshot.tail_rows or snapshot.outside
+        if segments and table.key and held:
+            self.require_disjoint(before, segments)
+        if segments and held:
+            unique_keys.require_all(self._session, self._relid, self._statement, table.unique_keys)
+        ending = self._session.transaction.implicit
+        self._session.catalog.clear_drained(self._relid, ending=ending)
+        return segments
+
+    def require_disjoint(self, before: Observation, segments: tuple[Segment, ...]) -> None:
+        """Refuse new segments with a key the table already has (23505)."""
+        both = before.with_segments(self._relid, segments)
+        query = keys.compile_duplicate_keys(
+            before.result.snapshots[self._relid], both.added[self._relid]
+        )
+        self._refuse_found(query, both)
+
+    def require_unique(self, key: Sequence[int]) -> None:
+        """Refuse a key the current rows do not fit: NULL (23502) or shared (23505)."""
+        observation = self._observer.observe([self._relid])
+        snapshot = observation.result.snapshots[self._relid]
+        fields = {"s": snapshot.table.schema, "t": snapshot.table.name}
+        for attnum in key:
+            if self._found(keys.compile_null_keys(snapshot, attnum), observation) is not None:
+                column = snapshot.table.column(attnum)
+                raise GatewayError(
+                    f'column "{column.name}" of relation "{snapshot.table.name}" '
+                    "contains null values",
+                    sqlstate=codes.NOT_NULL_VIOLATION,
+                    fields={**fields, "c": column.name},
+                )
+        unique_keys.require_unique(
+            self._session, self._relid, self._statement, self._primary_key(key)
+        )
+
+    def _primary_key(self, key: Sequence[int]) -> UniqueKey:
+        name = names.primary_key(self._session.catalog, self._relid)
+        return UniqueKey(name, tuple(key))
+
+    def _found(self, query: SparkQuery, observation: Observation) -> Any:
+        """Return the first batch with a row, None when there is none."""
+        with self._observer.run(query, observation, self._statement) as batches:
+            return next((batch for batch in batches if batch.num_rows), None)
+
+    def _refuse_found(self, query: SparkQuery, observation: Observation) -> None:
+        table = observation.result.snapshots[self._relid].table
+        batch = self._found(query, observation)
+        if batch is not None:
+            values = key_texts(batch, _key_types(table))[0]
+            raise unique_keys.duplicate(self._session, table, unique_keys.primary(table), values)
+
+
+def _added(rows: ChangedRows, batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        rows.add(batch)
+        yield from rows.take()
+
+
+def _key_types(table: JournalTable) -> list[int]:
+    return [table.column(attnum).type_oid for attnum in table.key]

@@ -1,0 +1,434 @@
+"""Statements with work of the gateway's own around what PostgreSQL does."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.errors import CatalogError, GatewayError
+from catalog.pg.sqlstate import (
+    FOREIGN_KEY_VIOLATION,
+    INVALID_PARAMETER_VALUE,
+    NO_ACTIVE_SQL_TRANSACTION,
+)
+from catalog.results import Relation, RelationKind
+from catalog.server import database_names
+from catalog.session import names, residency
+from catalog.statements.splitting import RelationName, StatementKind
+from catalog.upkeep import vacuum as catalog_vacuum
+from pgwire_gateway.planning import hidden_queries
+from pgwire_gateway.references import added_references, deferred_keys
+from pgwire_gateway.session import local_queries
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
+from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
+from pgwire_gateway.statements import copy_mode
+from pgwire_gateway.tables import maintenance
+from rewrite.errors import UnsupportedError
+
+OUTSIDE_TRANSACTIONS = re.compile(
+    r"(CREATE|DROP|ALTER)\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b|CLUSTER\b|REINDEX\b"
+    r"|(CREATE\s+(UNIQUE\s+)?|DROP\s+)INDEX\s+CONCURRENTLY\b"
+    r"|ALTER\s+TABLE\b.*\bDETACH\s+PARTITION\b.*\b(CONCURRENTLY|FINALIZE)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Definitions PostgreSQL refuses inside a transaction block, or may."""
+
+OF_DATABASES = re.compile(r"(CREATE|DROP|ALTER)\s+DATABASE\b", re.IGNORECASE)
+
+DROPPING_DATABASE = re.compile(r"DROP\s+DATABASE\b", re.IGNORECASE)
+
+LOCKING_NOTHING = re.compile(r"(GRANT|REVOKE|COMMENT)\b", re.IGNORECASE)
+"""Definitions that wait for no writer."""
+
+VALIDATING = re.compile(r"(ALTER|CREATE)\s+TABLE\b", re.IGNORECASE)
+"""Definitions that may have PostgreSQL look for what rows reference."""
+
+COMMITTING = frozenset({"commit", "prepare"})
+"""Transaction commands that end a transaction well."""
+
+RESIDENCY = "residency"
+"""The parameter that says who answers for a table."""
+
+BOUNDS = frozenset({"hot_rows", "hot_age_s", "thaw_rows"})
+"""Parameters of tables that the server has settings of the same names for."""
+
+CREATES = re.compile(r"\s*CREATE\b", re.IGNORECASE)
+"""Definitions of something new."""
+
+WEAK_LOCK = re.compile(
+    r"\bIN\s+(ACCESS\s+SHARE|ROW\s+SHARE|ROW\s+EXCLUSIVE)\s+MODE\b|\bNOWAIT\b", re.IGNORECASE
+)
+"""In LOCK TABLE: locks that small writers do not conflict with, or that are not waited for."""
+
+
+def run(call: Invocation) -> StatementResult:
+    """Run a statement of one of the kinds in ``COMMANDS``.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors, 25001 for commands that cannot be in a transaction.
+    """
+    return COMMANDS[call.statement.kind](call)
+
+
+_OF_BLOCKS: Final = {
+    "savepoint": "SAVEPOINT",
+    "release": "RELEASE SAVEPOINT",
+    "rollback_to": "ROLLBACK TO SAVEPOINT",
+}
+"""What needs a transaction that the client has begun, as PostgreSQL calls it."""
+
+
+def transaction(call: Invocation) -> StatementResult:
+    """Begin and end transactions and savepoints in the catalog."""
+    session, details = call.session, call.statement.details
+    session.shortcuts.read_committed = False
+    session.transaction.note_run()
+    begins, was_open = details["action"] in {"begin", "start"}, session.transaction.open
+    # Inside a query string the transaction of the string becomes the client's own.
+    if begins and session.transaction.begin_explicit() and not details["options"]:
+        return StatementResult(None, NoRows(), lambda _: "BEGIN")
+    if session.transaction.implicit and details["action"] in {"commit", "rollback"}:
+        _warn_of_no_transaction(session, details)
+    if session.transaction.implicit and details["action"] in _OF_BLOCKS:
+        raise GatewayError(
+            f"{_OF_BLOCKS[details['action']]} can only be used in transaction blocks",
+            sqlstate=NO_ACTIVE_SQL_TRANSACTION,
+        )
+    commits = details["action"] in COMMITTING
+    if commits:
+        session.transaction.prepare_commit()
+    with session.catalog.doubting() if commits else nullcontext():
+        result = local_queries.pass_on(session, call.statement.text)
+    note_transaction(session, details)
+    if begins and not was_open:
+        session.transaction.note_begun(call.statement.text)
+    return result
+
+
+def note_transaction(session: ClientSession, details: Mapping[str, Any]) -> None:
+    """Keep savepoints and portals in step with a transaction command that succeeded."""
+    match details["action"]:
+        case "savepoint":
+            session.transaction.savepoints.add(details["name"], next(PORTAL_NUMBERS))
+        case "release":
+            session.transaction.savepoints.release(details["name"])
+        case "rollback_to":
+            session.drop_portals(session.transaction.savepoints.roll_back(details["name"]))
+        case "commit" | "rollback" if details["chain"]:
+            session.transaction.defers = False
+            session.transaction.savepoints.clear()
+            session.drop_portals()
+    session.transaction.settle()
+
+
+def _warn_of_no_transaction(session: ClientSession, details: Mapping[str, Any]) -> None:
+    """Tell that there is no transaction the client began; refuse to chain one to it (25P01)."""
+    if details["chain"]:
+        verb = details["action"].upper()
+        raise GatewayError(
+            f"{verb} AND CHAIN can only be used in transaction blocks",
+            sqlstate=NO_ACTIVE_SQL_TRANSACTION,
+        )
+    session.warn("there is no transaction in progress", NO_ACTIVE_SQL_TRANSACTION)
+
+
+def definition(call: Invocation) -> StatementResult:
+    """Run DDL; the journal follows in the same transaction."""
+    session = call.session
+    if call.statement.details.get("relation") is not None:
+        return set_option(call)
+    if call.alone and OUTSIDE_TRANSACTIONS.match(call.statement.text):
+        _refuse_unchecked(call)
+        if OF_DATABASES.match(call.statement.text):
+            return _of_databases(call)
+        return local_queries.pass_on(session, call.statement.text)
+    session.shortcuts.clear()
+    session.passages.clear()
+    session.transaction.begin_implicit()
+    unvalidated = _told_unvalidated(call)
+    if not LOCKING_NOTHING.match(call.statement.text):
+        _close_gates(call)
+    adds_reference = added_references.applies(call)
+    text = added_references.begin(call) if adds_reference else _without_capture(call)
+    with unvalidated:
+        result = local_queries.pass_on(session, text)
+    if adds_reference:
+        added_references.validate(call)
+    if call.statement.details.get("reassigns"):
+        session.catalog.call(bookkeeping.FOLLOW_OWNERS)
+    maintenance.complete_pending_keys(session, call.running)
+    return result
+
+
+def _told_unvalidated(call: Invocation) -> AbstractContextManager[None]:
+    """Refuse what has PostgreSQL look for referenced rows that are not there (0A000)."""
+    catalog, relids = call.session.catalog, []
+    if VALIDATING.match(call.statement.text):
+        relids = [
+            relid for relid in names.relation_oids(catalog, call.statement.relations) if relid
+        ]
+    # They are asked for now: once gates are closed, the statement is to lock the tables at once.
+    return _refusing(list(catalog.relations(relids).values()) if relids else [])
+
+
+@contextmanager
+def _refusing(found: Sequence[Relation]) -> Iterator[None]:
+    try:
+        yield
+    except CatalogError as error:
+        tiered = any(one.seeks or one.kind is RelationKind.JOURNALED for one in found)
+        if error.sqlstate != FOREIGN_KEY_VIOLATION or not tiered:
+            raise
+        raise UnsupportedError(
+            "validating a foreign key to a tiered table is not supported in this statement",
+            hint="Add it by ALTER TABLE ... ADD FOREIGN KEY, and nothing else in the statement.",
+        ) from error
+
+
+def _refuse_unchecked(call: Invocation) -> None:
+    """Refuse unique indexes of tiered tables that are made outside of transactions (0A000).
+
+    PostgreSQL would look at hot rows alone, and others could not be looked at before they count.
+    """
+    details, catalog = call.statement.details, call.session.catalog
+    if not details.get("concurrently") or not details.get("unique", True):
+        return
+    if details.get("indexed") is not None:
+        relid = names.relation_oid(catalog, RelationName(*details["indexed"]))
+        found = catalog.relations([relid])[relid].kind is RelationKind.JOURNALED
+    else:
+        tiered = "SELECT FROM pg_journal.tables WHERE residency = 'tiered' LIMIT 1"
+        found = any(True for _ in catalog.execute(tiered).rows)
+    if found:
+        raise UnsupportedError(
+            "CONCURRENTLY for unique indexes of tiered tables is not supported",
+            hint="Leave CONCURRENTLY out.",
+        )
+
+
+def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
+    """Let rows of tables that a statement is about go cold, before it locks the tables.
+
+    Writers that hold such a lock, or wait for one, would keep rows from being made hot for others.
+    Rows that become hot in between would have their writers wait for the lock, and it for them.
+    """
+    session = call.session
+    details = call.statement.details
+    dropped = [RelationName(*name) for name in details.get("dropped", ())]
+    named = names.relation_oids(session.catalog, (*call.statement.relations, *dropped))
+    if schemas := details.get("schemas"):
+        named += names.tables_in(session.catalog, schemas)
+    allowed = names.lockable(session.catalog, named) if any(named) else []
+    if allowed:
+        # What is made beside leaves locks none of them but a default one, which may not be tiered.
+        if not CREATES.match(call.statement.text):
+            allowed += _leaves(session, session.catalog.relations(allowed).values())
+        session.catalog.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
+
+
+def _without_capture(call: Invocation) -> str:
+    """Return a statement about all triggers of a table so that it leaves those of the journal.
+
+    Where PostgreSQL has triggers of its own on the table it is to refuse them, which come first.
+    """
+    details = call.statement.details
+    table = details.get("triggers_of")
+    if table is None or names.has_system_triggers(call.session.catalog, RelationName(*table)):
+        return call.statement.text
+    return str(details["user_triggers"])
+
+
+def set_option(call: Invocation) -> StatementResult:
+    """Run ALTER TABLE … SET (gateway.residency = …), or another parameter, or RESET.
+
+    Raises:
+        GatewayError: 22023 for another parameter or value, 42501 for others than the owner.
+    """
+    session, details = call.session, call.statement.details
+    name, value = details["setting"], details["value"]
+    if name != RESIDENCY and name not in BOUNDS:
+        raise GatewayError(
+            f'unrecognized parameter "{name}"',
+            sqlstate=INVALID_PARAMETER_VALUE,
+            hint="The parameters of this namespace are gateway.residency, gateway.hot_rows,"
+            " gateway.hot_age_s and gateway.thaw_rows.",
+        )
+    relid = names.relation_oid(session.catalog, RelationName(*details["relation"]))
+    if name == RESIDENCY:
+        residency.ask(session.catalog, relid, value or "auto")
+    else:
+        residency.ask_bound(session.catalog, relid, name, value)
+    session.services.flusher.ask(session.database)
+    return StatementResult(None, NoRows(), lambda _: "ALTER TABLE")
+
+
+def lock(call: Invocation) -> StatementResult:
+    """Lock tables; small writers of tiered ones stand aside before."""
+    if call.session.transaction.open and not WEAK_LOCK.search(call.statement.text):
+        _close_gates(call, keeps_cold=False)
+    return local_queries.pass_on(call.session, call.statement.text)
+
+
+def truncate(call: Invocation) -> StatementResult:
+    """Empty the catalog tables (privileges, sequences), and end the rows of their journals.
+
+    Raises:
+        CatalogError: PostgreSQL's errors; 40001 when a table changed since the snapshot of a
+            REPEATABLE READ transaction.
+        GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+    """
+    session = call.session
+    session.transaction.begin_implicit()
+    _close_gates(call)
+    named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
+    kinds = session.catalog.relations(named)
+    kinds |= _leaves(session, kinds.values())
+    tiered = [
+        relid
+        for relid, relation in sorted(kinds.items())
+        if relation.kind is RelationKind.JOURNALED and relation.tree is None
+    ]
+    if call.statement.details["cascade"] and any(kinds[relid].referenced for relid in named):
+        raise UnsupportedError(
+            "TRUNCATE ... CASCADE that reaches tiered tables is not supported",
+            hint="Name all tables that are to be emptied.",
+        )
+    if not tiered:
+        return local_queries.pass_on(session, call.statement.text)
+    # Before that of the journal: writers that wait for the latter hold weaker locks on the table.
+    tables = ", ".join(names.quoted(kinds[relid].schema, kinds[relid].name) for relid in tiered)
+    local_queries.pass_on(session, f"LOCK TABLE ONLY {tables} IN ACCESS EXCLUSIVE MODE")
+    observer = Observer(session)
+    session.transaction.written.update(tiered)
+    requests = observer.requests(tiered)
+    versions, found = session.catalog.begin_write(tiered, requests, command="TRUNCATE TABLE")
+    observation = observer.complete(requests, found)
+    result = local_queries.pass_on(session, call.statement.text)
+    for relid in tiered:
+        snapshot, tail = observation.result.snapshots[relid], observation.tails[relid]
+        ended = session.services.compactor.end(snapshot, tail, versions[relid], call.running)
+        session.catalog.truncate(relid, versions[relid], ended)
+    return result
+
+
+def _leaves(session: ClientSession, relations: Iterable[Relation]) -> dict[int, Relation]:
+    """Return the tiered leaves of partitioned tables among these relations."""
+    trees = [relation.tree for relation in relations if relation.tree is not None]
+    relids = [leaf.relid for tree in trees for leaf in tree.leaves if leaf.is_tiered]
+    return session.catalog.relations(relids) if relids else {}
+
+
+def vacuum(call: Invocation) -> StatementResult:
+    """Let PostgreSQL vacuum the catalog tables, then compact their journals.
+
+    VACUUM of all tables compacts the journals and leaves the catalog's own tables to PostgreSQL's
+    autovacuum. ANALYZE has nothing to gather of journals.
+
+    Raises:
+        CatalogError: PostgreSQL's errors for options, names and columns; 25001 in a transaction.
+    """
+    session, details = call.session, call.statement.details
+    if call.statement.relations or not details["is_vacuum"]:
+        result = local_queries.pass_on(session, call.statement.text)
+    else:
+        maintenance.check_options(session, call.statement.text)
+        result = StatementResult(None, NoRows(), lambda _: "VACUUM")
+    if details["is_vacuum"]:
+        session.watch(call.running, call.statement.text)
+        maintenance.vacuum(
+            session, call.statement.relations, call.running, is_full=details["is_full"]
+        )
+    return result
+
+
+def deallocate(call: Invocation) -> StatementResult:
+    """Forget prepared statements here as PostgreSQL forgets them there."""
+    session = call.session
+    result = local_queries.pass_on(session, call.statement.text)
+    name = call.statement.details.get("name")
+    for known in [name] if name else [known for known in session.statements if known]:
+        session.statements.pop(known, None)
+    return result
+
+
+def _of_databases(call: Invocation) -> StatementResult:
+    """Run what is only done while nobody, ourselves included, is connected to a database."""
+    session, text = call.session, call.statement.text
+    session.watch(call.running, text)
+    concerns = partial(database_names.may_name, text)
+    with session.services.flusher.paused(concerns, call.running.check):
+        session.services.catalog.release()
+        if DROPPING_DATABASE.match(text):
+            return _drop_database(call)
+        return local_queries.pass_on(session, text)
+
+
+def _drop_database(call: Invocation) -> StatementResult:
+    """Let PostgreSQL drop a database, whose files nobody would know any more."""
+    before = catalog_vacuum.databases(call.session.catalog)
+    result = local_queries.pass_on(call.session, call.statement.text)
+    for database in before - catalog_vacuum.databases(call.session.catalog):
+        call.services.warehouse.remove_database(database)
+    return result
+
+
+def discard(call: Invocation) -> StatementResult:
+    """Forget what PostgreSQL forgets: its prepared statements only with all the rest."""
+    if call.statement.details["target"] == "all":
+        return deallocate(call)
+    return local_queries.pass_on(call.session, call.statement.text)
+
+
+def prepare(call: Invocation) -> StatementResult:
+    """Let PostgreSQL prepare a statement by SQL, unless it is one for Spark.
+
+    Raises:
+        UnsupportedError: 0A000 for a statement on journaled tables.
+    """
+    catalog = call.session.catalog
+    result = local_queries.pass_on(call.session, call.statement.text)
+    try:
+        hidden_queries.refuse_journaled(catalog, call.statement)
+    except UnsupportedError:
+        catalog.deallocate(call.statement.details["name"])
+        raise
+    return result
+
+
+def execute_prepared(call: Invocation) -> StatementResult:
+    """Run EXECUTE in PostgreSQL, unless the statement it names is one for Spark now.
+
+    Raises:
+        UnsupportedError: 0A000 for a statement on journaled tables.
+    """
+    name = str(call.statement.details.get("name"))
+    known = call.session.statements.get(name)
+    on_spark = (
+        known is not None and known.plan is not None and (known.plan.tables or known.plan.trees)
+    )
+    if on_spark or name.startswith(UNNAMED_PREFIX):
+        raise UnsupportedError("EXECUTE of a statement on journaled tables is not supported")
+    call.session.transaction.begin_implicit()
+    found = hidden_queries.refuse_journaled(call.session.catalog, call.statement)
+    return local_queries.run(replace(call, plan=replace(call.plan, answerable=found)))
+
+
+COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {
+    StatementKind.TRANSACTION: transaction,
+    StatementKind.DEFINITION: definition,
+    StatementKind.LOCK: lock,
+    StatementKind.TRUNCATE: truncate,
+    StatementKind.VACUUM: vacuum,
+    StatementKind.COPY: copy_mode.copy,
+    StatementKind.SET_CONSTRAINTS: deferred_keys.set_constraints,
+    StatementKind.DEALLOCATE: deallocate,
+    StatementKind.DISCARD: discard,
+    StatementKind.PREPARE: prepare,
+    StatementKind.EXECUTE: execute_prepared,
+}
+"""The function of each kind."""

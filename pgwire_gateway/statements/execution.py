@@ -1,0 +1,317 @@
+"""Run a planned statement: the one place that leads it to PostgreSQL, to Spark or to a command."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from catalog.bookkeeping.calls import OUTDATED
+from catalog.errors import (
+    CatalogError,
+    GatewayError,
+    OutdatedPlanError,
+    OutdatedSnapshotError,
+    OutdatedTransactionError,
+)
+from catalog.pg import sqlstate as codes
+from catalog.session import journal_names, names
+from catalog.statements.splitting import RelationName, Statement, StatementKind, split
+from pgwire_gateway.dml import (
+    applied_changes,
+    changes,
+    external_writes,
+    extracts,
+    inserts,
+    partitions,
+    reads,
+    upserts,
+)
+from pgwire_gateway.hot import single_trips
+from pgwire_gateway.partitions import partitioned_writes
+from pgwire_gateway.planning import answerable, hidden_queries, own_statements, router
+from pgwire_gateway.planning.plans import Plan, Route
+from pgwire_gateway.references import parents
+from pgwire_gateway.references import taking_away as references
+from pgwire_gateway.session import local_queries, replanning
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.statements import commands, explaining, own_answers
+from pgwire_gateway.tables import (
+    archiving,
+    conversions,
+    divisions,
+    registered_schemas,
+    registrations,
+    spark_tables,
+)
+from rewrite.errors import UnsupportedCollationError, UnsupportedError
+
+logger = logging.getLogger(__name__)
+
+
+def execute(  # noqa: PLR0913 - a portal has this many parts
+    session: ClientSession,
+    plan: Plan,
+    values: Sequence[bytes | None] = (),
+    formats: Sequence[int] = (),
+    result_formats: Sequence[int] = (),
+    *,
+    alone: bool = True,
+) -> StatementResult:
+    """Run a statement; see :class:`Invocation` for the arguments.
+
+    Raises:
+        GatewayError: Whatever went wrong, with PostgreSQL's SQLSTATE.
+    """
+    if not ends_transaction(plan.statement):
+        session.transaction.require_not_failed()
+    if plan.statement.kind is StatementKind.SET:
+        session.shortcuts.read_committed = False
+    if journal_names.sets_lists(plan.statement):
+        session.shortcuts.clear()
+        session.passages.clear()
+    running = RunningStatement()
+    session.running = running
+    call = Invocation(session, plan, running, values, formats, result_formats, alone)
+    try:
+        with own_statements.refused_elsewhere(plan.statement):
+            return _dispatch(call)
+    except UnsupportedCollationError as error:
+        raise error.named(names.collation(session.catalog, error.oid)) from error
+    except GatewayError as error:
+        if plan.named is not None:
+            plan.named.translate(error)
+        raise position_error(error, plan.statement) from error
+    finally:
+        if plan.statement.kind is not StatementKind.TRANSACTION:
+            session.transaction.note_run()
+
+
+def _dispatch(call: Invocation) -> StatementResult:
+    if call.statement.kind in {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}:
+        return create_table_as(call)
+    composed = _composed(call.statement)
+    if composed is not None:
+        return composed(call, partial(_execute_within, call))
+    if call.plan.route is Route.COMMAND:
+        return commands.run(call)
+    if not call.alone:
+        call.session.transaction.begin_implicit()
+    is_own = not call.session.transaction.open
+    done = single_trips.run_at_once(call) if not call.plan.trees else None
+    if done is not None:
+        return done
+    # What only reads finds out by what it sees whether its plan still holds.
+    is_known = call.plan.only_reads and not call.plan.trees and call.plan.basis != replanning.NEVER
+    return _run_as_defined(call if is_known else replanning.refreshed(call), is_own=is_own)
+
+
+def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
+    """Run a statement, which is planned again as often as definitions change.
+
+    Args:
+        call: The statement.
+        is_own: Whether the transaction is for this statement, and can be begun again.
+    """
+    for _ in range(ATTEMPTS):
+        if call.plan.route is Route.CATALOG and call.plan.replaceable:
+            call = replanning.locked(call)
+        try:
+            return _run(call)
+        except OutdatedPlanError:
+            pass
+        except OutdatedSnapshotError:
+            if not call.session.transaction.begin_again():
+                raise
+        except CatalogError as error:
+            # The code itself is a guard's word: the table has become tiered meanwhile.
+            outdated = isinstance(error, OutdatedTransactionError) or error.sqlstate == OUTDATED
+            if not outdated or not is_own:
+                raise
+            call.session.catalog.rollback()
+        call.session.finish_watch()
+        call.session.transaction.settle()
+        call = replanning.planned_again(call)
+    raise GatewayError(
+        "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE
+    )
+
+
+def _composed(statement: Statement) -> Callable[..., StatementResult] | None:
+    """Return what runs a statement that is made of others; None for one that is not."""
+    if statement.kind is StatementKind.CREATE_TABLE_USING:
+        return spark_tables.create
+    return next((run for applies, run in _COMPOSED if applies(statement)), None)
+
+
+_COMPOSED: Final[tuple[tuple[Callable[[Statement], bool], Callable[..., StatementResult]], ...]] = (
+    (registrations.applies, registrations.register),
+    (registered_schemas.applies, registered_schemas.register),
+    (archiving.applies, archiving.archive),
+    (divisions.applies, divisions.partition_by),
+    (conversions.applies, conversions.convert),
+)
+
+
+def _execute_within(
+    call: Invocation, text: str, place: Callable[[int], int] | None = None
+) -> StatementResult:
+    """Run a statement that is part of another one, in the same transaction.
+
+    Args:
+        call: The other one.
+        text: The statement.
+        place: Tells where in the other one a position of the statement is, which errors lack else.
+    """
+    session = call.session
+    # The transaction cannot be begun again without what came before.
+    session.transaction.note_run()
+    try:
+        return execute(session, router.plan(session.catalog, split(text)[0], (), ""), alone=False)
+    except GatewayError as error:
+        error.position = place(error.position) if place and error.position else None
+        raise
+    finally:
+        session.running = call.running
+
+
+def _run(call: Invocation) -> StatementResult:
+    session, is_tree = call.session, bool(call.plan.trees)
+    call = partitions.narrowed(call)
+    done = single_trips.run_at_once(call) if is_tree and not call.plan.leaves else None
+    if done is not None:
+        return done
+    if call.plan.route is not Route.OWN:
+        session.last_decision = (call.plan.explained or call.plan).decision
+        logger.debug("%s: %s", session.last_decision, call.statement.text)
+    if call.plan.route not in {Route.CATALOG, Route.OWN}:
+        _require_utf8(session)
+        if not call.plan.only_reads:
+            session.watch(call.running, call.statement.text, call.limits or call.plan.limits)
+    return _performed(call)
+
+
+def _performed(call: Invocation) -> StatementResult:
+    """Run a statement by its route; see to what references its rows, and what they reference."""
+    takes = call.plan.takes and call.plan.route is not Route.REFERENCED
+    result = references.run_tiered(call, _routed) if takes else _routed(call)
+    if call.plan.seeks:
+        parents.confirm(call)
+    return result
+
+
+def _routed(call: Invocation) -> StatementResult:
+    if call.plan.leaves is not None:
+        return partitioned_writes.run(call)
+    if not call.plan.is_external:
+        return ROUTES[call.plan.route](call)
+    external_writes.require_allowed(call)
+    result = ROUTES[call.plan.route](call)
+    external_writes.append(call, call.target)
+    return result
+
+
+def _explain(call: Invocation) -> StatementResult:
+    """Tell how a statement would be run; ANALYZE runs it as it would be by itself."""
+    return explaining.explain(call, _performed)
+
+
+def _answer(call: Invocation) -> StatementResult:
+    """Answer a statement about the gateway itself, with statements of its own where these help."""
+    return own_answers.answer(call, partial(_execute_within, call))
+
+
+def create_table_as(call: Invocation) -> StatementResult:
+    """Create the table without rows, then insert what the query yields."""
+    details = call.statement.details
+    session = call.session
+    if details.get("executes") and details["with_data"]:
+        return _table_of_prepared(call)
+    # What the query's analysis locks stays what its names mean.
+    session.transaction.begin_implicit()
+    session.transaction.note_run()
+    inner = inner_plan(call)
+    if inner is not None and inner.route is Route.CATALOG:
+        tag = local_queries.tag_of(session, call.statement.text)
+        answerable.prove(session.catalog, inner.answerable)
+        return StatementResult(None, NoRows(), lambda _: tag)
+    with session.notices() as notices:
+        created = local_queries.pass_on(session, details["create_sql"])
+    exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
+    if exists or not details["with_data"]:
+        return created
+    target = names.qualified(RelationName(*details["target"]))
+    text = f"INSERT INTO {target} {details['query'].text}"
+    insert = router.plan(session.catalog, split(text)[0], (), "")
+    result = execute(session, insert, alone=False)
+    rows = result.status().rpartition(" ")[2]
+    return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
+
+
+def inner_plan(call: Invocation) -> Plan | None:
+    """Return the plan of the query in a CREATE TABLE AS or SELECT INTO.
+
+    None where PostgreSQL cannot run such a statement as it is, whatever the query.
+    """
+    catalog, details = call.session.catalog, call.statement.details
+    if not catalog.has_resident_tables or details.get("executes"):
+        return None
+    query = details["query"]
+    try:
+        return router.plan(catalog, split(query.text)[0], (), "")
+    except GatewayError as error:
+        error.position = error.position and error.position + query.offset
+        raise
+
+
+def _table_of_prepared(call: Invocation) -> StatementResult:
+    """Run CREATE TABLE AS EXECUTE where both the rows and the table are PostgreSQL's."""
+    if not call.statement.details["temporary"] and not call.session.catalog.has_resident_tables:
+        raise UnsupportedError(
+            "CREATE TABLE AS EXECUTE is not supported on journaled tables",
+            hint="Name the query itself instead of the prepared statement.",
+        )
+    call.session.transaction.begin_implicit()
+    found = hidden_queries.refuse_journaled(call.session.catalog, call.statement)
+    result = call.session.catalog.execute(call.statement.text)
+    for _ in result.rows:
+        pass
+    answerable.prove(call.session.catalog, found)
+    tag = result.command_tag or "SELECT 0"
+    return StatementResult(None, NoRows(), lambda _: tag)
+
+
+def _require_utf8(session: ClientSession) -> None:
+    """Refuse client encodings that rows of Spark are not converted to (0A000)."""
+    encoding = session.settings.get("client_encoding", "UTF8")
+    if encoding not in UNCONVERTED_ENCODINGS:
+        raise UnsupportedError(
+            f'client encoding "{encoding}" is not supported on journaled tables',
+            hint="SET client_encoding TO 'UTF8' first.",
+        )
+
+
+ATTEMPTS = 100
+"""How often a statement is planned while others change definitions."""
+
+UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
+"""Client encodings in which text arrives as the server holds it."""
+
+ROUTES = {
+    Route.CATALOG: local_queries.run,
+    Route.REFERENCED: references.run,
+    Route.EXPLAIN: _explain,
+    Route.OWN: _answer,
+    Route.READ: reads.read,
+    Route.INSERT: inserts.insert,
+    Route.INSERT_QUERY: inserts.insert_query,
+    Route.FILL: extracts.fill,
+    Route.EXTRACT: extracts.run,
+    Route.APPLY: applied_changes.run,
+    Route.CHANGE: changes.change,
+    Route.MERGE: changes.merge,
+    Route.THAW: upserts.run,
+}
+"""What executes each route."""

@@ -1,0 +1,223 @@
+"""EXPLAIN of statements that Spark has a part in: who runs them, why, and by which plans."""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from time import perf_counter
+
+from catalog.errors import GatewayError
+from catalog.results import Row
+from pgwire_gateway.dml import partitions, reads, temporary_rows, thawed_writes, upserts
+from pgwire_gateway.dml.applied_changes import AppliedChange
+from pgwire_gateway.dml.extracts import Extraction
+from pgwire_gateway.hot import hot_runs
+from pgwire_gateway.planning.plans import Route
+from pgwire_gateway.session import binding
+from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.portals import StatementResult, format_codes
+from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from rewrite import pipeline
+from rewrite.command import Command, command
+from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
+from rewrite.results import SparkQuery
+from rewrite.tree import Node
+
+Execute = Callable[[Invocation], StatementResult]
+
+SAVEPOINT = "pgwire_explain"
+
+OVER_TABLES = frozenset({Route.INSERT, Route.THAW, Route.PARTS, Route.CATALOG})
+"""Statements that PostgreSQL runs as they are, over tables that hold no more than they need."""
+
+OVER_EXTRACTS: Mapping[Route, type[Extraction | AppliedChange]] = {
+    Route.EXTRACT: Extraction,
+    Route.APPLY: AppliedChange,
+}
+"""What plans the statements that PostgreSQL runs over extracts, and tells of each of these."""
+
+
+def explain(call: Invocation, execute: Execute) -> StatementResult:
+    """Tell how a statement would be run; with ANALYZE run it, and tell what that took.
+
+    Raises:
+        GatewayError: What the statement itself would raise; PostgreSQL's own errors for options.
+    """
+    plan = call.plan.explained
+    if plan is None:
+        raise TypeError(call.plan.route)
+    piece = call.statement.details["query"]
+    _check_options(call, piece.offset)
+    options = ExplainOptions.of(call.statement.details["options"])
+    if plan.analysis and plan.analysis.parameter_oids and not call.values:
+        _refuse_parameters(call, options)
+    try:
+        explanation = _explanation(replace(call, plan=plan, result_formats=()), options, execute)
+    except GatewayError as error:
+        error.position = error.position and error.position + piece.offset
+        raise
+    columns = call.columns or ()
+    rows: list[Row] = [[line.encode()] for line in lines(explanation, options)]
+    codes = format_codes(call.result_formats, 1)
+    told = CatalogRows(rows, [columns[0].type_oid], codes)
+    return StatementResult(field_descriptions(columns, codes), told, lambda _: "EXPLAIN")
+
+
+def _check_options(call: Invocation, length: int) -> None:
+    """Let PostgreSQL look at the options, which are all there is before the query."""
+    for _ in call.session.catalog.execute(f"{call.statement.text[:length]}SELECT 1").rows:
+        pass
+
+
+def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
+    """Refuse parameters that have no values: Spark plans with these."""
+    if options.generic_plan:
+        raise UnsupportedError(
+            "GENERIC_PLAN of a statement on tiered tables with parameters is not supported",
+            hint="Give values instead of the parameters.",
+        )
+    # There is no parameter $1 in a query string, says PostgreSQL.
+    for _ in call.session.catalog.execute(call.statement.text).rows:
+        pass
+
+
+def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
+    started = perf_counter()
+    if call.plan.leaves is not None and call.plan.route in {Route.CHANGE, Route.MERGE}:
+        # One for all of them.
+        whole, call = call, partitions.of_leaf(call, call.plan.leaves.tiered[0])
+        return replace(
+            _explanation(call, replace(options, analyze=False), execute),
+            measured=_measured(whole, execute) if options.analyze else None,
+        )
+    if call.plan.route in {Route.CHANGE, Route.MERGE, Route.THAW}:
+        call = _decided(call)
+    if call.plan.route in OVER_EXTRACTS:
+        texts = _plans_over_extracts(call, verbose=options.verbose)
+    elif call.plan.route in OVER_TABLES:
+        texts = _postgres_plan(call)
+    else:
+        call, texts = _planned(call, verbose=options.verbose)
+    planned = perf_counter()
+    return Explanation(
+        "PostgreSQL" if call.plan.route in {*OVER_TABLES, *OVER_EXTRACTS} else "Spark",
+        call.plan.executor,
+        call.plan.reason,
+        {name: text.strip("\n") for name, text in texts.items()},
+        (planned - started) * 1000,
+        _measured(call, execute) if options.analyze else None,
+    )
+
+
+def _decided(call: Invocation) -> Invocation:
+    """Return a statement that writes tiered tables with the route it would take."""
+    try:
+        thaws = thawed_writes.applies(call)
+    except UnsupportedError:
+        merged = upserts.merged(call)
+        if merged is None:
+            raise
+        return merged
+    return _thawing(call) if thaws else call
+
+
+def _thawing(call: Invocation) -> Invocation:
+    return replace(call, plan=replace(call.plan, route=Route.THAW, reason=hot_runs.REASON))
+
+
+def _planned(call: Invocation, *, verbose: bool) -> tuple[Invocation, dict[str, str]]:
+    """Return Spark's plans for a statement; or PostgreSQL's, which runs what Spark cannot."""
+    try:
+        return call, _spark_plan(call, verbose=verbose)
+    except UnsupportedError as error:
+        if call.plan.route not in {Route.CHANGE, Route.MERGE}:
+            raise
+        thawing = _thawing(call)
+        try:
+            thawed_writes.applies(thawing)
+        except UnsupportedError:
+            raise error from None
+        return thawing, _postgres_plan(thawing)
+
+
+def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
+    """Return Spark's plans for each extract, then PostgreSQL's for the statement over them."""
+    session = call.session
+    session.transaction.begin_implicit()
+    told: dict[str, dict[str, str]] = {}
+
+    def tell(extract: str, part: Invocation) -> None:
+        told[extract.partition(".")[2].strip('"')] = _spark_plan(part, verbose=verbose)
+
+    # Extracts that had been there would be a change of definitions to the statement itself.
+    session.catalog.savepoint(SAVEPOINT)
+    try:
+        over = _postgres_plan(replace(call, plan=OVER_EXTRACTS[call.plan.route](call, tell).plan()))
+    finally:
+        session.catalog.abandon(SAVEPOINT)
+    texts: dict[str, str] = {}
+    for number, (extract, plans) in enumerate(told.items(), start=1):
+        shown = f"extract_{number}"
+        over = {what: re.sub(rf"\b{extract}\b", shown, text) for what, text in over.items()}
+        texts |= {f"{what} of {shown}": text for what, text in plans.items()}
+    return texts | over
+
+
+def _postgres_plan(call: Invocation) -> dict[str, str]:
+    """Return PostgreSQL's plan for the rows of an INSERT, or for a statement over extracts."""
+    result = call.session.catalog.execute_parameters(
+        f"EXPLAIN (COSTS OFF) {call.statement.text}",
+        call.values,
+        parameter_oids=call.parameter_oids,
+        formats=call.formats,
+    )
+    return {"PostgreSQL Plan": "\n".join((row[0] or b"").decode() for row in result.rows)}
+
+
+def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
+    """Compile a statement against what it sees now; return Spark's SQL and plans for it."""
+    bound = binding.bind(call)
+    observer = Observer(call.session)
+    observation = observer.observe(call.plan.tables, call.plan)
+    if call.plan.route in {Route.READ, Route.CHANGE, Route.MERGE, Route.APPLY}:
+        observation = observer.narrowed(call.plan, observation, bound)
+    context = observer.context(call.plan, observation, bound)
+    with ExitStack() as ends:
+        if call.plan.route in {Route.CHANGE, Route.MERGE}:
+            observation, context = temporary_rows.brought(call, observation, context, ends)
+        query = COMPILERS[command(call.query)](call.query, context)
+        planned = observer.explain(query, observation, call.running)
+    if call.plan.route is Route.READ and reads.single_row(call, query, observation) is not None:
+        planned = replace(planned, physical=BY_KEY)
+    texts = {"Spark SQL": planned.sql, "Spark Plan": planned.physical}
+    return texts | {"Spark Logical Plans": planned.logical} if verbose else texts
+
+
+BY_KEY = "none: the gateway reads the row by its key itself"
+"""What stands for a physical plan where there is none."""
+
+COMPILERS: dict[Command, Callable[[Node, RewriteContext], SparkQuery]] = {
+    Command.SELECT: pipeline.compile_query,
+    Command.INSERT: pipeline.compile_insert_source,
+    Command.UPDATE: lambda query, context: pipeline.compile_update(query, context).query,
+    Command.DELETE: lambda query, context: pipeline.compile_delete(query, context).query,
+    Command.MERGE: lambda query, context: pipeline.compile_merge(query, context).query,
+}
+"""What makes the query of each kind of statement that Spark is to run."""
+
+
+def _measured(call: Invocation, execute: Execute) -> Measured:
+    """Run a statement to its end."""
+    started = perf_counter()
+    first, taken = 0.0, 0
+    result = execute(call)
+    for _, rows in result.stream.take(0):
+        first = first or perf_counter() - started
+        taken += rows
+    result.prove()
+    total = perf_counter() - started
+    rows = int(result.tag(taken).rpartition(" ")[2])
+    return Measured((first or total) * 1000, total * 1000, rows)

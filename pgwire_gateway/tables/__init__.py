@@ -1,0 +1,1 @@
+"""Statements about whole tables: making, filling, dividing, registering and compacting them."""

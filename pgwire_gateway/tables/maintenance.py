@@ -1,0 +1,211 @@
+"""Upkeep of journals: VACUUM compacts them, a key added later re-keys them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
+from catalog.failpoints import Failpoint, reach
+from catalog.model import SegmentKind, TableSnapshot
+from catalog.pg import sqlstate
+from catalog.results import RelationKind
+from catalog.session import names
+from catalog.statements.splitting import RelationName
+from catalog.upkeep import candidates as upkeep
+from catalog.upkeep import vacuum as catalog_vacuum
+from catalog.upkeep import work as upkeep_work
+from catalog.upkeep.work import Work
+from pgwire_gateway.hot.announcements import ATTEMPTS
+from pgwire_gateway.rows import unique_keys
+from pgwire_gateway.rows.journal_writes import JournalWriter
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.compactor import Compaction
+from pgwire_gateway.spark.statements import RunningStatement
+
+RETIRED_GRACE_S = 3600.0
+"""How long files stay after VACUUM replaced them: statements that began before may read them."""
+
+ORPHAN_AGE_S = 24 * 3600.0
+"""Age at which files of writes that never committed are taken for abandoned."""
+
+
+def check_options(session: ClientSession, text: str) -> None:
+    """Let PostgreSQL check the options of a VACUUM that names no table.
+
+    Raises:
+        CatalogError: What is wrong with them; 25001 in a transaction block.
+    """
+    try:
+        # The options come first, then no such table is found. A comment may end the text.
+        for _ in session.catalog.execute(f"{text}\npg_journal.no_table").rows:
+            pass
+    except CatalogError as error:
+        if error.sqlstate != sqlstate.UNDEFINED_TABLE:
+            raise
+
+
+def vacuum(
+    session: ClientSession,
+    relations: Sequence[RelationName],
+    running: RunningStatement,
+    *,
+    is_full: bool,
+) -> None:
+    """Compact the journals named, or all of the database the role may maintain.
+
+    Each table is compacted in a transaction of its own, as PostgreSQL does.
+
+    Args:
+        session: Whose statement it is.
+        relations: The tables; none for all.
+        running: The statement.
+        is_full: Whether files of others are copied that are all there is of a table.
+
+    Raises:
+        GatewayError: PostgreSQL's errors for names and privileges.
+    """
+    catalog = session.catalog
+    named = [names.relation_oid(catalog, relation) for relation in relations]
+    wanted = named or upkeep.maintainable_tables(catalog)
+    for relid in wanted:  # which grows by the leaves of partitioned tables
+        relation = catalog.relations([relid]).get(relid)
+        if relation is not None and relation.tree is not None:
+            wanted += [leaf.relid for leaf in relation.tree.leaves]
+        elif relation is not None and upkeep.may_maintain(catalog, relid):
+            # PostgreSQL has said so of others.
+            _vacuum_table(session, relid, running, is_full=is_full)
+    remove_files(session)
+
+
+def _vacuum_table(
+    session: ClientSession, relid: int, running: RunningStatement, *, is_full: bool
+) -> None:
+    """Compact one journal where its rows are; upkeep may have moved them since it was looked up."""
+    catalog, services = session.catalog, session.services
+    for _ in range(ATTEMPTS):
+        relation = catalog.relations([relid]).get(relid)
+        if relation is None or relation.kind not in {
+            RelationKind.JOURNALED,
+            RelationKind.RESIDENT,
+        }:
+            return
+        warm = services.catalog.thawing(session.database).is_warm(relid)
+        if relation.kind is RelationKind.RESIDENT or warm:
+            done = services.flusher.compact(session.database, relid, running, is_full=is_full)
+            if done:
+                return
+            if relation.kind is RelationKind.RESIDENT:
+                continue
+        services.flusher.flush_large(session.database, relid, running)
+        try:
+            with _compacting(session, relid):
+                session.transaction.expect_implicit()
+                compact(session, relid, running, is_full=is_full)
+                session.transaction.end_implicit()
+        except OutdatedPlanError:
+            session.transaction.settle()
+        else:
+            return
+    raise GatewayError(
+        "a table becomes resident, and tiered, faster than can be followed",
+        sqlstate=sqlstate.SERIALIZATION_FAILURE,
+    )
+
+
+@contextmanager
+def _compacting(session: ClientSession, relid: int) -> Iterator[None]:
+    """Note that a table is compacted, where others can see it."""
+    administrator = session.services.catalog.admin(session.database)
+    try:
+        upkeep.wait_at_most(administrator, upkeep.LOCK_WAIT_MS)
+        with Work(administrator, relid, upkeep_work.COMPACTION) as work:
+            work.begin("merging")
+            yield
+    finally:
+        administrator.close()
+
+
+def remove_files(session: ClientSession) -> None:
+    """Remove data files no statement can be reading any more, of the session's database."""
+    services = session.services
+    administrator = services.catalog.admin(session.database)
+    try:
+        retired = catalog_vacuum.retired_segments(administrator, RETIRED_GRACE_S)
+        dropped = catalog_vacuum.dropped_locations(administrator, RETIRED_GRACE_S)
+        known = catalog_vacuum.known_paths(administrator)
+        age_s = max(ORPHAN_AGE_S, catalog_vacuum.open_since_s(administrator))
+        orphans = services.warehouse.abandoned(known, age_s)
+        database, locations = catalog_vacuum.known_locations(administrator)
+        orphans += services.warehouse.unknown_tables(database, locations)
+        for path in (*retired.values(), *dropped, *orphans):
+            services.warehouse.remove(path)
+        reach(Failpoint.FILES_REMOVED)
+        catalog_vacuum.forget_segments(administrator, list(retired))
+        catalog_vacuum.forget_locations(administrator, dropped)
+    finally:
+        administrator.close()
+
+
+def compact(
+    session: ClientSession, relid: int, running: RunningStatement, *, is_full: bool = False
+) -> None:
+    """Merge deltas and tail of a table into a new base and fill its archive; or small bases alone.
+
+    Writers of the table wait until the transaction ends; readers do not.
+    """
+    observation = _observe_locked(session, relid)
+    snapshot = observation.result.snapshots[relid]
+    compactor = session.services.compactor
+    compaction: Compaction | None
+    has_recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA)
+    is_divided = snapshot.table.division is not None
+    if has_recent or is_divided or (is_full and snapshot.is_borrowed):
+        compaction = compactor.compact(snapshot, observation.tails[relid], running)
+    else:
+        compaction = compactor.join_bases(snapshot, running)
+    if compaction is not None and (has_recent or compaction.retired):
+        _replace(session, snapshot, compaction)
+        reach(Failpoint.COMPACTION_PUBLISHED)
+
+
+def complete_pending_keys(session: ClientSession, running: RunningStatement) -> None:
+    """Check the rows of tables that this transaction gave keys, and sort them by a primary one.
+
+    Raises:
+        GatewayError: 23505 or 23502 when the rows do not fit the key.
+    """
+    for pending in session.catalog.pending_keys():
+        relid, key = pending.relid, pending.primary
+        for unique in pending.unique:
+            unique_keys.require_unique(session, relid, running, unique)
+        if pending.unique:
+            session.catalog.set_unique(relid)
+        if not key:
+            continue
+        JournalWriter(session, relid, running).require_unique(key)
+        compact(session, relid, running)
+        snapshot = Observer(session).observe([relid]).result.snapshots[relid]
+        keyed = replace(snapshot, table=replace(snapshot.table, key=key))
+        rekeyed = session.services.compactor.compact(keyed, None, running)
+        _replace(session, snapshot, rekeyed)
+        session.catalog.set_key(relid)
+
+
+def _replace(session: ClientSession, snapshot: TableSnapshot, compaction: Compaction) -> None:
+    session.catalog.replace(
+        snapshot.table.relid,
+        compaction.added,
+        compaction.retired,
+        compaction.tail_version,
+        expected_state=snapshot.state,
+    )
+
+
+def _observe_locked(session: ClientSession, relid: int) -> Observation:
+    observer = Observer(session)
+    requests = observer.requests([relid])
+    session.transaction.written.add(relid)
+    _, result = session.catalog.begin_write([relid], requests)
+    return observer.complete(requests, result)

@@ -1,0 +1,1 @@
+"""Upkeep in the background: flushing, cooling, growing and shrinking."""

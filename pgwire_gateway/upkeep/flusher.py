@@ -1,0 +1,220 @@
+"""Looks after the databases that have been written to, in the background: when, and how many."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from catalog.api import Catalog
+from catalog.errors import GatewayError
+from catalog.pg.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE
+from pgwire_gateway.config import Config
+from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.upkeep.database_upkeep import DatabaseUpkeep
+
+logger = logging.getLogger(__name__)
+
+PAUSE_S = 2.0
+"""Least time between two looks at the tails of the databases written to."""
+
+VISIT_S = 5.0
+"""Time between two looks at databases whose resident tables nobody tells of being written."""
+
+VISITORS = 3
+"""Databases that are visited at the same time: one that takes long keeps no other waiting."""
+
+CHECK_S = 0.1
+"""Time between two looks whether who waits for visits to end still does."""
+
+
+class Flusher:
+    """Threads that look at the tails of databases which have been written to."""
+
+    def __init__(self, catalog: Catalog, compactor: Compactor, config: Config) -> None:
+        self._catalog = catalog
+        self._compactor = compactor
+        self._config = config
+        self._written: set[str] = set()
+        self._asked = False
+        """Somebody waits for what a visit does."""
+        self._visited_s = 0.0
+        """When all databases were to be visited, by the monotonic clock."""
+        self._changed = threading.Condition()
+        self._due: dict[str, None] = {}
+        """Databases to be visited, in this order."""
+        self._busy: dict[str, DatabaseUpkeep] = {}
+        """Those that are being visited."""
+        self._kept: list[Callable[[str], bool]] = []
+        """Tell of databases that are to be left alone."""
+        self._upkeep: dict[str, DatabaseUpkeep] = {}
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._run, name="flusher", daemon=True),
+            *(
+                threading.Thread(target=self._visit_due, name="upkeep", daemon=True)
+                for _ in range(VISITORS)
+            ),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def notice(self, database: str) -> None:
+        """Remember that a journal of this database was written to."""
+        with self._changed:
+            self._written.add(database)
+            self._changed.notify_all()
+
+    def ask(self, database: str) -> None:
+        """Have this database visited without a pause: it was asked for what upkeep does."""
+        with self._changed:
+            self._asked = True
+            self.notice(database)
+
+    def compact(
+        self, database: str, relid: int, running: RunningStatement, *, is_full: bool
+    ) -> bool:
+        """Merge all of a resident or hot table's journal; what cannot be in files stays as it is.
+
+        False, and nothing is done, for a table that is neither.
+
+        Raises:
+            GatewayError: 57014 when cancelled.
+        """
+        residency = self._of(database).residency
+        session = self._catalog.admin(database)
+        try:
+            with running.stopping(session.cancel):
+                return residency.compact(session, relid, running, is_full=is_full)
+        finally:
+            session.close()
+
+    def flush_large(self, database: str, relid: int, running: RunningStatement) -> None:
+        """Write a table's tail to files where it is large, unless somebody else has it.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58000 when the catalog was lost.
+        """
+        self._of(database).flush_large(relid, running)
+
+    def forget(self) -> None:
+        """Forget what was found at former visits."""
+        with self._changed:
+            self._upkeep.clear()
+
+    @contextmanager
+    def paused(
+        self,
+        concerns: Callable[[str], bool] = lambda _: True,
+        check: Callable[[], None] = lambda: None,
+    ) -> Iterator[None]:
+        """Keep away from databases while the context lasts.
+
+        Args:
+            concerns: Tells whether it is this database that is to be left alone.
+            check: Called time and again while visits end; what it raises ends the wait.
+        """
+        with self._changed:
+            self._kept.append(concerns)
+        try:
+            with self._changed:
+                while any(map(concerns, self._busy)):
+                    check()
+                    self._changed.wait(CHECK_S)
+            yield
+        finally:
+            with self._changed:
+                self._kept.remove(concerns)
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End the threads, giving up what they are doing, also when they wait for others' locks."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            with self._changed:
+                visiting = list(self._busy.values())
+            for upkeep in visiting:
+                upkeep.stop()
+            alive[0].join(1.0)
+
+    # when -----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (databases := self._next()) is not None:
+            with self._changed:
+                self._due |= dict.fromkeys(databases)
+                self._changed.notify_all()
+
+    def _next(self) -> list[str] | None:
+        """Wait for databases to visit; None when this is to end.
+
+        All of them are visited after one pause: none waits the longer, the more there are.
+        """
+        with self._changed:
+            due_s = self._visited_s + VISIT_S
+            self._changed.wait_for(lambda: self._stopping or self._written, _left(due_s))
+            self._changed.wait_for(lambda: self._stopping or self._asked, PAUSE_S)
+            if self._stopping:
+                return None
+            self._asked = False
+            if not _left(due_s):
+                self._visited_s = time.monotonic()
+                self._written.update(self._catalog.adopted())
+            databases, self._written = sorted(self._written), set()
+        return databases
+
+    # visits ---------------------------------------------------------------------------------------
+
+    def _visit_due(self) -> None:
+        while (database := self._begin()) is not None:
+            try:
+                self._visit(database, self._busy[database])
+            finally:
+                with self._changed:
+                    del self._busy[database]
+                    self._changed.notify_all()
+
+    def _begin(self) -> str | None:
+        """Wait for a database that is due and may be visited; None when this is to end."""
+        with self._changed:
+            while not self._stopping:
+                for database in self._due:
+                    if self._may_visit(database):
+                        del self._due[database]
+                        self._busy[database] = self._of(database)
+                        return database
+                self._changed.wait()
+        return None
+
+    def _may_visit(self, database: str) -> bool:
+        return database not in self._busy and not any(kept(database) for kept in self._kept)
+
+    def _visit(self, database: str, upkeep: DatabaseUpkeep) -> None:
+        """Look after one database, whatever is wrong with it."""
+        try:
+            upkeep.visit()
+        except GatewayError as error:
+            if error.sqlstate == INVALID_CATALOG_NAME:
+                self._catalog.forget(database)
+                with self._changed:
+                    self._upkeep.pop(database, None)
+            elif not self._stopping and error.sqlstate != LOCK_NOT_AVAILABLE:
+                logger.warning('could not flush tails of "%s": %s', database, error.message)
+        except Exception:
+            logger.exception('could not flush tails of "%s"', database)
+
+    def _of(self, database: str) -> DatabaseUpkeep:
+        with self._changed:
+            upkeep = self._upkeep.get(database)
+            if upkeep is None:
+                upkeep = DatabaseUpkeep(database, self._catalog, self._compactor, self._config)
+                self._upkeep[database] = upkeep
+            return upkeep
+
+
+def _left(until_s: float) -> float:
+    """Return the seconds until a time of the monotonic clock; none when it has passed."""
+    return max(until_s - time.monotonic(), 0.0)

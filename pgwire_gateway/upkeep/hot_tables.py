@@ -1,0 +1,118 @@
+"""Upkeep of tiered tables with hot rows: their tails are flushed, and rows nobody writes go cold.
+
+All rows of a table go cold at once. Writers have to leave a gap for that: a lock is waited for as
+shortly as one of them may be kept waiting, and longer when that has failed, after growing pauses.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from catalog.api import Catalog
+from catalog.errors import GatewayError
+from catalog.hot import resident_upkeep
+from catalog.hot.resident_upkeep import HotTable
+from catalog.session.connections import CatalogSession
+from catalog.upkeep import candidates as upkeep
+from catalog.upkeep import work as upkeep_work
+from catalog.upkeep.work import Work
+from pgwire_gateway.config import Config
+from pgwire_gateway.upkeep.residency import PASSING
+
+logger = logging.getLogger(__name__)
+
+WAIT_MS: Final = 50
+"""How long writers are kept waiting at first."""
+
+LONGEST_WAIT_MS: Final = 1_000
+LONGEST_PAUSE_S: Final = 300.0
+PAUSE_S: Final = 1.0
+
+HARD_FACTOR: Final = 10
+"""When so many times more rows are hot than are to be, no more become hot."""
+
+LONGEST_FULL_PAUSE_S: Final = 4.0
+"""The longest pause then: others are waiting for this, or cool the table themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """When the rows of a table are to go cold, after attempts that failed."""
+
+    failures: int
+    since_s: float
+    until_s: float
+    """By the monotonic clock, as is when it began."""
+
+
+class HotTables:
+    """Upkeep of the hot rows of a database."""
+
+    def __init__(
+        self, config: Config, catalog: Catalog, flush: Callable[[CatalogSession, int], object]
+    ) -> None:
+        """Take what writes the tail of a table to its segments."""
+        self._config = config
+        self._catalog = catalog
+        self._flush = flush
+        self._pauses: dict[tuple[str, int], _Pause] = {}
+
+    def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
+        """Look after the tables of one database."""
+        for table in resident_upkeep.hot_tables(session):
+            if stopping():
+                return
+            # What keeps a tail from being flushed is no reason for rows to stay hot.
+            for step in (self._flush_if_due, self._cool_if_due):
+                try:
+                    step(database, session, table)
+                except GatewayError as error:
+                    session.rollback()
+                    if error.sqlstate not in PASSING:
+                        logger.warning("upkeep of table %d: %s", table.relid, error.message)
+                except Exception:  # other tables must not wait for what is wrong with this one
+                    session.rollback()
+                    logger.exception("upkeep of table %d", table.relid)
+
+    def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
+        del database
+        rested = table.rest_s >= self._config.flush_age_s
+        heavy = table.tail_bytes >= self._config.flush_bytes
+        if table.tail_rows >= self._config.flush_rows or (table.tail_rows and (rested or heavy)):
+            self._flush(session, table.relid)
+
+    def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
+        config = self._config
+        most = config.hot_rows if table.asked_rows is None else table.asked_rows
+        age_s = config.hot_age_s if table.asked_age_s is None else table.asked_age_s
+        full = table.hot_rows > most * HARD_FACTOR
+        if full:
+            resident_upkeep.overheat(session, table.relid)
+        if table.hot_rows > most or table.rest_s >= age_s:
+            self._cool(database, session, table, LONGEST_FULL_PAUSE_S if full else LONGEST_PAUSE_S)
+
+    def _cool(
+        self, database: str, session: CatalogSession, table: HotTable, longest_s: float
+    ) -> None:
+        place, now = (database, table.relid), time.monotonic()
+        pause = self._pauses.get(place, _Pause(0, 0.0, 0.0))
+        if now < min(pause.until_s, pause.since_s + longest_s):
+            return
+        upkeep.wait_at_most(session, min(WAIT_MS << pause.failures, LONGEST_WAIT_MS))
+        wait_s = min(PAUSE_S * 2**pause.failures, longest_s)
+        try:
+            with Work(session, table.relid, upkeep_work.COOLING) as work:
+                work.pause_s = wait_s
+                work.begin("waiting for writers", table.hot_rows)
+                resident_upkeep.cool(session, table.relid)
+        except GatewayError:
+            self._pauses[place] = _Pause(min(pause.failures + 1, 16), now, now + wait_s)
+            raise
+        finally:
+            session.rollback()
+            upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
+        self._pauses.pop(place, None)
+        self._catalog.thawing(database).note_cold(table.relid)
+        logger.info("%d rows of table %d went cold", table.hot_rows, table.relid)

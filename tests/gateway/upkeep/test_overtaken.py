@@ -1,0 +1,69 @@
+"""A compaction that upkeep has overtaken is begun again, a few times."""
+
+from typing import Any, cast
+
+import pytest
+
+from catalog.api import ResidentBounds
+from catalog.errors import GatewayError
+from pgwire_gateway.config import Config
+from pgwire_gateway.spark.errors import QueryCanceledError
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.upkeep import residency
+from pgwire_gateway.upkeep.residency import MOST_COMPACTIONS, Residency
+
+
+class Session:
+    def __init__(self) -> None:
+        self.rolled_back = 0
+
+    def rollback(self) -> None:
+        self.rolled_back += 1
+
+
+class Overtaken(Residency):
+    """Meets others so many times."""
+
+    def __init__(self, times: int, sqlstate: str) -> None:
+        super().__init__(cast("Any", None), ResidentBounds(0), Config(), RunningStatement())
+        self.times = times
+        self.sqlstate = sqlstate
+        self.tried = 0
+
+    def _compacted_once(self, *_: object, **__: object) -> bool:
+        self.tried += 1
+        if self.tried <= self.times:
+            raise GatewayError("could not replace segments", sqlstate=self.sqlstate)
+        return True
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residency, "OVERTAKEN_S", 0.0)
+
+
+def compacted(table: Overtaken, running: RunningStatement) -> tuple[bool, int]:
+    session = Session()
+    done = table.compact(cast("Any", session), 1, running, is_full=False)
+    return done, session.rolled_back
+
+
+@pytest.mark.parametrize("sqlstate", ["40001", "55P03"])
+@pytest.mark.parametrize("times", [0, 1, MOST_COMPACTIONS + 1])
+def test_it_is_begun_again(times: int, sqlstate: str) -> None:
+    table = Overtaken(times, sqlstate)
+    met = min(times, MOST_COMPACTIONS)
+    assert compacted(table, RunningStatement()) == (True, met)
+    assert table.tried == min(times + 1, MOST_COMPACTIONS)
+
+
+def test_other_failures_are_told() -> None:
+    with pytest.raises(GatewayError, match="could not replace"):
+        compacted(Overtaken(1, "58030"), RunningStatement())
+
+
+def test_it_is_not_begun_again_for_a_cancelled_statement() -> None:
+    running = RunningStatement()
+    running.cancel()
+    with pytest.raises(QueryCanceledError):
+        compacted(Overtaken(1, "40001"), running)
