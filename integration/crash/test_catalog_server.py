@@ -108,7 +108,8 @@ def test_it_is_started_again(
 
 @pytest.mark.timeout(240)
 def test_new_clients_wait_for_it(gateway: GatewayProcess) -> None:
+    gateway.address.execute("INSERT INTO t VALUES (-1, 'before')")
     for _ in range(3):
         kill_postmaster(gateway, 0)
         with connect(gateway) as client:
-            assert client.execute("SELECT count(*) > 0 FROM t").fetchall() == [(True,)]
+            assert client.execute("SELECT v FROM t WHERE id < 0").fetchall() == [("before",)]
