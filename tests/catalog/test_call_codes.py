@@ -13,7 +13,7 @@ from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.call_codes import array_text
 from catalog.bookkeeping.calls import Function, array
 from catalog.errors import GatewayError
-from tests.support.fix_catalog import Client
+from tests.support.fix_catalog import Client, Inspector
 
 pytestmark = pytest.mark.catalog
 
@@ -210,6 +210,21 @@ def test_each_session_has_numbers_of_its_own(connect: Callable[..., Client]) -> 
     clients = [connect() for _ in range(6)]  # more than there are sequences to begin with
     sequences = {client.session._calls._codes.sequence for client in clients}
     assert len(sequences) == len(clients)
+
+
+def test_sessions_that_begin_together_have_numbers_of_their_own(
+    client: Client, connect: Callable[..., Client], inspector: Inspector
+) -> None:
+    inspector.run(
+        f"UPDATE pg_journal.series SET backend = 0 WHERE backend = {client.session.backend_pid}"
+    )
+    client.run("BEGIN")
+    # PostgreSQL looks only once in a transaction which sessions there are.
+    client.run("SELECT count(*) FROM pg_stat_get_backend_idset()")
+    other = connect().session._calls._codes.sequence
+    (taken,) = client.run("SELECT sequence FROM pg_journal.take_series()")
+    assert taken != (str(other),)
+    client.run("ROLLBACK")
 
 
 def test_who_comes_later_begins_with_a_larger_number(connect: Callable[..., Client]) -> None:

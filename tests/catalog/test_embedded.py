@@ -21,7 +21,7 @@ pytestmark = pytest.mark.catalog
 _HOLD = """
 import sys, time
 from pathlib import Path
-from catalog.embedded import EmbeddedServer
+from catalog.server.embedded import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]))
 server.start()
 print(server.process_id, flush=True)

@@ -36,6 +36,8 @@ BEGIN
     SELECT s.sequence INTO sequence FROM series s WHERE s.backend = pg_backend_pid() AND s.backend_start = begun;
     IF NOT FOUND THEN
         LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE;
+        -- Sessions may have begun, and taken one, since this transaction looked at them.
+        PERFORM pg_stat_clear_snapshot();
         UPDATE series t SET backend = pg_backend_pid(), backend_start = begun
          WHERE t.number = (SELECT min(s.number) FROM series s WHERE NOT EXISTS (
                    SELECT FROM pg_stat_get_backend_idset() b WHERE pg_stat_get_backend_pid(b) = s.backend))
