@@ -8,7 +8,7 @@ from benchmarks.outcomes import Judgement, Outcome, milliseconds
 
 TITLE = "Point SELECT by key on 1 million compacted rows of a tiered table, against bare Spark"
 
-AIM = 0.8
+AIM = 0.1
 STATEMENTS = 200
 WARM_UP = 40
 
