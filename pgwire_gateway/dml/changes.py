@@ -68,15 +68,14 @@ def merge(call: Invocation) -> StatementResult:
         return _change_locked(call)
     except Refusal as refusal:
         with told(refusal), closing(UnlockedChange(call)) as computed:
-            return _computed(call, computed)
+            try:
+                computed.finish()
+            except UnsupportedError as error:
+                return _on_hot_rows(call, error)
+            return _lock_and_publish(call, computed)
 
 
-def _computed(call: Invocation, computed: UnlockedChange) -> StatementResult:
-    """Compute and publish; what Spark cannot compute PostgreSQL runs on hot rows."""
-    try:
-        computed.finish()
-    except UnsupportedError as error:
-        return _on_hot_rows(call, error)
+def _lock_and_publish(call: Invocation, computed: UnlockedChange) -> StatementResult:
     version, now = Observer(call.session).observe_for_write(call.plan)
     return _publish(call, computed, version, now)
 
@@ -105,8 +104,7 @@ def by_spark(call: Invocation) -> StatementResult:
         return compute(call, version, observation)
     with closing(UnlockedChange(call)) as computed:
         computed.finish()
-        version, now = Observer(call.session).observe_for_write(call.plan)
-        return _publish(call, computed, version, now)
+        return _lock_and_publish(call, computed)
 
 
 @contextmanager
