@@ -135,16 +135,6 @@ class JournalWriter:
         self._require_absent(written.keys, written.mark, now)
         unique_keys.require_new(self._session, self._relid, self._statement, written.values, now)
 
-    def require_absent(self, inserted: Sequence[tuple[Any, ...]], version: int) -> None:
-        """Refuse inserted keys that the journal held before (23505).
-
-        Args:
-            inserted: The keys, in transfer forms. The rows are in the tail.
-            version: The oldest of their versions.
-        """
-        if inserted:
-            self._require_absent(inserted, version, self._observer.observe([self._relid]))
-
     def _require_absent(
         self, inserted: Sequence[tuple[Any, ...]], version: int, now: Observation
     ) -> None:

@@ -53,14 +53,6 @@ class StatementResult(QueryResult):  # type: ignore[misc]
     prove: Callable[[], None] = lambda: None
     """Called after the last row: raises 40001 when the rows may not have been all."""
 
-    def has_results(self) -> bool:
-        """Return whether rows are returned, be it none."""
-        return self.columns is not None
-
-    def column_count(self) -> int:
-        """Return the number of columns."""
-        return len(self.columns or ())
-
     def column(self, index: int) -> tuple[str, BVType]:
         """Return the name of a column; values are passed on encoded, so the type is unknown."""
         return (self.columns or ())[index].name, BVType.UNKNOWN

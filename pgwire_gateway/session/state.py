@@ -136,10 +136,6 @@ class ClientSession(Session):  # type: ignore[misc]
         """Return what executes statements: the session itself."""
         return self
 
-    def in_transaction(self) -> bool:
-        """Return whether the client is in a transaction block."""
-        return self.transaction.status != "I"
-
     def close(self) -> None:
         """End the session; whatever is not committed is rolled back."""
         self.cancel()
