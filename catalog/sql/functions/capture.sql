@@ -263,7 +263,8 @@ BEGIN
                 IF NOT EXISTS (SELECT FROM pgwire_old) THEN RETURN NULL; END IF;
             END IF;
             pgwire_way := pg_journal.announced_way(%s, tg_op);$f$, relid) ELSE '' END,
-        CASE WHEN hot AND NOT by_row THEN refuse_cold(relid) ELSE '' END);
+        CASE WHEN hot AND NOT by_row THEN concat_ws(
+            E'\n', refuse_cold(relid), refuse_passing(relid)) ELSE '' END);
     -- As a literal: names in it may hold whatever would end another quotation.
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION pg_journal.capture_%s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER '

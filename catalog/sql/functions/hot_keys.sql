@@ -128,6 +128,44 @@ RETURN (
             END IF;$f$, wanted, hot_key(wanted, 'pgwire_h', 'new', true), same_key(j, 'new', 'old'))
       FROM journals j WHERE j.relid = wanted);
 
+-- Statements of a capturing function that refuse values of unique keys in rows which a foreign key deletes in the statement that
+-- has written them: whether cold rows have these values is asked when it has run. What it has written is captured before others
+-- are deleted with what they reference, or after that. Partitions that reference are resident.
+CREATE OR REPLACE FUNCTION pg_journal.refuse_passing(wanted oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT format(
+        $f$IF tg_op = 'INSERT' THEN
+                PERFORM pg_journal.refuse_gone() WHERE EXISTS (SELECT FROM pgwire_new pgwire_n WHERE %2$s);
+            ELSIF tg_op = 'UPDATE' THEN
+                PERFORM pg_journal.refuse_gone() WHERE EXISTS (SELECT FROM pgwire_new pgwire_n WHERE %2$s AND (%3$s));
+            ELSIF tg_op = 'DELETE' AND (pg_trigger_depth() > 1 OR pg_journal.is_acting()) THEN
+                PERFORM pg_journal.refuse_gone() WHERE EXISTS (SELECT FROM pgwire_old pgwire_o JOIN pg_journal.tail_%1$s pgwire_w ON %4$s
+                    WHERE pgwire_w.version_number >= statement_timestamp() AND pgwire_w.writer = pg_current_xact_id()
+                      AND pgwire_w.subsequent_version_number IS NULL);
+            END IF;$f$,
+        wanted,
+        format('NOT EXISTS (SELECT FROM ONLY %s pgwire_held WHERE %s)', wanted::regclass, same_key(j, 'pgwire_held', 'pgwire_n')),
+        (SELECT string_agg(format('NOT EXISTS (SELECT FROM pgwire_old pgwire_o WHERE %s)', k.same), ' OR ')
+           FROM (SELECT string_agg(format('pgwire_n.%1$I IS NOT DISTINCT FROM pgwire_o.%1$I', k.name), ' AND ') AS same
+                   FROM unnest(j.unique_indexes) u(index_oid)
+                   JOIN columns k ON k.relid = wanted AND k.attnum = ANY (unique_columns(u.index_oid))
+                  GROUP BY u.index_oid) k),
+        hot_key(wanted, 'pgwire_w', 'pgwire_o', true))
+      FROM journals j
+     WHERE j.relid = wanted AND j.unique_indexes <> '{}'
+       AND EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = wanted AND f.contype = 'f' AND f.confdeltype = 'c'));
+
+-- Refuse them.
+CREATE OR REPLACE FUNCTION pg_journal.refuse_gone() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM refuse('values of unique keys in rows that a foreign key deletes in the same statement are');
+END $$;
+
 -- Refuse keys that nobody has looked for. Where the action of a foreign key writes them, in transfer forms, whoever runs the
 -- statement is told, and can make them hot.
 CREATE OR REPLACE FUNCTION pg_journal.refuse_unknown_keys(wanted oid, keys json) RETURNS void
