@@ -8,16 +8,15 @@ How dialogues are written down: `tests.support.scenarios`.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 
 import psycopg
 import pytest
 
-from tests.support.scenarios import Stage, expected
+from tests.support.scenarios import expected
 from tests.support.servers import Address
+from tests.support.theatre import PLAIN, Played, Theatre, opened
 
 pytestmark = pytest.mark.server
 
@@ -45,7 +44,7 @@ TIERED = {
 }
 """What is done to a table that is tiered before the rows are fought for."""
 
-BACKENDS = ("plain", "resident", *TIERED)
+BACKENDS = (PLAIN, "resident", *TIERED)
 
 MERGE = (
     "MERGE INTO t USING (VALUES ({id}, {v})) s (id, v) ON t.id = s.id"
@@ -935,67 +934,18 @@ SCENARIOS = {
 }
 
 
-@dataclass(frozen=True)
-class Played:
-    """What is to be seen of a scenario."""
-
-    dialogue: list[str]
-    rows: list[tuple]
-    differences: list[tuple]
-    """Between the table and its journal."""
-
-
-@dataclass(frozen=True)
-class Theatre:
-    """The databases that scenarios are played in, by backend."""
-
-    databases: Mapping[str, tuple[Address, str]]
-
-    def played(self, number: int, scenario: str) -> Mapping[str, Future[Played]]:
-        """Play a scenario everywhere at once."""
-        with ThreadPoolExecutor(len(BACKENDS)) as pool:
-            return {name: pool.submit(self._play, name, number, scenario) for name in BACKENDS}
-
-    def _play(self, backend: str, number: int, scenario: str) -> Played:
-        server, database = self.databases[backend]
-        schema = f"{SCHEMA}_{number}"
-        options = f"-c search_path={schema} -c lock_timeout=20s"
-        conninfo = server.conninfo(database)
-
-        def connect() -> psycopg.Connection:
-            return psycopg.connect(
-                conninfo, autocommit=True, prepare_threshold=None, options=options
-            )
-
-        setup = (f"CREATE SCHEMA {schema}", *SETUP, *(FEW if " few " in scenario else ()))
-        with connect() as owner:
-            for statement in (*setup, *TIERED.get(backend, ())):
-                owner.execute(statement)
-            with ExitStack() as stack:
-                dialogue = Stage(connect, stack).play(scenario)
-            rows = owner.execute("SELECT * FROM t ORDER BY id").fetchall()
-            differences = []
-            if backend != "plain":
-                differences = owner.execute("SELECT gateway.check('t')").fetchall()
-        return Played(dialogue, rows, differences)
+def setup(backend: str, scenario: str) -> Sequence[str]:
+    return (*SETUP, *(FEW if " few " in scenario else ()), *TIERED.get(backend, ()))
 
 
 @pytest.fixture(scope="module")
 def theatre(
     plain_postgres: Address, gateway: Address, resident_gateway: Address
 ) -> Iterator[Theatre]:
-    """A database for each backend: definitions of one must not disturb transactions of another."""
-    servers = {
-        "plain": plain_postgres,
-        "resident": resident_gateway,
-        **dict.fromkeys(TIERED, gateway),
-    }
-    databases = {name: (server, f"{SCHEMA}_{name}") for name, server in servers.items()}
-    with ExitStack() as stack:
-        for server, database in databases.values():
-            server.execute(f"CREATE DATABASE {database}")
-            stack.callback(server.execute, f"DROP DATABASE {database} WITH (FORCE)")
-        yield Theatre(databases)
+    tiered = dict.fromkeys(TIERED, gateway)
+    servers = {PLAIN: plain_postgres, "resident": resident_gateway, **tiered}
+    with opened(SCHEMA, servers, setup) as theatre:
+        yield theatre
 
 
 @pytest.fixture(scope="module")
@@ -1020,8 +970,8 @@ def cases() -> Iterator[object]:
 def test_rows_are_fought_for_as_in_postgresql(
     played: Callable[[str], Mapping[str, Future[Played]]], name: str, backend: str
 ) -> None:
-    plain, found = (played(name)[one].result() for one in ("plain", backend))
-    if backend == "plain":
+    plain, found = (played(name)[one].result() for one in (PLAIN, backend))
+    if backend == PLAIN:
         assert found.dialogue == expected(SCENARIOS[name], found.dialogue)
         return
     assert found.dialogue == plain.dialogue
