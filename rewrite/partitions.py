@@ -6,11 +6,12 @@ was attached, or made after a column had been dropped.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from sqlglot import exp
 
 from catalog.model import TableSnapshot
-from rewrite.command import Command
+from rewrite.command import FIRST_ATTRIBUTE, Command
 from rewrite.context import Leaves
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import read_stored
@@ -97,7 +98,9 @@ def _union(queries: Sequence[exp.Expression]) -> exp.Expression:
     return exp.Union(this=left, expression=right, distinct=False)
 
 
-def as_leaf(query: Node, table: int, leaf: int, numbers: Mapping[int, int]) -> Node:
+def as_leaf(
+    query: Node, table: int, leaf: int, numbers: Mapping[int, int], *, whole: bool = False
+) -> Node:
     """Return a query in which a leaf stands wherever a partitioned table stood.
 
     Args:
@@ -105,8 +108,12 @@ def as_leaf(query: Node, table: int, leaf: int, numbers: Mapping[int, int]) -> N
         table: OID of the partitioned table.
         leaf: OID of the leaf.
         numbers: Attribute numbers of the leaf's columns by those of the table's.
+        whole: Whether it is only looked at, so that system columns and whole rows may stay.
+
+    Raises:
+        UnsupportedError: 0A000 for these, where columns have other numbers.
     """
-    changed = _Replacing(table, leaf, numbers).query(query, [])
+    changed = _Replacing(table, leaf, numbers, whole).query(query, [])
     if not isinstance(changed, Node):
         raise TypeError(query.tag)
     return changed
@@ -126,6 +133,10 @@ def named_alone(query: Node, tables: Collection[int]) -> bool:
     return False
 
 
+_NAMED_COLUMNS: Final = ("selectedCols", "insertedCols", "updatedCols")
+"""Fields of a RTEPermissionInfo: columns that a statement names."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Replacing:
     """A partitioned table on its way out of a query."""
@@ -133,6 +144,7 @@ class _Replacing:
     table: int
     leaf: int
     numbers: Mapping[int, int]
+    whole: bool
     same: bool = field(init=False)
     """Whether columns have the numbers they had."""
 
@@ -166,17 +178,27 @@ class _Replacing:
             return self._var(node, levels)
         if node.tag in {"RANGETBLENTRY", "RTEPERMISSIONINFO"} and node.get("relid") == self.table:
             if node.tag == "RTEPERMISSIONINFO":
-                return node.replace(relid=self.leaf)
+                named = {name: self._bits(node, name) for name in _NAMED_COLUMNS}
+                return node.replace(relid=self.leaf, **named)
             if node["relkind"] != "p":  # what stands for the rows an INSERT proposes
                 return node.replace(relid=self.leaf)
             return node.replace(relid=self.leaf, relkind="r", inh=False)
         return None
+
+    def _bits(self, node: Node, name: str) -> Item:
+        """Return a bitmapset of columns by their numbers in the leaf."""
+        return [
+            self.numbers.get(bit - FIRST_ATTRIBUTE, bit - FIRST_ATTRIBUTE) + FIRST_ATTRIBUTE
+            for bit in node.integers(name)
+        ]
 
     def _var(self, node: Node, levels: list[frozenset[int]]) -> Node:
         level, number = node.integer("varlevelsup"), node.integer("varattno")
         if node["varno"] not in levels[level]:
             return node
         if number <= 0:
+            if self.whole:
+                return node
             raise UnsupportedError("system column or whole-row reference is not supported")
         return node.replace(varattno=self.numbers[number])
 
