@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final
 
 from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.calls import array
 from catalog.bookkeeping.tail import encode_rows
 from catalog.errors import CatalogError, CatalogUnavailableError
 from catalog.hot.expected_keys import ExpectedKeys, Key
@@ -140,6 +141,9 @@ class Writing:
     """How often the table had begun to have hot rows when the statement's were found to be hot."""
     own: bool = False
     """Whether a transaction that reads by one snapshot may make keys hot itself."""
+    beside: tuple[int, ...] = ()
+    """Further tables that the statement is announced for: leaves of one partitioned table may all
+    get rows."""
 
     def announced(self, *, strict: bool, searched: bool = False) -> Call:
         """Return the call that announces it.
@@ -152,7 +156,8 @@ class Writing:
         way = Way.INSERT if self.keys is None or self.draws else Way.KEYS
         encoded = None if self.keys is None else json.dumps(self.keys).encode()
         heats = None if self.heats is None else _number(self.heats)
-        how = (way.value.encode(), encoded, _flag(strict), heats, _flag(searched), _flag(self.own))
+        flags = (_flag(strict), heats, _flag(searched), _flag(self.own))
+        how = (way.value.encode(), encoded, *flags, array(self.beside))
         return bookkeeping.ANNOUNCE, (_number(self.relid), mode, *how)
 
 

@@ -7,11 +7,15 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.calls import array
 from catalog.errors import GatewayError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Announcement, Thawing, Writing
 from catalog.pg import sqlstate
+from catalog.session.connections import Call
 from pgwire_gateway.planning import router
+from pgwire_gateway.planning.plans import WrittenLeaves
 from pgwire_gateway.session.invocation import Invocation
 from rewrite.errors import UnsupportedError
 
@@ -138,6 +142,12 @@ def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Annou
     if announced is None:
         raise NotHotError
     return announced
+
+
+def announcing_leaves(leaves: WrittenLeaves) -> Call:
+    """Return the call that announces a write by the name of a partitioned table."""
+    tree, tiered = str(leaves.tree).encode(), array((*leaves.tiered, *leaves.others))
+    return bookkeeping.ANNOUNCE_TREE, [tree, array(leaves.resident), tiered]
 
 
 def has_locked(call: Invocation, relids: Iterable[int]) -> bool:

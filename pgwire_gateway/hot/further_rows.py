@@ -13,7 +13,7 @@ from typing import Final
 
 from catalog.hot.hot_keys import Thawed
 from catalog.session import session_state
-from pgwire_gateway.hot import own_hot_rows
+from pgwire_gateway.hot import own_hot_rows, unwaited_rows
 from pgwire_gateway.hot.announcements import ATTEMPTS, NotHotError, announce, undo
 from pgwire_gateway.hot.hot_runs import writing_of
 from pgwire_gateway.hot.late_rows import LateRows
@@ -111,13 +111,31 @@ def _wanted(
 def require_possible(call: Invocation, needed: NeededRows) -> None:
     """Refuse what would have to write tables that a statement only reads.
 
+    Nor is it known there, by several tables, which rows a statement leaves unlocked.
+
     Raises:
         Refusal: The transaction reads by one snapshot, which shows no rows that others make hot.
+        NotHotError: It does, and the statement leaves rows unlocked.
     """
-    if all(part.takes for part in needed.further):
+    if not needed.further or not session_state.keeps_snapshot(call.session.catalog):
         return
-    if session_state.keeps_snapshot(call.session.catalog):
+    if not all(part.takes for part in needed.further):
         raise Refusal("reading other tiered tables above READ COMMITTED")
+    if unwaited_rows.leaves_some(call, needed):
+        raise NotHotError(by_snapshot=True)
+
+
+def probe_all(
+    call: Invocation, needed: NeededRows, bound: tuple[ParameterValue, ...], contents: Contents
+) -> None:
+    """Find the rows of further tables, to know that a statement can be done.
+
+    Raises:
+        Refusal: They are too many, or Spark has to read the files.
+        UnsupportedError: Spark cannot find them.
+    """
+    for part in needed.further:
+        probe(call, part, part.wanted(bound, contents), bound, find)
 
 
 def wait(call: Invocation, needed: NeededRows, reason: NotHotError, attempt: int) -> None:

@@ -7,7 +7,6 @@ the transaction makes them hot itself (:mod:`.own_hot_rows`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -24,6 +23,7 @@ from pgwire_gateway.hot.announcements import (
     NotHotError,
     announce,
     announce_insert,
+    announcing_leaves,
     definitions_of,
     give_way,
     has_locked,
@@ -35,7 +35,7 @@ from pgwire_gateway.hot.hot_runs import afterwards, kept, searched, writing_of
 from pgwire_gateway.hot.late_rows import LateRows
 from pgwire_gateway.hot.thawing import Sufficiency, probe, remembers_all, require_not_vain, thaw
 from pgwire_gateway.planning import forced
-from pgwire_gateway.planning.plans import Route
+from pgwire_gateway.planning.plans import Route, WrittenLeaves
 from pgwire_gateway.rows import source_rows
 from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows, known_rows, needed_rows
 from pgwire_gateway.rows.row_search import Finder, find
@@ -125,15 +125,17 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     own = own_hot_rows.can_be(needed)
     writing = replace(writing_of(call, needed, wanted), draws=needed.draws, own=own)
     searched = not remembers_all(call, relid, wanted)
-    trial = partial(probe, call, needed, wanted, bound, finder)
+
+    def trial() -> None:
+        probe(call, needed, wanted, bound, finder)
+        further_rows.probe_all(call, needed, bound, sources.contents)
+
     with before_running():
         announced = announce(call, writing, began=began, searched=searched, probe=trial)
     if announced is None:
         return None
     reach(Failpoint.ANNOUNCED)
     if announced.own and unwaited_rows.leaves_some(call, needed):
-        if needed.further:
-            raise NotHotError(by_snapshot=True)
         return _run_bounded(call, needed, wanted, bound, finder)
     thawed, enough = thaw(
         call, needed, wanted, announced, bound, finder=finder, began=began, attempt=attempt
@@ -211,6 +213,22 @@ def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
     return done
 
 
+def run_or_wait(call: Invocation) -> StatementResult:
+    """Run a statement as `run` does; who writes one of its tables as a whole is waited for.
+
+    Raises:
+        Refusal: The rows are not named by their keys, nor few, or cannot be locked one by one.
+        NotHotError: They are not to be waited for.
+        GatewayError: PostgreSQL's own errors.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return run(call)
+        except NotHotError as reason:
+            further_rows.wait(call, needed_rows(call), reason, attempt)
+    raise NotHotError
+
+
 def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -> None:
     """Leave rows of conditions to others where these do better.
 
@@ -256,9 +274,9 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
 ) -> StatementResult | None:
     """Run a statement; None where it may see other rows than those, and nothing is done."""
     call.session.transaction.note_run()
-    after = afterwards(needed)
+    after, trees = afterwards(needed), [announcing_leaves(tree) for tree in needed.trees]
     if seen.is_sure:
-        result, answers = hot_runs.run(call, after, began=began)
+        result, answers = hot_runs.run(call, after, before=trees, began=began)
         return kept(call, needed, result, answers)
     # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
     latest = source_rows.read(call, needed.all_sources, needed.most)
@@ -270,7 +288,9 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
     calls = (after, seen.late, enough, latest.calls(), late.after())
     with call.session.proposed() as told, source_rows.undone(call, began=began) as attempt:
         following = [one for some in calls for one in some]
-        result, answers = hot_runs.run(call, following, before=late.before(), began=began)
+        result, answers = hot_runs.run(
+            call, following, before=[*trees, *late.before()], began=began
+        )
         searched_for, written, others, proved, _ = _parted(answers, calls)
         if _is_enough(seen.enough, others) and latest.prove(proved) and not late.learn(written):
             attempt.keep()
@@ -352,3 +372,43 @@ def insert(call: Invocation) -> StatementResult:
     call.session.transaction.note_run()
     done = hot_runs.run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
     return searched(call, writing, *done)
+
+
+def insert_into_leaves(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
+    """Run an INSERT of few rows that go to these leaves of a partitioned table, as `insert` does.
+
+    Raises:
+        NotHotError: One of the leaves has to be locked for it.
+        GatewayError: PostgreSQL's own errors.
+    """
+    own, began = not forced.is_forced(call.plan), not call.session.transaction.open
+    writings = [Writing(leaf, own=own, beside=leaves.tiered) for leaf in leaves.tiered]
+    if any(thawing_of(call).is_never(one.relid, definitions_of(call)) for one in writings):
+        raise NotHotError
+    for _ in range(len(writings) + 1):
+        with before_running():
+            announced = _announce_each(call, writings, began=began)
+        if announced is not None:
+            break
+    else:
+        raise NotHotError
+    call.session.transaction.note_run()
+    after = [hot_keys.searching(leaf, mark) for leaf, mark in announced.items()]
+    before = [announcing_leaves(leaves)]
+    result, answers = hot_runs.run(call, after, before=before, began=began)
+    for writing, answer in zip(writings, answers, strict=True):
+        searched(call, writing, result, [answer])
+    return result
+
+
+def _announce_each(
+    call: Invocation, writings: Sequence[Writing], *, began: bool
+) -> dict[int, int] | None:
+    """Announce writes of several leaves; return what was told of each, None where to begin anew."""
+    found = {}
+    for writing in writings:
+        announced = announce(call, writing, began=began)
+        if announced is None:
+            return None
+        found[writing.relid] = announced.mark
+    return found

@@ -119,4 +119,5 @@ def searched(
 def writing_of(call: Invocation, needed: NeededRows, wanted: WantedRows) -> Writing:
     """Return what a statement is going to do with hot rows."""
     texts = tuple(texts_of(needed.table, key) for key in wanted.keys)
-    return Writing(needed.table.relid, texts, call.plan.locks is not None)
+    locks = call.plan.locks is not None
+    return Writing(needed.table.relid, texts, locks, beside=needed.beside)

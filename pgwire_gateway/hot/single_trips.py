@@ -68,6 +68,7 @@ def expected(call: Invocation) -> Writing | None:
     if (
         needed is None
         or needed.further
+        or needed.trees
         or needed.sources
         or needed.draws
         or needed.needs.arbitrates

@@ -371,6 +371,7 @@ def _without_own(
         call.plan.locks is not None,
         draws=needed.draws,
         own=announced.own,
+        beside=needed.beside,
     )
     again = announce(call, writing, began=False)
     return [row for key, row in keys.items() if again is not None and key in again.cold]

@@ -6,17 +6,19 @@ leaves, and rows that it inserts it puts where they belong. Spark changes the ro
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 
-from catalog.bookkeeping import calls as bookkeeping
-from catalog.bookkeeping.calls import array
 from catalog.session import names
-from catalog.session.connections import Call
-from pgwire_gateway.dml import inserts, partitions
-from pgwire_gateway.hot import hot_runs
+from pgwire_gateway.dml import changes, inserts, partitions
+from pgwire_gateway.hot import hot_rows, hot_runs, insert_sizes
+from pgwire_gateway.hot.announcements import NotHotError, announcing_leaves
 from pgwire_gateway.partitions import changed_leaves, moved_rows, thawed_leaves
 from pgwire_gateway.partitions.captured_leaves import capture
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Route, WrittenLeaves
+from pgwire_gateway.rows.leaf_queries import MOST_LEAVES
+from pgwire_gateway.rows.row_search import find
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.joined_results import joined
@@ -25,6 +27,7 @@ from pgwire_gateway.session.portals import NoRows, StatementResult
 from rewrite import pipeline
 from rewrite.command import command, source_relations
 from rewrite.errors import UnsupportedError
+from rewrite.needs.results import Refusal
 
 
 def run(call: Invocation) -> StatementResult:
@@ -50,21 +53,19 @@ def _native(call: Invocation, *, began: bool) -> StatementResult:
         router.named(call.statement),
         call.plan.basis,
         began=began,
-        before=[_announcing(leaves)],
+        before=[announcing_leaves(leaves)],
     )
     if result is None:
         raise TypeError(call.plan.route)
     return hot_runs.result_of(call, returned, result)
 
 
-def _announcing(leaves: WrittenLeaves) -> Call:
-    tree, tiered = str(leaves.tree).encode(), array((*leaves.tiered, *leaves.others))
-    return bookkeeping.ANNOUNCE_TREE, [tree, array(leaves.resident), tiered]
-
-
 def insert(call: Invocation) -> StatementResult:
     """Have PostgreSQL insert rows into whatever leaves they belong to."""
     leaves, session = _leaves(call), call.session
+    if len(leaves.tiered) <= MOST_LEAVES and insert_sizes.is_small(call):
+        with suppress(NotHotError):
+            return hot_rows.insert_into_leaves(call, leaves)
     began = not session.transaction.open
     _lock(call, leaves)
     returned, result, _ = session.catalog.run_between(
@@ -99,7 +100,16 @@ def insert_query(call: Invocation) -> StatementResult:
 def change(call: Invocation) -> StatementResult:
     """Have Spark change the rows of tiered leaves, and PostgreSQL those of resident ones."""
     leaves, query = _leaves(call), call.query
-    _require_changeable(call, leaves)
+    if hot_rows.names_rows(call):
+        with suppress(Refusal, NotHotError):
+            return hot_rows.run_or_unlock(call, find)
+    elif thawed_leaves.has_made_hot(call):
+        with suppress(Refusal, NotHotError):
+            return hot_rows.run_or_wait(replace(call, plan=replace(call.plan, route=Route.THAW)))
+    try:
+        _require_changeable(call, leaves)
+    except UnsupportedError as error:
+        return _on_hot_rows(call, error)
     if partitions.moves(query, call.plan.trees[leaves.tree]):
         return _move(call, leaves)
     began = not call.session.transaction.open
@@ -109,8 +119,40 @@ def change(call: Invocation) -> StatementResult:
     return joined(done, command(query).name)
 
 
+def is_for_hot_rows(call: Invocation) -> bool:
+    """Return whether an UPDATE or a DELETE is PostgreSQL's, on hot rows, if these can be."""
+    if hot_rows.names_rows(call):
+        return True
+    try:
+        _require_changeable(call, _leaves(call))
+    except UnsupportedError:
+        return True
+    return False
+
+
+def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
+    """Have PostgreSQL run what Spark does not, where all rows that it needs can be hot.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors; the error given where they cannot.
+    """
+    thawing = replace(call, plan=replace(call.plan, route=Route.THAW))
+    try:
+        return hot_rows.run_or_wait(thawing)
+    except NotHotError:
+        raise error from None
+    except Refusal as refusal:
+        with changes.told(refusal):
+            raise error from refusal
+
+
 def _require_changeable(call: Invocation, leaves: WrittenLeaves) -> None:
     query = call.query
+    if call.columns is not None and partitions.moves(query, call.plan.trees[leaves.tree]):
+        raise UnsupportedError(
+            "RETURNING of an UPDATE of columns that a table is partitioned by is not supported",
+            hint="Name a condition that only rows of resident partitions satisfy, or leave it out.",
+        )
     if leaves.tree in source_relations(query):
         raise UnsupportedError(
             "changing several partitions by what is read of them is not supported",
@@ -127,11 +169,6 @@ def _require_changeable(call: Invocation, leaves: WrittenLeaves) -> None:
 def _move(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
     """Run an UPDATE whose rows may go from leaf to leaf."""
     moved_rows.require_repeatable(call)
-    if call.columns is not None:
-        raise UnsupportedError(
-            "RETURNING of an UPDATE of columns that a table is partitioned by is not supported",
-            hint="Name a condition that only rows of resident partitions satisfy, or leave it out.",
-        )
     began = not call.session.transaction.open
     parts = [partitions.of_leaf(call, leaf) for leaf in leaves.tiered]
     locked = sorted({*leaves.tiered, *leaves.others})
@@ -158,7 +195,7 @@ def lock(call: Invocation, tree: int, tiered: Sequence[int], resident: Sequence[
     session.transaction.written.update(tiered)
     if tiered:
         session.catalog.begin_write(tiered, command=call.statement.kind.name)
-    function, values = _announcing(WrittenLeaves(tree, tuple(tiered), tuple(resident)))
+    function, values = announcing_leaves(WrittenLeaves(tree, tuple(tiered), tuple(resident)))
     session.catalog.call(function, *values)
 
 

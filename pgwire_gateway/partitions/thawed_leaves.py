@@ -7,7 +7,8 @@ as it came, and each journal takes what has become of its rows. So rows go from 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 from catalog.bookkeeping import calls as bookkeeping
@@ -18,7 +19,8 @@ from catalog.results import Leaf, PartitionTree
 from catalog.session import names
 from catalog.session.connections import Call
 from pgwire_gateway.dml import changes, partitions, upserts
-from pgwire_gateway.hot import hot_runs
+from pgwire_gateway.hot import hot_rows, hot_runs
+from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.partitions import merged_leaves
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import EXECUTORS, Route, WrittenLeaves
@@ -56,17 +58,54 @@ def run(call: Invocation) -> StatementResult:
     try:
         rows = _wanted(call)
     except Refusal as refusal:
-        if call.plan.route is not Route.MERGE:
-            raise _unsupported(call, refusal) from refusal
-        with changes.told(refusal):
-            return merged_leaves.run(call, _leaves(call))
+        return _by_conditions(call, refusal)
     if len(rows.leaves) == 1 and rows.leaves[0].is_tiered:
         alone = partitions.of_leaf(call, rows.leaves[0].relid)
         return changes.merge(alone) if call.plan.route is Route.MERGE else upserts.run(alone)
+    with suppress(Refusal, NotHotError):
+        return hot_rows.run_or_wait(_among(call, rows.leaves))
     try:
         return _changed(call, rows, began=began)
     except Refusal as refusal:
         raise _unsupported(call, refusal) from refusal
+
+
+def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
+    """Run a statement whose rows are not named by keys, for this reason."""
+    is_merge = call.plan.route is Route.MERGE
+    try:
+        # Of many rows Spark knows better which they are.
+        if not is_merge or hot_rows.names_rows(call):
+            return hot_rows.run_or_wait(call)
+        if has_made_hot(call):
+            return hot_rows.run_or_wait(replace(call, plan=replace(call.plan, route=Route.THAW)))
+    except NotHotError as reason:
+        if not is_merge:
+            raise _unsupported(call, reason) from reason
+    except Refusal as other:
+        refusal = other
+    if not is_merge:
+        raise _unsupported(call, refusal) from refusal
+    with changes.told(refusal):
+        return merged_leaves.run(call, _leaves(call))
+
+
+def has_made_hot(call: Invocation) -> bool:
+    """Return whether a transaction has made rows of leaves hot that it reads by one snapshot.
+
+    It cannot lock them as a whole any more, as the definitions of hot rows are newer.
+    """
+    leaves = _leaves(call)
+    newly_hot = call.session.transaction.newly_hot
+    return not newly_hot.isdisjoint((*leaves.tiered, *leaves.others))
+
+
+def _among(call: Invocation, leaves: Sequence[Leaf]) -> Invocation:
+    """Return a statement that reaches these leaves and no others."""
+    tiered = tuple(leaf.relid for leaf in leaves if leaf.is_tiered)
+    resident = tuple(leaf.relid for leaf in leaves if not leaf.is_tiered)
+    reached = replace(_leaves(call), tiered=tiered, resident=resident, by_key=True)
+    return replace(call, plan=replace(call.plan, leaves=reached))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +120,7 @@ class _Wanted:
     """What tables that tell keys have held."""
 
 
-def _unsupported(call: Invocation, refusal: Refusal) -> UnsupportedError:
+def _unsupported(call: Invocation, refusal: Exception) -> UnsupportedError:
     return UnsupportedError(
         f"this {call.statement.kind.name} of several partitions, tiered ones among them, is not"
         f" supported: {refusal}",

@@ -89,6 +89,8 @@ class WrittenLeaves:
     resident: tuple[int, ...]
     others: tuple[int, ...] = ()
     """Further tiered ones, to which rows of these may move."""
+    by_key: bool = False
+    """Whether these are all that rows with the keys can be in which the statement names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Which rows of a tiered table a statement can touch, and what these rows are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -10,8 +10,10 @@ from catalog.results import RelationKind
 from catalog.session import names
 from catalog.session.names import quoted
 from pgwire_gateway.planning import forced
-from pgwire_gateway.planning.plans import Route
+from pgwire_gateway.planning.plans import Plan, Route, WrittenLeaves
 from pgwire_gateway.rows import source_rows
+from pgwire_gateway.rows.leaf_queries import Division, divisions
+from pgwire_gateway.rows.leaf_queries import queries as leaf_queries
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from rewrite.command import written_relations
@@ -58,6 +60,10 @@ class NeededRows:
     """Whether rows in conflict with others are not inserted: ON CONFLICT."""
     further: tuple["NeededRows", ...] = ()
     """What it needs of other tiered tables."""
+    beside: tuple[int, ...] = ()
+    """These tables, and the first one, but for this one."""
+    trees: tuple[WrittenLeaves, ...] = ()
+    """What is written by the names of partitioned tables."""
 
     @property
     def drawn(self) -> frozenset[tuple[int, ...]]:
@@ -185,11 +191,12 @@ def known_rows(call: Invocation) -> NeededRows | None:
 def _place(call: Invocation) -> object:
     plan = call.plan
     locked = plan.locks and plan.locks.relids
+    leaves = [(relid, read.relids) for relid, read in plan.partitioned.items()]
     # Constants of the same text are others in other time zones, or tomorrow.
     tree = plan.analysis and plan.analysis.tree
     digest = sha256((tree or "").encode("utf-8", "surrogateescape")).digest()
     asked = plan.statement.text, digest, call.parameter_oids
-    return *asked, plan.basis, plan.target, plan.route, locked
+    return *asked, plan.basis, plan.target, plan.route, locked, plan.leaves, tuple(leaves)
 
 
 def _found_out(call: Invocation) -> NeededRows:
@@ -202,11 +209,9 @@ def _found_out(call: Invocation) -> NeededRows:
     known = plan.basis and plan.basis.definitions
     tables = catalog.relations(relations((query,)) | plan.tables, definitions=known)
     tiered = frozenset(r for r in plan.tables if tables[r].kind is RelationKind.JOURNALED)
-    if any(not tiered.isdisjoint(leaves.relids) for leaves in plan.partitioned.values()):
-        raise Refusal("reading several tiered partitions in a statement on single rows")
-    taken = plan.locks.relids if plan.locks else written_relations(query) & tiered | {call.target}
-    if not taken <= tiered:
-        raise Refusal("locking rows of several partitions in a statement on single rows")
+    divided = divisions(plan, query, tables)
+    leaves = frozenset(leaf for one in divided for leaf in (*one.reached, *one.others))
+    tiered |= leaves
     known_tables = _tables(call, tiered)
     volatility = call.session.volatilities.of
     definitions = Definitions(
@@ -217,17 +222,60 @@ def _found_out(call: Invocation) -> NeededRows:
         domain_checks=partial(_domain_checks, call),
         readable=source_rows.readable(tables),
     )
+    parts: dict[int, NeededRows] = {}
+    for chosen, divided_query in leaf_queries(query, divided):
+        found = _parts(call, divided_query, definitions, known_tables)
+        apart = leaves - chosen
+        parts = {relid: part for relid, part in found.items() if relid not in apart} | parts
+    # Where new rows have keys that are known, these are looked for there.
+    getting = {leaf for one in divided for leaf in one.others}.intersection(parts)
+    parts |= {leaf: _only_written(parts[leaf]) for leaf in getting if parts[leaf].draws}
+    is_upsert = any(node.tag == "ONCONFLICTEXPR" for node, _ in walk(query))
+    return _joined(plan, parts, divided, is_upsert=is_upsert)
+
+
+def _parts(
+    call: Invocation, query: Node, definitions: Definitions, tables: Mapping[int, JournalTable]
+) -> dict[int, NeededRows]:
+    """Return what a statement needs of each tiered table."""
+    plan = call.plan
+    written = written_relations(query) & definitions.tiered
+    taken = plan.locks.relids if plan.locks else written
+    if not taken <= definitions.tiered:
+        raise Refusal("locking rows of several partitions in a statement on single rows")
     found = needs([query], definitions)
     if found.arbitrates and len(taken) > 1:
         raise Refusal("ON CONFLICT where a unique index on expressions or of some rows decides")
     touched = {occurrence.relid for occurrence in found.occurrences} | taken
-    first = plan.target if plan.target in taken else min(taken)
-    parts = [
-        _part(call, found.of(relid), known_tables[relid], takes=relid in taken)
-        for relid in sorted(touched, key=lambda relid: (relid != first, relid))
+    return {
+        relid: _part(call, found.of(relid), tables[relid], takes=relid in taken)
+        for relid in touched
+    }
+
+
+def _only_written(part: NeededRows) -> NeededRows:
+    """Return what is needed of a leaf that can get rows, and of which nothing else is reached."""
+    return replace(
+        part, needs=replace(part.needs, occurrences=()), conditions=(), sources=frozenset()
+    )
+
+
+def _joined(
+    plan: Plan, parts: Mapping[int, NeededRows], divided: Sequence[Division], *, is_upsert: bool
+) -> NeededRows:
+    """Return what a statement needs: first what it needs of the table it writes."""
+    taken = [relid for relid, part in parts.items() if part.takes]
+    if not taken:
+        raise Refusal("changing rows of resident partitions alone")
+    leaves = {leaf for one in divided if one.relid == plan.target for leaf in one.leaves.tiered}
+    first = {*leaves, plan.target}.intersection(taken) or {min(taken)}
+    order = sorted(parts, key=lambda relid: (relid not in first, relid))
+    listed = [
+        replace(parts[relid], beside=tuple(other for other in order if other != relid))
+        for relid in order
     ]
-    is_upsert = any(node.tag == "ONCONFLICTEXPR" for node, _ in walk(query))
-    return replace(parts[0], further=tuple(parts[1:]), is_upsert=is_upsert)
+    trees = tuple(one.leaves for one in divided if one.is_written)
+    return replace(listed[0], further=tuple(listed[1:]), trees=trees, is_upsert=is_upsert)
 
 
 def _tables(call: Invocation, relids: frozenset[int]) -> dict[int, JournalTable]:

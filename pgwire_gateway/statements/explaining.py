@@ -12,6 +12,7 @@ from pgwire_gateway.dml import partitions, reads, temporary_rows, thawed_writes,
 from pgwire_gateway.dml.applied_changes import AppliedChange
 from pgwire_gateway.dml.extracts import Extraction
 from pgwire_gateway.hot import hot_runs
+from pgwire_gateway.partitions import partitioned_writes
 from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
@@ -86,6 +87,9 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
+    is_change = call.plan.route is Route.CHANGE and call.plan.leaves is not None
+    if is_change and partitioned_writes.is_for_hot_rows(call):
+        call = _thawing(call)
     if call.plan.leaves is not None and call.plan.route in {Route.CHANGE, Route.MERGE}:
         # One for all of them.
         whole, call = call, partitions.of_leaf(call, call.plan.leaves.tiered[0])

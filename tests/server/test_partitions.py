@@ -240,14 +240,9 @@ def test_who_reads_by_one_snapshot(client: psycopg.Connection, other: psycopg.Co
 @pytest.mark.parametrize(
     "statement",
     [
-        "INSERT INTO p SELECT k, id + 1 FROM p ON CONFLICT DO NOTHING",
-        "INSERT INTO p VALUES (5, 5 + (random() * 0)::integer), (105, 105) ON CONFLICT DO NOTHING",
         "SELECT * FROM p WHERE id IN (105, 205) FOR UPDATE",
         "SELECT * FROM p WHERE id IN (5, 105) FOR UPDATE SKIP LOCKED",
-        "UPDATE p SET v = (SELECT max(v) FROM p) WHERE id IN (5, 105)",
-        "UPDATE p SET v = t.v FROM t WHERE t.v = p.id",
         "DELETE FROM p USING t WHERE t.v = p.id AND p.k > 200",
-        "UPDATE p SET k = k + 100 WHERE id = 5 RETURNING id",
         "UPDATE p SET k = k + (random() * 0)::integer WHERE id = 5",
         "UPDATE p_0 SET k = k + 1 WHERE w > 'a'",
         "MERGE INTO p_0 USING p_1 s ON p_0.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (1, s.id)",
@@ -265,6 +260,43 @@ def test_it_is_refused_by_name(client: psycopg.Connection, statement: str) -> No
     with pytest.raises(errors.FeatureNotSupported):
         client.execute(statement)
     assert rows(client, "SELECT count(*), sum(v), sum(k) FROM p") == [(300, 448500, 44850)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO p SELECT k, id + 1 FROM p ON CONFLICT DO NOTHING",
+        "INSERT INTO p VALUES (5, 5 + (random() * 0)::integer), (105, 105) ON CONFLICT DO NOTHING",
+        "UPDATE p SET v = (SELECT max(v) FROM p) WHERE id IN (5, 105, 205) RETURNING k, v",
+        "UPDATE p SET v = t.v FROM t WHERE t.v = p.id RETURNING p.*",
+        "UPDATE p SET k = k + 100 WHERE id = 5 RETURNING id, k",
+        "UPDATE p SET k = k + 100 WHERE id % 90 = 5 AND k < 200 RETURNING id, k",
+        "WITH gone AS (DELETE FROM p WHERE id % 70 = 1 RETURNING *) SELECT * FROM gone",
+        (
+            "WITH gone AS (DELETE FROM p WHERE k IN (5, 105, 205) RETURNING *)"
+            " INSERT INTO p SELECT 299 - k, id, v, w FROM gone RETURNING *"
+        ),
+    ],
+)
+def test_resident_and_tiered_partitions_change_together(
+    served: Pair, client: psycopg.Connection, statement: str
+) -> None:
+    """PostgreSQL runs it, on hot rows of tiered partitions and all rows of resident ones."""
+    client.execute("CREATE TABLE t (v integer PRIMARY KEY)")
+    client.execute("INSERT INTO t VALUES (5), (105), (205)")
+    make_tiered(client, "t")
+    with psycopg.connect(served.plain.conninfo(served.database), autocommit=True) as plain:
+        for one in (*SETUP, "CREATE TABLE t AS SELECT unnest(ARRAY[5, 105, 205]) AS v"):
+            plain.execute(one)
+        answers = [connection.execute(statement) for connection in (client, plain)]
+        told = [(answer.statusmessage, answer.rownumber is not None) for answer in answers]
+        assert told[0] == told[1]
+        if told[0][1]:
+            assert sorted(answers[0].fetchall()) == sorted(answers[1].fetchall())
+        assert rows(client, "SELECT * FROM p") == rows(plain, "SELECT * FROM p")
+        for leaf in ("p_0", "p_1", "p_2"):
+            assert rows(client, f"SELECT * FROM {leaf}") == rows(plain, f"SELECT * FROM {leaf}")
+        plain.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
 
 
 @pytest.mark.parametrize(
@@ -311,7 +343,7 @@ def test_many_rows_for_one_partition_and_few_for_another(client: psycopg.Connect
 def test_rows_are_merged_into_several_partitions_by_key(client: psycopg.Connection) -> None:
     upsert = "INSERT INTO p VALUES (%s, %s, 1), (%s, %s, 1) ON CONFLICT (k, id) DO UPDATE SET v = 0"
     client.execute(upsert, [5, 5, 105, 105])
-    assert decision(client) == "postgres, on thawed rows: several partitions"
+    assert decision(client) == "postgres, on thawed rows: single rows by key"
     client.execute(upsert, [6, 6, 206, 206])
     client.execute(upsert, [7, 1007, 107, 1107])
     client.execute(upsert, [8, 8, 9, 9])
@@ -325,9 +357,8 @@ def test_rows_are_merged_into_several_partitions_by_key(client: psycopg.Connecti
         " ON p.k = s.k AND p.id = s.id WHEN MATCHED THEN UPDATE SET k = 299 - p.k, id = 3000 + p.k"
         " WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.id, 7)"
     )
-    # To which keys rows go, Spark finds out.
     client.execute(merge)
-    assert decision(client) == "spark: several partitions"
+    assert decision(client) == "postgres, on thawed rows: single rows by key"
     assert rows(client, "SELECT k, id, v FROM p WHERE id > 2000") == [
         (10, 2010, 7),
         (194, 3105, 0),

@@ -436,7 +436,7 @@ END $$;
 -- Announce a write of a transaction that reads by one snapshot, and makes rows hot itself. That what it sees of the journal
 -- bookkeeping may be old does not matter where the table has had hot rows since, without a break, or had none, and has not
 -- been written before it got them: what is cold now has not changed, and of what is hot PostgreSQL tells. Else 40001.
-CREATE OR REPLACE FUNCTION pg_journal.announce_own(wanted oid, way text, keys text) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.announce_own(wanted oid, way text, keys text, beside oid[]) RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -464,7 +464,7 @@ BEGIN
     END;
     IF NOT is_as_seen(wanted, told) THEN PERFORM refuse_changed(); END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
-    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted]); END IF;
+    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted] || leaves_beside(wanted, beside)); END IF;
     IF way = 'insert' THEN
         EXECUTE 'SELECT ' || next_version(wanted, current_setting('transaction_isolation') = 'serializable') INTO mark;
     END IF;
@@ -480,10 +480,11 @@ END $$;
 -- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002). Where too many rows are
 -- hot, a transaction that has not written the table before, and would add to them, by keys, by rows that it inserts, or by
 -- others that are still to be `searched`, is told that it is full; it has not passed the gate then. Transactions above READ
--- COMMITTED have to make rows hot themselves (`own`), or there are none for them.
+-- COMMITTED have to make rows hot themselves (`own`), or there are none for them. What the same statement is announced for
+-- `beside` stays so.
 CREATE OR REPLACE FUNCTION pg_journal.announce(
     code text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean,
-    own boolean)
+    own boolean, beside oid[])
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -494,11 +495,11 @@ DECLARE
     mark timestamptz;
 BEGIN
     PERFORM authorize(code, 'announce', wanted::text, mode, way, keys, strict::text, found_in::text, searched::text,
-                      own::text);
+                      own::text, beside::text);
     PERFORM require_right(wanted, mode <> 'ROW SHARE');
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         IF strict THEN RETURN not_hot(); END IF;
-        IF own THEN RETURN convert_to(announce_own(wanted, way, keys)::text, 'UTF8'); END IF;
+        IF own THEN RETURN convert_to(announce_own(wanted, way, keys, beside)::text, 'UTF8'); END IF;
         RETURN convert_to('{"hot": false, "snapshots": true}', 'UTF8');
     END IF;
     -- Locked in vain, the table would keep the gateway from making it hot.
@@ -521,7 +522,7 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
-    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted]); END IF;
+    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted] || leaves_beside(wanted, beside)); END IF;
     IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     IF keys IS NOT NULL THEN
         EXECUTE format('SELECT pgwire_cold AS cold, pgwire_held AS held FROM pg_journal.cold_%s($1)', wanted)

@@ -102,6 +102,13 @@ BEGIN
     PERFORM set_config('pg_journal.writing_' || u.a, announcement(u.a), true) FROM unnest(above) u(a);
 END $$;
 
+-- Those of some tables that are leaves of the same partitioned table as this leaf.
+CREATE OR REPLACE FUNCTION pg_journal.leaves_beside(wanted oid, relids oid[]) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT b.relid FROM journals j JOIN journals b ON b.ancestors[1] = j.ancestors[1]
+              WHERE j.relid = wanted AND b.relid = ANY (relids));
+
 -- Number of the advisory lock that those share who lock leaves of a tree one by one, until their transactions end.
 CREATE OR REPLACE FUNCTION pg_journal.tree_gate(wanted oid) RETURNS bigint
 LANGUAGE sql STABLE
