@@ -29,11 +29,13 @@ class RowLocks:
     """The row locks of one statement."""
 
     relids: frozenset[int]
-    """OIDs of the tables whose rows are locked."""
+    """OIDs of the tables whose rows are locked, of which Spark reads."""
     strength: str
     """The strongest of them, as SQL."""
     waits: bool
     """Whether the statement waits for rows that others have locked."""
+    resident: frozenset[int] = frozenset()
+    """OIDs of further tables, whose rows PostgreSQL has."""
 
 
 def row_locks(query: Node) -> RowLocks | None:

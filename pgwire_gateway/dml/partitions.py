@@ -221,11 +221,7 @@ def _locking(call: Invocation, reached: Reached) -> Plan:
     locked = [leaf for relid in locks.relids & reached.keys() for leaf in reached[relid]]
     if not any(leaf.is_tiered for leaf in locked):
         return _native(call, reached, next(iter(locks.relids & reached.keys())))
-    if any(not leaf.is_tiered for leaf in locked):
-        raise UnsupportedError(
-            f"{locks.strength} of resident and tiered partitions together is not supported",
-            hint="Name a condition on the columns that the table is partitioned by.",
-        )
+    resident = frozenset(leaf.relid for leaf in locked if not leaf.is_tiered)
     narrow = _reading(plan, reached)
     locking = plan.locking
     for relid, leaves in reached.items():
@@ -233,8 +229,9 @@ def _locking(call: Invocation, reached: Reached) -> Plan:
             (leaf,) = leaves
             locking = as_leaf(locking, relid, leaf.relid, plan.trees[relid].numbers(leaf.relid))
     others = locks.relids - reached.keys()
-    relids = others | {leaf.relid for leaf in locked}
-    return replace(narrow, locking=locking, locks=replace(locks, relids=frozenset(relids)))
+    relids = others | {leaf.relid for leaf in locked if leaf.is_tiered}
+    locks = replace(locks, relids=frozenset(relids), resident=locks.resident | resident)
+    return replace(narrow, locking=locking, locks=locks)
 
 
 def _writing(call: Invocation, reached: Reached) -> Plan:

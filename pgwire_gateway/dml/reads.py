@@ -40,17 +40,18 @@ def read(call: Invocation) -> StatementResult:
     """Run a SELECT; its rows are computed while they are taken, unless they are locked.
 
     Raises:
-        UnsupportedError: Rows are to be locked without waiting, and cannot be locked one by one.
+        UnsupportedError: Rows are to be locked without waiting, or of resident tables as well, and
+            cannot be locked one by one.
     """
     if call.plan.locks:
         try:
             return hot_rows.run(call)
         except NotHotError as reason:
-            if not _may_lock_all(call, call.plan.locks):
+            if not _may_lock_all(call, call.plan.locks, reason):
                 name = next(iter(call.statement.relations)).name
                 raise reason.unwaited(name) from reason
         except Refusal as reason:
-            if not _may_lock_all(call, call.plan.locks):
+            if not _may_lock_all(call, call.plan.locks, reason):
                 raise UnsupportedError(
                     f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {reason}"
                 ) from reason
@@ -62,8 +63,19 @@ def read(call: Invocation) -> StatementResult:
     return StatementResult(columns, rows, "SELECT {}".format)
 
 
-def _may_lock_all(call: Invocation, locks: RowLocks) -> bool:
-    """Return whether the tables may be locked as a whole: it waits, or the transaction has."""
+def _may_lock_all(call: Invocation, locks: RowLocks, reason: Exception) -> bool:
+    """Return whether the tables may be locked as a whole: it waits, or the transaction has.
+
+    Raises:
+        UnsupportedError: Rows of resident tables are to be locked as well, which only PostgreSQL
+            can, for this reason not together.
+    """
+    if locks.resident:
+        raise UnsupportedError(
+            f"{locks.strength} of resident and tiered tables together is not supported here:"
+            f" {reason}",
+            hint="Name the tables whose rows are to be locked: FOR UPDATE OF ...",
+        ) from reason
     return locks.waits or announcements.has_locked(call, locks.relids)
 
 

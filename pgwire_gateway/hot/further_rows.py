@@ -117,9 +117,12 @@ def require_possible(call: Invocation, needed: NeededRows) -> None:
         Refusal: The transaction reads by one snapshot, which shows no rows that others make hot.
         NotHotError: It does, and the statement leaves rows unlocked.
     """
-    if not needed.further or not session_state.keeps_snapshot(call.session.catalog):
+    parts = (needed, *needed.further)
+    if not needed.further and needed.takes:
         return
-    if not all(part.takes for part in needed.further):
+    if not session_state.keeps_snapshot(call.session.catalog):
+        return
+    if not all(part.takes for part in parts):
         raise Refusal("reading other tiered tables above READ COMMITTED")
     if unwaited_rows.leaves_some(call, needed):
         raise NotHotError(by_snapshot=True)

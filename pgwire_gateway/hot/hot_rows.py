@@ -122,7 +122,7 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     further_rows.require_possible(call, needed)
     wanted = late.added(needed, needed.wanted(bound, sources.contents))
     _require_worth_searching(call, relid, wanted)
-    own = own_hot_rows.can_be(needed)
+    own = needed.takes and own_hot_rows.can_be(needed)
     writing = replace(writing_of(call, needed, wanted), draws=needed.draws, own=own)
     searched = not remembers_all(call, relid, wanted)
 

@@ -373,19 +373,23 @@ def _seeks(query: Node, relations: Mapping[int, Relation]) -> bool:
 
 
 def _locking(plan: Plan, query: Node, relations: Mapping[int, Relation]) -> Plan:
-    """Plan a query that may lock rows: where they are tiered ones, the whole table is locked."""
+    """Plan a query that may lock rows."""
     locks = row_locks(query)
     if locks is None:
         return plan
+    resident: set[int] = set()
     for relation in map(relations.__getitem__, locks.relids):
         if relation.is_external:
             raise UnsupportedError(f"{locks.strength} of external journals is not supported")
-        if relation.kind is not RelationKind.JOURNALED and relation.tree is None:
+        if relation.kind is RelationKind.RESIDENT and relation.tree is None:
+            resident.add(relation.relid)
+        elif relation.kind is not RelationKind.JOURNALED and relation.tree is None:
             raise UnsupportedError(
                 f'{locks.strength} of "{relation.name}", which is not tiered, is not supported in '
                 "a statement on tiered tables",
                 hint="Name the tables whose rows are to be locked: FOR UPDATE OF ...",
             )
+    locks = replace(locks, relids=locks.relids - resident, resident=frozenset(resident))
     return replace(plan, query=without_row_locks(query), locks=locks, locking=query)
 
 

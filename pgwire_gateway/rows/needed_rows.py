@@ -265,10 +265,10 @@ def _joined(
 ) -> NeededRows:
     """Return what a statement needs: first what it needs of the table it writes."""
     taken = [relid for relid, part in parts.items() if part.takes]
-    if not taken:
+    if not taken and plan.locks is None:
         raise Refusal("changing rows of resident partitions alone")
     leaves = {leaf for one in divided if one.relid == plan.target for leaf in one.leaves.tiered}
-    first = {*leaves, plan.target}.intersection(taken) or {min(taken)}
+    first = {*leaves, plan.target}.intersection(taken) or set(sorted(taken)[:1])
     order = sorted(parts, key=lambda relid: (relid not in first, relid))
     listed = [
         replace(parts[relid], beside=tuple(other for other in order if other != relid))
