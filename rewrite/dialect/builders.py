@@ -221,6 +221,21 @@ def repeatable(value: Tree) -> Tree:
     return marked
 
 
+_CERTAIN: Final = "certain"
+
+
+def certain(condition: Tree) -> Tree:
+    """Return a condition on a column marked as one that fails for no value of it."""
+    marked = condition.copy()
+    marked.meta[_CERTAIN] = True
+    return marked
+
+
+def is_certain(condition: Tree) -> bool:
+    """Tell whether a condition is marked as one that fails for no value of a column."""
+    return bool(condition.meta.get(_CERTAIN))
+
+
 def is_simple(value: Tree) -> bool:
     """Tell whether a tree is cheap enough to be written twice."""
     while isinstance(value, exp.Cast | exp.Paren | exp.Neg):

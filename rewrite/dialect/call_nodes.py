@@ -14,6 +14,7 @@ from rewrite.dialect.compiler import Compiler, NodeHandler
 from rewrite.dialect.conditionals import null_if
 from rewrite.dialect.constants import decode
 from rewrite.dialect.functions import call_function, procedure
+from rewrite.dialect.image_conditions import condition_of_any, condition_on_column
 from rewrite.dialect.literals import literal
 from rewrite.dialect.membership import Membership
 from rewrite.errors import UnsupportedError
@@ -49,8 +50,14 @@ def _function(compiler: Compiler, node: Node) -> Value:
 
 def _operator(compiler: Compiler, node: Node) -> Value:
     args = compiler.compile_all(node.nodes("args"))
-    result_oid = node.integer("opresulttype")
-    return _call(compiler, node, node.integer("opfuncid"), args, result_oid)
+    oid = node.integer("opfuncid")
+    result = _call(compiler, node, oid, args, node.integer("opresulttype"))
+    operator = COMPARISONS.get(procedure(oid)[0])
+    if operator is None:
+        return result
+    left, right = node.nodes("args")
+    condition = condition_on_column(compiler, operator, (left, right), result.sql)
+    return result if condition is None else replace(result, sql=condition)
 
 
 def _distinct(compiler: Compiler, node: Node) -> Value:
@@ -89,6 +96,10 @@ def _scalar_array(compiler: Compiler, node: Node) -> Value:
     elements = _elements(compiler, array)
     if elements is None:
         return membership.of_array(compiler.compile(array))
+    if membership.any_ and membership.comparison is exp.EQ:
+        condition = condition_of_any(compiler, scalar, elements)
+        if condition is not None:
+            return Value(condition, oids.BOOL)
     return membership.of_elements(elements)
 
 

@@ -11,7 +11,13 @@ from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler, known_text
-from rewrite.dialect.datetimes import to_date, to_time, to_timestamp, to_timestamptz
+from rewrite.dialect.datetimes import (
+    known_as,
+    to_date,
+    to_time,
+    to_timestamp,
+    to_timestamptz,
+)
 from rewrite.dialect.floats import OVERFLOW, UNDERFLOW, is_infinite, is_zero
 from rewrite.dialect.floats import SPARK_TYPES as SPARK_FLOATS
 from rewrite.dialect.integers import SPARK_TYPES
@@ -283,6 +289,10 @@ def _same(call: Call) -> Value:
 
 def _temporal(convert: Callable[..., b.Tree]) -> Handler:
     def handle(call: Call) -> Value:
+        if call.result_oid != oids.TIME:
+            known = known_as(call.args[0], call.result_oid, call.constants)
+            if known is not None:
+                return known
         return call.result(convert(call.args[0], call.constants))
 
     return handle

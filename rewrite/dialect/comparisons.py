@@ -40,7 +40,7 @@ _PLAIN: Final = frozenset(
 )
 
 _MOMENTS: Final = frozenset({oids.TIMESTAMP, oids.TIMESTAMPTZ})
-_FLIPPED: Final[dict[type[exp.Binary], type[exp.Binary]]] = {
+FLIPPED: Final[dict[type[exp.Binary], type[exp.Binary]]] = {
     exp.EQ: exp.EQ,
     exp.NEQ: exp.NEQ,
     exp.LT: exp.GT,
@@ -48,6 +48,7 @@ _FLIPPED: Final[dict[type[exp.Binary], type[exp.Binary]]] = {
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
 }
+"""Operators by those that mean the same with their operands exchanged."""
 _ARRAY_ELEMENTS: Final = (_PLAIN | {oids.CHAR}) - {oids.FLOAT4, oids.FLOAT8}
 
 
@@ -170,7 +171,7 @@ def _with_day(
 ) -> b.Tree | None:
     """Return a comparison of a date and a known timestamp as one of dates, which a scan can use."""
     if right.type_oid == oids.DATE:
-        left, right, operator = right, left, _FLIPPED[operator]
+        left, right, operator = right, left, FLIPPED[operator]
     zoned = right.type_oid == oids.TIMESTAMPTZ and not session_zone(constants).is_utc
     known = known_integer(right)
     if left.type_oid != oids.DATE or right.type_oid not in _MOMENTS or zoned or known is None:

@@ -7,8 +7,8 @@ from sqlglot import exp
 from catalog.pg import sqlstate
 from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
-from rewrite.dialect import oids
-from rewrite.dialect.calls import Call, Handler
+from rewrite.dialect import calendar, oids
+from rewrite.dialect.calls import Call, Handler, known_integer
 from rewrite.dialect.date_fields import unit_name, unknown_unit
 from rewrite.dialect.intervals import add_microseconds, of_microseconds
 from rewrite.dialect.literals import DATE_END, DATE_MIN, DAY, float_literal, literal
@@ -26,7 +26,12 @@ _OUT_OF_RANGE: Final = b.raise_error(sqlstate.DATETIME_FIELD_OVERFLOW, "date out
 
 def _shift_date(sign: int) -> Handler:
     def handle(call: Call) -> Value:
-        trees = call.trees if call.args[0].type_oid == oids.DATE else call.trees[::-1]
+        first, second = call.args if call.args[0].type_oid == oids.DATE else call.args[::-1]
+        start, distance = known_integer(first), known_integer(second)
+        if start is not None and distance is not None:
+            known = start + sign * distance
+            if DATE_MIN <= known < DATE_END:
+                return literal(known, oids.DATE)
 
         def body(day: b.Tree, count: b.Tree) -> b.Tree:
             operator = exp.Add if sign > 0 else exp.Sub
@@ -38,7 +43,7 @@ def _shift_date(sign: int) -> Handler:
             moved = b.call("date_add" if sign > 0 else "date_sub", day, count)
             return b.checked(moved, (b.negation(inside), _OUT_OF_RANGE))
 
-        return call.result(b.let(trees, body))
+        return call.result(b.let((first.sql, second.sql), body))
 
     return handle
 
@@ -63,14 +68,6 @@ def _timestamp_difference(call: Call) -> Value:
 
     return call.result(b.let(micros, body))
 
-
-_CLOCK_UNITS: Final[dict[str, int]] = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-}
 
 _DATE_UNITS: Final[dict[str, str]] = {
     "week": "WEEK",
@@ -113,13 +110,19 @@ def _truncate(call: Call) -> Value:
     unknown = unknown_unit(call, value)
     if unknown is not None and not zone.is_missing:
         return call.result(b.cast(unknown, "TIMESTAMP" if aware else "TIMESTAMP_NTZ"))
+    moment = known_integer(value)
+    if moment is not None and (zone.is_utc or not aware):
+        first = calendar.unit_start(unit, moment)
+        if first is not None and calendar.is_moment(first):
+            return literal(first, call.result_oid)
 
     def body(moment: b.Tree) -> b.Tree:
         if zone.is_missing:
             return _missing_zone(zone, value)
         local = local_time(moment, zone) if aware else moment
-        if unit in _CLOCK_UNITS:
-            surplus = b.call("pmod", micros_of_timestamp(local), b.bigint(_CLOCK_UNITS[unit]))
+        if unit in calendar.CLOCK_UNITS:
+            length = b.bigint(calendar.CLOCK_UNITS[unit])
+            surplus = b.call("pmod", micros_of_timestamp(local), length)
             return add_microseconds(moment, b.negate(surplus))
         start = _start_of_day_unit(unit, local)
         if start is None:
@@ -235,6 +238,18 @@ def _time_scale(call: Call) -> Value:
     return call.result(rounded_micros(call.trees[0], digits) if digits >= 0 else call.trees[0])
 
 
+def known_as(value: Value, type_oid: int, constants: SessionConstants) -> Value | None:
+    """Return a known date or timestamp as another of these types, where no zone takes part."""
+    known = known_integer(value)
+    aware = oids.TIMESTAMPTZ in (value.type_oid, type_oid)
+    if known is None or (aware and not session_zone(constants).is_utc):
+        return None
+    if value.type_oid == oids.DATE:
+        moment = calendar.midnight(known)
+        return None if moment is None else literal(moment, type_oid)
+    return literal(known // DAY if type_oid == oids.DATE else known, type_oid)
+
+
 def to_date(value: Value, constants: SessionConstants) -> b.Tree:
     """Return the day of a timestamp, in the session's time zone if it has one."""
     if value.type_oid == oids.TIMESTAMPTZ:
@@ -294,7 +309,8 @@ def sql_value_function(operation: int, typmod: int, constants: SessionConstants)
         return Value(round_timestamp(now, typmod), oids.TIMESTAMPTZ, typmod)
     local = Value(to_timestamp(now, constants), oids.TIMESTAMP)
     if name == "current_date":
-        return Value(b.cast(local.sql, "DATE"), oids.DATE)
+        known = known_as(now, oids.DATE, constants)
+        return known or Value(b.cast(local.sql, "DATE"), oids.DATE)
     if name == "localtimestamp":
         return Value(round_timestamp(local, typmod), oids.TIMESTAMP, typmod)
     if name == "localtime":

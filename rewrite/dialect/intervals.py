@@ -7,10 +7,10 @@ from sqlglot import exp
 
 from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
-from rewrite.dialect import oids
-from rewrite.dialect.calls import Call, Handler
+from rewrite.dialect import calendar, oids
+from rewrite.dialect.calls import Call, Handler, known_integer
 from rewrite.dialect.floats import is_infinite, is_nan
-from rewrite.dialect.literals import DAY, float_literal
+from rewrite.dialect.literals import DAY, float_literal, literal
 from rewrite.dialect.time_zones import Zone, instant, local_time, session_zone
 from rewrite.dialect.timestamp_range import (
     INTERVAL_OUT_OF_RANGE,
@@ -123,7 +123,8 @@ def _fitting(number: b.Tree, spark_type: str) -> b.Tree:
     return b.let([number], body)
 
 
-def _known_parts(value: Value) -> tuple[int, int, int] | None:
+def known_parts(value: Value) -> tuple[int, int, int] | None:
+    """Return months, days and microseconds of an interval that is known."""
     constant = value.constant
     if constant is None or not isinstance(constant.value, tuple | list):
         return None
@@ -172,7 +173,7 @@ def shift(moment: b.Tree, value: Value, sign: int, zone: Zone | None) -> b.Tree:
     if zone is not None:
         calendar = (_in_zone(add_months, zone), _in_zone(add_days, zone))
     steps: tuple[Step, ...] = (*calendar, add_microseconds)
-    known = _known_parts(value)
+    known = known_parts(value)
     if known is not None:
         makers = (b.integer, b.integer, b.bigint)
         for step, make, amount in zip(steps, makers, known, strict=True):
@@ -202,11 +203,28 @@ def _step_unless_zero(step: Step, moment: b.Tree, amount: b.Tree, *, always: boo
     )
 
 
+def _known_moment(start: Value, span: Value, sign: int, zone: Zone) -> int | None:
+    """Return a known date or timestamp moved by a known interval, unless that fails."""
+    moment, parts = known_integer(start), known_parts(span)
+    if moment is None or parts is None:
+        return None
+    months, days, rest = (sign * part for part in parts)
+    if start.type_oid == oids.TIMESTAMPTZ and (months or days) and not zone.is_utc:
+        return None
+    midnight_or_moment = calendar.midnight(moment) if start.type_oid == oids.DATE else moment
+    if midnight_or_moment is None:
+        return None
+    return calendar.shifted(midnight_or_moment, months, days, rest)
+
+
 def _shift(sign: int) -> Handler:
     def handle(call: Call) -> Value:
         first, second = call.args
         if first.type_oid == oids.INTERVAL:
             first, second = second, first
+        known = _known_moment(first, second, sign, session_zone(call.constants))
+        if known is not None:
+            return literal(known, call.result_oid)
         if first.type_oid == oids.TIMESTAMPTZ:
             return call.result(shift(first.sql, second, sign, session_zone(call.constants)))
         moment = midnight(first.sql) if first.type_oid == oids.DATE else first.sql

@@ -32,9 +32,17 @@ _POSTGRES_END: Final = b.call("date_from_unix_date", b.integer(DATE_TIMESTAMP_EN
 _FIRST_DAY: Final = b.call("date_from_unix_date", b.integer(DATE_MIN))
 
 
+def _is_of_timestamp(day: b.Tree) -> bool:
+    """Tell whether a day is a literal's or a timestamp's, which all begin with a timestamp.
+
+    Of the latter Spark compares the timestamp in place of the day, which fails for days beyond.
+    """
+    return isinstance(day, exp.Cast) and isinstance(day.this, exp.Literal | exp.Column)
+
+
 def midnight(day: b.Tree) -> b.Tree:
     """Return the TIMESTAMP_NTZ with which a DATE begins; fails where there is none."""
-    if isinstance(day, exp.Cast) and isinstance(day.this, exp.Literal):
+    if _is_of_timestamp(day):
         return b.cast(day, "TIMESTAMP_NTZ")
 
     def body(bound: b.Tree) -> b.Tree:
@@ -49,7 +57,7 @@ def midnight(day: b.Tree) -> b.Tree:
 
 def midnight_to_compare(day: b.Tree) -> b.Tree:
     """Return the TIMESTAMP_NTZ with which a DATE begins, the last there is for all days after."""
-    if isinstance(day, exp.Cast) and isinstance(day.this, exp.Literal):
+    if _is_of_timestamp(day):
         return b.cast(day, "TIMESTAMP_NTZ")
 
     def body(bound: b.Tree) -> b.Tree:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from rewrite.dialect import builders as b
 from rewrite.query import sublinks
 from rewrite.query.failing import can_fail
 from rewrite.query.sql import conjunction, disjunction
@@ -29,9 +30,24 @@ def compile_filter(quals: Item, scope: "QueryScope") -> exp.Expression | None:
     found = []
     for qual in conjuncts(quals):
         condition = _whole(scope.prepare(qual), scope)
-        bare = not can_fail(qual) and not sublinks.holds_sublink(qual)
-        found.append(scope.compilation.bare(condition) if bare else condition)
+        if sublinks.holds_sublink(qual):
+            found.append(condition)
+        elif can_fail(qual):
+            parts = _parts(condition)
+            bare = scope.compilation.bare
+            found += [bare(part) if b.is_certain(part) else part for part in parts]
+        else:
+            found.append(scope.compilation.bare(condition))
     return conjunction(found)
+
+
+def _parts(condition: exp.Expression) -> list[exp.Expression]:
+    """Return the conditions that one consists of, in order."""
+    while isinstance(condition, exp.Paren):
+        condition = condition.this
+    if isinstance(condition, exp.And):
+        return [*_parts(condition.this), *_parts(condition.expression)]
+    return [condition]
 
 
 def _whole(node: Node, scope: "QueryScope") -> exp.Expression:
