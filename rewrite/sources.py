@@ -120,6 +120,9 @@ class CurrentRows:
         self.bound: int | None = self.base_rows + self.recent_rows
         if snapshot.outside is not None:
             self.recent_rows, self.bound = snapshot.outside.rows, None
+        is_whole = external is None and snapshot.outside is None and not self.has_leaves
+        self.exact = self.base_rows if is_whole and not self.recent_rows else None
+        """How many rows there are, where that is known."""
         self._levels: list[_Level] = []
         self._added: set[str] = set()
         self._item = self._build(snapshot)

@@ -30,6 +30,18 @@ class DecimalShape(NamedTuple):
     scale: int
 
 
+class Mixed(NamedTuple):
+    """A numeric in text form whose display scale is one of a few: the same without text."""
+
+    text: exp.Expression
+    """The text of which this is the number."""
+    number: exp.Expression
+    """A DECIMAL of the largest scale."""
+    shape: DecimalShape
+    scale: exp.Expression
+    """The display scale, where there is a number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A compiled expression."""
@@ -46,6 +58,8 @@ class Value:
     """Spark type of a numeric whose display scale is known."""
     constant: Constant | None = None
     """Set for literals of simple types and bound parameters."""
+    mixed: Mixed | None = None
+    """Of a numeric in text form, maybe; it says nothing where ``sql`` is not its text."""
 
     @property
     def parts(self) -> tuple[exp.Expression, ...]:

@@ -20,6 +20,7 @@ from rewrite.dialect.numerics import (
     WHOLE,
     as_fixed,
     as_floating,
+    as_number,
     as_text,
     fixed,
     floating,
@@ -125,6 +126,11 @@ def _sum_numeric(call: Aggregation) -> Value:
         return fixed(call.spark("sum", value.sql), shape.precision + 10, shape.scale)
     if call.distinct:
         raise call.refuse("of DISTINCT values of differing scale")
+    number = as_number(value)
+    if value.mixed is not None and is_fixed(number):
+        known = b.case((b.is_not_null(number.sql), value.mixed.scale))
+        total, largest = call.spark("sum", number.sql), call.spark("max", known)
+        return _shortened_to(total, largest, shape_of(number).scale)
 
     def summand(number: Value) -> Value:
         too_fine = b.infix(exp.GT, scale_of(number), b.integer(_SUMMANDS.scale))
@@ -138,20 +144,25 @@ def _sum_numeric(call: Aggregation) -> Value:
     number = as_floating(value)
     total = call.spark("sum", bind([number], summand).sql)
     largest = call.spark("max", bind([number], scale).sql)
-    return bind([Value(total, oids.TEXT), Value(largest, oids.INT4)], _shortened)
+    return _shortened_to(total, largest, _SUMMANDS.scale)
 
 
-def _shortened(total: Value, scale: Value) -> Value:
-    """Drop the zeros a sum has behind its scale."""
-    digits = b.call("replace", b.cast(total.sql, "STRING"), b.string("."), b.string(""))
-    surplus = b.infix(exp.Sub, b.integer(_SUMMANDS.scale), scale.sql)
-    kept = b.call("left", digits, b.infix(exp.Sub, b.call("length", digits), surplus))
-    return floating(b.cast(kept, WHOLE), scale.sql)
+def _shortened_to(total: b.Tree, scale: b.Tree, places: int) -> Value:
+    """Drop the zeros a sum, which has so many decimal places, has behind its scale."""
+
+    def shortened(total: Value, scale: Value) -> Value:
+        digits = b.call("replace", b.cast(total.sql, "STRING"), b.string("."), b.string(""))
+        surplus = b.infix(exp.Sub, b.integer(places), scale.sql)
+        kept = b.call("left", digits, b.infix(exp.Sub, b.call("length", digits), surplus))
+        return floating(b.cast(kept, WHOLE), scale.sql)
+
+    return bind([Value(total, oids.TEXT), Value(scale, oids.INT4)], shortened)
 
 
 def _average(call: Aggregation) -> Value:
     total, whole = _averaged_total(call)
-    counted = call.spark("count", equality_key(call.args[0]))
+    value = as_number(call.args[0])
+    counted = call.spark("count", equality_key(value) if call.distinct else value.sql)
     way = plan(shape_of(total), _COUNT, whole) if is_fixed(total) else None
     if way is not None:
         count = fixed(counted, *_COUNT)

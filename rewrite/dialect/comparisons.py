@@ -9,7 +9,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler, known_integer, known_text
 from rewrite.dialect.literals import DAY, date_literal
-from rewrite.dialect.numerics import comparison_key, is_fixed, shape_of
+from rewrite.dialect.numerics import as_number, comparison_key, is_fixed, shape_of
 from rewrite.dialect.time_zones import instant, session_zone
 from rewrite.dialect.timestamp_range import midnight_to_compare
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
@@ -72,7 +72,8 @@ def ordering_key(value: Value) -> b.Tree:
     if value.type_oid in _PLAIN:
         return value.sql
     if value.type_oid == oids.NUMERIC:
-        return value.sql if is_fixed(value) else comparison_key(value)
+        number = as_number(value)
+        return number.sql if is_fixed(number) else comparison_key(number)
     if value.type_oid == oids.BPCHAR:
         return trimmed(value.sql)
     if value.type_oid == oids.INTERVAL:
@@ -135,6 +136,7 @@ def _bpchar_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
 
 def _numeric_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
     """Return DECIMALs where one DECIMAL type holds both numbers, else keys of any magnitude."""
+    left, right = as_number(left), as_number(right)
     if is_fixed(left) and is_fixed(right):
         one, other = shape_of(left), shape_of(right)
         whole = max(one.precision - one.scale, other.precision - other.scale)

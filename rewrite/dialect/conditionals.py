@@ -1,6 +1,6 @@
 """CASE, COALESCE, NULLIF, GREATEST and LEAST over values, whatever their representation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -26,9 +26,14 @@ def align(values: Sequence[Value]) -> list[Value]:
 
 def choose(branches: Sequence[tuple[b.Tree, Value]], otherwise: Value) -> Value:
     """Return the value of the first branch whose condition is true."""
-    values = align([*(value for _, value in branches), otherwise])
-    arms = [(condition, value.sql) for (condition, _), value in zip(branches, values, strict=False)]
-    return _merged(b.case(*arms, otherwise=values[-1].sql), values)
+    given = [*(value for _, value in branches), otherwise]
+    values = align(given)
+
+    def chosen(trees: Sequence[b.Tree]) -> b.Tree:
+        arms = [(condition, tree) for (condition, _), tree in zip(branches, trees, strict=False)]
+        return b.case(*arms, otherwise=trees[-1])
+
+    return _mixed(_merged(chosen([value.sql for value in values]), values), given, chosen)
 
 
 def coalesce(values: Sequence[Value]) -> Value:
@@ -36,7 +41,23 @@ def coalesce(values: Sequence[Value]) -> Value:
     aligned = align(values)
     if len(aligned) == 1:
         return aligned[0]
-    return _merged(b.call("coalesce", *(value.sql for value in aligned)), aligned)
+
+    def chosen(trees: Sequence[b.Tree]) -> b.Tree:
+        pairs = zip(values, trees, strict=True)
+        return b.case(*((b.is_not_null(value.sql), tree) for value, tree in pairs))
+
+    merged = _merged(b.call("coalesce", *(value.sql for value in aligned)), aligned)
+    return _mixed(merged, values, chosen) if all(b.is_simple(one.sql) for one in values) else merged
+
+
+def _mixed(
+    merged: Value, values: Sequence[Value], choose: Callable[[Sequence[b.Tree]], b.Tree]
+) -> Value:
+    """Return a value chosen from numerics of differing scale with its number, if it can be."""
+    if merged.type_oid != oids.NUMERIC or numerics.is_fixed(merged):
+        return merged
+    mixed = numerics.mixed_of(values, choose)
+    return merged if mixed is None else replace(merged, mixed=mixed._replace(text=merged.sql))
 
 
 def _merged(sql: b.Tree, values: Sequence[Value]) -> Value:

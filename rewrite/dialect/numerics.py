@@ -23,7 +23,7 @@ from rewrite.dialect import oids
 from rewrite.dialect.bindings import bind, consume
 from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.errors import UnsupportedError
-from rewrite.values import DecimalShape, Value
+from rewrite.values import DecimalShape, Mixed, Value
 
 WHOLE: Final = f"DECIMAL({MAX_PRECISION}, 0)"
 """Spark type of the digits of a floating numeric."""
@@ -170,6 +170,36 @@ def aligned(values: Sequence[Value]) -> list[Value]:
         textual(b.null_of("STRING") if b.is_null_literal(value.sql) else as_text(value))
         for value in values
     ]
+
+
+def mixed_of(values: Sequence[Value], choose: Callable[[Sequence[b.Tree]], b.Tree]) -> Mixed | None:
+    """Return one of several values, chosen by Spark, as a number that is no text, if it can be.
+
+    Args:
+        values: What is chosen from.
+        choose: Returns an expression that chooses from others as it does from the values.
+    """
+    real = [value for value in values if not b.is_null_literal(value.sql)]
+    if not real or not all(is_fixed(value) for value in real):
+        return None
+    shapes = [shape_of(value) for value in real]
+    scale = max(shape.scale for shape in shapes)
+    shape = DecimalShape(max(one.precision - one.scale for one in shapes) + scale, scale)
+    if shape.precision > MAX_PRECISION:
+        return None
+    scales = [b.integer(value.scale if isinstance(value.scale, int) else 0) for value in values]
+    number = choose([_null_or(value, shape) for value in values])
+    return Mixed(b.NULL, number, shape, choose(scales))
+
+
+def as_number(value: Value) -> Value:
+    """Return a numeric as a DECIMAL where that is known to have all its digits.
+
+    Its display scale may be another one, which makes no difference where values are compared.
+    """
+    if value.mixed is None or value.mixed.text is not value.sql:
+        return value
+    return fixed(value.mixed.number, *value.mixed.shape)
 
 
 def _null_or(value: Value, shape: DecimalShape) -> b.Tree:

@@ -12,7 +12,8 @@ from sqlglot import exp
 from typing_extensions import override
 
 from rewrite.errors import UnsupportedError
-from rewrite.expressions import distinct_key
+from rewrite.expressions import distinct_key, literal
+from rewrite.query.known_counts import known_count
 from rewrite.query.scopes import RTE_GROUP, LayerScope, QueryScope, fresh
 from rewrite.query.sql import aliased, call, select
 from rewrite.tree import Item, Node, same, transform, walk
@@ -48,6 +49,8 @@ class GroupedScope(LayerScope):
         self.keys: list[_Key] = []
         self.totals = 0
         """How many of several grouping sets are empty."""
+        self.count: int | None = None
+        """What all aggregates are, where that is known."""
         self._nodes: list[Node] = []
         self._aggregates: list[Value] = []
         self._group_entry = next(
@@ -104,7 +107,7 @@ class GroupedScope(LayerScope):
         for number, known in enumerate(self._nodes):
             if same(node, known):
                 return number
-        value = self.inner.compile(node)
+        value = self.inner.compile(node) if self.count is None else literal(self.count, _INT8)
         self._nodes.append(node)
         self._aggregates.append(self.add(value, f"{self.alias}_a{len(self._nodes)}"))
         return len(self._nodes) - 1
@@ -225,6 +228,9 @@ def group(
         grouped.set("group", exp.Group(expressions=keys))
     else:
         bound = 1
+        groups.count = known_count(scope)
+        if groups.count is not None:
+            grouped.set("from_", None)
     return groups, select([], groups.item), bound
 
 

@@ -61,3 +61,10 @@ select avg(a::numeric(12,2)), avg(a::numeric(12,2) * 2), avg(abs(a::numeric(12,2
 select g, avg(a::numeric(20,16)), avg(a::numeric(22,17)), avg(a::numeric(38,20)), avg(a::numeric(5,0)) from (values (1, 0.9999), (1, 0.00001), (2, 0.0000000000000001), (2, 0), (2, 0), (3, -0.12345678901234567), (4, 99.9), (4, 0.1), (5, null), (6, 0), (7, 0.00009999), (7, 0.0001)) v(g, a) group by g
 select g, avg(a::numeric(17,0)), avg(a::numeric(20,0)), avg(a::numeric(30,0)), avg(a::numeric(38,0)), avg(a::bigint) from (values (1, 1), (1, 2), (2, 9999), (2, 10000), (2, 10000), (3, 999999999999999), (3, 999999999999998), (4, -99999999), (4, null), (5, null), (6, 0), (7, 9999999999999999), (8, 10000000000000000)) v(g, a) group by g
 select id, avg(n) over (order by id), avg(i4) over (order by id), avg(n / 3) over (order by id rows 1 preceding), avg(n) over (order by id) * 2 from edge
+select sum(case when b then n else 0 end), avg(case when b then n else 0 end), min(case when b then n else 0 end), count(case when b then n else 1.5 end), sum(coalesce(n, 0)), avg(coalesce(n, 0)), max(coalesce(n, 0.000)) from edge
+select b, sum(case when i4 > 0 then n when i4 < 0 then -n5 * n5 end), sum(coalesce(n, n5, 0.0000)), sum(case when i4 > 0 then 1 else 0.50 end), avg(case when i4 > 3 then 0 else 1.25 end) from edge group by b
+select sum(case when b then n else 0 end) filter (where i4 > 0), sum(case when b then 0 else n end), sum(case when false then n else 0 end), sum(case when b then 0 end), 100.00 * sum(case when b then n else 0 end) / sum(n5) from edge where id in (1, 7, 8)
+select sum(case when b then n else 0 end), avg(coalesce(n, 0)) from edge where false
+select id, sum(case when b then n else 0 end) over (order by id), sum(coalesce(n, 0)) over () from edge
+select id from edge where coalesce(n, 0) > 0 and case when b then n else 0 end <= 1.5 and coalesce(n, 1) <> n5
+select id from edge order by coalesce(n, 0), id
