@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import SUBSEQUENT, SUFFIX, VERSION
 from catalog.pg import sqlstate as codes
 
 _MODEL: Final = {"version": str, "defaultSchema": str, "schemas": list}
@@ -95,11 +96,11 @@ def _schema(path: Path, place: str, given: object) -> ModelSchema:
         ModelTable(
             name,
             table,
-            (location, table + str(operand.get("journalSuffix", "_journal"))),
+            (location, table + str(operand.get("journalSuffix", SUFFIX))),
             default if key is None else _key(path, table, key),
             connection,
-            str(operand.get("journalVersionField", "version_number")),
-            str(operand.get("journalSubsequentVersionField", "subsequent_version_number")),
+            str(operand.get("journalVersionField", VERSION)),
+            str(operand.get("journalSubsequentVersionField", SUBSEQUENT)),
             version_type,
         )
         for table, key in keys.items()

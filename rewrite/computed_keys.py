@@ -11,13 +11,13 @@ from typing_extensions import override
 from catalog.model import ComputedKey, TableSnapshot
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key
+from rewrite.journal.current_rows import CurrentRows
 from rewrite.keys import current_rows, one_of_group
 from rewrite.query.compilation import Compilation
 from rewrite.query.scopes import QueryScope
 from rewrite.query.spark_text import output, spark_query
 from rewrite.query.sql import column, conjunction, is_null, literal, named, select
 from rewrite.results import SparkQuery
-from rewrite.sources import CurrentRows
 from rewrite.tree import Node, parse_item
 from rewrite.values import Value
 

@@ -8,16 +8,17 @@ from datetime import UTC, datetime
 
 from sqlglot import exp
 
+from catalog.journal.layout import column_name
 from catalog.model import TableSnapshot
 from rewrite.context import ParameterValue, RewriteContext, SessionConstants
 from rewrite.dialect.builders import infix
 from rewrite.expressions import compile_parameter, grouping_key
+from rewrite.journal.current_rows import CurrentRows
 from rewrite.query.compilation import Compilation
 from rewrite.query.select import compile_block
 from rewrite.query.spark_text import spark_query
 from rewrite.query.sql import conjunction, disjunction, is_null, literal, named, select
 from rewrite.results import OutputColumn, SparkQuery
-from rewrite.sources import CurrentRows
 
 _NEUTRAL = SessionConstants(datetime(1970, 1, 1, tzinfo=UTC), "UTC", "", "", "", None)
 
@@ -57,6 +58,14 @@ def compile_values(snapshot: TableSnapshot, columns: Sequence[int]) -> SparkQuer
     return _finished(compilation, query, snapshot, None, columns)
 
 
+def compile_whole_rows(snapshot: TableSnapshot) -> SparkQuery:
+    """Return the query for all current rows, in the columns of relations."""
+    compilation, rows = current_rows(snapshot)
+    columns = [column.attnum for column in snapshot.table.columns]
+    query = select(_stored(rows, columns), rows.item())
+    return _finished(compilation, query, snapshot, None, columns)
+
+
 def compile_stored_rows(
     snapshot: TableSnapshot, wanted: Sequence[Sequence[ParameterValue]]
 ) -> SparkQuery:
@@ -69,8 +78,7 @@ def compile_stored_rows(
     compilation, rows = current_rows(snapshot)
     where = _one_of(rows.identity(), wanted)
     columns = [column.attnum for column in snapshot.table.columns]
-    items = [named(rows.stored(attnum), f"c{attnum}") for attnum in columns]
-    query = select(items, rows.item(), where)
+    query = select(_stored(rows, columns), rows.item(), where)
     return _finished(compilation, query, snapshot, len(wanted), columns)
 
 
@@ -173,6 +181,10 @@ def current_rows(
     context = RewriteContext({snapshot.table.relid: snapshot}, _NEUTRAL)
     compilation = Compilation(context, compile_block, computes=computes)
     return compilation, CurrentRows(compilation, snapshot)
+
+
+def _stored(rows: CurrentRows, columns: Sequence[int]) -> list[exp.Alias]:
+    return [named(rows.stored(attnum), column_name(attnum)) for attnum in columns]
 
 
 def _key_items(rows: CurrentRows, key: Sequence[int]) -> list[exp.Alias]:

@@ -10,14 +10,15 @@ from typing import Final
 
 from sqlglot import exp
 
+from catalog.journal.layout import column_name
 from catalog.model import TableSnapshot
 from rewrite.command import FIRST_ATTRIBUTE, Command
 from rewrite.context import Leaves
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import read_stored
+from rewrite.journal.current_rows import CurrentRows
 from rewrite.query.compilation import Compilation
 from rewrite.query.sql import aliased, column, named, select
-from rewrite.sources import CurrentRows
 from rewrite.tree import Item, Node, transform, walk
 from rewrite.values import Value
 
@@ -50,10 +51,12 @@ class PartitionedRows:
             self._added.add(attno)
             for part in self._parts:
                 stored = part.rows.stored(part.numbers[name])
-                part.query.append("expressions", named(stored, f"c{attno}"))
+                part.query.append("expressions", named(stored, column_name(attno)))
         first = self._parts[0]
         definition = first.rows.definition(first.numbers[name])
-        return read_stored(column(f"c{attno}", self.alias), definition.type_oid, definition.typmod)
+        return read_stored(
+            column(column_name(attno), self.alias), definition.type_oid, definition.typmod
+        )
 
     def _bare(self, name: str) -> str:
         """Return the name of a column that is not shielded."""

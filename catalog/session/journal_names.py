@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import SUFFIX
 from catalog.pg import sqlstate
 from catalog.pg.statement_tokens import tokens_of
 from catalog.session import names, residency, session_state
 from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import RelationName, Statement, StatementKind, parse_tree, split
-
-SUFFIX: Final = "_journal"
 
 _LONGEST_TABLE: Final = 63 - len(SUFFIX)
 """Bytes of a table's name that its journal's has room for; of a longer one the rest is cut off."""

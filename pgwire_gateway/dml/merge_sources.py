@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.journal.layout import SUBSEQUENT
 from catalog.model import SegmentKind
 from pgwire_gateway.dml import brought_rows
 from pgwire_gateway.session.invocation import Invocation
@@ -17,7 +18,7 @@ from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.wire_types.value_ranges import value_ranges
-from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
+from pgwire_gateway.wire_types.versions import storage_schema
 from rewrite import pipeline
 from rewrite.command import Command, command
 from rewrite.context import GivenSource, RewriteContext

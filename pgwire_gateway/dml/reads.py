@@ -6,6 +6,7 @@ from functools import partial
 import pyarrow as pa
 
 from catalog.bookkeeping.moments import Moment
+from catalog.journal.layout import column_names
 from pgwire_gateway.hot import announcements, hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.session import binding
@@ -126,7 +127,7 @@ def _single(call: Invocation, observation: Observation) -> list[str] | None:
         return None
     (relid,) = observation.single_rows
     selected = plain_columns(call.query, observation.result.snapshots[relid].table)
-    return [f"c{attnum}" for attnum in selected or ()] or None
+    return column_names(selected or ()) or None
 
 
 def single_row(call: Invocation, query: SparkQuery, observation: Observation) -> Batches | None:

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from catalog.bookkeeping import calls as bookkeeping
+from catalog.journal.layout import column_name
 from catalog.model import Column, JournalTable, SegmentKind
 from catalog.results import Relation
 from pgwire_gateway.dml import brought_rows
@@ -83,7 +84,7 @@ def _rows(
             hint="Write its rows into a table that is not temporary.",
         )
     columns = tuple(
-        Column(attnum, name, type_oid, typmod, False, f"c{attnum}")
+        Column(attnum, name, type_oid, typmod, False, column_name(attnum))
         for attnum, name, type_oid, typmod in told["columns"]
     )
     table = replace(

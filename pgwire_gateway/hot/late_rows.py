@@ -22,6 +22,7 @@ import pyarrow as pa
 from catalog.errors import CatalogError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Proposed, Unsearched
+from catalog.journal.layout import column_names
 from catalog.model import JournalTable
 from catalog.pg import sqlstate
 from catalog.session.connections import Call
@@ -271,5 +272,5 @@ def _valued(
     table: JournalTable, columns: Sequence[int], rows: pa.Table
 ) -> list[tuple[TextRow, Key]]:
     """Return rows, each with what it has in some columns."""
-    values = plain_keys.tuples(rows, [f"c{attnum}" for attnum in columns])
+    values = plain_keys.tuples(rows, column_names(columns))
     return list(zip(text_rows(table, rows), values, strict=True))

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from catalog.bookkeeping import calls as bookkeeping
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.hot.hot_keys import Announcement, Reading, Thawed, Writing
+from catalog.journal.layout import column_names
 from catalog.model import JournalTable
 from catalog.pg import sqlstate as codes
 from catalog.session import session_state
@@ -275,7 +276,7 @@ def _absent(
     found: Iterable[Key] = (
         _values_among(call, observation, relid, columns, wanted)
         if rows is None
-        else plain_keys.tuples(rows, [f"c{attnum}" for attnum in columns or table.key])
+        else plain_keys.tuples(rows, column_names(columns or table.key))
     )
     for key in found:
         wanted.pop(key, None)

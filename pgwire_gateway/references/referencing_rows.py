@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from catalog.journal.layout import column_names
 from pgwire_gateway.rows.value_search import rows_with
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
@@ -37,7 +38,7 @@ def first_with(
         texts = {value: one for value, one in read.items() if None not in value}
         rows = rows_with(observation, relid, columns, texts, call.services.lookups)
         if rows is not None:
-            names = [f"c{attnum}" for attnum in columns]
+            names = column_names(columns)
             found = plain_keys.tuples(rows.select(names), names)
             return next((texts[key] for key in found if key in texts), None)
     return next((one for one in values(call, relid, columns) if one in wanted), None)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.call_codes import array_text
+from catalog.journal.layout import column_name
 from catalog.model import ComputedKey, JournalTable, UniqueKey
 from pgwire_gateway.rows.text_rows import text_rows
 from pgwire_gateway.session.observation import Observation
@@ -147,7 +148,7 @@ def _values(
     tolerant: bool,
 ) -> pa.Array | None:
     """Return the values of rows in storage layout."""
-    columns = [(f"c{attnum}", table.column(attnum).type_oid) for attnum in key.columns]
+    columns = [(column_name(attnum), table.column(attnum).type_oid) for attnum in key.columns]
     texts: Iterator[Sequence[str | None]] = zip(*input_columns(rows, columns), strict=True)
     return _evaluated(session, key, texts, tolerant=tolerant)
 

@@ -10,6 +10,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.journal.layout import SUBSEQUENT
+from catalog.journal.order import OURS
 from catalog.model import SegmentKind, TableSnapshot
 from catalog.upkeep.commits import CommittedVersions
 from pgwire_gateway.session.observation import Observation
@@ -17,7 +19,7 @@ from pgwire_gateway.session.services import Services
 from pgwire_gateway.spark.lookups import Key
 from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.tails import indices_of_keys, plain_identity, version_numbers
-from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
+from pgwire_gateway.wire_types.versions import storage_schema
 
 GONE: Final = "gone"
 """Whether a row was not there; nothing but its key counts then."""
@@ -86,10 +88,7 @@ def _written(
 
 
 def _former(rows: pa.Table, identity: Sequence[str], written: CommittedVersions) -> pa.Table:
-    """Return what rows were before these versions, given all versions of these rows.
-
-    Of two versions with one number the living one is the later.
-    """
+    """Return what rows were before these versions, given all versions of these rows."""
     versions = frozenset(written.versions)
     numbers = version_numbers(rows).to_pylist()
     living = pc.is_null(rows.column(SUBSEQUENT)).to_pylist()
@@ -98,7 +97,7 @@ def _former(rows: pa.Table, identity: Sequence[str], written: CommittedVersions)
         places.setdefault(key, []).append(place)
     chosen, gone, overtaken = [], [], []
     for found in places.values():
-        found.sort(key=lambda place: (numbers[place], living[place]))
+        found.sort(key=lambda place: OURS.recency(numbers[place], living=living[place]))
         own = [place for place in found if numbers[place] in versions]
         before = [place for place in found if numbers[place] < numbers[own[0]]]
         was_there = bool(before) and living[before[-1]]

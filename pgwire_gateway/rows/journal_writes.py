@@ -8,6 +8,7 @@ from typing import Any, Final
 from catalog.errors import GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot.hot_keys import Unsearched
+from catalog.journal.layout import IDENTITY
 from catalog.model import JournalTable, Segment, SegmentKind, UniqueKey
 from catalog.pg import sqlstate as codes
 from catalog.results import CaptureReceipt
@@ -239,7 +240,7 @@ class JournalWriter:
         table = snapshot.table
         drained = self._session.catalog.drain(self._relid)
         columns = [table.column(attnum) for attnum in drained.attnums]
-        batches = csv_batches(columns, drained.chunks, trailing=("row_identity",))
+        batches = csv_batches(columns, drained.chunks, trailing=(IDENTITY,))
         # New rows supersede nothing: where nothing is newer than the base, they extend it.
         recent = snapshot.tail_rows or snapshot.of_kind(SegmentKind.DELTA) or snapshot.outside
         segments = self.publish(

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import column_names
 from catalog.model import JournalTable
 from pgwire_gateway.rows import source_rows
 from pgwire_gateway.rows.needed_rows import NeededRows
@@ -215,7 +216,7 @@ def _require_few_bytes(size: int) -> None:
 
 def _single_rows(table: JournalTable, rows: pa.Table, keys: Sequence[Key]) -> SingleRows:
     _require_few_bytes(rows.nbytes)
-    there = set(plain_keys.tuples(rows, [f"c{attnum}" for attnum in table.key]))
+    there = set(plain_keys.tuples(rows, column_names(table.key)))
     return SingleRows(
         tuple(text_rows(table, rows)),
         tuple(key_row(table, key) for key in keys if key not in there),

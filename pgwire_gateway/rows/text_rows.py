@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from catalog.journal.layout import column_name
 from catalog.model import JournalTable
 from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import input_columns
@@ -13,7 +14,7 @@ from rewrite.needs.keys import Key
 
 def text_rows(table: JournalTable, rows: pa.Table) -> list[TextRow]:
     """Return rows of all live columns (``c<attnum>``) as texts; they tell no row identity."""
-    columns = [(f"c{column.attnum}", column.type_oid) for column in table.columns]
+    columns = [(column_name(column.attnum), column.type_oid) for column in table.columns]
     return [[*row, None] for row in zip(*input_columns(rows, columns), strict=True)]
 
 

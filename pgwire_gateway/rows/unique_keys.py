@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import column_names
 from catalog.model import JournalTable, UniqueKey
 from catalog.pg import sqlstate as codes
 from catalog.session import names
@@ -136,7 +137,7 @@ class _Rows:
             wanted = set(asked)
             rows = rows_with(self._observation, self.table.relid, key.columns, wanted, lookups)
             if rows is not None:
-                columns = [f"c{attnum}" for attnum in key.columns]
+                columns = column_names(key.columns)
                 counts = Counter(plain_keys.tuples(rows, columns))
                 doubled = (value for value, n in counts.items() if n > 1)
                 return next((list(plain_keys.written(types, value)) for value in doubled), None)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
+from catalog.journal.layout import column_name
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.wire_types import plain_keys
@@ -44,7 +45,7 @@ def rows_with(
     stored = lookups.values.keys(snapshot, columns, values)
     if stored is None:
         return None
-    names, keys = ([f"c{attnum}" for attnum in some] for some in (columns, table.key))
+    names, keys = ([column_name(attnum) for attnum in some] for some in (columns, table.key))
     if tail is None:
         tail = storage_schema(table).empty_table()
     recent = tail.take(indices_of_keys(tail, names, values)).select(keys)

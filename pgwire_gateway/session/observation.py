@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.bookkeeping.moments import Moment
+from catalog.journal.layout import SUBSEQUENT, column_names
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from catalog.results import SnapshotResult
 from pgwire_gateway.spark.lookups import Key, Lookups
@@ -24,8 +25,8 @@ from pgwire_gateway.wire_types.tails import (
     only_version,
     plain_identity,
 )
-from pgwire_gateway.wire_types.versions import SUBSEQUENT, storage_schema
-from rewrite import sources
+from pgwire_gateway.wire_types.versions import storage_schema
+from rewrite.journal.current_rows import source as source_of
 from rewrite.results import Source, SparkQuery
 
 _OWN_STATES = count(1)
@@ -126,7 +127,7 @@ class Observation:
         """
         snapshot, tail = self.result.snapshots[relid], self.tails.get(relid)
         table = snapshot.table
-        names = [f"c{attnum}" for attnum in table.key]
+        names = column_names(table.key)
         if tail is None:
             tail = storage_schema(table).empty_table()
         found = tail.take(indices_of_keys(tail, names, keys)).combine_chunks()
@@ -226,7 +227,7 @@ class Observation:
 
     def _relation(self, source: Source) -> Relation:
         alone = self.added.get(source.relid)
-        if alone is not None and source == sources.source(alone, source.part):
+        if alone is not None and source == source_of(alone, source.part):
             return Relation(source, alone, lambda: None)
         return Relation(source, self.result.snapshots[source.relid], self._tail(source.relid))
 

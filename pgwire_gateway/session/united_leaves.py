@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from catalog.journal.layout import column_name
 from catalog.model import LEAF, Column, JournalTable, SegmentKind, TableSnapshot
 from catalog.pg.types import INT8
 from pgwire_gateway.session.observation import Observation, UnitedLeaves
@@ -115,7 +116,7 @@ def _newer(
         rows = newer.get(snapshot.table.relid)
         if rows is not None and rows.num_rows:
             leaf = pa.repeat(pa.scalar(snapshot.table.relid, pa.int64()), rows.num_rows)
-            parts.append(rows.append_column(f"c{LEAF}", leaf))
+            parts.append(rows.append_column(column_name(LEAF), leaf))
     return pa.concat_tables(parts).combine_chunks() if parts else None
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.divisions import MOST_PARTITIONS, Division, PartitionValue
+from catalog.journal.layout import column_name
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.divided_files import decoded
 from pgwire_gateway.spark.sorting import BOUNDED
@@ -105,7 +106,7 @@ def _key_ranges(
     if tail is not None and tail.num_rows:
         if len(table.key) != 1 or table.column(table.key[0]).type_oid not in BOUNDED:
             return None
-        found = pc.min_max(plain(tail.column(f"c{table.key[0]}"))).as_py()
+        found = pc.min_max(plain(tail.column(column_name(table.key[0])))).as_py()
         if found["min"] is None:
             return None
         ranges.append((found["min"], found["max"]))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.divisions import MOST_PARTITIONS, Division
+from catalog.journal.layout import SUBSEQUENT, VERSION
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.affected_partitions import AffectedPartitions
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
@@ -20,13 +21,13 @@ from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.gathered_files import Gathering
-from pgwire_gateway.spark.merging import Merge, Queries
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.small_files import MAX_BYTES, has_columns, read_rows, write_small
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
 from pgwire_gateway.spark.warehouse import StagedSegment
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
-from pgwire_gateway.wire_types.versions import SUBSEQUENT, VERSION, VERSION_TYPE, storage_schema
+from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
+from rewrite.journal.compaction import Merge, Queries
 from rewrite.results import Source, SourcePart
 
 MOST_TIMES: Final = 4
@@ -352,9 +353,10 @@ class Compactor:
                 asked = gathering.of(asked, statement.check, wanted)
                 group = statement.begin(driver)
                 session.enter(group)
-                queries = Merge(asked).partitions(partition_columns(division))
+                queries = Merge(asked).concerned(sorted(division.attnums))
                 frame = self._frames(session, asked, tail, queries)[SegmentKind.BASE]
-                frame = frame.limit(MOST_PARTITIONS + 1)
+                told = [f"{text} AS {name}" for name, text in partition_columns(division).items()]
+                frame = frame.selectExpr(driver.strings(told)).distinct().limit(MOST_PARTITIONS + 1)
                 schema = arrow_schema(str(frame.schema().json()))
                 found = collect(driver, frame.toArrowBatchRdd(10_000, "UTC", False, False), schema)
                 statement.end(group)

@@ -27,6 +27,7 @@ from catalog.divisions import (
     PartitionValue,
     Transform,
 )
+from catalog.journal.layout import column_name
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.cut_files import cut, sorted_rows
 from pgwire_gateway.spark.engine import Driver
@@ -210,7 +211,7 @@ def rows_by_partition(
     rows: pa.Table, division: Division
 ) -> Mapping[tuple[PartitionValue, ...], list[int]]:
     """Return the places of rows, given in the columns of relations, by the values of partitions."""
-    plain = plain_keys.tuples(rows, [f"c{field.attnum}" for field in division.fields])
+    plain = plain_keys.tuples(rows, [column_name(field.attnum) for field in division.fields])
     known: dict[tuple[object, ...], tuple[PartitionValue, ...]] = {}
     found: dict[tuple[PartitionValue, ...], list[int]] = defaultdict(list)
     for place, values in enumerate(plain):
@@ -234,7 +235,7 @@ def partition_columns(division: Division) -> dict[str, str]:
 
 
 def _encoded(field: DivisionField) -> str:
-    column = f"c{field.attnum}"
+    column = column_name(field.attnum)
     if field.type_oid in _TEXTS and field.transform is not Transform.BUCKET:
         text = f"substring({column}, 1, {field.argument})" if field.argument else column
         return (

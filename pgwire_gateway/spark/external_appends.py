@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from catalog.journal.layout import SUBSEQUENT, VERSION, column_name
 from catalog.model import ExternalJournal, JournalTable, TableSnapshot
 from pgwire_gateway.spark import databases
 from pgwire_gateway.spark.engine import SparkSession
@@ -23,7 +24,6 @@ from pgwire_gateway.spark.executor import failures
 from pgwire_gateway.spark.external_frames import JDBC, TABLE, column_names, schema_of
 from pgwire_gateway.spark.file_sources import quoted, write_options
 from pgwire_gateway.spark.frames import Frame
-from pgwire_gateway.spark.layouts import SUBSEQUENT, VERSION
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.settings import SessionKind
 from pgwire_gateway.spark.statements import RunningStatement
@@ -107,7 +107,7 @@ def _stored(session: SparkSession, table: JournalTable) -> list[str]:
     """Return expressions for the columns of a table of others, in its order."""
     if table.external is None:
         raise TypeError(table)
-    numbers = {column.storage_name: f"c{column.attnum}" for column in table.columns}
+    numbers = {column.storage_name: column_name(column.attnum) for column in table.columns}
     return [
         f"CAST({numbers[str(field.name())]} AS {field.dataType().sql()}) AS {quoted(field.name())}"
         for field in schema_of(session, table.external).fields()
@@ -145,9 +145,9 @@ def _of_keys(session: SparkSession, journal: Frame, table: JournalTable, rows: p
     for attnum in table.key:
         if table.column(attnum).type_oid in _PLAIN:
             values = session.driver.jvm.java.util.ArrayList()
-            for value in rows.column(f"c{attnum}").unique().to_pylist():
+            for value in rows.column(column_name(attnum)).unique().to_pylist():
                 values.add(value)
-            journal = journal.filter(functions.col(f"c{attnum}").isInCollection(values))
+            journal = journal.filter(functions.col(column_name(attnum)).isInCollection(values))
     return journal
 
 
@@ -158,7 +158,7 @@ def _numbered(
     external = table.external
     if external is None:
         raise TypeError(table)
-    keys = [f"c{attnum}" for attnum in table.key]
+    keys = [column_name(attnum) for attnum in table.key]
     same = " AND ".join(f"w.{key} = j.{key}" for key in keys)
     number = "coalesce(j.latest, 0) + 1"
     if not external.counts:
@@ -168,18 +168,19 @@ def _numbered(
         for field in schema_of(session, external).fields()
     }
     others = [c for c in table.columns if c.attnum not in table.key] if ends_rows else []
-    stored = {column.storage_name: f"w.c{column.attnum}" for column in table.columns}
+    stored = {column.storage_name: f"w.{column_name(column.attnum)}" for column in table.columns}
     stored |= {
-        column.storage_name: f"CASE WHEN w.{SUBSEQUENT} IS NULL THEN w.c{column.attnum}"
-        f" ELSE j.last.c{column.attnum} END"
+        column.storage_name: f"CASE WHEN w.{SUBSEQUENT} IS NULL THEN w.{name}"
+        f" ELSE j.last.{name} END"
         for column in others
+        for name in [column_name(column.attnum)]
     }
     stored[external.version] = number
     stored[external.subsequent] = f"CASE WHEN w.{SUBSEQUENT} IS NOT NULL THEN {number} END"
     items = ", ".join(
         f"CAST({stored[name]} AS {kind}) AS {quoted(name)}" for name, kind in types.items()
     )
-    last = ", ".join(f"c{column.attnum}" for column in others)
+    last = ", ".join(column_name(column.attnum) for column in others)
     last = f", max_by(struct({last}), {VERSION}) AS last" if others else ""
     latest = (
         f"SELECT {', '.join(keys)}, max({VERSION}) AS latest{last} FROM {journal} j"  # noqa: S608

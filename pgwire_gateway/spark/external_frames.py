@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from catalog.journal.layout import SUBSEQUENT, VERSION, column_name
 from catalog.model import Column, ExternalJournal, JournalTable, Outside
 from pgwire_gateway.spark import databases, text_values
 from pgwire_gateway.spark.engine import SparkSession
 from pgwire_gateway.spark.file_sources import FileSource, quoted, reader_of
 from pgwire_gateway.spark.frames import Frame
-from pgwire_gateway.spark.layouts import SUBSEQUENT, VERSION
 from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import storage_type
 
@@ -38,7 +38,7 @@ def frame_of(session: SparkSession, table: JournalTable, outside: Outside) -> Fr
         raise TypeError(table)
     items = [
         f"CAST({_value(external, column)} AS {storage_type(column.type_oid, column.typmod)})"
-        f" AS c{column.attnum}"
+        f" AS {column_name(column.attnum)}"
         for column in table.columns
     ]
     if external.is_plain:
@@ -77,10 +77,10 @@ def newest_of(table: JournalTable) -> list[str]:
     if table.external is None:
         raise TypeError(table)
     if table.external.is_plain:
-        columns = [f"c{column.attnum}" for column in table.columns]
+        columns = [column_name(column.attnum) for column in table.columns]
         return [*columns, VERSION, f"{_NO_VERSION} AS {SUBSEQUENT}"]
     newest = f"{2**63 - 1}L" if table.external.counts else f"timestamp_micros({2**63 - 1}L)"
-    columns = [f"c{column.attnum}" for column in table.columns]
+    columns = [column_name(column.attnum) for column in table.columns]
     ended = f"CASE WHEN {SUBSEQUENT} IS NOT NULL THEN {newest} END AS {SUBSEQUENT}"
     return [*columns, f"{newest} AS {VERSION}", ended]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import IDENTITY, SUBSEQUENT, VERSION, column_name
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.divided_files import Output, partitioning_for
 from pgwire_gateway.spark.engine import SparkEngine, SparkSession
@@ -19,7 +20,6 @@ from pgwire_gateway.spark.file_sources import (
     quoted,
 )
 from pgwire_gateway.spark.frames import Frame
-from pgwire_gateway.spark.layouts import IDENTITY, SUBSEQUENT, VERSION
 from pgwire_gateway.spark.sorting import Volume
 from pgwire_gateway.spark.source_types import SourceColumn
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
@@ -160,7 +160,7 @@ class FileLoad:
     def _row_versions(self, table: JournalTable, version: int, first_block: int) -> list[str]:
         items = [
             f"CAST({quoted(given.name)} AS {storage_type(column.type_oid, column.typmod)})"
-            f" AS c{column.attnum}"
+            f" AS {column_name(column.attnum)}"
             for given, column in zip(self.columns, table.columns, strict=True)
         ]
         items += [

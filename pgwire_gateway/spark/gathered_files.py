@@ -13,9 +13,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import IDENTITY, SUBSEQUENT, VERSION
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.frames import PART_BYTES
-from pgwire_gateway.spark.layouts import IDENTITY, SUBSEQUENT, VERSION, Layout
+from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import MAX_GROUP_ROWS
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
 

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import column_name
 from catalog.model import LEAF, Segment
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.layouts import Layout
@@ -17,7 +18,7 @@ _MANY: Final = 8
 _MOST_ROWS: Final = 100_000
 _MOST_BYTES: Final = 16 << 20
 _KEPT_BYTES: Final = 64 << 20
-_LEAF: Final = f"c{LEAF}"
+_LEAF: Final = column_name(LEAF)
 
 
 class HeldRows:

@@ -4,13 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from catalog.journal.layout import (
+    IDENTITY,
+    SUBSEQUENT,
+    VERSION,
+    column_name,
+    hidden_columns,
+    hidden_names,
+)
 from catalog.model import LEAF, Column, JournalTable
 from pgwire_gateway.spark.literals import storage_literal
 from rewrite.dialect.type_mapping import storage_type
-
-VERSION: Final = "version_number"
-SUBSEQUENT: Final = "subsequent_version_number"
-IDENTITY: Final = "row_identity"
 
 _LEAF: Final = (
     r"CAST(regexp_extract(_metadata.file_path,"
@@ -35,8 +39,12 @@ class Layout:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns in relations."""
-        hidden = (VERSION, SUBSEQUENT) if self.keyed else (VERSION, SUBSEQUENT, IDENTITY)
-        return tuple(f"c{column.attnum}" for column in self.columns) + hidden
+        return tuple(column_name(column.attnum) for column in self.columns) + self.hidden
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Names of the columns that are not the table's, in relations and in files."""
+        return hidden_names(keyed=self.keyed)
 
     @property
     def file_names(self) -> tuple[str, ...]:
@@ -46,7 +54,7 @@ class Layout:
 
     def relation_ddl(self) -> str:
         """Return the schema of relations."""
-        columns = [f"c{column.attnum} {_kind(column)}" for column in self.columns]
+        columns = [f"{column_name(column.attnum)} {_kind(column)}" for column in self.columns]
         return ", ".join([*columns, *self._hidden_ddl()])
 
     def file_ddl(self, attnums: Iterable[int]) -> str:
@@ -63,12 +71,11 @@ class Layout:
         """Return expressions that turn the columns of files into those of relations."""
         present = set(attnums)
         columns = [
-            f"{_file_name(column)} AS c{column.attnum}"
-            if column.attnum in present
-            else f"{_missing(column)} AS c{column.attnum}"
+            f"{_file_name(column) if column.attnum in present else _missing(column)}"
+            f" AS {column_name(column.attnum)}"
             for column in self.columns
         ]
-        return [*columns, VERSION, SUBSEQUENT, *([] if self.keyed else [IDENTITY])]
+        return [*columns, *self.hidden]
 
     def borrowed_ddl(self, attnums: Iterable[int]) -> str:
         """Return the schema of files of others, which have nothing but these columns."""
@@ -108,12 +115,16 @@ class Layout:
 
     def to_files(self) -> list[str]:
         """Return expressions that turn the columns of relations into those of files."""
-        columns = [f"c{column.attnum} AS {_file_name(column)}" for column in self.columns]
-        return [*columns, VERSION, SUBSEQUENT, *([] if self.keyed else [IDENTITY])]
+        columns = [
+            f"{column_name(column.attnum)} AS {_file_name(column)}" for column in self.columns
+        ]
+        return [*columns, *self.hidden]
 
     def _hidden_ddl(self) -> list[str]:
-        hidden = [f"{VERSION} TIMESTAMP", f"{SUBSEQUENT} TIMESTAMP"]
-        return hidden if self.keyed else [*hidden, f"{IDENTITY} BIGINT"]
+        return [
+            f"{column.name} {storage_type(column.type_oid, column.typmod)}"
+            for column in hidden_columns(keyed=self.keyed)
+        ]
 
 
 def _file_name(column: Column) -> str:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from catalog.journal.layout import VERSION
 from pgwire_gateway.spark.frames import MAX_PART_ROWS, PART_BYTES
 from pgwire_gateway.spark.settings import SessionKind
 from rewrite.results import SparkQuery
@@ -28,7 +29,7 @@ _WHOLE_INPUT: Final = re.compile(
 )
 # Where columns are shielded the anti join is written as a left join.
 _UNTOUCHED: Final = re.compile(
-    r"\bLEFT JOIN(?= \S+ AS (j\d+) ON .*? WHERE \1\.version_number IS NULL\b)"
+    rf"\bLEFT JOIN(?= \S+ AS (j\d+) ON .*? WHERE \1\.{VERSION} IS NULL\b)"
 )
 _WINDOW: Final = re.compile(r"\bROW_NUMBER\(\) OVER \([^()]*\)", re.IGNORECASE)
 _SORT: Final = re.compile(r"\bORDER BY\b", re.IGNORECASE)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import column_name
 from pgwire_gateway.read_ahead import ReadAhead
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.relations import Relation
@@ -74,7 +75,7 @@ def file_scan(
     """Return the batches of a scan; None where its columns are not simply in the files."""
     if scan.source.part is not SourcePart.BASE:
         return None
-    stored = {f"c{column.attnum}": column for column in relation.snapshot.table.columns}
+    stored = {column_name(column.attnum): column for column in relation.snapshot.table.columns}
     segments = relation.segments()
     columns = {}
     kinds = {}

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import SUBSEQUENT, column_name
 from catalog.model import JournalTable, Segment
 from pgwire_gateway.spark import row_values
 from pgwire_gateway.spark.errors import storage_failures
-from pgwire_gateway.spark.layouts import SUBSEQUENT
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.row_values import NotEvaluatedError
 from pgwire_gateway.spark.warehouse import Warehouse
@@ -278,7 +278,7 @@ def _file_names(table: JournalTable, selection: Selection) -> set[str]:
 
 def _by_name(table: JournalTable) -> Mapping[str, str]:
     """Return the names of columns in files by those in relations."""
-    return {f"c{column.attnum}": column.storage_name for column in table.columns}
+    return {column_name(column.attnum): column.storage_name for column in table.columns}
 
 
 def _some(rows: pa.Table | None) -> Iterator[pa.Table]:

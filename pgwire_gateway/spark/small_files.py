@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import IDENTITY, SUBSEQUENT, VERSION, identity_names
 from catalog.model import JournalTable, Segment
-from pgwire_gateway.spark.layouts import IDENTITY, SUBSEQUENT, VERSION, Layout
+from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import PAGE_ROWS, Volume, group_rows
 from pgwire_gateway.spark.warehouse import DataFile, StagedSegment, Warehouse
 from pgwire_gateway.wire_types.datetimes import countable
@@ -59,7 +60,7 @@ def by_key(rows: pa.Table, table: JournalTable, first: Sequence[str] = ()) -> pa
     """
     layout = Layout.of(table)
     rows = rows.select([*first, *layout.names]).combine_chunks()
-    keys = [f"c{attnum}" for attnum in table.key] or [IDENTITY]
+    keys = identity_names(table.key)
     rows = rows.take(_order(rows, [*first, *keys, VERSION]))
     return rows.rename_columns([*first, *layout.file_names])
 

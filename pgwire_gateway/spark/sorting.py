@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import IDENTITY, VERSION, identity_names
 from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.engine import Driver
 from pgwire_gateway.spark.frames import PART_BYTES, Frame
-from pgwire_gateway.spark.layouts import IDENTITY, VERSION, Layout
+from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
 from pgwire_gateway.wire_types.plain_keys import bounds
 
@@ -64,7 +65,7 @@ def write_sorted(  # noqa: PLR0913 - what is written, and where
     Or all are written together to another directory, in order, with what tells their partitions.
     """
     layout = Layout.of(table)
-    key = [*partitions, *([f"c{attnum}" for attnum in table.key] or [IDENTITY])]
+    key = [*partitions, *identity_names(table.key)]
     if partitions:
         computed = [f"{expression} AS {name}" for name, expression in partitions.items()]
         frame = frame.selectExpr(driver.strings(["*", *computed]))

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from catalog.journal.layout import column_names
 from catalog.model import JournalTable, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
@@ -67,7 +68,7 @@ class _Sought:
         cls, table: JournalTable, columns: Sequence[int], computed: Computed | None
     ) -> "_Sought":
         if computed is not None:
-            key = [f"c{attnum}" for attnum in table.key]
+            key = column_names(table.key)
             return cls(f"_values_{computed.name}", computed.columns, ["value"], key, computed)
         names, key = (
             [table.column(attnum).storage_name for attnum in some] for some in (columns, table.key)
@@ -210,7 +211,7 @@ def _computed(data: DataFile, table: JournalTable, sought: _Sought) -> pa.Table 
         raise TypeError(sought.directory)
     read = dict.fromkeys([*sought.columns, *table.key])
     stored = [table.column(attnum).storage_name for attnum in read]
-    names = [f"c{attnum}" for attnum in read]
+    names = column_names(read)
     layout = pa.schema([storage_schema(table).field(name) for name in names])
     parts = []
     with pq.ParquetFile(data.path, memory_map=data.borrowed is None) as opened:

@@ -9,11 +9,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from catalog.model import Column, JournalTable, TableSnapshot
+from catalog.journal.layout import VERSION, column_name
+from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types.versions import storage_schema
+from rewrite.keys import compile_whole_rows
 from rewrite.results import Source, SourcePart, SparkQuery
 
 _VIEW: Final = "global_temp.warm_up"
@@ -27,16 +30,7 @@ _TABLE: Final = JournalTable(
     definition_version=0,
     location="",
 )
-_LATEST: Final = """
-SELECT j2.c1, j2.c2 FROM (SELECT j1.c1, j1.c2, j1.subsequent_version_number,
-  ROW_NUMBER() OVER (PARTITION BY j1.c1 ORDER BY j1.version_number DESC NULLS LAST) AS age
-  FROM global_temp.warm_up AS j1) AS j2
-WHERE j2.age = 1 AND j2.subsequent_version_number IS NULL
-"""
-_CURRENT: Final = """
-SELECT /*+ BROADCAST(j4) */ j3.c1, j3.c2 FROM global_temp.warm_up AS j3
-LEFT ANTI JOIN global_temp.warm_up AS j4 ON j3.c1 = j4.c1 UNION ALL
-"""
+_BASE: Final = Segment(1, SegmentKind.BASE, "", 1, 0, (1, 2), 0, 0)
 _FEW_ROWS: Final = """
 SELECT t.c1 AS o1, t.c2 AS o2 FROM ({}) AS t WHERE t.c1 = 1
 """
@@ -44,13 +38,6 @@ _MANY_ROWS: Final = """
 SELECT t.c2 AS o1, COUNT(1) AS o2, SUM(CAST(t.c1 AS DECIMAL(12, 2))) AS o3, MAX(t.c1) AS o4
 FROM ({}) AS t WHERE t.c1 > 0 GROUP BY t.c2 ORDER BY t.c2 NULLS LAST
 """
-_STATEMENTS: Final = (
-    # Interpreted, in one task.
-    (_FEW_ROWS.format(_CURRENT + _LATEST), 10),
-    (_MANY_ROWS.format(_LATEST), 10),
-    # Generated code, adaptive execution.
-    (_MANY_ROWS.format(_CURRENT + _LATEST), 10_000_000),
-)
 
 
 def warm_up(engine: SparkEngine, executor: Executor) -> None:
@@ -61,7 +48,15 @@ def warm_up(engine: SparkEngine, executor: Executor) -> None:
     """
     snapshot = TableSnapshot(_TABLE, "warm_up", 0, (), 1)
     relation = Relation(Source(0, SourcePart.RECENT, _VIEW), snapshot, _rows)
-    for sql, input_rows in _STATEMENTS:
+    latest, current = _current_rows(), _current_rows(_BASE)
+    statements = (
+        # Interpreted, in one task.
+        (_FEW_ROWS.format(current), 10),
+        (_MANY_ROWS.format(latest), 10),
+        # Generated code, adaptive execution.
+        (_MANY_ROWS.format(current), 10_000_000),
+    )
+    for sql, input_rows in statements:
         executor.run(
             SparkQuery(sql, (), (), 10, input_rows),
             relations=[relation],
@@ -70,13 +65,20 @@ def warm_up(engine: SparkEngine, executor: Executor) -> None:
         ).read_all()
 
 
+def _current_rows(*segments: Segment) -> str:
+    """Return the query for current rows of a table with these segments, all from one view."""
+    compiled = compile_whole_rows(TableSnapshot(_TABLE, "", 0, segments, 1))
+    text = compiled.sql
+    for source in compiled.sources:
+        text = text.replace(source.view, _VIEW)
+    return text
+
+
 def _rows() -> pa.Table:
-    instant = pa.timestamp("us", tz="UTC")
-    return pa.table(
-        {
-            "c1": pa.array([1], pa.int32()),
-            "c2": pa.array(["a"]),
-            "version_number": pa.array([datetime(2000, 1, 1, tzinfo=UTC)], instant),
-            "subsequent_version_number": pa.nulls(1, instant),
-        }
-    )
+    schema = storage_schema(_TABLE)
+    values = dict.fromkeys(schema.names) | {
+        column_name(1): 1,
+        column_name(2): "a",
+        VERSION: datetime(2000, 1, 1, tzinfo=UTC),
+    }
+    return pa.Table.from_pylist([values], schema)

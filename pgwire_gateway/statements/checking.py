@@ -16,6 +16,7 @@ import pyarrow as pa
 from catalog.errors import GatewayError
 from catalog.hot import resident_upkeep
 from catalog.hot.expected_keys import Key
+from catalog.journal.layout import column_names
 from catalog.model import TableSnapshot
 from catalog.pg.sqlstate import INSUFFICIENT_PRIVILEGE
 from catalog.results import RelationKind, SnapshotRequest, TailRows
@@ -104,7 +105,7 @@ def _differences(reading: _Reading, compactor: Compactor, running: RunningStatem
     journal = compactor.live_rows(replace(snapshot, tail_rows=tail.num_rows), running, tail)
     if reading.answered is not None:
         answered = {key_of(table, texts) for texts in reading.answered}
-        names = [f"c{attnum}" for attnum in table.key]
+        names = column_names(table.key)
         chosen = [key in answered for key in plain_keys.tuples(journal, names)]
         journal = journal.filter(pa.array(chosen, pa.bool_()))
     rows = tail_table(table, [[*row, 0, None, 0] for row in reading.held])

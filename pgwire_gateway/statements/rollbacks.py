@@ -15,6 +15,8 @@ from typing import Final
 import pyarrow as pa
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import RESERVED, VERSION, column_name
+from catalog.journal.order import is_tombstone, order_of, order_of_whole
 from catalog.model import Column, JournalTable
 from catalog.pg import sqlstate as codes
 from catalog.session import names, residency
@@ -39,7 +41,6 @@ MOST_VERSIONS: Final = 10_000
 _NUMBERS: Final = count(1)
 _FIRST_OF_USERS: Final = 16_384
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_RESERVED: Final = frozenset({"version_number", "subsequent_version_number", "row_identity"})
 _OBSTACLE: Final = """
 SELECT o.reason FROM pg_catalog.pg_class c CROSS JOIN LATERAL (VALUES
     (1, 'row security', pg_catalog.row_security_active(c.oid)),
@@ -224,7 +225,7 @@ class _Rollback:
         observation = Observer(self._call.session).observe([written.relid])
         table = observation.result.snapshots[written.relid].table
         self._require_alone(table)
-        if not table.key or _RESERVED & {column.name for column in table.columns}:
+        if not table.key or RESERVED & {column.name for column in table.columns}:
             raise UnsupportedError(
                 f'rolling back commits of table "{table.name}", whose journal has no primary key,'
                 " is not supported"
@@ -260,7 +261,7 @@ class _Rollback:
         """Fill the table of former rows."""
         marks = (former_rows.GONE, former_rows.OVERTAKEN)
         stored = {
-            c.name: ResultColumn(c.type_oid, c.typmod, 0, f"c{c.attnum}")
+            c.name: ResultColumn(c.type_oid, c.typmod, 0, column_name(c.attnum))
             for c in former.table.columns
         } | {former.free(mark): ResultColumn(BOOL, -1, 0, mark) for mark in marks}
         encoded, columns = list(stored.values()), list(stored)
@@ -341,18 +342,18 @@ def _former_rows(former: _Former, journal: str, written: CommittedVersions) -> s
     """Return the query of what rows were before some versions of them, by the journal.
 
     Its columns are the table's, whether the row was not there (``gone``), and whether it has a
-    later version that is none of these, nor settled (``overtaken``). Of two versions with one
-    number the living one is the later.
+    later version that is none of these, nor settled (``overtaken``).
     """
     table = former.table
     key = _quoted(table, table.key)
     others = _quoted(table, [column.attnum for column in table.columns])
     grouped = ", ".join(f"j.{name}" for name in key)
-    own = f"CASE WHEN j.version_number IN ({_moments(written.versions)}) THEN j.version_number END"
-    effective = "j.version_number"
+    version = f"j.{VERSION}"
+    own = f"CASE WHEN {version} IN ({_moments(written.versions)}) THEN {version} END"
+    effective = version
     if 0 < len(written.settled) <= MOST_VERSIONS:
         settled = _moments(sorted(written.settled))
-        effective = f"CASE WHEN j.version_number NOT IN ({settled}) THEN j.version_number END"
+        effective = f"CASE WHEN {version} NOT IN ({settled}) THEN {version} END"
     first, last, newest = map(former.own, ("first", "last", "newest"))
     has_ended, at = map(former.own, ("ended", "place"))
     touched = (
@@ -361,16 +362,14 @@ def _former_rows(former: _Former, journal: str, written: CommittedVersions) -> s
         f" HAVING max({own}) IS NOT NULL"
     )
     same = " AND ".join(f"j.{name} = c.{name}" for name in key)
-    ended = "j.subsequent_version_number = j.version_number"
-    place = (
-        f"row_number() OVER (PARTITION BY {grouped} ORDER BY j.version_number DESC,"
-        f" CASE WHEN {ended} THEN 1 ELSE 0 END)"
-    )
+    ended = is_tombstone("j")
+    newest_first = order_of_whole(order_of(external=table.external is not None), "j")
+    place = f"row_number() OVER (PARTITION BY {grouped} ORDER BY {newest_first})"
     columns = ", ".join(f"j.{name}" for name in others)
     before = (
         f"SELECT {columns}, CASE WHEN {ended} THEN 1 ELSE 0 END AS {has_ended},"  # noqa: S608
         f" {place} AS {at} FROM {journal} AS j JOIN pgwire_changed AS c ON {same}"
-        f" WHERE j.version_number < c.{first}"
+        f" WHERE {version} < c.{first}"
     )
     found = ", ".join(f"c.{name}" if name in key else f"p.{name}" for name in others)
     back = " AND ".join(f"p.{name} = c.{name}" for name in key)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from catalog.errors import GatewayError
 from catalog.extensions.convert import Files, Table
 from catalog.extensions.partition_fields import PartitionField
+from catalog.journal.layout import IDENTITY, column_name
 from catalog.model import JournalTable, SegmentKind
 from catalog.pg import sqlstate as codes
 from catalog.results import RelationKind
@@ -30,7 +31,6 @@ from pgwire_gateway.tables import divisions
 from pgwire_gateway.tables.source_files import file_source, reading
 from pgwire_gateway.wire_types.catalog_rows import row_versions
 from pgwire_gateway.wire_types.storage import conform
-from pgwire_gateway.wire_types.versions import IDENTITY
 from rewrite.errors import UnsupportedError
 from rewrite.results import OutputColumn
 
@@ -264,7 +264,9 @@ def _stored(
 ) -> pa.RecordBatch:
     """Return rows of a query in storage types, with identities from a number on."""
     columns: dict[str, Any] = {
-        f"c{column.attnum}": conform(batch.column(one.column), column.type_oid, column.typmod)
+        column_name(column.attnum): conform(
+            batch.column(one.column), column.type_oid, column.typmod
+        )
         for one, column in zip(given, table.columns, strict=True)
     }
     if not table.key:

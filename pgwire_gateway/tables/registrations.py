@@ -11,6 +11,7 @@ from typing import Any
 from catalog.errors import GatewayError
 from catalog.extensions.convert import FORMATS, Files, checked_format, parse_key
 from catalog.extensions.grammar import Tokens
+from catalog.journal.layout import SUBSEQUENT, VERSION
 from catalog.model import ExternalJournal, JournalTable
 from catalog.pg import sqlstate as codes
 from catalog.results import RelationKind
@@ -33,9 +34,6 @@ from pgwire_gateway.tables.source_files import allowed, file_source, reading
 from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
-
-VERSION = "version_number"
-SUBSEQUENT = "subsequent_version_number"
 
 UNTYPED = frozenset({"csv", "json"})
 """Formats whose files do not tell the types of columns."""

@@ -18,6 +18,7 @@ from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
 from catalog.hot.resident_upkeep import ResidentTable
+from catalog.journal.layout import column_name
 from catalog.model import Column, SegmentKind, TableSnapshot
 from catalog.pg import sqlstate
 from catalog.results import SnapshotRequest, TailRows
@@ -514,7 +515,7 @@ def _read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, TailRows]
 def _lines(rows: pa.Table, columns: Sequence[Column]) -> Iterator[bytes | memoryview]:
     """Yield rows of storage layout as lines of COPY's text format."""
     encoder = CopyEncoder(
-        [ResultColumn(column.type_oid, -1, 0, f"c{column.attnum}") for column in columns],
+        [ResultColumn(column.type_oid, -1, 0, column_name(column.attnum)) for column in columns],
         [column.name for column in columns],
         CopyOptions(),
     )

@@ -7,19 +7,14 @@ import pyarrow as pa
 from pyarrow import csv
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import HIDDEN_COLUMNS, column_name
 from catalog.model import Column
 from catalog.pg import sqlstate as codes
-from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.transfer_forms import from_transfer, transfer_type
-from pgwire_gateway.wire_types.versions import IDENTITY, SUBSEQUENT, VERSION
 
 _BLOCK_BYTES: Final = 4 << 20
 """Records are parsed in blocks of at least this size."""
-_TRAILING: Final = {
-    VERSION: type_oids.TIMESTAMPTZ,
-    SUBSEQUENT: type_oids.TIMESTAMPTZ,
-    IDENTITY: type_oids.INT8,
-}
+_TRAILING: Final = {column.name: column for column in HIDDEN_COLUMNS}
 
 
 def csv_batches(
@@ -28,13 +23,13 @@ def csv_batches(
     """Yield record batches in storage types from CSV of transfer forms, with bounded memory.
 
     NULL is an unquoted empty field. Chunks may end anywhere. ``trailing`` names further fields of
-    each line: version_number, subsequent_version_number, row_identity.
+    each line, which are hidden columns.
 
     Raises:
         GatewayError: 0A000 for a value the storage type cannot hold.
     """
-    fields = [(f"c{column.attnum}", column.type_oid, column.typmod) for column in columns]
-    fields += [(name, _TRAILING[name], -1) for name in trailing]
+    fields = [(column_name(column.attnum), column.type_oid, column.typmod) for column in columns]
+    fields += [(name, _TRAILING[name].type_oid, _TRAILING[name].typmod) for name in trailing]
     names = [name for name, _, _ in fields]
     options = csv.ConvertOptions(
         column_types={name: transfer_type(oid, typmod) for name, oid, typmod in fields},

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from catalog.journal.layout import SUBSEQUENT, VERSION
 from catalog.model import JournalTable
 from catalog.results import TailRows
 from pgwire_gateway.wire_types import input_text, type_oids
@@ -15,12 +16,7 @@ from pgwire_gateway.wire_types.catalog_csv import csv_batches
 from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn
 from pgwire_gateway.wire_types.settings import EncodingSettings
 from pgwire_gateway.wire_types.transfer_forms import from_json
-from pgwire_gateway.wire_types.versions import (
-    SUBSEQUENT,
-    VERSION,
-    VERSION_TYPE,
-    storage_schema,
-)
+from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
 
 __all__ = [
     "csv_batches",

@@ -6,9 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import IDENTITY, SUBSEQUENT, VERSION
 from catalog.model import JournalTable
 from catalog.pg import sqlstate as codes
 from pgwire_gateway.wire_types.catalog_rows import input_columns, storage_schema
+from pgwire_gateway.wire_types.versions import VERSION_TYPE
 from rewrite.command import Command
 from rewrite.context import CheckConstraint
 from rewrite.results import ACTION, RowChange
@@ -86,18 +88,18 @@ class ChangedRows:
         """Return a batch as row versions in storage layout; deletes and old keys as tombstones."""
         schema = storage_schema(self._table)
         size = batch.num_rows
-        stamp = pa.array([version], pa.int64()).cast(pa.timestamp("us", "UTC"))
+        stamp = pa.array([version], pa.int64()).cast(VERSION_TYPE)
         tombstones = pa.repeat(pa.scalar(old_keys or self._change.kind == "delete"), size)
         if self._change.kind == "merge":
             tombstones = _deleted(batch)
         arrays = []
         for field in schema:
-            if field.name == "version_number":
+            if field.name == VERSION:
                 values = pa.repeat(stamp[0], size).cast(field.type)
-            elif field.name == "subsequent_version_number":
+            elif field.name == SUBSEQUENT:
                 values = pc.if_else(tombstones, stamp[0], pa.scalar(None, stamp.type))
-            elif field.name == "row_identity":
-                values = batch.column("row_identity")
+            elif field.name == IDENTITY:
+                values = batch.column(IDENTITY)
             else:
                 name = ("k" if old_keys else "n") + field.name[1:]
                 found = name in batch.schema.names
@@ -155,7 +157,7 @@ class ChangedRows:
             columns = [next(texts) if name else nulls for name in names]
             identity = nulls
             if not self._table.key:
-                identity = input_columns(batch, [("row_identity", INT8_OID)])[0]
+                identity = input_columns(batch, [(IDENTITY, INT8_OID)])[0]
             rows.extend(list(row) for row in zip(*columns, identity, strict=True))
         return rows
 

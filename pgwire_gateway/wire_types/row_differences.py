@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.journal.layout import SUBSEQUENT, VERSION
 from pgwire_gateway.wire_types.tails import latest_per_key
-from pgwire_gateway.wire_types.versions import SUBSEQUENT, VERSION
 
 _PLACE = "place"
 

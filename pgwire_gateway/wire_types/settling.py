@@ -9,27 +9,18 @@ identities: which of several equal rows went cannot be told, so the oldest has g
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import GatewayError
+from catalog.journal.layout import IDENTITY, SUBSEQUENT, TRUNCATION, VERSION, column_name
 from catalog.model import JournalTable, TableSnapshot
 from catalog.pg.sqlstate import DATA_CORRUPTED
 from catalog.results import TailRows
 from pgwire_gateway.wire_types.catalog_rows import csv_batches, tail_of
 from pgwire_gateway.wire_types.datetimes import countable
-from pgwire_gateway.wire_types.versions import (
-    IDENTITY,
-    SUBSEQUENT,
-    VERSION,
-    VERSION_TYPE,
-    storage_schema,
-)
-
-TRUNCATION: Final = -(1 << 63)
-"""What stands for the identity in the row that marks a truncation."""
+from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
 
 Image = tuple[str, ...]
 """What tells rows apart: values of the key, or of all columns."""
@@ -224,7 +215,9 @@ def _images(snapshot: TableSnapshot, rows: pa.Table) -> list[Image]:
 
 
 def _values(rows: pa.Table, attnums: Sequence[int]) -> list[Image]:
-    columns = [[repr(v) for v in countable(rows.column(f"c{n}")).to_pylist()] for n in attnums]
+    columns = [
+        [repr(v) for v in countable(rows.column(column_name(n))).to_pylist()] for n in attnums
+    ]
     if not columns:
         return [()] * rows.num_rows
     return list(zip(*columns, strict=True))

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.journal.layout import SUBSEQUENT, VERSION, column_names, identity_names
+from catalog.journal.order import OURS
 from catalog.model import JournalTable, TableSnapshot
 from catalog.results import TailRows
 from pgwire_gateway.wire_types.catalog_rows import tail_of
@@ -112,12 +114,12 @@ def newest_version(tail: pa.Table) -> int:
 
 def version_numbers(rows: pa.Table) -> pa.ChunkedArray:
     """Return the version numbers of rows in storage layout (microseconds since 1970 UTC)."""
-    return rows.column("version_number").cast(pa.int64())
+    return rows.column(VERSION).cast(pa.int64())
 
 
 def only_key(tail: pa.Table, attnums: Sequence[int], key: Sequence[object]) -> pa.Table:
     """Return the rows of a tail with one key, given as plain values."""
-    return tail.filter(of_key(tail, [f"c{attnum}" for attnum in attnums], key)).combine_chunks()
+    return tail.filter(of_key(tail, column_names(attnums), key)).combine_chunks()
 
 
 def of_key(
@@ -154,25 +156,32 @@ def plain_identity(table: JournalTable) -> list[str] | None:
     """Return the columns that tell rows apart; None where equal ones may be stored differently."""
     if not has_one_form(table, table.key):
         return None
-    return [f"c{attnum}" for attnum in table.key] or ["row_identity"]
+    return identity_names(table.key)
 
 
 def latest_per_key(tail: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return the newest version of each row, tombstones included, told apart by the named columns.
 
-    Their values have to be equal where their stored forms are. Of two versions with one number the
-    living one is newer: a statement moved a row away from a key, and another one to it.
+    Their values have to be equal where their stored forms are.
     """
     groups = np.zeros(tail.num_rows, np.int64)
     for name in names:
         column = tail.column(name).combine_chunks().dictionary_encode()
         codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         _, groups = np.unique(groups * len(column.dictionary) + codes, return_inverse=True)
-    versions = version_numbers(tail).to_numpy()
-    living = tail.column("subsequent_version_number").is_null().to_numpy()
-    order = np.lexsort((living, versions, groups))
-    last = np.flatnonzero(np.diff(groups[order], append=-1))
-    return tail.take(pa.array(np.sort(order[last]))).combine_chunks()
+    sorted_places = np.lexsort((*recency_columns(tail), groups))
+    last = np.flatnonzero(np.diff(groups[sorted_places], append=-1))
+    return tail.take(pa.array(np.sort(sorted_places[last]))).combine_chunks()
+
+
+def recency_columns(rows: pa.Table) -> tuple[np.ndarray, ...]:
+    """Return what row versions of our journals are sorted by for the newest to be last.
+
+    As `numpy.lexsort` takes it: what decides first comes last.
+    """
+    living = rows.column(SUBSEQUENT).is_null().to_numpy()
+    newer = living if OURS.living_wins else ~living
+    return newer, version_numbers(rows).to_numpy()
 
 
 class StaleTailError(Exception):

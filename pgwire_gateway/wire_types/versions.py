@@ -4,29 +4,25 @@ from typing import Final
 
 import pyarrow as pa
 
+from catalog.journal.layout import VERSION_COLUMNS, column_name, hidden_columns
 from catalog.model import JournalTable
 from pgwire_gateway.wire_types.registry import arrow_type
 
-VERSION: Final = "version_number"
-"""When the row version was written."""
-SUBSEQUENT: Final = "subsequent_version_number"
-"""When the next version was written, or the row deleted."""
-IDENTITY: Final = "row_identity"
-"""Hidden identity of the rows of a table without key."""
-VERSION_TYPE: Final = pa.timestamp("us", tz="UTC")
+VERSION_TYPE: Final = arrow_type(VERSION_COLUMNS[0].type_oid)
+"""Of version numbers."""
 
 
 def storage_schema(table: JournalTable) -> pa.Schema:
     """Return the schema of a journal's row versions.
 
-    Columns are ``c{attnum}``, ``version_number``, ``subsequent_version_number`` and, for tables
-    without a key, ``row_identity``.
+    Its columns are those of the table, by number, and then the hidden ones.
     """
     fields = [
-        (f"c{column.attnum}", arrow_type(column.type_oid, column.typmod))
+        (column_name(column.attnum), arrow_type(column.type_oid, column.typmod))
         for column in table.columns
     ]
-    fields += [(VERSION, VERSION_TYPE), (SUBSEQUENT, VERSION_TYPE)]
-    if not table.key:
-        fields.append((IDENTITY, pa.int64()))
+    fields += [
+        (column.name, arrow_type(column.type_oid, column.typmod))
+        for column in hidden_columns(keyed=bool(table.key))
+    ]
     return pa.schema(fields)

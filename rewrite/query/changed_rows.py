@@ -12,12 +12,12 @@ from typing_extensions import override
 
 from catalog.model import Column
 from rewrite.expressions import read_stored, to_stored
+from rewrite.journal.current_rows import CurrentRows, typed_null
 from rewrite.query.compilation import Compilation
 from rewrite.query.scopes import LayerScope, QueryScope
 from rewrite.query.spark_text import output
 from rewrite.query.sql import column, is_not_false, named
 from rewrite.results import OutputColumn
-from rewrite.sources import CurrentRows, typed_null
 from rewrite.tree import Item, Node, parse_item, transform
 from rewrite.values import Value
 

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from sqlglot import exp
 from typing_extensions import override
 
+from catalog.journal.layout import IDENTITY
 from catalog.model import LEAF, Column
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, to_stored
+from rewrite.journal.current_rows import CurrentRows
 from rewrite.query import sublinks
 from rewrite.query.changed_rows import (
     ChangedScope,
@@ -29,7 +31,6 @@ from rewrite.query.scopes import FromScope, QueryScope
 from rewrite.query.spark_text import spark_query
 from rewrite.query.sql import aliased, column, literal, named, row_number, select
 from rewrite.results import OutputColumn, RowChange
-from rewrite.sources import ROW_IDENTITY, CurrentRows
 from rewrite.tree import Item, Node, transform
 from rewrite.values import Value
 
@@ -168,7 +169,7 @@ def _match(
         rows.append("expressions", named(stored, f"b{definition.attnum}"))
     if not target.rows.key:
         identity = scope.local(_IDENTITY, 1)
-        rows.append("expressions", named(identity.sql, ROW_IDENTITY))
+        rows.append("expressions", named(identity.sql, IDENTITY))
     assigned = {}
     if scope.query["commandType"] == UPDATE:
         for entry in scope.query.nodes("targetList"):
@@ -214,8 +215,8 @@ def _outputs(
         result.append("expressions", named(written[definition.attnum].copy(), name))
         columns.append(stored_output(definition, name))
     if not target.rows.key:
-        result.append("expressions", named(column(ROW_IDENTITY, changed.alias), ROW_IDENTITY))
-        columns.append(OutputColumn(ROW_IDENTITY, _INT8, -1, ROW_IDENTITY))
+        result.append("expressions", named(column(IDENTITY, changed.alias), IDENTITY))
+        columns.append(OutputColumn(IDENTITY, _INT8, -1, IDENTITY))
     returning = returning_columns(changed, result)
     columns += returning
     if update:

@@ -9,11 +9,11 @@ from sqlglot import exp
 from catalog.model import LEAF, JournalTable
 from rewrite.command import Command, Matching, MergeAction, merge_actions
 from rewrite.errors import UnsupportedError
+from rewrite.journal.current_rows import CurrentRows
 from rewrite.query.compilation import Compilation
 from rewrite.query.sql import column, literal
 from rewrite.query.sublinks import PARAM_MULTIEXPR
 from rewrite.results import ACTION
-from rewrite.sources import CurrentRows
 from rewrite.tree import Node, walk
 
 

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from catalog.journal.layout import IDENTITY
 from catalog.model import Column
 from rewrite.command import Command
 from rewrite.expressions import grouping_key, read_stored
+from rewrite.journal.current_rows import CurrentRows
 from rewrite.query.changed_rows import ChangedScope, Target
 from rewrite.query.merge_clauses import Merge, case, is_command, may_change_key
 from rewrite.query.merge_sources import matches_once
@@ -14,7 +16,6 @@ from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of, is_equality
 from rewrite.query.sql import call, column, conjunction, disjunction, is_null, literal, negation
 from rewrite.results import MergeConflict
-from rewrite.sources import ROW_IDENTITY, CurrentRows
 from rewrite.tree import Node, same
 
 
@@ -30,7 +31,7 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         if merge.has(Command.INSERT)
         else before.copy()
         for before, after in zip(old, new, strict=True)
-    ] or [column(ROW_IDENTITY, alias)]
+    ] or [column(IDENTITY, alias)]
     if merge.key and may_change_key(merge):
         moved = conjunction([updated.copy(), changes_key(merge, target)])
         if moved is not None:

@@ -11,11 +11,13 @@ from dataclasses import replace
 from sqlglot import exp
 from typing_extensions import override
 
+from catalog.journal.layout import column_name
 from catalog.model import Column
 from rewrite.context import GivenSource
 from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import is_stored_as_it_is, numeric_shape
 from rewrite.expressions import read_stored, to_stored
+from rewrite.journal.current_rows import CurrentRows, source
 from rewrite.query.compilation import Compilation
 from rewrite.query.failing import can_fail
 from rewrite.query.from_clause import from_clause
@@ -26,7 +28,6 @@ from rewrite.query.scopes import FromScope, QueryScope
 from rewrite.query.spark_text import output, spark_query
 from rewrite.query.sql import aliased, column, conjunction, disjunction, literal, named, select
 from rewrite.results import MergeSource, SourcePart
-from rewrite.sources import CurrentRows, source
 from rewrite.tree import Node, walk
 from rewrite.values import Value
 
@@ -54,7 +55,7 @@ class _GivenScope(QueryScope):
         """Return a column of them."""
         number = self._given.columns.index((varno, attno))
         definition = self._given.snapshot.table.columns[number]
-        stored = column(f"c{definition.attnum}", self.alias)
+        stored = column(column_name(definition.attnum), self.alias)
         return read_stored(stored, definition.type_oid, definition.typmod)
 
 
@@ -84,9 +85,9 @@ def compile_source(merge: Merge) -> MergeSource | None:
         if not is_stored_as_it_is(value.type_oid):
             return None
         stored, typmod = _of_table(scope, varno, attno) or _of_value(value)
-        rows.append("expressions", named(stored, f"c{number}"))
+        rows.append("expressions", named(stored, column_name(number)))
         definitions.append(
-            Column(number, f"c{number}", value.type_oid, typmod, False, f"c{number}")
+            Column(number, column_name(number), value.type_oid, typmod, False, column_name(number))
         )
     table = replace(
         merge.table,

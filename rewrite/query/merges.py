@@ -14,9 +14,11 @@ from dataclasses import replace
 from sqlglot import exp
 from typing_extensions import override
 
+from catalog.journal.layout import IDENTITY
 from rewrite.command import Command, Matching
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import to_stored
+from rewrite.journal.current_rows import CurrentRows, typed_null
 from rewrite.query.changed_rows import (
     ChangedScope,
     Target,
@@ -49,7 +51,6 @@ from rewrite.query.sql import (
 )
 from rewrite.query.sublinks import holds_sublink
 from rewrite.results import ACTION, CONFLICT, MOVED, MergeSource, OutputColumn, RowChange
-from rewrite.sources import ROW_IDENTITY, CurrentRows, typed_null
 from rewrite.tree import Item, Node, transform
 from rewrite.values import Value
 
@@ -288,7 +289,7 @@ def _compute(
             target.new[attno] = column(f"w{attno}", alias)
     if not merge.table.key:
         identity = scope.local(_IDENTITY, 1).sql
-        values.append("expressions", named(identity, ROW_IDENTITY))
+        values.append("expressions", named(identity, IDENTITY))
     deleted = is_command(alias, Command.DELETE)
     for attno, computed in generated_values(merge.compilation, merge.query, target).items():
         target.new[attno] = case([(deleted.copy(), target.old[attno].copy())], computed)
@@ -313,8 +314,8 @@ def _outputs(
         gone = [(deleted.copy(), typed_null(definition))]
         changed.became[definition.attnum] = case(gone, written.copy())
     if not merge.table.key:
-        result.append("expressions", named(column(ROW_IDENTITY, alias), ROW_IDENTITY))
-        columns.append(OutputColumn(ROW_IDENTITY, _INT8, -1, ROW_IDENTITY))
+        result.append("expressions", named(column(IDENTITY, alias), IDENTITY))
+        columns.append(OutputColumn(IDENTITY, _INT8, -1, IDENTITY))
     action = column(ACTION, alias) if moves is None else moves.action()
     result.append("expressions", named(action, ACTION))
     columns.append(OutputColumn(ACTION, _INT4, -1, ACTION))

@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from rewrite.errors import RowSecurityError, UnsupportedError
 from rewrite.expressions import align
+from rewrite.journal.current_rows import CurrentRows, JournalRows
 from rewrite.partitions import PartitionedRows
 from rewrite.query.compilation import Block, Compilation, projected
 from rewrite.query.functions import function_relation
 from rewrite.query.relations import BlockRelation, Relation, TableRelation
 from rewrite.query.scopes import FromScope
 from rewrite.query.sql import column, identifier, named, select, view
-from rewrite.sources import CurrentRows, JournalRows
 from rewrite.tree import Item, Node, walk
 from rewrite.values import Value
 

@@ -27,6 +27,11 @@ class _SparkText(Spark):
 _SPARK = _SparkText()
 
 
+def text_of(query: exp.Expression) -> str:
+    """Return the text of a tree, which is no longer used otherwise."""
+    return str(_SPARK.generate(query, copy=False))
+
+
 def output(name: str, value: Value, typmod: int | None = None) -> OutputColumn:
     """Describe a column of the result by the value whose parts are its column names."""
     scale = value.scale.name if isinstance(value.scale, exp.Expression) else value.scale
@@ -46,7 +51,7 @@ def spark_query(
     if compilation.ctes:
         query.set("with_", exp.With(expressions=compilation.ctes))
     return SparkQuery(
-        sql=_SPARK.generate(query, copy=False) if with_text else "",
+        sql=text_of(query) if with_text else "",
         columns=tuple(columns),
         sources=tuple(compilation.sources.values()),
         row_bound=bound,

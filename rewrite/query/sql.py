@@ -135,12 +135,30 @@ def row_number(
 ) -> exp.Expression:
     """Return ``ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)``; Spark demands an order."""
     order = list(order_by) or [exp.Ordered(this=exp.Null(), nulls_first=True)]
+    return windowed(exp.RowNumber(), partition_by, order)
+
+
+def windowed(
+    function: exp.Expression,
+    partition_by: Sequence[exp.Expression],
+    order_by: Sequence[exp.Expression],
+) -> exp.Expression:
+    """Return ``function OVER (PARTITION BY … ORDER BY …)``."""
     return exp.Window(
-        this=exp.RowNumber(),
+        this=function,
         partition_by=list(partition_by),
-        order=exp.Order(expressions=order),
+        order=exp.Order(expressions=list(order_by)),
         over="OVER",
     )
+
+
+def union_all(queries: Sequence[exp.Expression]) -> exp.Expression:
+    """Return the rows of one or more queries."""
+    result, *others = queries
+    for query in others:
+        union = exp.Union(this=result, expression=query, distinct=False)
+        result = union
+    return result
 
 
 def cast(expression: exp.Expression, spark_type: str) -> exp.Expression:

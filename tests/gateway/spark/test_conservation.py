@@ -9,8 +9,8 @@ from catalog.errors import GatewayError
 from catalog.model import SegmentKind
 from pgwire_gateway.spark import compactor, divided_files, small_files
 from pgwire_gateway.spark.executor import RunningStatement
-from pgwire_gateway.spark.merging import Merge
 from pgwire_gateway.spark.writer import SegmentWriter
+from rewrite.journal.compaction import Merge
 from tests.support.fix_spark import Journal
 
 pytestmark = pytest.mark.spark

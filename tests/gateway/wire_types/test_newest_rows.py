@@ -5,9 +5,10 @@ import random
 import pyarrow as pa
 import pytest
 
+from catalog.journal.layout import SUBSEQUENT, VERSION
 from pgwire_gateway.wire_types.newest_rows import with_added
 from pgwire_gateway.wire_types.tails import latest_per_key
-from pgwire_gateway.wire_types.versions import SUBSEQUENT, VERSION, VERSION_TYPE
+from pgwire_gateway.wire_types.versions import VERSION_TYPE
 
 KEYS = ["c1", "c2"]
 

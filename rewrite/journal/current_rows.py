@@ -10,10 +10,28 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from catalog.journal.layout import (
+    COUNTED_TYPE,
+    IDENTITY,
+    IDENTITY_COLUMN,
+    SUBSEQUENT,
+    VERSION,
+    VERSION_COLUMNS,
+    column_name,
+    column_names,
+)
 from catalog.model import LEAF, Column, Segment, SegmentKind, TableSnapshot
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, read_stored
+from rewrite.journal.versions import (
+    identity,
+    identity_columns,
+    is_living,
+    newest_first,
+    same_row,
+    version_order,
+)
 from rewrite.query.compilation import Compilation, PlainRows
 from rewrite.query.sql import (
     aliased,
@@ -29,14 +47,8 @@ from rewrite.results import Source, SourcePart
 from rewrite.row_expressions import Stored
 from rewrite.values import Value
 
-ROW_IDENTITY = "row_identity"
-VERSION = "version_number"
-SUCCESSOR = "subsequent_version_number"
-
 # Above this many keys a broadcast costs more than the shuffle it saves.
 _BROADCAST_ROWS = 2_000_000
-_TIMESTAMPTZ = 1184
-_INT8 = 20
 _PLAIN = re.compile(r"[0-9A-Za-z_]{1,40}")
 
 
@@ -137,13 +149,13 @@ class CurrentRows:
     def column(self, attno: int) -> Value:
         """Return a live column by attribute number."""
         definition = self.definition(attno)
-        name = f"c{attno}"
+        name = column_name(attno)
         self._need(name)
         return read_stored(column(name, self.alias), definition.type_oid, definition.typmod)
 
     def stored(self, attno: int) -> exp.Expression:
         """Return a live column as it is stored."""
-        name = f"c{self.definition(attno).attnum}"
+        name = column_name(self.definition(attno).attnum)
         self._need(name)
         return column(name, self.alias)
 
@@ -167,8 +179,8 @@ class CurrentRows:
                 f'changing rows of "{self._table.name}", which is no journal but a table of others,'
                 " is not supported"
             )
-        self._need(ROW_IDENTITY)
-        return Value(column(ROW_IDENTITY, self.alias), _INT8)
+        self._need(IDENTITY)
+        return Value(column(IDENTITY, self.alias), IDENTITY_COLUMN.type_oid)
 
     def item(self) -> exp.Expression:
         """Return the FROM item."""
@@ -179,7 +191,7 @@ class CurrentRows:
 
         Of rows that are there no more it has their values, so that files can be left out by it.
         """
-        name = f"c{self.definition(attno).attnum}"
+        name = column_name(self.definition(attno).attnum)
         if self.alias in self._compilation.shielded:
             return column(self._bare(name), self.alias)
         return self.stored(attno)
@@ -222,8 +234,8 @@ class CurrentRows:
         """Note that the rows can be read without Spark, where nothing is left to be resolved."""
         is_resolved = recent is None or self.relid in self._compilation.context.latest_only
         if self._table.external is None and not self.has_leaves and is_resolved:
-            names = [f"c{attno}" for attno in self._columns]
-            names += [] if self.key else [ROW_IDENTITY]
+            names = column_names(self._columns)
+            names += [] if self.key else [IDENTITY]
             # Shielded or not, which is the same where there are no rows but current ones.
             read = {one: Stored(name) for name in names for one in (name, _bare_name(name))}
             plain = PlainRows(base, recent, tuple(self._key_columns()), read)
@@ -232,28 +244,15 @@ class CurrentRows:
     def _nothing(self) -> exp.Select:
         """Return an empty relation of the table's shape: typed NULLs that no row has."""
         nulls = [
-            named(typed_null(definition), f"c{definition.attnum}")
+            named(typed_null(definition), column_name(definition.attnum))
             for definition in self._table.columns
         ]
-        nulls.append(named(exp.cast(exp.Null(), "BIGINT"), ROW_IDENTITY))
+        hidden = IDENTITY_COLUMN
+        nulls.append(named(null_of(hidden.type_oid, hidden.typmod), hidden.name))
         return select(nulls, where=exp.false())
 
     def _key_columns(self) -> list[str]:
-        return [f"c{attno}" for attno in self.key] or self._identity()
-
-    def _identity(self) -> list[str]:
-        """Return the columns that tell rows without key apart: by their identity, and leaf."""
-        return [ROW_IDENTITY, f"c{LEAF}"] if self.has_leaves else [ROW_IDENTITY]
-
-    def _keys(self, alias: str) -> list[exp.Expression]:
-        if not self.key:
-            return [column(name, alias) for name in self._identity()]
-        found = []
-        for attno in self.key:
-            definition = self._columns[attno]
-            stored = column(f"c{attno}", alias)
-            found.append(grouping_key(read_stored(stored, definition.type_oid, definition.typmod)))
-        return found
+        return identity_columns(self._table)
 
     def _level(
         self, query: exp.Select, alias: str, current: exp.Expression | None = None
@@ -272,14 +271,15 @@ class CurrentRows:
         versions = self._compilation.name("j")
         if self.relid in self._compilation.context.latest_only:
             only = self._compilation.read(recent, self.recent_rows, versions)
-            alive = is_null(column(SUCCESSOR, versions))
+            alive = is_living(versions)
             return self._level(select([], only, alive), versions, alive)
         numbered = self._compilation.name("j")
+        order = newest_first(version_order(self._table), versions)
         rows = select(
             [
-                named(column(SUCCESSOR, versions), SUCCESSOR),
+                named(column(SUBSEQUENT, versions), SUBSEQUENT),
                 named(
-                    row_number(self._keys(versions), self._newest_first(versions)),
+                    row_number(identity(self._table, versions), order),
                     "age",
                 ),
             ],
@@ -287,27 +287,16 @@ class CurrentRows:
         )
         self._level(rows, versions)
         newest = exp.EQ(this=column("age", numbered), expression=exp.Literal.number(1))
-        alive = is_null(column(SUCCESSOR, numbered))
+        alive = is_living(numbered)
         current = exp.And(this=newest, expression=alive)
         return self._level(select([], aliased(rows, numbered), current), numbered, current)
-
-    def _newest_first(self, versions: str) -> list[exp.Expression]:
-        """Return the order of the versions of a row.
-
-        Those that others have written may share a number with a tombstone, which counts then.
-        """
-        newest = exp.Ordered(this=column(VERSION, versions), desc=True, nulls_first=False)
-        if self._table.external is None:
-            return [newest]
-        ended = exp.Ordered(this=column(SUCCESSOR, versions), desc=True, nulls_first=False)
-        return [newest, ended]
 
     def _untouched(self, base: Source, recent: Source) -> exp.Select:
         """Return the rows of the base whose keys do not occur in the recent part."""
         rows, changed = self._compilation.name("j"), self._compilation.name("j")
         query = select([], self._compilation.read(base, self.base_rows, rows))
-        pairs = zip(self._keys(rows), self._keys(changed), strict=True)
-        equal = conjunction([exp.EQ(this=one, expression=other) for one, other in pairs])
+        keys = identity(self._table, rows), identity(self._table, changed)
+        equal = conjunction(same_row(*keys))
         join = exp.Join(
             this=self._compilation.read(recent, self.recent_rows, changed), side="LEFT", on=equal
         )
@@ -330,7 +319,12 @@ def _bare_name(name: str) -> str:
 
 def typed_null(definition: Column) -> exp.Expression:
     """Return NULL in the storage representation of a column."""
-    kind = storage_type(definition.type_oid, definition.typmod)
+    return null_of(definition.type_oid, definition.typmod)
+
+
+def null_of(type_oid: int, typmod: int) -> exp.Expression:
+    """Return NULL in the storage representation of a type."""
+    kind = storage_type(type_oid, typmod)
     return exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect="spark"))
 
 
@@ -355,7 +349,8 @@ class JournalRows:
                 f'"{snapshot.table.name}" is a table of others, and no journal: reading its journal'
                 " is not supported"
             )
-        self._version_type = _INT8 if external is not None and external.counts else _TIMESTAMPTZ
+        counts = external is not None and external.counts
+        self._version_type = COUNTED_TYPE if counts else VERSION_COLUMNS[0].type_oid
         part = source(snapshot, SourcePart.JOURNAL)
         self._item = compilation.read(part, rows, self._alias)
 
@@ -366,12 +361,12 @@ class JournalRows:
         name = self._names[attno - 1]
         definition = self._columns.get(name)
         if definition is not None:
-            stored = column(f"c{definition.attnum}", self._alias)
+            stored = column(column_name(definition.attnum), self._alias)
             return read_stored(stored, definition.type_oid, definition.typmod)
-        if name in {VERSION, SUCCESSOR}:
+        if name in {VERSION, SUBSEQUENT}:
             return Value(column(name, self._alias), self._version_type)
-        if name == ROW_IDENTITY:
-            return Value(column(name, self._alias), _INT8)
+        if name == IDENTITY:
+            return Value(column(name, self._alias), IDENTITY_COLUMN.type_oid)
         raise UnsupportedError(f'column "{name}" of the journal is not supported')
 
     def item(self) -> exp.Expression:
