@@ -30,6 +30,7 @@ _SQL: Final = resources.files("catalog").joinpath("sql")
 _LOCK: Final = 0x70677769  # "pgwi"
 
 SUBJECTS: Final = (
+    "layout",
     "bookkeeping",
     "journals",
     "definitions",

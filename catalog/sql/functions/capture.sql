@@ -6,11 +6,6 @@
 -- then is written. Where rows have no key, images are counted instead: +1 as row versions, -1 as tombstones
 -- without identity, in whatever order.
 
--- What marks the row of a tail that stands for TRUNCATE: everything older has ended. It is no identity.
-CREATE OR REPLACE FUNCTION pg_journal.truncation_mark() RETURNS bigint
-LANGUAGE sql IMMUTABLE
-RETURN (-9223372036854775808)::bigint;
-
 -- Values of all columns as the tail takes them, from rows of this name.
 CREATE OR REPLACE FUNCTION pg_journal.captured_values(relid oid, source text) RETURNS text
 LANGUAGE sql STABLE
@@ -485,10 +480,10 @@ BEGIN
             'FROM versions v', captured_columns(relid))
         ELSE format(
             'SELECT ROW(%s NULL)::text AS image, 1 AS n FROM (SELECT v.*, row_number() OVER (PARTITION BY %s '
-            'ORDER BY v.version_number DESC) AS pgwire_age FROM versions v) v '
+            'ORDER BY %s) AS pgwire_age FROM versions v) v '
             'WHERE v.pgwire_age = 1 AND v.subsequent_version_number IS NULL',
             captured_columns(relid),
-            (SELECT string_agg('v.c' || k, ', ') FROM unnest(j.key) k)) END,
+            (SELECT string_agg('v.c' || k, ', ') FROM unnest(j.key) k), newest_first('v')) END,
         images)
       INTO difference;
     RETURN difference;

@@ -406,7 +406,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    IF column_name IN ('version_number', 'subsequent_version_number', 'row_identity') THEN
+    IF is_hidden(column_name) THEN
         EXECUTE format('ALTER TABLE %s DROP COLUMN IF EXISTS %I', journal_relid::regclass, column_name);
     END IF;
 END $$;

@@ -208,7 +208,7 @@ BEGIN
     END LOOP;
     FOR c IN SELECT attname FROM pg_attribute
               WHERE attrelid = relid AND attnum > 0 AND NOT attisdropped
-                AND attname IN ('version_number', 'subsequent_version_number', 'row_identity') LOOP
+                AND is_hidden(attname) LOOP
         PERFORM refuse(format('a column named "%s" is', c.attname), 'The journal has a column of this name.');
     END LOOP;
     -- Values whose text depends on the session, or on names only PostgreSQL knows.
@@ -394,7 +394,7 @@ DECLARE
     candidate text := column_name;
     n int := 1;
 BEGIN
-    WHILE lower(candidate) IN ('version_number', 'subsequent_version_number', 'row_identity')
+    WHILE is_hidden(lower(candidate))
        OR EXISTS (SELECT FROM columns k WHERE k.relid = storage_name.relid
                      AND lower(k.storage_name) = lower(candidate)) LOOP
         n := n + 1;
@@ -582,10 +582,9 @@ CREATE OR REPLACE FUNCTION pg_journal.journal_suffix(relid oid, keyed int2[]) RE
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    SELECT string_agg(format('%I %s', n.name, n.type), ', ' ORDER BY n.o)
-      FROM (VALUES ('version_number', 'timestamptz', 1), ('subsequent_version_number', 'timestamptz', 2),
-                   ('row_identity', 'bigint', 3)) n(name, type, o)
-     WHERE (n.o < 3 OR keyed = '{}')
+    SELECT string_agg(format('%I %s', n.name, n.type), ', ' ORDER BY n.place)
+      FROM hidden_columns() n
+     WHERE (n.place < 3 OR keyed = '{}')
        AND NOT EXISTS (SELECT FROM columns k WHERE k.relid = journal_suffix.relid AND k.name = n.name)
 $$;
 
@@ -631,11 +630,11 @@ BEGIN
         tail_columns := tail_columns || tail_column(a.attnum, a.atttypid, a.atttypmod) || ', ';
     END LOOP;
     EXECUTE format(
-        'CREATE TABLE pg_journal.tail_%s (%s version_number timestamptz NOT NULL, '
-        'subsequent_version_number timestamptz, row_identity bigint, '
-        'writer xid8 NOT NULL DEFAULT pg_current_xact_id()) '
+        'CREATE TABLE pg_journal.tail_%s (%s %s, writer xid8 NOT NULL DEFAULT pg_current_xact_id()) '
         'WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)',
-        t.oid, tail_columns);
+        t.oid, tail_columns,
+        (SELECT string_agg(format('%I %s', h.name, h.type) || CASE WHEN h.place = 1 THEN ' NOT NULL' ELSE '' END, ', '
+                           ORDER BY h.place) FROM hidden_columns() h));
     tail := format('pg_journal.tail_%s', t.oid)::regclass;
     EXECUTE format('CREATE INDEX tail_%s_version ON %s (version_number)', t.oid, tail);
     -- Without rows; it stands for the journal where names and privileges are concerned.

@@ -266,10 +266,9 @@ BEGIN
       FROM (SELECT a.attname::text, tail_type(a.atttypid, a.atttypmod), (0, a.attnum::int) FROM pg_attribute a
              WHERE a.attrelid = root AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
              UNION ALL
-            SELECT v.name, v.type, (1, v.o)
-              FROM (VALUES ('version_number', 'timestamptz', 1), ('subsequent_version_number', 'timestamptz', 2),
-                           ('row_identity', 'bigint', 3)) v(name, type, o)
-             WHERE (v.o < 3 OR with_identity)
+            SELECT v.name::text, v.type, (1, v.place)
+              FROM hidden_columns() v
+             WHERE (v.place < 3 OR with_identity)
                AND NOT EXISTS (SELECT FROM pg_attribute a
                                 WHERE a.attrelid = root AND a.attname = v.name AND NOT a.attisdropped)
            ) c(name, type, place);

@@ -258,10 +258,10 @@ BEGIN
         EXECUTE (SELECT format(
             'SELECT concat_ws('', '', %s) FROM ONLY %s t CROSS JOIN LATERAL ('
             'SELECT v.subsequent_version_number AS gone FROM %s v WHERE %s AND v.version_number > $2 '
-            'ORDER BY v.version_number DESC LIMIT 1) x '
+            'ORDER BY %s LIMIT 1) x '
             'WHERE x.gone IS NULL AND t.ctid = ANY ($1) LIMIT 1',
             string_agg(format('t.%I', k.name), ', ' ORDER BY u.o), j.relid::regclass, j.tail_relid::regclass,
-            same_key)
+            same_key, newest_first('v'))
             FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
             JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum)
            INTO duplicate USING places, stored;
