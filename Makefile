@@ -12,7 +12,7 @@ PACKAGES := pgwire_gateway rewrite catalog
 CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check \
+.PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check plans \
 	test test-unit test-catalog test-spark test-server integration baseline bench bench-endurance soak clean
 
 help: ## List the targets
@@ -83,6 +83,9 @@ layers: install-dev ## Check the direction of imports
 	$(BIN)/lint-imports
 
 check: lint typecheck layers ## All static checks
+
+plans: install-dev ## Write anew what statements are compiled to, for review (tests/rewrite/plans)
+	$(BIN)/python -m tests.support.plans
 
 test: install-clients $(VENV)/.class-archive ## Run all tests but for those that take minutes, in WORKERS processes
 	$(BIN)/python -m pytest -m "not exhaustive" -n $(WORKERS) --dist loadfile \
