@@ -25,9 +25,6 @@ TRUNCATION: Final = -(1 << 63)
 """What stands for the identity in the row of a tail that marks a truncation: it ends all rows
 before it. Readers of journals never see it, nor segments."""
 
-EPOCH_UNIT: Final = "us"
-"""Version numbers count microseconds since 1970-01-01 UTC, as Arrow names the unit."""
-
 NO_MODIFIER: Final = -1
 
 

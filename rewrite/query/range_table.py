@@ -6,6 +6,7 @@ recursive and data-modifying common table expressions.
 
 from sqlglot import exp
 
+from catalog.journal.layout import journal_name
 from rewrite.errors import RowSecurityError, UnsupportedError
 from rewrite.expressions import align
 from rewrite.journal.current_rows import CurrentRows, JournalRows
@@ -60,7 +61,7 @@ def _require_exempt(scope: FromScope, entry: Node) -> None:
     if table is None:
         raise UnsupportedError("row-level security is not supported")
     if not all(_is_true(condition) for condition in entry.nodes("securityQuals")):
-        raise RowSecurityError(f"{context.snapshots[table].table.name}_journal")
+        raise RowSecurityError(journal_name(context.snapshots[table].table.name))
 
 
 def _is_true(condition: Node) -> bool:
