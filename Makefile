@@ -12,7 +12,7 @@ PACKAGES := pgwire_gateway rewrite catalog
 CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check plans \
+.PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check plans facts \
 	test test-unit test-catalog test-spark test-server integration baseline bench bench-endurance soak clean
 
 help: ## List the targets
@@ -86,6 +86,9 @@ check: lint typecheck layers ## All static checks
 
 plans: install-dev ## Write anew what statements are compiled to, for review (tests/rewrite/plans)
 	$(BIN)/python -m tests.support.plans
+
+facts: install-dev ## Write anew what catalog/pg knows of PostgreSQL, from the embedded one
+	$(BIN)/python -m tests.support.facts
 
 test: install-clients $(VENV)/.class-archive ## Run all tests but for those that take minutes, in WORKERS processes
 	$(BIN)/python -m pytest -m "not exhaustive" -n $(WORKERS) --dist loadfile \

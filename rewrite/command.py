@@ -4,32 +4,32 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from catalog.pg.nodes import CmdType, MergeMatchKind, RTEKind
 from rewrite.tree import Node, walk
 
 # Bit of attribute 0 in a bitmapset of columns (sysattr.h, FirstLowInvalidHeapAttributeNumber).
 FIRST_ATTRIBUTE = 7
 
 
-_VALUES, _RESULT = 5, 8
-"""RTEKind of PostgreSQL's nodes/parsenodes.h."""
+_VALUES, _RESULT = RTEKind.VALUES, RTEKind.RESULT
 
 
 class Command(IntEnum):
-    """CmdType of PostgreSQL's nodes/nodes.h."""
+    """CmdType of PostgreSQL's nodes, of queries."""
 
-    SELECT = 1
-    UPDATE = 2
-    INSERT = 3
-    DELETE = 4
-    MERGE = 5
+    SELECT = CmdType.SELECT
+    UPDATE = CmdType.UPDATE
+    INSERT = CmdType.INSERT
+    DELETE = CmdType.DELETE
+    MERGE = CmdType.MERGE
 
 
 class Matching(IntEnum):
-    """MergeMatchKind of PostgreSQL's nodes/primnodes.h."""
+    """MergeMatchKind of PostgreSQL's nodes."""
 
-    MATCHED = 0
-    NOT_BY_SOURCE = 1
-    NOT_BY_TARGET = 2
+    MATCHED = MergeMatchKind.MATCHED
+    NOT_BY_SOURCE = MergeMatchKind.NOT_MATCHED_BY_SOURCE
+    NOT_BY_TARGET = MergeMatchKind.NOT_MATCHED_BY_TARGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,7 @@ class MergeAction:
     """What columns get, by attribute number."""
 
 
-_NOTHING = 7
-"""CMD_NOTHING of PostgreSQL's nodes/nodes.h."""
+_NOTHING = CmdType.NOTHING
 
 
 def command(query: Node) -> Command:

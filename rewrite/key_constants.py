@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Final
 
+from catalog.pg.nodes import ParamKind
 from rewrite.context import ParameterValue, UnreadValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
@@ -17,7 +18,7 @@ _OF_TWO_TYPES = frozenset({2347, 2360, 2373, 2386, 2536, 2542})
 SAME_TYPE: Final = EQUALITIES - _OF_TWO_TYPES
 """Operators "=" that compare values as Python does, where they are of types in ``COMPARED``."""
 
-_EXTERNAL = 0
+_EXTERNAL = ParamKind.EXTERN
 RELABELLED: Final = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.OID})
 """Types that values of others are taken as, without a function, and stay what they are: of
 character(n) blanks at the end do not count, and oid has negative integers as large numbers."""

@@ -22,11 +22,12 @@ from sqlglot import exp
 
 from catalog.divisions import MICROS_PER_DAY, DivisionField, PartitionValue
 from catalog.model import JournalTable, Segment
+from catalog.pg.functions import PROCEDURES
+from catalog.pg.nodes import NullTestType
 from rewrite.command import Command, command
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.comparisons import COMPARISONS
-from rewrite.dialect.pg_procs import PROCEDURES
 from rewrite.key_constants import UnknownValueError, constant, elements
 from rewrite.needs.columns import compared_column
 from rewrite.needs.definitions import Definitions
@@ -40,7 +41,7 @@ Values: TypeAlias = tuple[PartitionValue, ...]
 Test: TypeAlias = Callable[[Values], bool]
 """Tells whether rows of a partition can satisfy a condition."""
 
-_IS_NULL: Final = 0
+_IS_NULL: Final = NullTestType.NULL
 _BOUNDS: Final[Mapping[type[exp.Binary], Callable[[int, int], bool]]] = {
     exp.LT: operator.le,
     exp.LTE: operator.le,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from catalog.model import JournalTable
+from catalog.pg.nodes import CmdType, RTEKind
 from rewrite.context import ParameterValue
 from rewrite.key_constants import UnknownValueError, constant
 from rewrite.key_types import has_one_form, one_form
@@ -16,7 +17,7 @@ from rewrite.query.predicates import conjuncts
 from rewrite.query.row_bounds import column_of
 from rewrite.tree import Node, walk
 
-_RELATION = 0
+_RELATION = RTEKind.RELATION
 _EQUALITIES = frozenset(
     {
         *(15, 91, 94, 96, 98, 410, 416, 532, 533, 607, 1054, 1093, 1108, 1320, 1752, 1862, 1868),
@@ -94,7 +95,7 @@ def _column_of_row(target: Node) -> int | None:
     return value.integer("varattno") if plain and value.integer("varattno") > 0 else None
 
 
-_SELECT, _MERGE = 1, 5
+_SELECT, _MERGE = CmdType.SELECT, CmdType.MERGE
 _PLAIN_CLAUSES = frozenset(
     {
         "commandType",

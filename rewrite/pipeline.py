@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from catalog.pg.nodes import CmdType
 from rewrite.context import RewriteContext
 from rewrite.errors import RewriteError, UnsupportedError
 from rewrite.query.changes import compile_change
@@ -14,7 +15,8 @@ from rewrite.query.spark_text import output, spark_query
 from rewrite.results import MergeSource, RowChange, SparkQuery
 from rewrite.tree import Node, parse_item, walk
 
-_SELECT, _UPDATE, _INSERT, _DELETE, _MERGE = 1, 2, 3, 4, 5
+_SELECT, _UPDATE, _INSERT = CmdType.SELECT, CmdType.UPDATE, CmdType.INSERT
+_DELETE, _MERGE = CmdType.DELETE, CmdType.MERGE
 _STATEMENT_TOO_COMPLEX = "54001"
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from catalog.pg.nodes import VarReturningType
 from rewrite.errors import UnsupportedError
 from rewrite.tree import Item, Node, walk
 
@@ -27,7 +28,7 @@ def returning_query(query: Node) -> Node:
     )
 
 
-OLD, NEW = 1, 2
+OLD, NEW = VarReturningType.OLD, VarReturningType.NEW
 """Values of ``varreturningtype``; 0 is neither."""
 
 

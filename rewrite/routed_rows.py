@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Final
 
+from catalog.pg.nodes import ParamKind, RTEKind
 from rewrite.context import ParameterValue
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
@@ -16,7 +17,7 @@ from rewrite.tree import Node, walk
 Routed = str | int | None
 """A value as text, the number of a parameter, or NULL."""
 
-_EXTERNAL: Final = 0
+_EXTERNAL: Final = ParamKind.EXTERN
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS: Final = range(-719_162, 2_932_896)
 """Days since 1970 that Python has dates for."""
@@ -66,7 +67,7 @@ def _reads(query: Node) -> bool:
     )
 
 
-_RESULT: Final = 8
+_RESULT: Final = RTEKind.RESULT
 
 _WRITTEN: Final = COMPARED.keys() - {oids.BYTEA, oids.TIME}
 """Types of constants whose texts are those of their Python values."""

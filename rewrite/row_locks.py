@@ -5,22 +5,27 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from catalog.pg.nodes import LockClauseStrength, LockWaitPolicy
 from rewrite.errors import UnsupportedError
 from rewrite.query.range_table import RELATION
 from rewrite.tree import Item, Node, transform, walk
 
-_STRENGTHS: Final = {1: "FOR KEY SHARE", 2: "FOR SHARE", 3: "FOR NO KEY UPDATE", 4: "FOR UPDATE"}
-"""LockClauseStrength of PostgreSQL's nodes/lockoptions.h."""
+_STRENGTHS: Final[dict[int, str]] = {
+    LockClauseStrength.FORKEYSHARE: "FOR KEY SHARE",
+    LockClauseStrength.FORSHARE: "FOR SHARE",
+    LockClauseStrength.FORNOKEYUPDATE: "FOR NO KEY UPDATE",
+    LockClauseStrength.FORUPDATE: "FOR UPDATE",
+}
 
 
 class WaitPolicy(Enum):
-    """What becomes of rows that others have locked: LockWaitPolicy of the same file."""
+    """What becomes of rows that others have locked: LockWaitPolicy of PostgreSQL's nodes."""
 
-    BLOCK = 0
+    BLOCK = LockWaitPolicy.BLOCK.value
     """They are waited for."""
-    SKIP = 1
+    SKIP = LockWaitPolicy.SKIP.value
     """They are left out."""
-    ERROR = 2
+    ERROR = LockWaitPolicy.ERROR.value
     """The statement fails."""
 
 

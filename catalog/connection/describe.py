@@ -10,12 +10,12 @@ from psycopg.pq.abc import PGresult
 
 from catalog.connection.backend import Backend
 from catalog.connection.steps import Describe, DescribePortal, Prepare, Query, Step
+from catalog.pg.nodes import CmdType
 from catalog.results import Analysis, ResultColumn
 
 TREE_MESSAGE: Final = "rewritten parse tree:"
 
-_UTILITY: Final = "QUERY :commandType 6"
-"""CMD_UTILITY of PostgreSQL's nodes.h."""
+_UTILITY: Final = f"QUERY :commandType {CmdType.UTILITY}"
 
 # Local to the transaction, and undone at once: a client's transaction must not see the difference.
 _LISTEN: Final = Query(

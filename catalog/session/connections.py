@@ -347,7 +347,7 @@ class CatalogSession:
     def _note_dropped(self, reply: Reply, checks: Checks, *, leading: int, answers: int) -> None:
         """Note what the client has dropped, or made, of the statements that are ours."""
         code = reply.code
-        if reply.led < leading and code == sqlstate.DUPLICATE_PREPARED_STATEMENT:
+        if reply.led < leading and code == sqlstate.DUPLICATE_PSTATEMENT:
             for name in checks.names:
                 self._calls.note_prepared(name)
         elif reply.answered == answers and code == sqlstate.INVALID_SQL_STATEMENT_NAME:

@@ -35,7 +35,7 @@ from rewrite.tree import Node, walk
 PREPARED = "pgwire_applied"
 """Name the catalog has for the statement that makes the change."""
 
-STATES = {OLD: "old.", NEW: "new."}
+STATES: dict[int, str] = {OLD: "old.", NEW: "new."}
 """What PostgreSQL calls the states of a row in RETURNING."""
 
 

@@ -6,6 +6,7 @@ have to compute of a table itself is refused.
 
 from collections.abc import Mapping
 
+from catalog.pg.nodes import OnConflictAction
 from catalog.results import Relation, RelationKind
 from pgwire_gateway.planning.plans import Plan
 from rewrite.command import (
@@ -25,8 +26,7 @@ HINT = "SET gateway.executor TO auto."
 
 CHANGES = frozenset({Command.UPDATE, Command.DELETE})
 
-_DO_UPDATE = 2
-"""ONCONFLICT_UPDATE of PostgreSQL's nodes/nodes.h."""
+_DO_UPDATE = OnConflictAction.UPDATE
 
 
 def is_forced(plan: Plan) -> bool:

@@ -48,7 +48,7 @@ def on_parse(session: ClientSession, message: Parse) -> None:
     if name and name in session.statements:
         raise GatewayError(
             f'prepared statement "{name}" already exists',
-            sqlstate=codes.DUPLICATE_PREPARED_STATEMENT,
+            sqlstate=codes.DUPLICATE_PSTATEMENT,
         )
     statements = session.split(message.query_string)
     if len(statements) > 1:

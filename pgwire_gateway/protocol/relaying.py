@@ -178,7 +178,7 @@ def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outs
     if reply.error is None:
         return not reply.confirmed
     code = reply.code
-    ours = (codes.INVALID_SQL_STATEMENT_NAME, codes.DUPLICATE_PREPARED_STATEMENT)
+    ours = (codes.INVALID_SQL_STATEMENT_NAME, codes.DUPLICATE_PSTATEMENT)
     at_our_own = reply.answered in {0, passage.answers} and code in ours
     if code == bookkeeping.OUTDATED or at_our_own:
         return True

@@ -260,13 +260,13 @@ def _of_database(text: str) -> SparkError | None:
     told = _OF_DATABASE.search(text)
     if told:
         message = f"the other database refuses: {told[1].strip()}"
-        return SparkError(message, sqlstate=sqlstate.FOREIGN_ERROR)
+        return SparkError(message, sqlstate=sqlstate.FDW_ERROR)
     missing = _NO_CLASS.search(text)
     if missing is None:
         return None
     return SparkError(
         f'there is no Java class "{missing[1]}"',
-        sqlstate=sqlstate.FOREIGN_ERROR,
+        sqlstate=sqlstate.FDW_ERROR,
         hint="The operator gives the drivers of other databases with --jars.",
     )
 

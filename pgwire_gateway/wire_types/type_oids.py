@@ -3,54 +3,47 @@
 from types import MappingProxyType
 from typing import Final
 
-BOOL: Final = 16
-BYTEA: Final = 17
-CHAR: Final = 18
-NAME: Final = 19
-INT8: Final = 20
-INT2: Final = 21
-INT4: Final = 23
-TEXT: Final = 25
-OID: Final = 26
-JSON: Final = 114
-FLOAT4: Final = 700
-FLOAT8: Final = 701
-UNKNOWN: Final = 705
-BPCHAR: Final = 1042
-VARCHAR: Final = 1043
-DATE: Final = 1082
-TIME: Final = 1083
-TIMESTAMP: Final = 1114
-TIMESTAMPTZ: Final = 1184
-INTERVAL: Final = 1186
-NUMERIC: Final = 1700
-UUID: Final = 2950
-JSONB: Final = 3802
-OBJECT_ALIASES: Final = frozenset({24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096})
+from catalog.pg import types
+
+BOOL: Final = types.BOOL
+BYTEA: Final = types.BYTEA
+CHAR: Final = types.INTERNAL_CHAR
+NAME: Final = types.NAME
+INT8: Final = types.INT8
+INT2: Final = types.INT2
+INT4: Final = types.INT4
+TEXT: Final = types.TEXT
+OID: Final = types.OID
+JSON: Final = types.JSON
+FLOAT4: Final = types.FLOAT4
+FLOAT8: Final = types.FLOAT8
+UNKNOWN: Final = types.UNKNOWN
+BPCHAR: Final = types.BPCHAR
+VARCHAR: Final = types.VARCHAR
+DATE: Final = types.DATE
+TIME: Final = types.TIME
+TIMESTAMP: Final = types.TIMESTAMP
+TIMESTAMPTZ: Final = types.TIMESTAMPTZ
+INTERVAL: Final = types.INTERVAL
+NUMERIC: Final = types.NUMERIC
+UUID: Final = types.UUID
+JSONB: Final = types.JSONB
+OBJECT_ALIASES: Final = frozenset(
+    {
+        *(types.REGPROC, types.REGPROCEDURE, types.REGOPER, types.REGOPERATOR, types.REGCLASS),
+        *(types.REGTYPE, types.REGCONFIG, types.REGDICTIONARY, types.REGNAMESPACE, types.REGROLE),
+    }
+)
 """regproc, regclass and their kin: stored as numbers, shown as names only PostgreSQL knows."""
 
-ELEMENT_OF_ARRAY = MappingProxyType(
+_OF_ARRAYS: Final = frozenset(
     {
-        1000: BOOL,
-        1001: BYTEA,
-        1002: CHAR,
-        1003: NAME,
-        1005: INT2,
-        1007: INT4,
-        1009: TEXT,
-        1014: BPCHAR,
-        1015: VARCHAR,
-        1016: INT8,
-        1021: FLOAT4,
-        1022: FLOAT8,
-        1028: OID,
-        1115: TIMESTAMP,
-        1182: DATE,
-        1183: TIME,
-        1185: TIMESTAMPTZ,
-        1187: INTERVAL,
-        1231: NUMERIC,
-        2951: UUID,
+        *(BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT, OID, FLOAT4, FLOAT8, BPCHAR, VARCHAR),
+        *(DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC, UUID),
     }
+)
+
+ELEMENT_OF_ARRAY = MappingProxyType(
+    {array: element for array, element in types.ELEMENTS.items() if element in _OF_ARRAYS}
 )
 """Element type by array type."""

@@ -17,7 +17,7 @@ class Call:
     """One call of a PostgreSQL function or operator."""
 
     key: str
-    """C name of the function, or its signature where it has none (see pg_procs)."""
+    """C name of the function, or its signature where it has none (see catalog/pg/functions.py)."""
     signature: str
     """Name and argument types, for messages."""
     args: tuple[Value, ...]

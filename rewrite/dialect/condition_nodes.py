@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from catalog.pg.nodes import BoolTestType, MinMaxOp, NullTestType
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.comparisons import compare
@@ -28,15 +29,25 @@ def _null_test(compiler: Compiler, node: Node) -> Value:
     if node["argisrow"]:
         raise UnsupportedError("IS NULL of rows is not supported")
     tested = b.is_null(compiler.compile(node.node("arg")).sql)
-    return Value(b.negation(tested) if node.integer("nulltesttype") else tested, oids.BOOL)
+    return Value(
+        tested if node["nulltesttype"] == NullTestType.NULL else b.negation(tested), oids.BOOL
+    )
 
 
 def _boolean_test(compiler: Compiler, node: Node) -> Value:
     value = compiler.compile(node.node("arg")).sql
-    kind = node.integer("booltesttype")
-    expected = (b.TRUE, b.FALSE, b.NULL)[kind // 2]
-    tested = b.is_null(value) if kind >= 4 else b.infix(exp.NullSafeEQ, value, expected)
-    return Value(b.negation(tested) if kind % 2 else tested, oids.BOOL)
+    kind = BoolTestType(node.integer("booltesttype"))
+    if kind in {BoolTestType.UNKNOWN, BoolTestType.NOT_UNKNOWN}:
+        tested = b.is_null(value)
+    else:
+        is_true = kind in {BoolTestType.TRUE, BoolTestType.NOT_TRUE}
+        tested = b.infix(exp.NullSafeEQ, value, b.TRUE if is_true else b.FALSE)
+    return Value(b.negation(tested) if kind in _NEGATED else tested, oids.BOOL)
+
+
+_NEGATED: Final = frozenset(
+    {BoolTestType.NOT_TRUE, BoolTestType.NOT_FALSE, BoolTestType.NOT_UNKNOWN}
+)
 
 
 def _case(compiler: Compiler, node: Node) -> Value:
@@ -58,7 +69,9 @@ def _coalesce(compiler: Compiler, node: Node) -> Value:
 
 
 def _extreme(compiler: Compiler, node: Node) -> Value:
-    return extreme(compiler.compile_all(node.nodes("args")), greatest=node.integer("op") == 0)
+    return extreme(
+        compiler.compile_all(node.nodes("args")), greatest=node["op"] == MinMaxOp.GREATEST
+    )
 
 
 def _row_comparison(compiler: Compiler, node: Node) -> Value:

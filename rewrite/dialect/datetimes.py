@@ -5,6 +5,7 @@ from typing import Final
 from sqlglot import exp
 
 from catalog.pg import sqlstate
+from catalog.pg.nodes import SQLValueFunctionOp
 from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import calendar, oids
@@ -276,21 +277,20 @@ def to_time(value: Value, constants: SessionConstants) -> b.Tree:
 
 
 _VALUE_FUNCTIONS: Final[dict[int, str]] = {
-    0: "current_date",
-    3: "current_timestamp",
-    4: "current_timestamp",
-    5: "localtime",
-    6: "localtime",
-    7: "localtimestamp",
-    8: "localtimestamp",
-    9: "current_user",
-    10: "current_user",
-    11: "current_user",
-    12: "session_user",
-    13: "current_catalog",
-    14: "current_schema",
+    SQLValueFunctionOp.CURRENT_DATE: "current_date",
+    SQLValueFunctionOp.CURRENT_TIMESTAMP: "current_timestamp",
+    SQLValueFunctionOp.CURRENT_TIMESTAMP_N: "current_timestamp",
+    SQLValueFunctionOp.LOCALTIME: "localtime",
+    SQLValueFunctionOp.LOCALTIME_N: "localtime",
+    SQLValueFunctionOp.LOCALTIMESTAMP: "localtimestamp",
+    SQLValueFunctionOp.LOCALTIMESTAMP_N: "localtimestamp",
+    SQLValueFunctionOp.CURRENT_ROLE: "current_user",
+    SQLValueFunctionOp.CURRENT_USER: "current_user",
+    SQLValueFunctionOp.USER: "current_user",
+    SQLValueFunctionOp.SESSION_USER: "session_user",
+    SQLValueFunctionOp.CURRENT_CATALOG: "current_catalog",
+    SQLValueFunctionOp.CURRENT_SCHEMA: "current_schema",
 }
-"""``SQLValueFunctionOp`` of primnodes.h."""
 
 
 def sql_value_function(operation: int, typmod: int, constants: SessionConstants) -> Value:

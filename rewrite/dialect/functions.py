@@ -1,7 +1,11 @@
-"""All functions that have a mapping, by key (see pg_procs); what is not here is refused."""
+"""All functions that have a mapping, by key; what is not here is refused.
+
+Keys are those of `catalog/pg/functions.py`.
+"""
 
 from typing import Final
 
+from catalog.pg.functions import PROCEDURES
 from rewrite.dialect import (
     arrays,
     casts,
@@ -20,7 +24,6 @@ from rewrite.dialect import (
 )
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import literal
-from rewrite.dialect.pg_procs import PROCEDURES
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from catalog.pg.nodes import ParamKind
 from rewrite.dialect.compiler import Compiler, NodeHandler
 from rewrite.dialect.constants import decode
 from rewrite.dialect.datetimes import sql_value_function
@@ -10,7 +11,7 @@ from rewrite.errors import UnsupportedError
 from rewrite.tree import Node
 from rewrite.values import Value
 
-_EXTERN_PARAMETER, _SUBLINK_PARAMETER = 0, 2
+_EXTERN_PARAMETER, _SUBLINK_PARAMETER = ParamKind.EXTERN, ParamKind.SUBLINK
 
 
 def _var(compiler: Compiler, node: Node) -> Value:

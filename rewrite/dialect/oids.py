@@ -1,62 +1,55 @@
-"""OIDs of the PostgreSQL types the dialect knows (``pg_type.dat``)."""
+"""OIDs of the PostgreSQL types the dialect knows."""
 
 from typing import Final
 
-BOOL: Final = 16
-BYTEA: Final = 17
-CHAR: Final = 18
-NAME: Final = 19
-INT8: Final = 20
-INT2: Final = 21
-INT4: Final = 23
-REGPROC: Final = 24
-TEXT: Final = 25
-OID: Final = 26
-JSON: Final = 114
-FLOAT4: Final = 700
-FLOAT8: Final = 701
-UNKNOWN: Final = 705
-BPCHAR: Final = 1042
-VARCHAR: Final = 1043
-DATE: Final = 1082
-TIME: Final = 1083
-TIMESTAMP: Final = 1114
-TIMESTAMPTZ: Final = 1184
-INTERVAL: Final = 1186
-NUMERIC: Final = 1700
-REGCLASS: Final = 2205
-REGTYPE: Final = 2206
-UUID: Final = 2950
-JSONB: Final = 3802
+from catalog.pg import types
+
+BOOL: Final = types.BOOL
+BYTEA: Final = types.BYTEA
+CHAR: Final = types.INTERNAL_CHAR
+NAME: Final = types.NAME
+INT8: Final = types.INT8
+INT2: Final = types.INT2
+INT4: Final = types.INT4
+REGPROC: Final = types.REGPROC
+TEXT: Final = types.TEXT
+OID: Final = types.OID
+JSON: Final = types.JSON
+FLOAT4: Final = types.FLOAT4
+FLOAT8: Final = types.FLOAT8
+UNKNOWN: Final = types.UNKNOWN
+BPCHAR: Final = types.BPCHAR
+VARCHAR: Final = types.VARCHAR
+DATE: Final = types.DATE
+TIME: Final = types.TIME
+TIMESTAMP: Final = types.TIMESTAMP
+TIMESTAMPTZ: Final = types.TIMESTAMPTZ
+INTERVAL: Final = types.INTERVAL
+NUMERIC: Final = types.NUMERIC
+REGCLASS: Final = types.REGCLASS
+REGTYPE: Final = types.REGTYPE
+UUID: Final = types.UUID
+JSONB: Final = types.JSONB
 
 INTEGERS: Final = frozenset({INT2, INT4, INT8})
 FLOATS: Final = frozenset({FLOAT4, FLOAT8})
 OBJECT_IDS: Final = frozenset(
-    {OID, REGPROC, REGCLASS, REGTYPE, 2202, 2203, 2204, 4089, 4096, 3734, 3769}
+    {
+        *(OID, REGPROC, REGCLASS, REGTYPE, types.REGPROCEDURE, types.REGOPER, types.REGOPERATOR),
+        *(types.REGNAMESPACE, types.REGROLE, types.REGCONFIG, types.REGDICTIONARY),
+    }
 )
 STRINGS: Final = frozenset({TEXT, VARCHAR, BPCHAR, NAME, CHAR})
 
+_OF_ARRAYS: Final = frozenset(
+    {
+        *(BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT, OID, FLOAT4, FLOAT8, BPCHAR, VARCHAR),
+        *(DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, NUMERIC, UUID),
+    }
+)
+
 ELEMENTS: Final[dict[int, int]] = {
-    1000: BOOL,
-    1001: BYTEA,
-    1002: CHAR,
-    1003: NAME,
-    1016: INT8,
-    1005: INT2,
-    1007: INT4,
-    1009: TEXT,
-    1028: OID,
-    1021: FLOAT4,
-    1022: FLOAT8,
-    1014: BPCHAR,
-    1015: VARCHAR,
-    1182: DATE,
-    1183: TIME,
-    1115: TIMESTAMP,
-    1185: TIMESTAMPTZ,
-    1187: INTERVAL,
-    1231: NUMERIC,
-    2951: UUID,
+    array: element for array, element in types.ELEMENTS.items() if element in _OF_ARRAYS
 }
 """Array type → type of its elements."""
 
@@ -90,8 +83,8 @@ NAMES: Final[dict[int, str]] = {
     REGCLASS: "regclass",
     UUID: "uuid",
     JSONB: "jsonb",
-    199: "json[]",
-    3807: "jsonb[]",
+    types.JSON_ARRAY: "json[]",
+    types.JSONB_ARRAY: "jsonb[]",
 }
 
 

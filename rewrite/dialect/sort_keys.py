@@ -2,11 +2,11 @@
 
 from sqlglot import exp
 
+from catalog.pg.functions import SORT_OPERATORS
 from rewrite.dialect import builders as b
 from rewrite.dialect.comparisons import equality_key, ordering_key
 from rewrite.dialect.floats import SPARK_TYPES
 from rewrite.dialect.literals import float_literal
-from rewrite.dialect.pg_procs import SORT_OPERATORS
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 

@@ -10,6 +10,7 @@ thousand.
 
 from collections.abc import Iterable, Iterator
 
+from catalog.pg.nodes import SubLinkType
 from rewrite.command import Command, command
 from rewrite.key_constants import SAME_TYPE
 from rewrite.needs.columns import compared_column
@@ -21,8 +22,7 @@ from rewrite.needs.sources import is_relabelled, places, traced, traced_output
 from rewrite.query.predicates import conjuncts
 from rewrite.tree import Node
 
-_EXISTS, _ANY, _EXPR = 0, 2, 4
-"""SubLinkType of PostgreSQL's nodes/primnodes.h."""
+_EXISTS, _ANY, _EXPR = SubLinkType.EXISTS, SubLinkType.ANY, SubLinkType.EXPR
 
 _OF_NO_ROW = ("setOperations", "hasAggs", "havingQual", "groupingSets")
 """What may make a row of a query whose WHERE no row satisfies: GROUP BY ROLLUP (v) does."""

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from catalog.pg.nodes import CmdType
 from rewrite.query.range_table import CTE, SUBQUERY
 from rewrite.tree import Item, Node
 
-_SELECT = 1
+_SELECT = CmdType.SELECT
 _SHAPING = (
     *("setOperations", "groupClause", "groupingSets", "havingQual", "hasAggs", "distinctClause"),
     *("hasWindowFuncs", "hasTargetSRFs", "limitCount", "limitOffset", "rowMarks"),

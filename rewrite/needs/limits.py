@@ -15,14 +15,14 @@ takes rows in their order, and locks what it takes. So it tells by itself how fa
 
 from collections.abc import Sequence
 
+from catalog.pg.nodes import LimitOption
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level, is_plain
 from rewrite.needs.results import Queue
 from rewrite.needs.steady import is_constant, is_steady
 from rewrite.tree import Node, walk
 
-_WITH_TIES = 1
-"""LimitOption of PostgreSQL's nodes/nodes.h."""
+_WITH_TIES = LimitOption.WITH_TIES
 
 
 def enough(

@@ -9,14 +9,26 @@ it fills up. HAVING never counts: it sees groups.
 from dataclasses import dataclass
 from typing import Final
 
+from catalog.pg.nodes import JoinType
 from rewrite.query.predicates import conjuncts
 from rewrite.tree import Node
 
-INNER, LEFT, FULL, RIGHT = range(4)
+INNER, LEFT = JoinType.INNER, JoinType.LEFT
+FULL, RIGHT = JoinType.FULL, JoinType.RIGHT
 
-FILLED: Final = {INNER: (), LEFT: ("rarg",), RIGHT: ("larg",), FULL: ("larg", "rarg")}
+FILLED: Final[dict[int, tuple[str, ...]]] = {
+    INNER: (),
+    LEFT: ("rarg",),
+    RIGHT: ("larg",),
+    FULL: ("larg", "rarg"),
+}
 """The sides that a join fills up with NULLs, by ``jointype``."""
-LIMITED: Final = {INNER: ("larg", "rarg"), LEFT: ("rarg",), RIGHT: ("larg",), FULL: ()}
+LIMITED: Final[dict[int, tuple[str, ...]]] = {
+    INNER: ("larg", "rarg"),
+    LEFT: ("rarg",),
+    RIGHT: ("larg",),
+    FULL: (),
+}
 """The sides whose rows ON limits."""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from catalog.pg.nodes import MergeMatchKind, SubLinkType
 from rewrite.command import Command, command
 from rewrite.key_constants import SAME_TYPE
 from rewrite.needs.columns import compared_column
@@ -18,11 +19,9 @@ from rewrite.query.predicates import conjuncts
 from rewrite.query.range_table import RELATION
 from rewrite.tree import Node, transform, walk
 
-_ANY_SUBLINK, _EXPR_SUBLINK = 2, 4
-"""SubLinkType of PostgreSQL's nodes/primnodes.h."""
+_ANY_SUBLINK, _EXPR_SUBLINK = SubLinkType.ANY, SubLinkType.EXPR
 
-NOT_MATCHED_BY_SOURCE = 1
-"""MergeMatchKind of PostgreSQL's nodes/primnodes.h."""
+NOT_MATCHED_BY_SOURCE = MergeMatchKind.NOT_MATCHED_BY_SOURCE
 
 
 def occurrences(level: Level, definitions: Definitions) -> Iterator[Occurrence]:

@@ -10,6 +10,7 @@ them, nor do stable ones that look at the statement's time or at tables.
 from collections.abc import Callable
 from typing import Final
 
+from catalog.pg.nodes import ParamKind
 from rewrite.tree import Node, walk
 
 FIRST_USER_OID: Final = 16384
@@ -40,7 +41,7 @@ _CALLS = {
     "OPEXPR": "opfuncid",
     "SCALARARRAYOPEXPR": "opfuncid",
 }
-_EXTERNAL = 0
+_EXTERNAL = ParamKind.EXTERN
 _OF_TRANSACTION = frozenset(
     {
         *(1171, 1174, 1176, 1178, 1189, 1190, 1217, 1299, 1386, 1388, 1768, 1770, 1778, 1780, 2019),

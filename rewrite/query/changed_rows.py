@@ -11,6 +11,8 @@ from sqlglot import exp
 from typing_extensions import override
 
 from catalog.model import Column
+from catalog.pg import types
+from catalog.pg.nodes import VarReturningType
 from rewrite.expressions import read_stored, to_stored
 from rewrite.journal.current_rows import CurrentRows, typed_null
 from rewrite.query.compilation import Compilation
@@ -25,8 +27,8 @@ from rewrite.values import Value
 _OLD = -200
 _NEW = -201
 
-_RETURNING_OLD, _RETURNING_NEW = 1, 2
-_BOOLEAN = 16
+_RETURNING_OLD, _RETURNING_NEW = VarReturningType.OLD, VarReturningType.NEW
+_BOOLEAN = types.BOOL
 
 
 @dataclass(slots=True)

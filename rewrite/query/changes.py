@@ -13,6 +13,8 @@ from typing_extensions import override
 
 from catalog.journal.layout import IDENTITY
 from catalog.model import LEAF, Column
+from catalog.pg import types
+from catalog.pg.nodes import CmdType
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, to_stored
 from rewrite.journal.current_rows import CurrentRows
@@ -34,13 +36,13 @@ from rewrite.results import OutputColumn, RowChange
 from rewrite.tree import Item, Node, transform
 from rewrite.values import Value
 
-UPDATE, DELETE = 2, 4
+UPDATE, DELETE = CmdType.UPDATE, CmdType.DELETE
 
 # Numbers no range table has: columns of multiple SET, and the hidden row identity.
 _MULTIPLE = -202
 _IDENTITY = -203
 
-_INT8 = 20
+_INT8 = types.INT8
 
 
 class _SourceScope(FromScope):

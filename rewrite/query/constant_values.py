@@ -1,5 +1,6 @@
 """Values known when a statement is compiled: counts, frame offsets, what a key must equal."""
 
+from catalog.pg.nodes import ParamKind
 from rewrite.context import RewriteContext
 from rewrite.dialect.constants import decode
 from rewrite.dialect.oids import TEXT
@@ -9,7 +10,7 @@ from rewrite.tree import Node
 _INTEGERS = frozenset({20, 21, 23})
 # Casts among integers (pg_cast): their value is that of the argument, if it fits.
 _INTEGER_CASTS = frozenset({313, 314, 480, 481, 714, 754})
-_EXTERNAL = 0
+_EXTERNAL = ParamKind.EXTERN
 
 
 def constant_integer(node: Node, context: RewriteContext) -> int | None:

@@ -8,7 +8,8 @@ must not see the values of rows that are there no more, nor may one that is comp
 import re
 from typing import Final
 
-from rewrite.dialect.pg_procs import PROCEDURES
+from catalog.pg.functions import PROCEDURES
+from catalog.pg.nodes import ParamKind
 from rewrite.tree import Item, Node, walk
 
 _CALLS: Final = {
@@ -49,8 +50,8 @@ _REMAINDERS: Final = frozenset(
 _MATCHES: Final = frozenset(oid for oid, (name, _) in PROCEDURES.items() if name in _LIKE)
 
 _COLUMNS: Final = frozenset({"CASETESTEXPR", "VAR"})
-_PARAM_SUBLINK: Final = 2
-"""Of the parameters (ParamKind, primnodes.h) those that stand for a column of a subquery."""
+_PARAM_SUBLINK: Final = ParamKind.SUBLINK
+"""Of the parameters those that stand for a column of a subquery."""
 
 _ENDS: Final = ("targetList", "returningList")
 """Fields of what is selected, assigned or returned."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from catalog.pg.nodes import JoinType
 from rewrite.errors import UnsupportedError
 from rewrite.query import range_table
 from rewrite.query.predicates import compile_filter, conjuncts, needs_values
@@ -13,9 +14,10 @@ from rewrite.query.sql import select
 from rewrite.query.sublinks import holds_sublink
 from rewrite.tree import Node
 
-INNER, LEFT, FULL, RIGHT = range(4)
+INNER, LEFT = JoinType.INNER, JoinType.LEFT
+FULL, RIGHT = JoinType.FULL, JoinType.RIGHT
 
-_SIDES = {LEFT: "LEFT", FULL: "FULL", RIGHT: "RIGHT"}
+_SIDES: dict[int, str] = {LEFT: "LEFT", FULL: "FULL", RIGHT: "RIGHT"}
 
 
 @dataclass(slots=True)

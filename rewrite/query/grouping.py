@@ -11,6 +11,8 @@ from itertools import product
 from sqlglot import exp
 from typing_extensions import override
 
+from catalog.pg import types
+from catalog.pg.nodes import GroupingSetKind
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import distinct_key, literal
 from rewrite.query.known_counts import known_count
@@ -23,9 +25,8 @@ from rewrite.values import Value
 AGGREGATES = -100
 KEYS = -101
 
-_EMPTY, _SIMPLE, _ROLLUP, _CUBE, _SETS = range(5)
-_INT4 = 23
-_INT8 = 20
+_EMPTY, _SIMPLE, _ROLLUP, _CUBE, _SETS = GroupingSetKind
+_INT4, _INT8 = types.INT4, types.INT8
 
 
 @dataclass(slots=True)

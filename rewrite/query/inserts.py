@@ -3,6 +3,7 @@
 Not handled here: ON CONFLICT and RETURNING, which concern the rows once they are written.
 """
 
+from catalog.pg.nodes import CmdType
 from rewrite.command import FIRST_ATTRIBUTE
 from rewrite.errors import UnsupportedError
 from rewrite.query.compilation import Compilation, projected
@@ -12,7 +13,7 @@ from rewrite.query.spark_text import output, spark_query
 from rewrite.results import SparkQuery
 from rewrite.tree import Node
 
-_INSERT = 3
+_INSERT = CmdType.INSERT
 
 
 def insert_source(compilation: Compilation, query: Node) -> SparkQuery:

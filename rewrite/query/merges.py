@@ -15,6 +15,7 @@ from sqlglot import exp
 from typing_extensions import override
 
 from catalog.journal.layout import IDENTITY
+from catalog.pg import types
 from rewrite.command import Command, Matching
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import to_stored
@@ -60,7 +61,7 @@ _SOURCE = -204
 _ACTION = -205
 _COMMAND = -206
 
-_BOOLEAN, _INT4, _INT8, _TEXT = 16, 23, 20, 25
+_BOOLEAN, _INT4, _INT8, _TEXT = types.BOOL, types.INT4, types.INT8, types.TEXT
 
 _NAMES = {Command.UPDATE: "UPDATE", Command.DELETE: "DELETE", Command.INSERT: "INSERT"}
 """What merge_action() answers."""

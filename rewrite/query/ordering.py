@@ -5,6 +5,7 @@ Not handled (0A000): WITH TIES, counts that are neither constants nor parameters
 
 from sqlglot import exp
 
+from catalog.pg.nodes import LimitOption
 from rewrite.errors import RewriteError, UnsupportedError
 from rewrite.query.constant_values import constant_integer
 from rewrite.query.scopes import QueryScope
@@ -13,7 +14,7 @@ from rewrite.query.windows import sort_key
 from rewrite.tree import Node
 from rewrite.values import Value
 
-_WITH_TIES = 1
+_WITH_TIES = LimitOption.WITH_TIES
 _MAX_INT = 2**31 - 1
 _INVALID_LIMIT = "2201W"
 _INVALID_OFFSET = "2201X"

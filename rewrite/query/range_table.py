@@ -7,6 +7,7 @@ recursive and data-modifying common table expressions.
 from sqlglot import exp
 
 from catalog.journal.layout import journal_name
+from catalog.pg.nodes import RTEKind
 from rewrite.errors import RowSecurityError, UnsupportedError
 from rewrite.expressions import align
 from rewrite.journal.current_rows import CurrentRows, JournalRows
@@ -19,9 +20,10 @@ from rewrite.query.sql import column, identifier, named, select, view
 from rewrite.tree import Item, Node, walk
 from rewrite.values import Value
 
-RELATION, SUBQUERY, JOIN, FUNCTION, TABLE_FUNCTION, VALUES, CTE, TUPLE_STORE, RESULT, GROUP = range(
-    10
-)
+RELATION, SUBQUERY, JOIN = RTEKind.RELATION, RTEKind.SUBQUERY, RTEKind.JOIN
+FUNCTION, TABLE_FUNCTION, VALUES = RTEKind.FUNCTION, RTEKind.TABLEFUNC, RTEKind.VALUES
+CTE, TUPLE_STORE = RTEKind.CTE, RTEKind.NAMEDTUPLESTORE
+RESULT, GROUP = RTEKind.RESULT, RTEKind.GROUP
 
 _LITERALS = (exp.Literal, exp.Null, exp.Boolean)
 

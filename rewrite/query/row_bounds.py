@@ -6,6 +6,7 @@ must equal columns of other relations at most one row per combination of theirs.
 
 from dataclasses import dataclass
 
+from catalog.pg.nodes import ParamKind
 from rewrite.context import RewriteContext
 from rewrite.dialect import oids
 from rewrite.dialect.constants import decode
@@ -177,7 +178,7 @@ def _elements(node: Node, context: RewriteContext) -> int | None:
     if isinstance(datum, bytes):
         elements = decode(node.integer("consttype"), datum)
         return len(elements) if isinstance(elements, list) else None
-    if node.tag == "PARAM" and node["paramkind"] == 0:
+    if node.tag == "PARAM" and node["paramkind"] == ParamKind.EXTERN:
         value = context.parameters[node.integer("paramid") - 1].value
         return len(value) if isinstance(value, list) else None
     return None

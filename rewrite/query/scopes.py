@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from typing_extensions import override
 
+from catalog.pg.nodes import RTEKind
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import compile_expression, compile_parameter
 from rewrite.query import sublinks
@@ -25,8 +26,7 @@ from rewrite.values import Value, WindowDefinition
 if TYPE_CHECKING:
     from rewrite.context import SessionConstants
 
-RTE_JOIN = 2
-RTE_GROUP = 9
+RTE_JOIN, RTE_GROUP = RTEKind.JOIN, RTEKind.GROUP
 
 
 class QueryScope:

@@ -5,6 +5,7 @@ Not handled (0A000): FOR UPDATE, set-returning functions in the target list.
 
 from sqlglot import exp
 
+from catalog.pg.nodes import CmdType
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key
 from rewrite.query.compilation import Block, Compilation, projected
@@ -21,7 +22,7 @@ from rewrite.query.sublinks import holds_sublink
 from rewrite.tree import Node, walk
 from rewrite.values import Value
 
-_SELECT = 1
+_SELECT = CmdType.SELECT
 
 
 def compile_block(

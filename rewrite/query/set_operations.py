@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from catalog.pg.nodes import SetOperation
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import align
 from rewrite.query.casts import coerced
@@ -18,7 +19,7 @@ from rewrite.query.sql import aliased, call, column, conjunction, literal, named
 from rewrite.tree import Node
 from rewrite.values import Value
 
-UNION, INTERSECT, EXCEPT = 1, 2, 3
+UNION, INTERSECT, EXCEPT = SetOperation.UNION, SetOperation.INTERSECT, SetOperation.EXCEPT
 
 _OPERATIONS: dict[int, type[exp.SetOperation]] = {INTERSECT: exp.Intersect, EXCEPT: exp.Except}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sqlglot import exp
 
+from catalog.pg.nodes import FrameOption, ParamKind, SubLinkType
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_sql
 from rewrite.errors import UnsupportedError
@@ -33,12 +34,16 @@ from rewrite.values import Value
 if TYPE_CHECKING:
     from rewrite.query.scopes import QueryScope
 
-EXISTS, ALL, ANY, ROW_COMPARE, EXPRESSION, MULTIPLE, ARRAY = range(7)
+EXISTS, ALL, ANY = SubLinkType.EXISTS, SubLinkType.ALL, SubLinkType.ANY
+ROW_COMPARE, EXPRESSION = SubLinkType.ROWCOMPARE, SubLinkType.EXPR
+MULTIPLE, ARRAY = SubLinkType.MULTIEXPR, SubLinkType.ARRAY
 
-PARAM_MULTIEXPR = 3
+PARAM_MULTIEXPR = ParamKind.MULTIEXPR
 
 # FRAMEOPTION_DEFAULTS of parsenodes.h; pg_proc: row_number().
-_DEFAULT_FRAME = 0x2 | 0x20 | 0x400
+_DEFAULT_FRAME = int(
+    FrameOption.RANGE | FrameOption.START_UNBOUNDED_PRECEDING | FrameOption.END_CURRENT_ROW
+)
 _ROW_NUMBER = 3100
 
 _Branch: TypeAlias = tuple[exp.Expression, exp.Expression]

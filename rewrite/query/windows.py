@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from catalog.pg.nodes import FrameOption
 from rewrite.errors import RewriteError, UnsupportedError
 from rewrite.expressions import compile_sort_key, grouping_key
 from rewrite.query.constant_values import constant_integer
@@ -18,18 +19,15 @@ from rewrite.values import Value, WindowDefinition
 if TYPE_CHECKING:
     from rewrite.query.scopes import QueryScope
 
-# Bits of WindowClause.frameOptions (parsenodes.h, FRAMEOPTION_*).
-_ROWS = 0x4
-_GROUPS = 0x8
-_START_UNBOUNDED = 0x20
-_END_UNBOUNDED = 0x100
-_START_CURRENT = 0x200
-_END_CURRENT = 0x400
-_START_PRECEDING = 0x800
-_END_PRECEDING = 0x1000
-_START_FOLLOWING = 0x2000
-_END_FOLLOWING = 0x4000
-_EXCLUSION = 0x8000 | 0x10000 | 0x20000
+_ROWS, _GROUPS = FrameOption.ROWS, FrameOption.GROUPS
+_START_UNBOUNDED = FrameOption.START_UNBOUNDED_PRECEDING
+_END_UNBOUNDED = FrameOption.END_UNBOUNDED_FOLLOWING
+_START_CURRENT, _END_CURRENT = FrameOption.START_CURRENT_ROW, FrameOption.END_CURRENT_ROW
+_START_PRECEDING = FrameOption.START_OFFSET_PRECEDING
+_END_PRECEDING = FrameOption.END_OFFSET_PRECEDING
+_START_FOLLOWING = FrameOption.START_OFFSET_FOLLOWING
+_END_FOLLOWING = FrameOption.END_OFFSET_FOLLOWING
+_EXCLUSION = FrameOption.EXCLUDE_CURRENT_ROW | FrameOption.EXCLUDE_GROUP | FrameOption.EXCLUDE_TIES
 _OFFSETS = _START_PRECEDING | _END_PRECEDING | _START_FOLLOWING | _END_FOLLOWING
 
 _INVALID_FRAME_OFFSET = "22013"

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from catalog.pg.functions import PROCEDURES
 from rewrite.dialect import functions, query_nodes, window_functions
-from rewrite.dialect.pg_procs import PROCEDURES
 from rewrite.errors import UnsupportedError
 from tests.rewrite.dialect.cases import TABLES, read
 from tests.rewrite.dialect.test_time_zones import EXPRESSIONS
