@@ -130,8 +130,10 @@ class RewriteContext:
     """Tables whose deltas and tail hold one version of each row at most."""
     given: GivenSource | None = None
     """The source of a MERGE, where it has been computed."""
-    moves: bool = False
+    moves: bool = True
     """Whether a MERGE may give rows other keys. Such a row is two then."""
+    routed: bool = False
+    """Whether rows that a MERGE inserts go to whatever leaf, which knows whether it has the key."""
     generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     """Stored generated columns: OID of the table → attribute number → ``pg_attrdef.adbin``."""
     reads_files: bool = True

@@ -141,6 +141,8 @@ class RowChange:
     changes_key: bool
     returning: tuple[OutputColumn, ...]
     row_bound: int | None
+    numbers_rows: bool = False
+    """Whether there may be new rows without key, whose ``row_identity`` is NULL still."""
     old: tuple[OutputColumn, ...] = ()
     """Where they were asked for, the old values of all live columns: ``o{attnum}`` of those that
     get another one, else ``n{attnum}``."""

@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from catalog.errors import GatewayError, HotRowsError
 from catalog.model import JournalTable
 from catalog.pg import sqlstate
 from catalog.results import CaptureReceipt
-from catalog.session import session_state
+from catalog.session import residency, session_state
 from pgwire_gateway.dml import merge_sources, reads, temporary_rows, thawed_writes, unlocked_changes
 from pgwire_gateway.dml.unlocked_changes import UnlockedChange
 from pgwire_gateway.hot import announcements, hot_rows
@@ -19,6 +23,7 @@ from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.references import parents
 from pgwire_gateway.rows import merge_conflicts, moved_keys, row_search, text_rows, unique_keys
 from pgwire_gateway.rows.journal_writes import JournalWriter
+from pgwire_gateway.rows.key_changes import ChangedKeys
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -32,6 +37,7 @@ from rewrite.context import RewriteContext
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange
+from rewrite.sources import ROW_IDENTITY
 
 _SAVEPOINT: Final = "pgwire_change"
 
@@ -298,7 +304,11 @@ def write(
     table = context.snapshots[call.target].table
     changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
     assigned = _assigned(call, table)
-    if _gather(changed, batches, *call.inline, whole=compiled.changes_key):
+    # Of other keys files tell nothing where equal values may look different.
+    whole = compiled.changes_key and not ChangedKeys.applies(table)
+    if compiled.numbers_rows:
+        batches = _numbered(call, batches)
+    if _gather(changed, batches, *call.inline, whole=whole):
         if compiled.kind == "merge":
             for batch in changed.gathered:
                 merge_conflicts.require_none(call.session, table, batch)
@@ -315,6 +325,18 @@ def write(
         writer.write_changes(table, compiled, changed, batches, version)
         writer.require_unique_keys(table, assigned)
     return _result(call, compiled, changed)
+
+
+def _numbered(call: Invocation, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield rows of a table without key, the new ones with identities of their own."""
+    number = residency.reserve_identities(call.session.catalog, call.target, 1) << 32
+    for batch in batches:
+        place = batch.schema.get_field_index(ROW_IDENTITY)
+        given = batch.column(place)
+        numbers = number + np.cumsum(given.is_null().to_numpy(zero_copy_only=False)) - 1
+        number += given.null_count
+        filled = pc.coalesce(given, pa.array(numbers, given.type))
+        yield batch.set_column(place, batch.schema.field(place), filled)
 
 
 def _assigned(call: Invocation, table: JournalTable) -> list[int]:

@@ -168,7 +168,7 @@ class UnlockedChange:
         None where they have to be computed again.
         """
         begun = self._begun
-        if begun.change.changes_key:
+        if begun.is_later:
             return None
         found = self._superseded(now)
         if found is None or not found.identities.num_rows:
@@ -284,6 +284,11 @@ class _Computation:
         self._writer: SegmentWriter | None = None
 
     @property
+    def is_later(self) -> bool:
+        """Return whether it is computed when the table is locked alone."""
+        return self.change.changes_key or self.change.numbers_rows
+
+    @property
     def _snapshot(self) -> TableSnapshot:
         return self.before.result.snapshots[self._call.target]
 
@@ -306,12 +311,13 @@ class _Computation:
     def finish(self) -> None:
         """Take all rows, and check constraints, which PostgreSQL does before it waits for a row.
 
-        Not where keys change: what has become of such rows is not told by their keys.
+        Not where keys change: what has become of such rows is not told by their keys. Nor where
+        rows are given numbers, which is done when the table is locked.
 
         Raises:
             GatewayError: 23502 or 23514.
         """
-        if self.change.changes_key:
+        if self.is_later:
             return
         for batch in self._batches:
             self._hold(batch)

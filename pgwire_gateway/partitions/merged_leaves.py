@@ -210,7 +210,7 @@ def _merged(
     context = observer.context(part.plan, observation, bound)
     observation, context = temporary_rows.brought(part, observation, context, ends)
     observation, context = merge_sources.prepared(part, observation, context, ends)
-    context = replace(context, moves=moves)
+    context = replace(context, moves=moves, routed=True)
     change = pipeline.compile_merge(part.query, context)
     leaves: set[int] = set()
     rows = ends.enter_context(closing(Spool(part.services.warehouse, sample)))

@@ -2,8 +2,12 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.errors import GatewayError
 from catalog.failpoints import Failpoint, reach
@@ -15,14 +19,22 @@ from catalog.results import CaptureReceipt
 from catalog.session import names, residency
 from catalog.session.residency import Loading
 from pgwire_gateway.rows import merge_conflicts, text_rows, unique_keys
+from pgwire_gateway.rows.key_changes import ChangedKeys
 from pgwire_gateway.rows.row_search import look_up
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.spools import Spool
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.writer import SegmentWriter
-from pgwire_gateway.wire_types.catalog_rows import csv_batches, key_texts, key_values, row_versions
+from pgwire_gateway.wire_types.catalog_rows import (
+    csv_batches,
+    input_columns,
+    key_texts,
+    key_values,
+    row_versions,
+)
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import keys
 from rewrite.context import ParameterValue
@@ -178,10 +190,8 @@ class JournalWriter:
                 for conflicts of a MERGE.
         """
         if change.changes_key:
-            raise UnsupportedError(
-                "changing the primary key of many rows at once is not supported",
-                hint="Change fewer rows per statement than the setting inline_rows.",
-            )
+            self._write_moved(table, rows, batches, version)
+            return
 
         def versions() -> Iterator[Any]:
             for batch in chain(rows.take(), _added(rows, batches)):
@@ -191,6 +201,70 @@ class JournalWriter:
                 yield rows.storage(batch, version)
 
         self.publish(versions(), version, table)
+
+    def _write_moved(
+        self, table: JournalTable, rows: ChangedRows, batches: Iterable[Any], version: int
+    ) -> None:
+        """Write the new versions of many rows that may get other keys, and tombstones.
+
+        Raises:
+            GatewayError: 23502 or 23514 for a row that violates a constraint, 23505 for a key that
+                another row has.
+            UnsupportedError: 0A000 for keys whose equal values may look different.
+        """
+        if not ChangedKeys.applies(table):
+            raise UnsupportedError(
+                "changing the primary key of many rows at once, where equal values of it may look"
+                " different, is not supported",
+                hint="Change fewer rows per statement than the setting inline_rows.",
+            )
+        names, held = ChangedKeys.columns(table), []
+        with closing(Spool(self._services.warehouse, table)) as spool:
+            for batch in chain(rows.take(), _added(rows, batches)):
+                self._statement.check()
+                rows.require_valid(batch)
+                held.append(batch.select(names))
+                spool.add(batch)
+            changed = ChangedKeys.of(table, held)
+            for place in (changed.shared(), changed.circled()):
+                if place is not None:
+                    row = pa.Table.from_batches(held).slice(place, 1)
+                    columns = [(f"n{n}", table.column(n).type_oid) for n in table.key]
+                    values = [str(text) for (text,) in input_columns(row, columns)]
+                    key = unique_keys.primary(table)
+                    raise unique_keys.duplicate(self._session, table, key, values)
+            before = self._observer.observe([self._relid])
+            self._publish_moved(before, changed, rows, spool, version)
+
+    def _publish_moved(
+        self,
+        before: Observation,
+        changed: ChangedKeys,
+        rows: ChangedRows,
+        spool: Spool,
+        version: int,
+    ) -> None:
+        """Write the rows, those with keys that none of them had apart: no other may have these."""
+        table = before.result.snapshots[self._relid].table
+        comes, goes = changed.comes, changed.goes
+        writers = [SegmentWriter(self._services.engine, table) for _ in range(2)]
+        place = 0
+        try:
+            for batch in spool.batches():
+                self._statement.check()
+                new, old = (mask.slice(place, batch.num_rows) for mask in (comes, goes))
+                place += batch.num_rows
+                for writer, chosen in zip(writers, (pc.invert(new), new), strict=True):
+                    writer.write(rows.storage(batch.filter(chosen), version))
+                writers[0].write(rows.storage(batch.filter(old), version, old_keys=True))
+            segments = [writer.finish(self._statement) for writer in writers]
+            self._session.catalog.publish(self._relid, version, [*segments[0], *segments[1]])
+        except BaseException:
+            for writer in writers:
+                writer.abort()
+            raise
+        if segments[1]:
+            self.require_disjoint(before, segments[1])
 
     def require_references(self, table: JournalTable, assigned: Iterable[int]) -> None:
         """Refuse an UPDATE or MERGE of many rows that writes columns of foreign keys (0A000)."""

@@ -13,7 +13,7 @@ from pgwire_gateway.wire_types.catalog_rows import input_columns, storage_schema
 from pgwire_gateway.wire_types.versions import VERSION_TYPE
 from rewrite.command import Command
 from rewrite.context import CheckConstraint
-from rewrite.results import ACTION, RowChange
+from rewrite.results import ACTION, MOVED, RowChange
 
 INT8_OID = 20
 
@@ -36,10 +36,15 @@ class ChangedRows:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take a batch of the compiled query."""
-        self.rows += batch.num_rows
+        told = batch
+        if MOVED in batch.schema.names:
+            # What comes is told by what goes.
+            comes = pc.equal(batch.column(ACTION), int(Command.INSERT))
+            told = batch.filter(pc.invert(pc.and_(batch.column(MOVED), comes)))
+        self.rows += told.num_rows
         names = [name for column in self._change.returning for name in _names(column)]
         if names:
-            self._returning.append(batch.select(names))
+            self._returning.append(told.select(names))
         self._batches.append(batch)
 
     def take(self) -> list[pa.RecordBatch]:

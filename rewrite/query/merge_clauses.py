@@ -90,12 +90,7 @@ def understood(compilation: Compilation, query: Node) -> Merge:
     ):
         raise UnsupportedError("SET of several columns from a subquery in MERGE is not supported")
     rows = CurrentRows(compilation, snapshot)
-    merge = Merge(compilation, query, actions, rows, snapshot.table)
-    if merge.has(Command.INSERT) and not snapshot.table.key:
-        raise UnsupportedError(
-            "MERGE with INSERT into a tiered table without primary key is not supported"
-        )
-    return merge
+    return Merge(compilation, query, actions, rows, snapshot.table)
 
 
 def may_change_key(merge: Merge) -> bool:

@@ -31,7 +31,7 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         if merge.has(Command.INSERT)
         else before.copy()
         for before, after in zip(old, new, strict=True)
-    ] or [column(IDENTITY, alias)]
+    ] or [_row_of_its_own(merge, changed)]
     if merge.key and may_change_key(merge):
         moved = conjunction([updated.copy(), changes_key(merge, target)])
         if moved is not None:
@@ -43,9 +43,21 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         if second is not None:
             cases.append((second, MergeConflict.SECOND_TIME))
     # Then each row of the source has a key of its own.
-    if merge.has(Command.INSERT) and not (once and _proves_new_keys(merge)):
+    if merge.key and merge.has(Command.INSERT) and not (once and _proves_new_keys(merge)):
         cases += _conflicts_of_inserted(merge, changed, result, partition)
     return case([(condition, literal(conflict)) for condition, conflict in cases], literal(0))
+
+
+def _row_of_its_own(merge: Merge, changed: ChangedScope) -> exp.Expression:
+    """Return what tells rows without key apart; of new ones, which have no identity, what is even.
+
+    A window would have all of those in one place.
+    """
+    identity = column(IDENTITY, changed.alias)
+    if not merge.has(Command.INSERT):
+        return identity
+    values = [changed.row.new[one.attnum].copy() for one in merge.table.columns]
+    return exp.Coalesce(this=identity, expressions=[call("xxhash64", *values)])
 
 
 def changes_key(merge: Merge, target: Target) -> exp.Expression:
@@ -84,7 +96,7 @@ def _conflicts_of_inserted(
     if merge.has(Command.DELETE):
         found.append((exp.GT(this=deleted, expression=literal(0)), MergeConflict.KEY_DELETED))
     if not _proves_new_keys(merge):
-        shared.append(_taken(merge, changed, result))
+        shared.append(taken(merge, changed.row, result, inserted))
     both = disjunction(shared)
     if both is not None:
         found.append((both, MergeConflict.KEY_EXISTS))
@@ -95,19 +107,26 @@ def _conflicts_of_inserted(
     return [(condition, conflict) for condition, conflict in pairs if condition is not None]
 
 
-def _taken(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Expression:
-    """Return whether the key of a new row is one that the table has, by joining these."""
+def taken(merge: Merge, row: Target, result: exp.Select, comes: exp.Expression) -> exp.Expression:
+    """Return whether the key of a row that comes is one that the table has, by joining these.
+
+    Args:
+        merge: The statement.
+        row: What is written.
+        result: What that is selected by.
+        comes: The condition that a row comes.
+    """
     snapshot = merge.compilation.context.snapshots[merge.table.relid]
     others = CurrentRows(merge.compilation, snapshot)
     equal = [
         exp.EQ(this=mine, expression=other)
         for mine, other in zip(
-            keys(merge, changed.row.new),
+            keys(merge, row.new),
             [grouping_key(others.column(attno)) for attno in merge.key],
             strict=True,
         )
     ]
-    condition = conjunction([is_command(changed.alias, Command.INSERT), *equal])
+    condition = conjunction([comes.copy(), *equal])
     result.append("joins", exp.Join(this=others.item(), side="LEFT", on=condition))
     return negation(is_null(others.column(merge.key[0]).sql))
 

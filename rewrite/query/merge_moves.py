@@ -16,7 +16,7 @@ from sqlglot import exp
 from rewrite.command import Command
 from rewrite.query.changed_rows import Target
 from rewrite.query.merge_clauses import Merge, case, is_command, may_change_key
-from rewrite.query.merge_conflicts import changes_key, counted, keys
+from rewrite.query.merge_conflicts import changes_key, counted, keys, taken
 from rewrite.query.sql import (
     aliased,
     call,
@@ -47,7 +47,8 @@ class MovedRows:
     @staticmethod
     def applies(merge: Merge) -> bool:
         """Return whether rows may get other keys, and whoever writes them can have that."""
-        return merge.compilation.context.moves and may_change_key(merge)
+        moves = merge.compilation.context.moves
+        return bool(merge.key) and moves and may_change_key(merge)
 
     def parted(self, rows: exp.Select) -> exp.Select:
         """Return the rows with those that move as two each."""
@@ -78,10 +79,10 @@ class MovedRows:
         """Return whether a row is one of two."""
         return exp.GT(this=column(_PART, self.alias), expression=literal(_WHOLE))
 
-    def conflict(self) -> exp.Expression:
-        """Return the conflict that a row is in with others that are written, 0 for none.
+    def conflict(self, result: exp.Select) -> exp.Expression:
+        """Return the conflict that a row is in with others, 0 for none.
 
-        Whether the table has the key of a row that comes is left to whoever writes it.
+        Of rows that go to whatever leaf that one knows whether it has their keys.
         """
         inserted = is_command(self.alias, Command.INSERT)
         coming = _any([inserted, self._is(_COMING)])
@@ -95,9 +96,10 @@ class MovedRows:
         there = negation(coming.copy())
         second = _all([there, _more(counted(there.copy(), partition), 1)])
         left = _all([coming, *given, _more(counted(going, partition), 0)])
-        shared = _any(
-            [_more(counted(coming.copy(), partition), 1), _more(counted(kept, partition), 0)]
-        )
+        others = [_more(counted(coming.copy(), partition), 1), _more(counted(kept, partition), 0)]
+        if not self.merge.compilation.context.routed:
+            others.append(taken(self.merge, self.target, result, coming))
+        shared = _any(others)
         exists = _all([coming.copy(), *(one.copy() for one in given), shared])
         return case(
             [

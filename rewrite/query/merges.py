@@ -170,6 +170,7 @@ def merged_rows(compilation: Compilation, query: Node) -> RowChange:
         changes_key=False,
         returning=tuple(returning),
         row_bound=None,
+        numbers_rows=not merge.table.key and merge.has(Command.INSERT),
     )
 
 
@@ -320,7 +321,7 @@ def _outputs(
     action = column(ACTION, alias) if moves is None else moves.action()
     result.append("expressions", named(action, ACTION))
     columns.append(OutputColumn(ACTION, _INT4, -1, ACTION))
-    found = conflict(merge, changed, result) if moves is None else moves.conflict()
+    found = conflict(merge, changed, result) if moves is None else moves.conflict(result)
     result.append("expressions", named(found, CONFLICT))
     columns.append(OutputColumn(CONFLICT, _INT4, -1, CONFLICT))
     if moves is not None:

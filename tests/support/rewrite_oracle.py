@@ -437,7 +437,13 @@ class Oracle:
             for number, row in enumerate(before, 1)
         }
         # Of rows that move, those that go come first: then what comes meets none of them.
-        for row in sorted(found, key=lambda row: row[place["action"]] == _INSERTED):
+        for number, row in enumerate(
+            sorted(found, key=lambda row: row[place["action"]] == _INSERTED)
+        ):
+            if not table.key and row[place["action"]] == _INSERTED:
+                assert row[place["row_identity"]] is None
+                rows[("new", str(number))] = tuple(row[place[f"n{attno}"]] for attno in attnums)
+                continue
             key = tuple(row[place[name]] for name in identity)
             assert (key in rows) is (row[place["action"]] != _INSERTED)
             rows[key] = tuple(row[place[f"n{attno}"]] for attno in attnums)

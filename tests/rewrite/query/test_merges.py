@@ -123,6 +123,15 @@ MERGES = {
         on pairs.a = s.a and pairs.b = s.b when matched then update set c = s.c
         when not matched then insert values (s.a, s.b, s.c)
         when not matched by source then delete returning merge_action(), pairs.*, s.*""",
+    "other keys": f"""merge into t using s on t.k = s.id
+        when matched and s.x = 0 then update set k = t.k + 100, v = 5
+        when matched and s.x < 0 then delete when matched then update set k = -s.id
+        when not matched and s.id > 20 then insert (k) values (s.id)
+        {BY_SOURCE.replace("then", "and t.k > 6 then")} update set k = t.k + 200 {RETURNED}""",
+    "new rows without key": """merge into keyless
+        using (values (1, 'u'), (7, 'n'), (7, 'n')) s (a, b) on keyless.a = s.a
+        when matched then update set b = s.b when not matched then insert values (s.a, s.b)
+        when not matched by source then delete returning merge_action(), keyless.*, s.b""",
     "without key": """merge into keyless using (values (1, 'u'), (null, 'n')) s (a, b)
         on keyless.a = s.a when matched then update set b = s.b
         when not matched by source then delete returning merge_action(), keyless.*, s.b""",
@@ -184,7 +193,30 @@ def test_what_is_written_is_what_postgresql_writes(
             ),
             "02",
         ),
-        ("using (values (1), (2)) s (i) on k = i when matched then update set k = i * 2 - 1", "04"),
+        (
+            "using (values (1), (2)) s (i) on k = i when matched then update set k = i * 2 - 1",
+            "002",
+        ),
+        (
+            "using (values (1), (2)) s (i) on k = i when matched then update set k = 3 - i",
+            "0055",
+        ),
+        ("using (values (1), (2)) s (i) on k = i when matched then update set k = 70", "0022"),
+        (
+            (
+                "using (values (1, 0), (2, 70)) s (i, x) on k = i when matched and x = 0 then"
+                " delete when matched then update set k = 1"
+            ),
+            "005",
+        ),
+        (
+            (
+                "using (values (1), (70)) s (i) on k = i when matched then update set k = 71"
+                " when not matched then insert values (71)"
+            ),
+            "022",
+        ),
+        ("using (values (1), (1)) s (i) on k = i when matched then update set k = 70", "1122"),
         (
             "using (values (1), (2)) s (i) on k = null when not matched then insert (v) values (1)",
             "00",
@@ -209,7 +241,6 @@ def test_joins_are_no_wider_than_the_clauses_ask_for(oracle: Oracle) -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("into keyless using s on a = id when not matched then insert values (id)", "primary key"),
         (
             "into t using s on k = id when matched then update set (v, w) = (select 1, 'a')",
             "several columns",
