@@ -8,6 +8,7 @@ s."b")``: the columns are those of the target that can be written, by their name
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from catalog.extensions.grammar import RelationPair, Tokens, identifier
 from catalog.extensions.translation import Passage, Translation, translation
@@ -16,7 +17,7 @@ from catalog.pg.statement_tokens import ScannedToken
 _NOTHING = "DO NOTHING"
 
 _BEFORE = ("with", "explain", "prepare")
-"""What a statement with a MERGE at its end can begin with."""
+"""What a statement that has a MERGE in it can begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +33,16 @@ class Star:
 
 
 @dataclass(frozen=True, slots=True)
-class StarredMerge:
-    """A MERGE with such actions."""
+class StarredPart:
+    """A MERGE with such actions, which may be a part of WITH."""
 
-    text: str
     target: RelationPair
     source: str
     """What its columns are qualified by, as it is written."""
     stars: tuple[Star, ...]
 
-    def with_columns(self, columns: Sequence[str]) -> Translation:
-        """Return the statement for PostgreSQL; without columns nothing is done.
-
-        Args:
-            columns: Those of the target, as SQL.
-        """
-        tokens, passages, place = Tokens(self.text), [], 0
-        for star in self.stars:
-            passages.append(tokens.passage(place, star.start))
-            at = tokens.characters(star.star)
-            passages.append(Passage(self._action(star, columns), at, is_copied=False))
-            place = star.end
-        passages.append(tokens.passage(place, len(self.text.encode("utf-8", "surrogateescape"))))
-        return translation(passages)
-
-    def _action(self, star: Star, columns: Sequence[str]) -> str:
+    def action(self, star: Star, columns: Sequence[str]) -> str:
+        """Return one of its actions with the columns of the target."""
         values = [f"{self.source}.{column}" for column in columns]
         if not columns:
             return _NOTHING
@@ -67,27 +53,65 @@ class StarredMerge:
         return f"UPDATE SET {', '.join(f'{column} = {value}' for column, value in pairs)}"
 
 
+@dataclass(frozen=True, slots=True)
+class StarredMerge:
+    """A statement with one or more of them."""
+
+    text: str
+    parts: tuple[StarredPart, ...]
+
+    def with_columns(self, columns: Sequence[Sequence[str]]) -> Translation:
+        """Return the statement for PostgreSQL; without columns nothing is done.
+
+        Args:
+            columns: Those of the target of each part, as SQL.
+        """
+        tokens, passages, place = Tokens(self.text), [], 0
+        stars = [
+            (star, part.action(star, listed))
+            for part, listed in zip(self.parts, columns, strict=True)
+            for star in part.stars
+        ]
+        for star, action in sorted(stars, key=lambda one: one[0].start):
+            passages.append(tokens.passage(place, star.start))
+            at = tokens.characters(star.star)
+            passages.append(Passage(action, at, is_copied=False))
+            place = star.end
+        passages.append(tokens.passage(place, len(self.text.encode("utf-8", "surrogateescape"))))
+        return translation(passages)
+
+
 def parse(text: str) -> StarredMerge | None:
-    """Return a MERGE with actions that name no columns; None for any other statement.
+    """Return a statement with actions that name no columns; None for any other.
 
     The rest of it is PostgreSQL's to read.
     """
-    outer = [token for token in Tokens(text).rest if token.depth == 0]
+    tokens = Tokens(text).rest
+    if not tokens or not tokens[0].is_word("merge", *_BEFORE):
+        return None
     # The name of a prepared statement may be any word.
-    named = 2 if outer and outer[0].is_word("prepare") else 0
-    first = next((n for n, one in enumerate(outer) if n >= named and one.is_word("merge")), None)
-    if first is None or (first > 0 and not outer[0].is_word(*_BEFORE)):
-        return None
-    outer = outer[first:]
-    stars = tuple(_stars(outer))
-    using = next((n for n, token in enumerate(outer) if token.is_word("using")), None)
-    if not stars or using is None or not outer[1].is_word("into"):
-        return None
-    target = _relation(outer[2:using])
-    source = _source(outer[using + 1 :])
-    if target is None or source is None:
-        return None
-    return StarredMerge(text, target, source, stars)
+    first = 2 if tokens[0].is_word("prepare") else 0
+    parts = []
+    for n in range(first, len(tokens) - 1):
+        if not tokens[n].is_word("merge") or not tokens[n + 1].is_word("into"):
+            continue
+        level = _level(tokens[n:])
+        stars = tuple(_stars(level))
+        using = next((place for place, one in enumerate(level) if one.is_word("using")), None)
+        if not stars or using is None:
+            continue
+        target, source = _relation(level[2:using]), _source(level[using + 1 :])
+        if target is None or source is None:
+            return None
+        parts.append(StarredPart(target, source, stars))
+    return StarredMerge(text, tuple(parts)) if parts else None
+
+
+def _level(tokens: Sequence[ScannedToken]) -> list[ScannedToken]:
+    """Return the tokens of a statement, up to its end, that are in no more parentheses than it."""
+    depth = tokens[0].depth
+    inside = takewhile(lambda token: token.depth >= depth, tokens)
+    return [token for token in inside if token.depth == depth]
 
 
 def _stars(tokens: Sequence[ScannedToken]) -> list[Star]:

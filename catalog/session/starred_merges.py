@@ -33,10 +33,13 @@ def named(catalog: CatalogSession, statement: Statement) -> NamedColumns | None:
     merge: StarredMerge | None = starred.details.get("stars")
     if merge is None:
         return None
-    target = RelationName(*merge.target)
-    (relid,) = names.relation_oids(catalog, [target])
-    columns = names.copied_columns(catalog, target) if relid else []
-    translation = merge.with_columns([names.quoted(column) for column in columns])
+    targets = [RelationName(*part.target) for part in merge.parts]
+    relids = names.relation_oids(catalog, targets)
+    columns = [
+        list(map(names.quoted, names.copied_columns(catalog, target))) if relid else []
+        for target, relid in zip(targets, relids, strict=True)
+    ]
+    translation = merge.with_columns(columns)
     (inner,) = split(translation.text)
     details = {**inner.details, _STARRED: starred}
     return NamedColumns(replace(inner, offset=starred.offset, details=details), translation)

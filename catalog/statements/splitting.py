@@ -256,12 +256,20 @@ def _own_statement(text: str, offset: int) -> Statement | None:
     return None if other is None else _standing_for(offset, other)
 
 
-_WITH_MERGE: Final = {StatementKind.MERGE, StatementKind.EXPLAIN, StatementKind.PREPARE}
+_WITH_MERGE: Final = {
+    StatementKind.MERGE,
+    StatementKind.EXPLAIN,
+    StatementKind.PREPARE,
+    StatementKind.SELECT,
+    StatementKind.INSERT,
+    StatementKind.UPDATE,
+    StatementKind.DELETE,
+}
 
 
 def _starred(merge: StarredMerge, offset: int) -> Statement | None:
     """Return a MERGE whose columns are to be named; None where the rest is not PostgreSQL's."""
-    (alike,) = _split_cached(merge.with_columns(()).text)
+    (alike,) = _split_cached(merge.with_columns([()] * len(merge.parts)).text)
     if alike.kind not in _WITH_MERGE:
         return None
     details = {**alike.details, "stars": merge}

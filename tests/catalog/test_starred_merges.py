@@ -42,7 +42,7 @@ ON = "MERGE INTO t USING s ON t.a = s.a "
 def test_stars_stand_for_the_columns_of_the_target(text: str, expected: str) -> None:
     merge = parse(text)
     assert merge is not None
-    assert merge.with_columns(['"a"', "b"]).text == expected
+    assert merge.with_columns([['"a"', "b"]]).text == expected
     (statement,) = split(text)
     assert (statement.kind, statement.text) == (StatementKind.MERGE, text)
 
@@ -64,11 +64,45 @@ def test_what_is_none_of_these_is_postgresqls(text: str) -> None:
     assert all("stars" not in statement.details for statement in split(text))
 
 
+def test_each_merge_of_a_statement_has_columns_of_its_own() -> None:
+    text = (
+        "WITH x AS (MERGE INTO t USING (s) AS q ON true WHEN MATCHED THEN UPDATE SET *"
+        " RETURNING a),"
+        " y AS (MERGE INTO u USING s ON true WHEN MATCHED THEN DELETE)"
+        " MERGE INTO h.v USING x ON (true) WHEN NOT MATCHED THEN INSERT *"
+    )
+    merge = parse(text)
+    assert merge is not None
+    assert [part.target for part in merge.parts] == [(None, "t"), ("h", "v")]
+    assert merge.with_columns([["a"], ["b", "c"]]).text == (
+        "WITH x AS (MERGE INTO t USING (s) AS q ON true WHEN MATCHED THEN UPDATE SET a = q.a"
+        " RETURNING a), y AS (MERGE INTO u USING s ON true WHEN MATCHED THEN DELETE)"
+        " MERGE INTO h.v USING x ON (true) WHEN NOT MATCHED THEN INSERT (b, c) VALUES (x.b, x.c)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (f"WITH x AS ({ON} WHEN MATCHED THEN UPDATE SET *) SELECT 1", StatementKind.SELECT),
+        (
+            f"WITH x AS ({ON} WHEN MATCHED THEN UPDATE SET * RETURNING 1) INSERT INTO u TABLE x",
+            StatementKind.INSERT,
+        ),
+        (f"EXPLAIN WITH x AS ({ON} WHEN MATCHED THEN UPDATE SET *) SELECT", StatementKind.EXPLAIN),
+    ],
+)
+def test_it_may_be_a_part_of_with(text: str, kind: StatementKind) -> None:
+    (statement,) = split(text)
+    assert (statement.kind, statement.text) == (kind, text)
+    assert "stars" in statement.details
+
+
 def test_errors_point_to_what_was_sent() -> None:
     text = ON + "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND nope THEN INSERT *"
     merge = parse(text)
     assert merge is not None
-    translation = merge.with_columns(["a", "b"])
+    translation = merge.with_columns([["a", "b"]])
     for word, place in (("s.b", text.index("*")), ("nope", text.index("nope"))):
         assert translation.place(translation.text.index(word) + 1) == place + 1
     last = translation.text.rindex("s.b")

@@ -165,5 +165,33 @@ def test_prepare_names_the_columns(
         gateway.execute(f"PREPARE {name} (bigint) AS {merge}")  # type: ignore[arg-type]
         assert gateway.execute(f"EXECUTE {name} (5)").statusmessage == "MERGE 1"  # type: ignore[arg-type]
     assert gateway.execute('SELECT * FROM u WHERE "V w" <> 0').fetchall() == [(5, -5)]
-    with pytest.raises(errors.SyntaxError, match=r'at or near "\*"'):
-        gateway.execute(f"WITH x AS ({merge}) SELECT 1")  # type: ignore[arg-type]
+
+
+def test_it_is_a_part_of_with(
+    clients: tuple[psycopg.Connection, psycopg.Connection],
+) -> None:
+    plain, gateway = clients
+    for client in clients:
+        fill(client, *SOURCES["small"], "TEMPORARY")
+        client.execute("CREATE TEMPORARY TABLE told (id bigint PRIMARY KEY, what text)")
+        client.execute("CREATE TEMPORARY TABLE u AS SELECT * FROM t WHERE id < 12")
+        client.execute("ALTER TABLE u DROP COLUMN g")
+    statement = (
+        "WITH m AS (MERGE INTO u AS t USING s ON t.id = s.id WHEN MATCHED THEN {} WHEN NOT MATCHED"
+        " THEN INSERT {} RETURNING merge_action() AS what, t.id)"
+        " MERGE INTO told USING m ON told.id = m.id WHEN NOT MATCHED THEN INSERT {}"
+    )
+    listed = (*LISTED, "(id, what) VALUES (m.id, m.what)")
+    expected = plain.execute(statement.format(*listed))  # type: ignore[arg-type]
+    found = gateway.execute(statement.format("UPDATE SET *", "*", "*"))  # type: ignore[arg-type]
+    assert found.statusmessage == expected.statusmessage
+    for query in ("SELECT * FROM u ORDER BY id", "SELECT * FROM told ORDER BY id"):
+        assert gateway.execute(query).fetchall() == plain.execute(query).fetchall()
+    merge = MERGE.format("UPDATE SET *", "INSERT *")
+    assert gateway.execute(
+        f"WITH m AS ({merge} RETURNING t.id) SELECT count(*) FROM m"  # type: ignore[arg-type]
+    ).fetchall() == [(7,)]
+    broken = "WITH m AS (MERGE INTO told USING s ON true WHEN MATCHED THEN UPDATE SET *) SELECT 1"
+    with pytest.raises(errors.UndefinedColumn, match=r"column s\.what does not exist") as caught:
+        gateway.execute(broken)  # type: ignore[arg-type]
+    assert caught.value.diag.statement_position == str(broken.index("*") + 1)
