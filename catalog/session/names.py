@@ -51,16 +51,13 @@ def may_select(session: CatalogSession, relid: int) -> bool:
     return _texts(session, sql, OID, str(relid)) == ["t"]
 
 
-def may_insert(session: CatalogSession, relid: int, columns: Iterable[str]) -> bool:
-    """Return whether the role may insert values of columns into a table."""
-    named = json.dumps(list(columns)).encode(session.codec, "surrogateescape")
-    result = session.execute_parameters(
-        "SELECT bool_and(has_column_privilege($1, c, 'INSERT'))"
-        " FROM json_array_elements_text($2) c",
-        [str(relid).encode(), named],
-        parameter_oids=[OID, JSON],
+def may_insert(session: CatalogSession, relid: int) -> bool:
+    """Return whether the role may insert values of all columns of a table, generated ones aside."""
+    sql = (
+        "SELECT bool_and(has_column_privilege($1, a.attnum, 'INSERT')) FROM pg_attribute a"
+        " WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
     )
-    return [row[0] for row in result.rows] == [b"t"]
+    return _texts(session, sql, OID, str(relid)) == ["t"]
 
 
 def tables_of_missing(

@@ -83,6 +83,37 @@ def change(
                 call.running.check()
 
 
+def add(
+    call: Invocation,
+    tree: int,
+    table: JournalTable,
+    compiled: RowChange,
+    batches: Iterable[Any],
+) -> bool:
+    """Put rows into a partitioned table, to whatever leaves; return whether there are any.
+
+    Args:
+        call: The statement, of a role that need not have the right to insert all columns.
+        tree: OID of the partitioned table.
+        table: One of its leaves, whose columns the rows have.
+        compiled: What a MERGE has been compiled to.
+        batches: The rows.
+
+    Raises:
+        CatalogError: PostgreSQL's own errors for rows that it refuses.
+    """
+    some = False
+    for batch in batches:
+        rows = ChangedRows(table, compiled, ()).new_rows([batch])
+        for start in range(0, len(rows), AT_ONCE):
+            encoded = encode_rows(rows[start : start + AT_ONCE])
+            where = (_number(tree), _number(table.relid))
+            call.session.catalog.call(bookkeeping.ADD_ROWS, *where, encoded)
+            call.running.check()
+            some = True
+    return some
+
+
 def _texts(
     table: JournalTable, compiled: RowChange, batches: Iterable[Any], *, goes: bool
 ) -> Iterator[list[TextRow]]:

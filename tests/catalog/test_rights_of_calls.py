@@ -26,6 +26,7 @@ WRITES: Sequence[Call] = [
     ),
     (bookkeeping.ANNOUNCE_TREE, lambda t: (t, b"{}", b"{}")),
     (bookkeeping.HOLD_LEAVES, lambda t: (t, b"{}", b"{}", b"t")),
+    (bookkeeping.ADD_ROWS, lambda t: (t, t, b"[]")),
     (bookkeeping.CHANGE_LEAF, lambda t: (t, None, None)),
     (bookkeeping.HEAT_KEYS, lambda t: (t, b"[]", b"[]")),
     (bookkeeping.CAPTURE, lambda t: (t, b"1", b"1")),

@@ -228,7 +228,7 @@ def test_what_depends_on_the_order_of_rows_is_refused(both, statement: str, name
 
 
 def test_rights_are_those_on_the_table_that_is_named(both, two_tiers_pair: Pair) -> None:
-    _, gateway = both
+    plain, gateway = both
     moves = f"{ON} WHEN MATCHED AND s.k = 0 THEN UPDATE SET k = 299"
     for right, table in (("USAGE", f"SCHEMA {SCHEMA}"), ("SELECT", "s"), ("SELECT", "p")):
         if right == "USAGE":
@@ -243,8 +243,30 @@ def test_rights_are_those_on_the_table_that_is_named(both, two_tiers_pair: Pair)
             with pytest.raises(errors.InsufficientPrivilege):
                 merger.execute(f"{ON} WHEN MATCHED THEN UPDATE SET t = 'x'")
             # PostgreSQL asks for no right to insert there.
-            with pytest.raises(errors.FeatureNotSupported, match="privilege INSERT"):
-                merger.execute(moves)
+            merger.execute("BEGIN")
+            assert merger.execute(moves).statusmessage == "MERGE 1"
+            everywhere = f"{ON} WHEN MATCHED THEN UPDATE SET k = 299 - p.k"
+            found = merger.execute(f"{everywhere} RETURNING p.*, old.k").fetchall()
+            after = sorted(merger.execute("TABLE p").fetchall())
+            merger.execute("ROLLBACK")
+            plain.execute("BEGIN")
+            plain.execute(moves)
+            expected = plain.execute(f"{everywhere} RETURNING p.*, old.k").fetchall()
+            assert sorted(found) == sorted(expected)
+            assert after == sorted(plain.execute("TABLE p").fetchall())
+            plain.execute("ROLLBACK")
+            with pytest.raises(errors.UniqueViolation):
+                merger.execute(f"{ON} AND p.id = 0 WHEN MATCHED THEN UPDATE SET k = 205")
+            with pytest.raises(errors.CheckViolation):
+                merger.execute(f"{ON} WHEN MATCHED THEN UPDATE SET k = 299 - p.k, v = 13")
+            # For an action that inserts it asks for the columns that are given.
+            gateway.execute("GRANT INSERT (id, k, v) ON p TO merger")
+            with pytest.raises(errors.InsufficientPrivilege):
+                merger.execute(f"{ON} {INSERT}")
+            merger.execute("BEGIN")
+            some = "WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (s.id, s.k - 199, s.v)"
+            assert merger.execute(f"{ON} {some}").statusmessage == "MERGE 2"
+            merger.execute("ROLLBACK")
             merger.execute("BEGIN")
             done = merger.execute(
                 f"{ON} WHEN MATCHED AND s.v < 30 THEN UPDATE SET v = 1 WHEN MATCHED THEN DELETE"
