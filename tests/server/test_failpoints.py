@@ -19,6 +19,9 @@ SAMPLE = {
     ("the short way", Failpoint.PASSED_ON, "backend"),
     ("all rows", Failpoint.RENAMED, "java"),
     ("all rows", Failpoint.PUBLISHED, "gateway"),
+    ("keys of many rows", Failpoint.PUBLISHED, "own backend"),
+    ("rows that move between partitions", Failpoint.CAPTURED, "gateway"),
+    ("rows that move between partitions by MERGE", Failpoint.PUBLISHED, "backend"),
     ("the flush of a resident table", Failpoint.FLUSH_PUBLISHED, "postmaster"),
     ("becoming tiered", Failpoint.MADE_TIERED, "own backend"),
 }

@@ -40,6 +40,9 @@ OPTIONS: Final = (
 ROWS: Final = 400
 """Rows of the tiered table ``t`` at first."""
 
+HIGH: Final = 1_000_000
+"""From here on keys are those of another partition."""
+
 PATIENCE_S: Final = 60.0
 
 UNHEARD_S: Final = 1.0
@@ -65,9 +68,20 @@ TABLES: Final = {
     "r": ("always", "INSERT INTO r SELECT g, 0 FROM generate_series(1, 10) g"),
     "f": ("always", "INSERT INTO f SELECT g, 0 FROM generate_series(1, 10) g"),
     "b": ("always", "INSERT INTO b VALUES (0, 0)"),
+    "low": ("never", "INSERT INTO parted SELECT g, 0 FROM generate_series(1, 30) g"),
+    "high": ("never", f"INSERT INTO parted SELECT {HIGH} + g, 0 FROM generate_series(31, 60) g"),
 }
 """Tables, their residency, and their first rows: tiered ones, small ones, one that changes from one
-to the other, and that of a bystander."""
+to the other, that of a bystander, and partitions between which rows move."""
+
+DEFINITIONS: Final = {
+    "low": (
+        "CREATE TABLE parted (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id)",
+        f"CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO ({HIGH})",
+    ),
+    "high": (f"CREATE TABLE high PARTITION OF parted FOR VALUES FROM ({HIGH}) TO (MAXVALUE)",),
+}
+"""How tables are made that are not like the others."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,17 @@ def _add(table: str, rows: int) -> Callable[[Tables, int], None]:
     return change
 
 
+def _negate(tables: Tables, number: int) -> None:
+    tables["cold"] = {-key: value + 1 for key, value in tables["cold"].items()}
+
+
+def _swap(tables: Tables, number: int) -> None:
+    """Move all rows of two partitions to the other one."""
+    low, high = tables["low"], tables["high"]
+    tables["low"] = {key - HIGH: value + 1 for key, value in high.items()}
+    tables["high"] = {key + HIGH: value + 1 for key, value in low.items()}
+
+
 def _count_both(tables: Tables, number: int) -> None:
     tables["t"][number] += 1
     tables["r"][2] += 1
@@ -124,6 +149,8 @@ _OF_CONDITIONS = "UPDATE t SET v = v + 1"
 _BY_KEY = "UPDATE t SET v = v + 1 WHERE id = {n}"
 _OF_THE_FIRST = "UPDATE t SET v = v + 1 WHERE id = 1"
 _RESIDENT = "UPDATE r SET v = v + 1 WHERE id = 1"
+_OTHER_PARTITION = f"id = CASE WHEN parted.id < {HIGH} THEN {HIGH} ELSE -{HIGH} END + parted.id"
+_WRITTEN: Final = (_POINTS.STAGED, _POINTS.RENAMED, _POINTS.PUBLISHED, _POINTS.COMMIT_SENT)
 _ADD_20 = "INSERT INTO cold SELECT 1000 * {n} + id, 0 FROM t WHERE id <= 20"
 
 WRITES: Final = (
@@ -165,6 +192,28 @@ WRITES: Final = (
         ),
         _OF_CONDITIONS,
         _count_all,
+    ),
+    Write("keys of many rows", _WRITTEN, "UPDATE cold SET id = -id, v = v + 1", _negate),
+    Write(
+        "keys of many rows by MERGE",
+        (_POINTS.COMPUTED, *_WRITTEN),
+        "MERGE INTO cold USING (SELECT 1 AS one FROM t WHERE id = 1) x ON one = 1"
+        " WHEN MATCHED THEN UPDATE SET id = -id, v = v + 1",
+        _negate,
+    ),
+    Write(
+        "rows that move between partitions",
+        (_POINTS.CAPTURED, *_WRITTEN),
+        f"UPDATE parted SET {_OTHER_PARTITION}, v = v + 1",
+        _swap,
+    ),
+    Write(
+        "rows that move between partitions by MERGE",
+        (_POINTS.CAPTURED, *_WRITTEN),
+        "MERGE INTO parted USING (SELECT id + 0 AS id FROM t WHERE id <= 60) x"
+        f" ON parted.id = x.id OR parted.id = x.id + {HIGH}"
+        f" WHEN MATCHED THEN UPDATE SET {_OTHER_PARTITION}, v = v + 1",
+        _swap,
     ),
     Write(
         "a load",
@@ -268,7 +317,9 @@ class Stage:
             self.process.start()
             with self.connected() as client:
                 for table, (residency, rows) in TABLES.items():
-                    run(client, f"CREATE TABLE {table} (id integer PRIMARY KEY, v integer)")
+                    plain = (f"CREATE TABLE {table} (id integer PRIMARY KEY, v integer)",)
+                    for definition in DEFINITIONS.get(table, plain):
+                        run(client, definition)
                     run(client, f"ALTER TABLE {table} SET (gateway.residency = {residency})")
                     wanted = "tiered" if residency == "never" else "resident"
                     self._await(lambda c=client, t=table, w=wanted: _state(c, t) == w)
