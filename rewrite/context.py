@@ -132,6 +132,9 @@ class RewriteContext:
     """The source of a MERGE, where it has been computed."""
     moves: bool = True
     """Whether a MERGE may give rows other keys. Such a row is two then."""
+    proposes: bool = False
+    """Whether a MERGE is an INSERT with ON CONFLICT. Then it deletes rows that a proposed row would
+    change, of which there are several with one key."""
     routed: bool = False
     """Whether rows that a MERGE inserts go to whatever leaf, which knows whether it has the key."""
     generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)

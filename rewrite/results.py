@@ -116,6 +116,9 @@ class MergeConflict(IntEnum):
     """A row with the key of a new one is deleted: it depends on the order whether it is there."""
     KEY_CHANGED = 4
     """The row gets another key."""
+    ORDER = 6
+    """Of several proposed rows of one key one would change the row that is there: it may, where it
+    is the last."""
     KEY_LEFT = 5
     """A row with the key that it gets is deleted, or gets another one: as with `KEY_DELETED`."""
 

@@ -311,6 +311,7 @@ def write(
     if _gather(changed, batches, *call.inline, whole=whole):
         if compiled.kind == "merge":
             for batch in changed.gathered:
+                changed.require_valid(batch)
                 merge_conflicts.require_none(call.session, table, batch)
         receipt = _append(call.session, table, compiled, changed, version)
         if table.referencing and not call.plan.seeks:

@@ -1,12 +1,16 @@
 """INSERT with ON CONFLICT into tiered tables: PostgreSQL's on few rows, else a MERGE of Spark's."""
 
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 from catalog.errors import GatewayError
 from catalog.model import JournalTable
 from catalog.pg import sqlstate as codes
 from catalog.results import ResultColumn
 from catalog.session import names, upserts
+from catalog.session.connections import CatalogSession
+from catalog.session.proposed_rows import RowRules, UnknownRuleError
 from catalog.session.upserts import Upsert
 from catalog.statements.splitting import StatementKind, split
 from pgwire_gateway.dml import changes, thawed_writes
@@ -20,6 +24,9 @@ from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
+
+_CUT_OFF: Final = frozenset({1042, 1043, 1560, 1562})
+"""OIDs of char(n), varchar(n), bit(n) and bit varying(n)."""
 
 
 def run(call: Invocation) -> StatementResult:
@@ -67,20 +74,26 @@ def _plan(call: Invocation, upsert: Upsert, table: JournalTable) -> Plan | None:
     """Plan the MERGE; None where that could do something else."""
     catalog = call.session.catalog
     proposed = catalog.analyse(upsert.source, call.parameter_oids).columns or ()
-    columns = _columns(upsert, table, proposed)
+    columns = _columns(catalog, upsert, table, proposed)
     if columns is None or not _is_complete(call, table, columns):
         return None
-    text = _text(upsert, table, columns)
+    keyed = [table.column(n).name for n in table.key]
+    try:
+        refused = RowRules.of(catalog, table.relid).refused(list(columns), keyed)
+    except UnknownRuleError:
+        return None
+    text = upsert.merge(columns, keyed, refused)
     if text is None:
         return None
-    return router.plan(catalog, split(text)[0], call.parameter_oids, "")
+    plan = router.plan(catalog, split(text)[0], call.parameter_oids, "")
+    # The rights that are asked for are those that the INSERT needs.
+    return replace(plan, checked=True, proposes=True)
 
 
 def _arbitrates(upsert: Upsert, table: JournalTable) -> bool:
     """Return whether rows are in conflict where they have one primary key, and only there."""
     key = {table.column(attnum).name for attnum in table.key}
-    # PostgreSQL looks at constraints of proposed rows, too.
-    if not key or table.checks or any(column.generated for column in table.columns):
+    if not key:
         return False
     if upsert.constraint is not None:
         return upsert.constraint == table.key_name
@@ -90,9 +103,15 @@ def _arbitrates(upsert: Upsert, table: JournalTable) -> bool:
 
 
 def _columns(
-    upsert: Upsert, table: JournalTable, proposed: tuple[ResultColumn, ...]
-) -> list[str] | None:
-    """Return the columns that rows are proposed for; None where their types differ."""
+    catalog: CatalogSession,
+    upsert: Upsert,
+    table: JournalTable,
+    proposed: tuple[ResultColumn, ...],
+) -> dict[str, str] | None:
+    """Return the columns that rows are proposed for, with the types that these are cast to.
+
+    None where a cast would cut off what PostgreSQL refuses as too long.
+    """
     listed = upsert.columns or tuple(column.name for column in table.columns)
     if len(listed) < len(proposed) or (upsert.columns and len(listed) != len(proposed)):
         return None
@@ -100,29 +119,24 @@ def _columns(
     columns = [known.get(name) for name in listed[: len(proposed)]]
     if not {table.column(n) for n in table.key} <= set(columns):
         return None
+    casts = {}
     for column, value in zip(columns, proposed, strict=True):
-        if column is None or column.generated or column.type_oid != value.type_oid:
+        if column is None or column.generated:
             return None
-        if column.typmod not in {-1, value.typmod}:
+        is_same = column.type_oid == value.type_oid and column.typmod in {-1, value.typmod}
+        if not is_same and column.type_oid in _CUT_OFF:
             return None
-    return list(listed[: len(proposed)])
+        kind = (column.type_oid, column.typmod)
+        casts[column.name] = "" if is_same else names.type_name(catalog, *kind)
+    return casts
 
 
-def _is_complete(call: Invocation, table: JournalTable, columns: list[str]) -> bool:
+def _is_complete(call: Invocation, table: JournalTable, columns: Collection[str]) -> bool:
     """Return whether rows have a value for whatever is not to be NULL, NULL or not."""
     missing = {c.attnum for c in table.columns if c.not_null and c.name not in columns}
     if not missing:
         return True
     return missing <= names.columns_with_defaults(call.session.catalog, table.relid)
-
-
-def _text(upsert: Upsert, table: JournalTable, columns: list[str]) -> str | None:
-    required = [
-        column.name
-        for column in table.columns
-        if column.not_null and column.attnum not in table.key and column.name in columns
-    ]
-    return upsert.merge(columns, [table.column(n).name for n in table.key], required)
 
 
 def _result(call: Invocation, merge: Invocation) -> StatementResult:

@@ -145,6 +145,8 @@ class Plan:
     """Whether rows that it writes may reference rows of tiered tables."""
     checked: bool = False
     """Whether PostgreSQL has planned it for these values, and so has looked at privileges."""
+    proposes: bool = False
+    """Whether it is a MERGE in the place of an INSERT with ON CONFLICT."""
     reason: str = "no journaled table"
     """Why this route, for people."""
     explained: "Plan | None" = None

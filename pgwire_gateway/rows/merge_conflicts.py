@@ -48,6 +48,12 @@ def require_none(session: ClientSession, table: JournalTable, batch: Any) -> Non
             detail=found_twice.detail,
             fields=found_twice.fields,
         )
+    if kind is MergeConflict.ORDER:
+        raise UnsupportedError(
+            "ON CONFLICT DO UPDATE with WHERE, which one of several rows of one key satisfies,"
+            " is not supported",
+            hint="Propose one row of each key.",
+        )
     if kind is MergeConflict.KEY_DELETED:
         raise UnsupportedError(
             "MERGE that inserts a row with the key of one that it deletes is not supported"

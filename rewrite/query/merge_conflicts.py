@@ -42,6 +42,8 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         second = conjunction([negation(inserted.copy()), several])
         if second is not None:
             cases.append((second, MergeConflict.SECOND_TIME))
+    if merge.compilation.context.proposes and merge.has(Command.DELETE):
+        cases.append((is_command(alias, Command.DELETE), MergeConflict.ORDER))
     # Then each row of the source has a key of its own.
     if merge.key and merge.has(Command.INSERT) and not (once and _proves_new_keys(merge)):
         cases += _conflicts_of_inserted(merge, changed, result, partition)
