@@ -123,9 +123,34 @@ class MergeConflict(IntEnum):
     """A row with the key that it gets is deleted, or gets another one: as with `KEY_DELETED`."""
 
 
-ACTION, CONFLICT, MOVED = "action", "conflict", "moved"
+ACTION, CONFLICT, MOVED, PLACE = "action", "conflict", "moved", "place"
 """Columns of a MERGE's rows: the Command a row is of, the MergeConflict it is in, or 0, and, where
-rows may get other keys, whether it is one of two that such a row is: deleted and inserted."""
+rows may get other keys, whether it is one of two that such a row is: deleted and inserted. Where
+values are drawn, the number of the clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What is drawn for a row."""
+
+    function: str
+    """A function of PostgreSQL's."""
+    sequence: int | None
+    """OID of the sequence that it draws from."""
+    owned: bool = False
+    """Whether that is an identity column's, for which no right is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnColumn:
+    """A column of new rows whose values are drawn when the rows are known."""
+
+    attnum: int
+    place: int
+    """Number of the clause of the MERGE that inserts the rows."""
+    drawn: Drawn
+    returned: tuple[str, ...]
+    """Columns of RETURNING that have the same value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +169,8 @@ class RowChange:
     changes_key: bool
     returning: tuple[OutputColumn, ...]
     row_bound: int | None
+    drawn: tuple[DrawnColumn, ...] = ()
+    """Columns of new rows that are NULL still."""
     numbers_rows: bool = False
     """Whether there may be new rows without key, whose ``row_identity`` is NULL still."""
     old: tuple[OutputColumn, ...] = ()

@@ -7,7 +7,7 @@ from typing import Final
 
 from catalog.errors import CatalogError, GatewayError
 from catalog.pg.sqlstate import DUPLICATE_TABLE
-from catalog.pg.types import JSON, OID, OID_ARRAY, TEXT
+from catalog.pg.types import INT4, JSON, OID, OID_ARRAY, TEXT
 from catalog.server.roles import IMPORT_ROLE
 from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import RelationName
@@ -49,6 +49,36 @@ def may_select(session: CatalogSession, relid: int) -> bool:
     """Return whether the role may read a table."""
     sql = "SELECT has_table_privilege($1, 'SELECT')"
     return _texts(session, sql, OID, str(relid)) == ["t"]
+
+
+def may_use_sequence(session: CatalogSession, sequence: int) -> bool:
+    """Return whether the role may draw values from a sequence."""
+    sql = "SELECT pg_catalog.has_sequence_privilege($1, 'USAGE, UPDATE')"
+    return _texts(session, sql, OID, str(sequence)) == ["t"]
+
+
+def draw(
+    session: CatalogSession, function: str, sequence: int | None, kind: str | None, count: int
+) -> list[str]:
+    """Have PostgreSQL call one of its functions so many times; return what it says as text.
+
+    Args:
+        session: The client's session, whose rights count.
+        function: Name of the function.
+        sequence: OID of the sequence that it is called with; None: with nothing.
+        kind: Name of the type of PostgreSQL's that the values are cast to; None: as they are.
+        count: How often it is called.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors.
+    """
+    argument = "" if sequence is None else f"{sequence}::pg_catalog.oid::pg_catalog.regclass"
+    value = f"pg_catalog.{function}({argument})"
+    if kind is not None:
+        value = f"({value})::pg_catalog.{kind}"
+    # Called for each row: nothing is drawn ahead.
+    sql = f"SELECT {value}::pg_catalog.text FROM pg_catalog.generate_series(1, $1)"  # noqa: S608
+    return _texts(session, sql, INT4, str(count))
 
 
 def may_insert(session: CatalogSession, relid: int) -> bool:

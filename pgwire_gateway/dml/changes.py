@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.errors import GatewayError, HotRowsError
+from catalog.journal.layout import IDENTITY
 from catalog.model import JournalTable
 from catalog.pg import sqlstate
 from catalog.results import CaptureReceipt
@@ -21,7 +22,14 @@ from pgwire_gateway.hot import announcements, hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.references import parents
-from pgwire_gateway.rows import merge_conflicts, moved_keys, row_search, text_rows, unique_keys
+from pgwire_gateway.rows import (
+    drawn_values,
+    merge_conflicts,
+    moved_keys,
+    row_search,
+    text_rows,
+    unique_keys,
+)
 from pgwire_gateway.rows.journal_writes import JournalWriter
 from pgwire_gateway.rows.key_changes import ChangedKeys
 from pgwire_gateway.session import binding
@@ -37,7 +45,6 @@ from rewrite.context import RewriteContext
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 from rewrite.results import RowChange
-from rewrite.sources import ROW_IDENTITY
 
 _SAVEPOINT: Final = "pgwire_change"
 
@@ -308,7 +315,11 @@ def write(
     whole = compiled.changes_key and not ChangedKeys.applies(table)
     if compiled.numbers_rows:
         batches = _numbered(call, batches)
-    if _gather(changed, batches, *call.inline, whole=whole):
+    if compiled.drawn:
+        batches = drawn_values.filled(call, compiled, batches)
+    # Keys that are drawn are not compared before.
+    draws_key = not {one.attnum for one in compiled.drawn}.isdisjoint(table.key)
+    if not draws_key and _gather(changed, batches, *call.inline, whole=whole):
         if compiled.kind == "merge":
             for batch in changed.gathered:
                 changed.require_valid(batch)
@@ -323,7 +334,10 @@ def write(
                 writer.require_new_values(receipt.values)
     else:
         writer.require_references(table, assigned)
-        writer.write_changes(table, compiled, changed, batches, version)
+        if draws_key:
+            writer.write_drawn(table, changed, batches, version)
+        else:
+            writer.write_changes(table, compiled, changed, batches, version)
         writer.require_unique_keys(table, assigned)
     return _result(call, compiled, changed)
 
@@ -332,7 +346,7 @@ def _numbered(call: Invocation, batches: Iterator[Any]) -> Iterator[Any]:
     """Yield rows of a table without key, the new ones with identities of their own."""
     number = residency.reserve_identities(call.session.catalog, call.target, 1) << 32
     for batch in batches:
-        place = batch.schema.get_field_index(ROW_IDENTITY)
+        place = batch.schema.get_field_index(IDENTITY)
         given = batch.column(place)
         numbers = number + np.cumsum(given.is_null().to_numpy(zero_copy_only=False)) - 1
         number += given.null_count

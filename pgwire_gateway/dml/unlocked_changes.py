@@ -286,7 +286,8 @@ class _Computation:
     @property
     def is_later(self) -> bool:
         """Return whether it is computed when the table is locked alone."""
-        return self.change.changes_key or self.change.numbers_rows
+        change = self.change
+        return change.changes_key or change.numbers_rows or bool(change.drawn)
 
     @property
     def _snapshot(self) -> TableSnapshot:

@@ -25,7 +25,7 @@ from pgwire_gateway.hot import announcements
 from pgwire_gateway.partitions import resident_leaves
 from pgwire_gateway.partitions.captured_leaves import capture
 from pgwire_gateway.planning.plans import WrittenLeaves
-from pgwire_gateway.rows import merge_conflicts
+from pgwire_gateway.rows import drawn_values, merge_conflicts
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.joined_results import joined
@@ -114,6 +114,11 @@ def run(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
                 " recent changes, is not supported",
                 hint="VACUUM the partitions, or merge into one of them.",
             )
+        if len(parts) > 1 and leaves.tree in source_relations(call.query):
+            raise UnsupportedError(
+                "MERGE of many rows of several partitions that differ, by what is read of them, is"
+                " not supported"
+            )
         written = [
             _written(part, leaf, versions[leaf])
             if leaf in versions
@@ -137,14 +142,21 @@ def _changes_key(call: Invocation, tree: PartitionTree) -> bool:
 
 
 def _require_mergeable(call: Invocation, leaves: WrittenLeaves, tree: PartitionTree) -> None:
-    """Refuse what several leaves cannot have (0A000)."""
-    if leaves.tree in source_relations(call.query):
+    """Refuse what several leaves without primary key cannot have (0A000)."""
+    if tree.key:
+        return
+    if leaves.resident:
         raise UnsupportedError(
-            "MERGE of many rows of several partitions, by what is read of them, is not supported"
+            "MERGE of many rows of tiered and resident partitions without primary key is not"
+            " supported"
         )
-    if not tree.key:
+    bound = set(tree.columns if tree.routed_by is None else tree.routed_by)
+    if any(
+        action.command is Command.UPDATE and not bound.isdisjoint(action.assigned)
+        for action in merge_actions(call.query)
+    ):
         raise UnsupportedError(
-            "MERGE of many rows of several partitions without primary key is not supported"
+            "MERGE that moves many rows without primary key between partitions is not supported"
         )
 
 
@@ -222,7 +234,7 @@ def _merged(
     leaves: set[int] = set()
     rows = ends.enter_context(closing(Spool(part.services.warehouse, sample)))
     with observer.run(change.query, observation, part.running) as batches:
-        for batch in batches:
+        for batch in drawn_values.filled(part, change, batches):
             part.running.check()
             _require_no_conflict(part, sample, batch)
             rows.add(batch)
@@ -263,7 +275,7 @@ def _changed_by_key(part: _MergedRows, leaf: int) -> StatementResult:
 
 def _of_leaf(part: _MergedRows, leaf: int) -> tuple[Invocation, RowChange]:
     call = replace(part.call, plan=replace(part.call.plan, target=leaf))
-    return call, replace(part.change, relid=leaf)
+    return call, replace(part.change, relid=leaf, drawn=(), numbers_rows=False)
 
 
 def _columns(table: JournalTable) -> list[Column]:

@@ -18,7 +18,7 @@ from catalog.pg import sqlstate as codes
 from catalog.results import CaptureReceipt
 from catalog.session import names, residency
 from catalog.session.residency import Loading
-from pgwire_gateway.rows import merge_conflicts, text_rows, unique_keys
+from pgwire_gateway.rows import key_changes, merge_conflicts, text_rows, unique_keys
 from pgwire_gateway.rows.key_changes import ChangedKeys
 from pgwire_gateway.rows.row_search import look_up
 from pgwire_gateway.session.invocation import Invocation
@@ -37,10 +37,11 @@ from pgwire_gateway.wire_types.catalog_rows import (
 )
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite import keys
+from rewrite.command import Command
 from rewrite.context import ParameterValue
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
-from rewrite.results import RowChange, SparkQuery
+from rewrite.results import ACTION, RowChange, SparkQuery
 
 LONGEST_S: Final = 10.0
 """How long code of others is waited for that keeps a new table from being tiered."""
@@ -227,36 +228,75 @@ class JournalWriter:
                 spool.add(batch)
             changed = ChangedKeys.of(table, held)
             for place in (changed.shared(), changed.circled()):
-                if place is not None:
-                    row = pa.Table.from_batches(held).slice(place, 1)
-                    columns = [(f"n{n}", table.column(n).type_oid) for n in table.key]
-                    values = [str(text) for (text,) in input_columns(row, columns)]
-                    key = unique_keys.primary(table)
-                    raise unique_keys.duplicate(self._session, table, key, values)
-            before = self._observer.observe([self._relid])
-            self._publish_moved(before, changed, rows, spool, version)
+                self._require_alone(table, held, place)
+            comes, goes = changed.comes, changed.goes
 
-    def _publish_moved(
-        self,
-        before: Observation,
-        changed: ChangedKeys,
-        rows: ChangedRows,
-        spool: Spool,
-        version: int,
+            def parts() -> Iterator[tuple[list[Any], Any]]:
+                place = 0
+                for batch in spool.batches():
+                    new, old = (mask.slice(place, batch.num_rows) for mask in (comes, goes))
+                    place += batch.num_rows
+                    kept = rows.storage(batch.filter(pc.invert(new)), version)
+                    gone = rows.storage(batch.filter(old), version, old_keys=True)
+                    yield [kept, gone], rows.storage(batch.filter(new), version)
+
+            self._publish_apart(table, parts(), version)
+
+    def write_drawn(
+        self, table: JournalTable, rows: ChangedRows, batches: Iterable[Any], version: int
     ) -> None:
-        """Write the rows, those with keys that none of them had apart: no other may have these."""
-        table = before.result.snapshots[self._relid].table
-        comes, goes = changed.comes, changed.goes
-        writers = [SegmentWriter(self._services.engine, table) for _ in range(2)]
-        place = 0
-        try:
-            for batch in spool.batches():
+        """Write the rows of a MERGE, whose new ones have keys that were drawn for them.
+
+        Raises:
+            GatewayError: As of `write_changes`.
+            UnsupportedError: 0A000 for keys whose equal values may look different.
+        """
+        if not ChangedKeys.applies(table):
+            raise UnsupportedError(
+                "MERGE that draws keys, where equal values of these may look different, is not"
+                " supported"
+            )
+        columns, held = [f"n{attnum}" for attnum in table.key], []
+        with closing(Spool(self._services.warehouse, table)) as spool:
+            for batch in chain(rows.take(), _added(rows, batches)):
                 self._statement.check()
-                new, old = (mask.slice(place, batch.num_rows) for mask in (comes, goes))
-                place += batch.num_rows
-                for writer, chosen in zip(writers, (pc.invert(new), new), strict=True):
-                    writer.write(rows.storage(batch.filter(chosen), version))
-                writers[0].write(rows.storage(batch.filter(old), version, old_keys=True))
+                rows.require_valid(batch)
+                merge_conflicts.require_none(self._session, table, batch)
+                held.append(batch.filter(_inserted(batch)).select(columns))
+                spool.add(batch)
+            keys_of_new = pa.Table.from_batches(held) if held else None
+            if keys_of_new is not None:
+                self._require_alone(table, held, key_changes.shared(keys_of_new.combine_chunks()))
+
+            def parts() -> Iterator[tuple[list[Any], Any]]:
+                for batch in spool.batches():
+                    new = _inserted(batch)
+                    kept = rows.storage(batch.filter(pc.invert(new)), version)
+                    yield [kept], rows.storage(batch.filter(new), version)
+
+            self._publish_apart(table, parts(), version)
+
+    def _require_alone(self, table: JournalTable, held: Sequence[Any], place: int | None) -> None:
+        """Refuse the new key of a row of some batches (23505), where there is such a row."""
+        if place is not None:
+            row = pa.Table.from_batches(held).slice(place, 1)
+            columns = [(f"n{n}", table.column(n).type_oid) for n in table.key]
+            values = [str(text) for (text,) in input_columns(row, columns)]
+            key = unique_keys.primary(table)
+            raise unique_keys.duplicate(self._session, table, key, values)
+
+    def _publish_apart(
+        self, table: JournalTable, parts: Iterable[tuple[list[Any], Any]], version: int
+    ) -> None:
+        """Write row versions, and apart from them new ones, whose keys no row may have before."""
+        before = self._observer.observe([self._relid])
+        writers = [SegmentWriter(self._services.engine, table) for _ in range(2)]
+        try:
+            for others, new in parts:
+                self._statement.check()
+                for batch in others:
+                    writers[0].write(batch)
+                writers[1].write(new)
             segments = [writer.finish(self._statement) for writer in writers]
             self._session.catalog.publish(self._relid, version, [*segments[0], *segments[1]])
         except BaseException:
@@ -373,6 +413,11 @@ class JournalWriter:
         if batch is not None:
             values = key_texts(batch, _key_types(table))[0]
             raise unique_keys.duplicate(self._session, table, unique_keys.primary(table), values)
+
+
+def _inserted(batch: Any) -> Any:
+    """Tell of each row of a MERGE whether it is new."""
+    return pc.equal(batch.column(ACTION), int(Command.INSERT))
 
 
 def _added(rows: ChangedRows, batches: Iterable[Any]) -> Iterator[Any]:

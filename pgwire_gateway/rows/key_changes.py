@@ -70,11 +70,7 @@ class ChangedKeys:
 
     def shared(self) -> int | None:
         """Return the place of a row whose new key is that of another one; None without any."""
-        names = self.new.column_names
-        placed = _placed(self.new, _PLACE)
-        counted = placed.group_by(names).aggregate([(_PLACE, "count"), (_PLACE, "max")])
-        several = counted.filter(pc.greater(counted.column(f"{_PLACE}_count"), 1))
-        return int(pc.min(several.column(f"{_PLACE}_max")).as_py()) if several.num_rows else None
+        return shared(self.new)
 
     def circled(self) -> int | None:
         """Return the place of a row of a circle that give each other their keys; None without any.
@@ -94,6 +90,14 @@ class ChangedKeys:
             before = before[before]
         circles = np.flatnonzero(before[:count] < count)
         return int(circles[0]) if len(circles) else None
+
+
+def shared(keys: pa.Table) -> int | None:
+    """Return the place of a key that is there before; None without any."""
+    placed = _placed(keys, _PLACE)
+    counted = placed.group_by(keys.column_names).aggregate([(_PLACE, "count"), (_PLACE, "max")])
+    several = counted.filter(pc.greater(counted.column(f"{_PLACE}_count"), 1))
+    return int(pc.min(several.column(f"{_PLACE}_max")).as_py()) if several.num_rows else None
 
 
 def _placed(keys: pa.Table, name: str) -> pa.Table:

@@ -12,8 +12,8 @@ NULL, tables with anything newer than the base, journals of others, partitioned 
 """
 
 from rewrite.dialect.functions import procedure
+from rewrite.journal.current_rows import CurrentRows
 from rewrite.query.scopes import FromScope, QueryScope
-from rewrite.sources import CurrentRows
 from rewrite.tree import Node, walk
 
 _COUNT_ALL = "count()"

@@ -13,7 +13,7 @@ from rewrite.journal.current_rows import CurrentRows
 from rewrite.query.compilation import Compilation
 from rewrite.query.sql import column, literal
 from rewrite.query.sublinks import PARAM_MULTIEXPR
-from rewrite.results import ACTION
+from rewrite.results import ACTION, DrawnColumn
 from rewrite.tree import Node, walk
 
 
@@ -35,6 +35,12 @@ class Merge:
     actions: tuple[MergeAction, ...]
     rows: CurrentRows
     table: JournalTable
+    drawn: tuple[DrawnColumn, ...] = ()
+    """What new rows draw."""
+
+    def draws(self, attno: int, place: int) -> bool:
+        """Return whether the rows of a clause draw a column."""
+        return any((one.attnum, one.place) == (attno, place) for one in self.drawn)
 
     @property
     def varno(self) -> int:

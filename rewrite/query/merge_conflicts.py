@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from catalog.journal.layout import IDENTITY
-from catalog.model import Column
+from catalog.model import LEAF, Column
 from rewrite.command import Command
 from rewrite.expressions import grouping_key, read_stored
 from rewrite.journal.current_rows import CurrentRows
@@ -31,7 +31,10 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         if merge.has(Command.INSERT)
         else before.copy()
         for before, after in zip(old, new, strict=True)
-    ] or [_row_of_its_own(merge, changed)]
+    ] or [_row_of_its_own(merge, changed), *_leaf(merge, changed)]
+    if not {one.attnum for one in merge.drawn}.isdisjoint(merge.key):
+        # Else a window would have all rows without key in one place.
+        partition.append(case([(inserted.copy(), _row_of_its_own(merge, changed))], exp.Null()))
     if merge.key and may_change_key(merge):
         moved = conjunction([updated.copy(), changes_key(merge, target)])
         if moved is not None:
@@ -50,16 +53,24 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
     return case([(condition, literal(conflict)) for condition, conflict in cases], literal(0))
 
 
+def _leaf(merge: Merge, changed: ChangedScope) -> list[exp.Expression]:
+    """Return what tells the leaf of a row, where several are read as one: identities are theirs."""
+    return [changed.row.old[LEAF].copy()] if merge.rows.has_leaves else []
+
+
 def _row_of_its_own(merge: Merge, changed: ChangedScope) -> exp.Expression:
     """Return what tells rows without key apart; of new ones, which have no identity, what is even.
 
     A window would have all of those in one place.
     """
+    values = [changed.row.new[one.attnum].copy() for one in merge.table.columns]
+    hashed = call("xxhash64", *values)
+    if merge.key:
+        return hashed
     identity = column(IDENTITY, changed.alias)
     if not merge.has(Command.INSERT):
         return identity
-    values = [changed.row.new[one.attnum].copy() for one in merge.table.columns]
-    return exp.Coalesce(this=identity, expressions=[call("xxhash64", *values)])
+    return exp.Coalesce(this=identity, expressions=[hashed])
 
 
 def changes_key(merge: Merge, target: Target) -> exp.Expression:

@@ -29,6 +29,7 @@ from rewrite.query.changed_rows import (
     stored_output,
 )
 from rewrite.query.compilation import Compilation
+from rewrite.query.drawn_values import drawn_columns
 from rewrite.query.merge_clauses import Join, Merge, case, is_command, understood
 from rewrite.query.merge_conflicts import conflict
 from rewrite.query.merge_moves import MovedRows
@@ -51,7 +52,7 @@ from rewrite.query.sql import (
     select,
 )
 from rewrite.query.sublinks import holds_sublink
-from rewrite.results import ACTION, CONFLICT, MOVED, MergeSource, OutputColumn, RowChange
+from rewrite.results import ACTION, CONFLICT, MOVED, PLACE, MergeSource, OutputColumn, RowChange
 from rewrite.tree import Item, Node, transform
 from rewrite.values import Value
 
@@ -145,6 +146,7 @@ def merged_rows(compilation: Compilation, query: Node) -> RowChange:
     returned is that of the one that goes.
     """
     merge = understood(compilation, query)
+    merge.drawn = drawn_columns(compilation, query, merge.table, merge.actions)
     pairs, joined = _joined(merge)
     decided, values = _decided(merge, pairs, joined)
     assigned = [node for action in merge.actions for node in action.assigned.values()]
@@ -170,6 +172,7 @@ def merged_rows(compilation: Compilation, query: Node) -> RowChange:
         changes_key=False,
         returning=tuple(returning),
         row_bound=None,
+        drawn=merge.drawn,
         numbers_rows=not merge.table.key and merge.has(Command.INSERT),
     )
 
@@ -281,6 +284,9 @@ def _compute(
         for place, action in enumerate(merge.actions, 1):
             if action.command is None or attno not in action.assigned:
                 continue
+            if merge.draws(attno, place):
+                cases.append((_is(number, [place]), typed_null(definition)))
+                continue
             value = scope.compile(action.assigned[attno])
             stored = to_stored(value, definition.type_oid, definition.typmod)
             cases.append((_is(number, [place]), stored))
@@ -289,6 +295,8 @@ def _compute(
             # Of what is not assigned a new row has NULL, as the row that is not there.
             values.append("expressions", named(case(cases, old), f"w{attno}"))
             target.new[attno] = column(f"w{attno}", alias)
+    if merge.drawn:
+        values.append("expressions", named(number.copy(), PLACE))
     if not merge.table.key:
         identity = scope.local(_IDENTITY, 1).sql
         values.append("expressions", named(identity, IDENTITY))
@@ -324,6 +332,9 @@ def _outputs(
     found = conflict(merge, changed, result) if moves is None else moves.conflict(result)
     result.append("expressions", named(found, CONFLICT))
     columns.append(OutputColumn(CONFLICT, _INT4, -1, CONFLICT))
+    if merge.drawn:
+        result.append("expressions", named(column(PLACE, alias), PLACE))
+        columns.append(OutputColumn(PLACE, _INT4, -1, PLACE))
     if moves is not None:
         result.append("expressions", named(moves.moved(), MOVED))
         columns.append(OutputColumn(MOVED, _BOOLEAN, -1, MOVED))

@@ -44,6 +44,14 @@ SETUP = (
         for n in range(3)
     ),
     "INSERT INTO r SELECT * FROM p",
+    "CREATE TABLE w (id int, k int, v int NOT NULL, t text) PARTITION BY RANGE (k)",
+    *(
+        f"CREATE TABLE w{n} PARTITION OF w FOR VALUES FROM ({n * 100}) TO ({n * 100 + 100})"
+        for n in range(3)
+    ),
+    "INSERT INTO w SELECT p.* FROM p, generate_series(1, 2)",
+    "VACUUM w0",
+    "DELETE FROM w WHERE id % 10 = 3",
 )
 ON = "USING s ON p.id = s.id AND p.k = s.k"
 INSERT = "WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k, s.v, s.t)"
@@ -70,9 +78,9 @@ def outcome(connection, statement: str, table: str):
     with connection.transaction(force_rollback=True):
         done = connection.execute(statement)
         returned = sorted(done.fetchall(), key=str) if done.description else None
-        leaves = [table, *(f"{table}{n}" for n in range(3 if table == "p" else 2))]
+        leaves = [table, *(f"{table}{n}" for n in range(3 if table in {"p", "w"} else 2))]
         rows = [
-            connection.execute(f"SELECT id, k, v, t FROM {leaf} ORDER BY id, k").fetchall()
+            sorted(connection.execute(f"SELECT id, k, v, t FROM {leaf}").fetchall(), key=str)
             for leaf in leaves
         ]
         return done.statusmessage, returned, rows
@@ -107,6 +115,30 @@ def outcome(connection, statement: str, table: str):
             " WHEN MATCHED AND s.id < 1000 THEN DELETE"
             " WHEN MATCHED THEN UPDATE SET v = s.v, t = s.t RETURNING merge_action(), new.t"
         ),
+        # What is read of the table itself.
+        (
+            "MERGE INTO p USING p AS s ON p.id = s.id + 200 AND p.k = s.k"
+            " WHEN MATCHED AND s.v % 3 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = p.v + s.v"
+            " WHEN NOT MATCHED THEN INSERT VALUES (s.id + 200, s.k + 100, s.v, s.t || 'x')"
+            " WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t = 'first'"
+            " RETURNING merge_action(), p.*, s.id, old.v"
+        ),
+        (
+            "MERGE INTO p USING (SELECT k, count(*) AS c, max(id) AS id FROM p GROUP BY k) s"
+            " ON p.id = s.id AND p.k = s.k WHEN MATCHED THEN UPDATE SET v = s.c, k = 299 - p.k"
+        ),
+        # Without primary key.
+        (
+            "MERGE INTO w USING s ON w.id = s.id AND w.k = s.k WHEN MATCHED AND s.v % 2 = 0 THEN"
+            " DELETE WHEN MATCHED THEN UPDATE SET v = s.v, t = s.t WHEN NOT MATCHED THEN"
+            " INSERT VALUES (s.id, s.k, s.v, s.t) RETURNING merge_action(), w.*, old.v"
+        ),
+        (
+            "MERGE INTO w USING s ON w.id = s.id AND w.k = s.k WHEN NOT MATCHED BY SOURCE AND"
+            " w.k < 150 THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t = 'gone'"
+            " WHEN MATCHED THEN DO NOTHING"
+        ),
+        "MERGE INTO w USING s ON false WHEN NOT MATCHED THEN INSERT VALUES (1, s.k, 1, 'same')",
         f"MERGE INTO p {ON} AND p.k < 100 WHEN MATCHED THEN UPDATE SET v = 5",
         f"MERGE INTO p {ON} WHEN MATCHED AND p.v < 0 THEN DELETE",
         f"MERGE INTO p {ON} WHEN MATCHED THEN UPDATE SET k = 0",
@@ -133,6 +165,18 @@ def test_every_leaf_has_the_rows_of_postgresql(both, statement: str) -> None:
         f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k + 200, s.v, s.t)",
         f"MERGE INTO p {ON} AND p.id < 1000 {INSERT}",
         f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (1 + s.id % 2, 250, s.v, s.t)",
+        (
+            "MERGE INTO w USING (TABLE s UNION ALL SELECT * FROM s WHERE id = 700) s"
+            " ON w.id = s.id AND w.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v"
+        ),
+        (
+            "MERGE INTO w USING s ON w.id = s.id AND w.k = s.k"
+            " WHEN MATCHED THEN UPDATE SET v = NULLIF(s.v, -700)"
+        ),
+        (
+            "MERGE INTO w USING s ON w.id = s.id AND w.k = s.k"
+            " WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k + 200, s.v, s.t)"
+        ),
         f"MERGE INTO p {ON} WHEN MATCHED THEN UPDATE SET v = 66666",
         f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k, 66666, s.t)",
         f"MERGE INTO p {ON} WHEN NOT MATCHED THEN INSERT VALUES (s.id, NULL, s.v, s.t)",
@@ -180,8 +224,15 @@ def test_what_postgresql_refuses_is_refused_alike(both, statement: str) -> None:
         ),
         (f"MERGE INTO p {ON} WHEN MATCHED THEN UPDATE SET id = p.id + 200", "gives another key"),
         (
-            "MERGE INTO p USING p AS s ON p.id = s.id AND p.k = s.k WHEN MATCHED THEN DELETE",
+            "MERGE INTO q USING q AS s ON q.id = s.id AND q.k = s.k WHEN MATCHED THEN DELETE",
             "by what is read of them",
+        ),
+        (
+            (
+                "MERGE INTO w USING s ON w.id = s.id AND w.k = s.k"
+                " WHEN MATCHED THEN UPDATE SET k = 199 - w.k"
+            ),
+            "moves many rows without primary key",
         ),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 from catalog.model import TableSnapshot
 from rewrite.context import CheckConstraint, GivenSource
 from rewrite.errors import UnsupportedError
+from rewrite.results import Drawn, DrawnColumn
 from tests.support.rewrite_oracle import Oracle, assert_rows
 
 pytestmark = [pytest.mark.catalog, pytest.mark.spark]
@@ -246,7 +247,24 @@ def test_joins_are_no_wider_than_the_clauses_ask_for(oracle: Oracle) -> None:
             "several columns",
         ),
         (
-            "into serials r using s on r.id = s.id when not matched then insert (v) values (x)",
+            (
+                "into serials r using s on r.id = s.id when not matched then insert (v) values (x)"
+                " returning r.id + 1"
+            ),
+            "computed from a value that",
+        ),
+        (
+            (
+                "into serials r using s on r.id = s.id when not matched then insert (id, v)"
+                " values (s.id, nextval('serials_id_seq') + 1)"
+            ),
+            "nextval",
+        ),
+        (
+            (
+                "into serials r using s on r.id = s.id when matched then"
+                " update set v = nextval('serials_id_seq')"
+            ),
             "nextval",
         ),
         (
@@ -390,3 +408,16 @@ def test_a_source_that_tells_nothing_of_the_target_is_read_with_it(
     oracle: Oracle, clauses: str
 ) -> None:
     assert oracle.compile_merge_source(f"merge into t using s {clauses}") is None
+
+
+def test_what_new_rows_draw_is_left_to_postgresql(oracle: Oracle) -> None:
+    change = oracle.compile_merge(
+        "merge into serials r using s on r.id = s.id when matched then delete"
+        " when not matched then insert (v) values (x) returning r.v, r.id, old.id, s.x"
+    )
+    sequence = oracle.relid("serials_id_seq")
+    assert change.drawn == (DrawnColumn(1, 2, Drawn("nextval", sequence), ("r2",)),)
+    rows = oracle.run(change.query).rows
+    place = [column.column for column in change.query.columns]
+    told = {(row[place.index("n1")], row[place.index("place")]) for row in rows}
+    assert told == {(None, "2")}
