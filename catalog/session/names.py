@@ -233,8 +233,11 @@ def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
 
 
 def columns_with_defaults(session: CatalogSession, relid: int) -> set[int]:
-    """Return the attribute numbers of the columns of a table that have a default."""
-    sql = "SELECT adnum FROM pg_catalog.pg_attrdef WHERE adrelid = $1"
+    """Return the attribute numbers of the columns of a table that have a default, or draw one."""
+    sql = (
+        "SELECT attnum FROM pg_catalog.pg_attribute WHERE attrelid = $1 AND attnum > 0"
+        " AND (atthasdef OR attidentity <> '')"
+    )
     return set(map(int, _texts(session, sql, OID, str(relid))))
 
 

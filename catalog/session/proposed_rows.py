@@ -17,7 +17,7 @@ from catalog.statements.splitting import parse_tree
 
 _COLUMNS = """
 SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
-       a.attgenerated, pg_catalog.pg_get_expr(d.adbin, d.adrelid)
+       a.attgenerated, a.attidentity <> '', pg_catalog.pg_get_expr(d.adbin, d.adrelid)
   FROM pg_catalog.pg_attribute a
   LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
  WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
@@ -43,6 +43,8 @@ class ProposedColumn:
     not_null: bool
     generated: str
     """``s`` where it is stored, nothing where it is not generated."""
+    is_drawn: bool
+    """Whether its default is another value each time it is asked for."""
     expression: str | None
     """Its default, or what generates it, as SQL."""
 
@@ -59,7 +61,14 @@ class RowRules:
     def of(session: CatalogSession, relid: int) -> "RowRules":
         """Return the rules of a table."""
         columns = tuple(
-            ProposedColumn(row[0] or "", row[1] or "", row[2] == "t", row[3] or "", row[4])
+            ProposedColumn(
+                name=row[0] or "",
+                type=row[1] or "",
+                not_null=row[2] == "t",
+                generated=row[3] or "",
+                is_drawn=row[4] == "t" or "nextval(" in (row[5] or ""),
+                expression=row[5],
+            )
             for row in _rows(session, _COLUMNS, relid)
         )
         checks = tuple(text or "" for (text,) in _rows(session, _CHECKS, relid))
@@ -102,7 +111,11 @@ class RowRules:
             if not known[name].generated
         }
         computed = {column.name: f"({column.expression})" for column in generated}
-        rest = [c.name for c in self.columns if not c.generated and c.name not in proposed]
+        rest = [
+            column.name
+            for column in self.columns
+            if not (column.generated or column.is_drawn) and column.name not in proposed
+        ]
         condition = " OR ".join(f"({one})" for one in reasons)
         return RefusedRows(defaults, computed, condition, tuple(rest))
 
@@ -116,7 +129,7 @@ class RefusedRows:
     generated: Mapping[str, str]
     condition: str
     others: tuple[str, ...]
-    """All columns that no rows are proposed for, but for generated ones, by their names."""
+    """Columns that no rows are proposed for, and that have a default or NULL, by their names."""
 
 
 class UnknownRuleError(Exception):

@@ -62,11 +62,22 @@ def test_what_a_merge_could_do_otherwise_is_left_alone(text: str) -> None:
 
 RULES = RowRules(
     (
-        ProposedColumn("a", "integer", not_null=True, generated="", expression=None),
-        ProposedColumn("B", "integer", not_null=True, generated="", expression=None),
-        ProposedColumn("c", "numeric(4,1)", not_null=False, generated="", expression="1.25"),
-        ProposedColumn("d", "integer", not_null=False, generated="s", expression='("B" * 2)'),
-        ProposedColumn("e", "text", not_null=False, generated="", expression="'new'"),
+        ProposedColumn(
+            "a", "integer", not_null=True, generated="", is_drawn=False, expression=None
+        ),
+        ProposedColumn(
+            "B", "integer", not_null=True, generated="", is_drawn=False, expression=None
+        ),
+        ProposedColumn(
+            "c", "numeric(4,1)", not_null=False, generated="", is_drawn=False, expression="1.25"
+        ),
+        ProposedColumn(
+            "d", "integer", not_null=False, generated="s", is_drawn=False, expression='("B" * 2)'
+        ),
+        ProposedColumn("n", "integer", not_null=True, generated="", is_drawn=True, expression=None),
+        ProposedColumn(
+            "e", "text", not_null=False, generated="", is_drawn=False, expression="'new'"
+        ),
     ),
     ("((d)::numeric > c)",),
 )
