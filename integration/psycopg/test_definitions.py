@@ -61,6 +61,32 @@ def test_writer_that_waited_for_a_transaction_with_ddl(sessions, beside, prepare
     assert one.execute("SELECT v FROM t WHERE id = 1").fetchone() == (110,)
 
 
+WRITES = {
+    "one row": "UPDATE t SET v = v + 1 WHERE id = 1",
+    "by a condition": "UPDATE t SET v = v + 1 WHERE v < 5000 AND id = 1",
+    "ON CONFLICT": "INSERT INTO t VALUES (1, 0) ON CONFLICT (id) DO UPDATE SET v = t.v + 1",
+    "in WITH": "WITH u AS (UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v) SELECT v FROM u",
+}
+
+
+@pytest.mark.parametrize("prepare", [False, True], ids=["simple", "prepared"])
+@pytest.mark.parametrize("statement", WRITES.values(), ids=WRITES)
+def test_first_writer_of_a_block_while_others_define(sessions, beside, statement, prepare):
+    """Nothing of the block has been seen, so that it is begun again."""
+    one, other = sessions
+
+    def define() -> None:
+        for number in range(2 * ROUNDS):
+            other.execute(f"CREATE TABLE extra_{number} (id integer)")
+
+    defining, written = beside(define), 0
+    while not defining.done():
+        with one.transaction():
+            one.execute(statement, prepare=prepare)
+        written += 1
+    assert one.execute("SELECT v FROM t ORDER BY id").fetchall() == [(10 + written,), (20,)]
+
+
 def test_reader_of_a_view_that_others_replace(sessions, beside):
     one, other = sessions
     one.execute("CREATE TABLE u (id integer PRIMARY KEY, v integer)")

@@ -133,19 +133,29 @@ class Transaction:
         """Note that something is run in the transaction, whose snapshot may be seen by that."""
         self._beginning = None
 
-    def begin_again(self) -> bool:
+    @property
+    def beginning(self) -> str | None:
+        """Return how the client has begun the transaction; None when something has been run."""
+        return self._beginning
+
+    def begin_again(self, command: str | None) -> bool:
         """Begin the client's transaction once more, as nothing has been run in it.
 
-        It reads by another snapshot then. False, and nothing is done, where something has been run,
-        or it has been begun too often.
+        It reads by another snapshot then.
+
+        Args:
+            command: How it was begun; None where something has been run.
+
+        Returns:
+            Whether it has been begun; nothing is done where it cannot be, or was too often.
         """
-        command = self._beginning
         if command is None or self._beginnings >= MOST_BEGINNINGS:
             return False
         self._catalog.leave_own_savepoints()
         self._catalog.rollback()
         self.settle()
         self._catalog.begin(command)
+        self._beginning = command
         self._beginnings += 1
         return True
 

@@ -115,6 +115,8 @@ def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
         call: The statement.
         is_own: Whether the transaction is for this statement, and can be begun again.
     """
+    transaction = call.session.transaction
+    beginning = transaction.beginning
     for _ in range(ATTEMPTS):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
             call = replanning.locked(call)
@@ -123,16 +125,20 @@ def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
         except OutdatedPlanError:
             pass
         except OutdatedSnapshotError:
-            if not call.session.transaction.begin_again():
+            if not transaction.begin_again(transaction.beginning):
                 raise
         except CatalogError as error:
             # The code itself is a guard's word: the table has become tiered meanwhile.
             outdated = isinstance(error, OutdatedTransactionError) or error.sqlstate == OUTDATED
-            if not outdated or not is_own:
+            if not outdated:
                 raise
-            call.session.catalog.rollback()
+            # Nobody has seen anything of a transaction that is at its first statement.
+            if not is_own and not transaction.begin_again(beginning):
+                raise
+            if is_own:
+                call.session.catalog.rollback()
         call.session.finish_watch()
-        call.session.transaction.settle()
+        transaction.settle()
         call = replanning.planned_again(call)
     raise GatewayError(
         "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE

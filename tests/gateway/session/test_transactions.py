@@ -133,7 +133,7 @@ def test_a_transaction_in_which_nothing_has_run_is_begun_again_as_it_was(transac
     catalog.begin(BEGIN)
     transaction.note_begun(BEGIN)
     transaction.written.add(1)
-    assert transaction.begin_again()
+    assert transaction.begin_again(transaction.beginning)
     assert catalog.done == [BEGIN, "left savepoints", "ROLLBACK", BEGIN]
     assert (transaction.status, transaction.written) == ("T", set())
 
@@ -141,7 +141,7 @@ def test_a_transaction_in_which_nothing_has_run_is_begun_again_as_it_was(transac
 def test_so_it_is_a_few_times(transaction, catalog):
     catalog.begin(BEGIN)
     transaction.note_begun(BEGIN)
-    assert [transaction.begin_again() for _ in range(MOST_BEGINNINGS)] == [
+    assert [transaction.begin_again(transaction.beginning) for _ in range(MOST_BEGINNINGS)] == [
         *[True] * (MOST_BEGINNINGS - 1),
         False,
     ]
@@ -153,11 +153,11 @@ def test_one_in_which_something_has_run_is_not(transaction, catalog):
     catalog.begin(BEGIN)
     transaction.note_begun(BEGIN)
     transaction.note_run()
-    assert not transaction.begin_again()
+    assert not transaction.begin_again(transaction.beginning)
     assert catalog.done == [BEGIN]
 
 
 def test_nor_is_one_that_the_client_has_not_begun(transaction, catalog):
     transaction.begin_implicit()
-    assert not transaction.begin_again()
+    assert not transaction.begin_again(transaction.beginning)
     assert catalog.done == ["BEGIN"]
