@@ -7,8 +7,8 @@ A base has one version of each row and no tombstones, so its rows are the table'
 is newer: no deltas, and no tail, which hot rows would be in. Both are those of the statement's
 snapshot.
 
-Not handled (Spark counts): conditions, joins, groups, other aggregates beside, columns that may be
-NULL, tables with anything newer than the base, journals of others, partitioned tables.
+Not handled (Spark counts): conditions, joins, groups, other aggregates beside, columns that are not
+of the primary key, tables with anything newer than the base, journals of others, partitioned ones.
 """
 
 from rewrite.dialect.functions import procedure
@@ -57,4 +57,5 @@ def _counts_all(node: Node, varno: int, rows: CurrentRows) -> bool:
     if argument.tag != "VAR" or (argument["varno"], argument["varlevelsup"]) != (varno, 0):
         return False
     attno = argument.integer("varattno")
-    return attno > 0 and rows.definition(attno).not_null
+    # NOT NULL may be NOT VALID; of a primary key's columns it is not.
+    return attno in rows.key
