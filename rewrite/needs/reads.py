@@ -6,6 +6,7 @@ from dataclasses import replace
 from catalog.pg.nodes import MergeMatchKind, SubLinkType
 from rewrite.command import Command, command
 from rewrite.key_constants import SAME_TYPE
+from rewrite.needs.alternatives import of_alternatives
 from rewrite.needs.columns import compared_column
 from rewrite.needs.constant_rows import known_rows
 from rewrite.needs.definitions import Definitions, UniqueKey
@@ -144,6 +145,8 @@ def _fixed(level: Level, varno: int, condition: Node, definitions: Definitions) 
                 return Fixed((column,), values)
     if condition.tag == "SCALARARRAYOPEXPR" and condition["opno"] in SAME_TYPE:
         return _any_of(varno, condition, definitions)
+    if condition.tag == "BOOLEXPR":
+        return of_alternatives(varno, condition, definitions)
     return _of_same_table(level, varno, condition, definitions) or of_subquery(
         level, varno, condition, definitions
     )

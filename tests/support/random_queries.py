@@ -114,6 +114,8 @@ class Queries:
                 f"{name} not in ({self._constant()}, {self._constant()})",
                 f"{name} {chance.choice(['is null', 'is not null'])}",
                 f"({name} = {self._constant(column)} or {other} = {self._constant()})",
+                f"({name} = {self._constant(column)} or {name} = {self._constant(column)})",
+                f"({name}, {other}) in (({self._constant(column)}, {self._constant()}), (3, 4))",
                 f"not ({name} > {self._constant(column)} and {other} is not null)",
                 f"coalesce({name}, 3) {chance.choice(COMPARISONS)} {self._constant()}",
                 f"{name} % 3 = {chance.randrange(3)}",

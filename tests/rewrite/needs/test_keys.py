@@ -226,6 +226,8 @@ def _tables(connection: psycopg.Connection) -> Iterator[JournalTable]:
 
 NAMED = [
     ("update t set v = 1 where k = 5", "t", {(5,)}),
+    ("update t set v = 1 where k = 1 or k = 2", "t", {(1,), (2,)}),
+    ("update t set v = 1 where (v, k) in ((1, 2), (3, 4)) and v > 0", "t", {(2,), (4,)}),
     ("delete from t where 5::smallint = k", "t", {(5,)}),
     ("update t set v = 1 where k = (select 1)", "t", {(1,)}),
     ("delete from t where k in (select distinct x from unnest($3) x)", "t", {(1,), (2,)}),
@@ -380,7 +382,7 @@ NOT_NAMED = [
     ("delete from timed where at = '1970-01-02' and is_on", "timed", "not named by constants"),
     ("update t set v = 1", "t", "not named by constants"),
     ("update t set v = 1 where k > 5", "t", "not named by constants"),
-    ("update t set v = 1 where k = 1 or k = 2", "t", "not named by constants"),
+    ("update t set v = 1 where k = 1 or v = 2", "t", "not named by constants"),
     ("update t set v = 1 where k = 1 + 1", "t", "not plain constants"),
     ("update t set v = 1 where w::bpchar = 'a'::bpchar", "t", "not named by constants"),
     ("update t set v = 1 from resident r where t.k = r.k", "t", "not named by constants"),

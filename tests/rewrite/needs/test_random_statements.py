@@ -14,7 +14,7 @@ from rewrite.command import Command, command
 from rewrite.needs import levels, limits, places, reads, search, statement, writes
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level
-from rewrite.needs.results import Image, Need, Needs, Occurrence
+from rewrite.needs.results import Fixed, Image, Need, Needs, Occurrence
 from rewrite.query.predicates import conjuncts
 from rewrite.query.range_table import GROUP
 from rewrite.tree import Item, Node, transform, walk
@@ -243,6 +243,17 @@ def _limited_whatever_is_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reads, "enough", lambda level, own, _, known: original(level, own, own, known))
 
 
+def _without_an_alternative(patch: pytest.MonkeyPatch) -> None:
+    """Let all alternatives of a condition but the last one tell what columns have."""
+    original = reads.of_alternatives
+
+    def of_alternatives(varno: int, condition: Node, definitions: Definitions) -> Fixed | None:
+        found = original(varno, condition, definitions)
+        return found and replace(found, rows=found.rows[:-1])
+
+    patch.setattr(reads, "of_alternatives", of_alternatives)
+
+
 def _without_occurrences(kind: str) -> Patch:
     """Leave out what a search of the constraints finds."""
     original = getattr(writes, kind)
@@ -320,6 +331,7 @@ CONTROLS: dict[str, tuple[Patch, Collection[str]]] = {
     "LIMIT: of values that are told apart": (_limited_with("distinctClause"), _LIMITS),
     "LIMIT: other conditions": (_limited_whatever_is_told, _LIMITS),
     "volatile functions": (_volatile_counts, ()),
+    "alternatives: each of them": (_without_an_alternative, ()),
     "needs of each occurrence": (_first_occurrence_only, ()),
     "unique values that are known": (_without_occurrences("search_unique_keys"), ()),
     "parents": (_without_occurrences("search_parents"), ()),

@@ -143,6 +143,28 @@ READS = [
     ("select v from t where k = any ($1)", ["t: (k = ANY ($1)) [k: any of $1]"]),
     ("select v from t where k = 5 + 1", ["t: (k = (5 + 1)) [k: (5 + 1)]"]),
     ("select v from t where k = 5 or v = 3", ["t: ((k = 5) OR (v = 3))"]),
+    # Alternatives tell of columns that all of them compare.
+    ("select v from t where k = 5 or k = $1", ["t: ((k = 5) OR (k = $1)) [k: 5; $1]"]),
+    (
+        "select v from t where (k, v) in ((1, 2), (3, 4))",
+        ["t: (((k = 1) AND (v = 2)) OR ((k = 3) AND (v = 4))) [k, v: 1, 2; 3, 4]"],
+    ),
+    (
+        "select v from t where (k = 1 and v = 2) or (k = 3 and v > 4)",
+        ["t: (((k = 1) AND (v = 2)) OR ((k = 3) AND (v > 4))) [k: 1; 3]"],
+    ),
+    (
+        "select v from t where not (k = 1 or k = 2)",
+        ["t: (NOT ((k = 1) OR (k = 2)))"],
+    ),
+    (
+        "select v from t where k = 1 or (k = 2 and (v = 3 or v = 4))",
+        ["t: ((k = 1) OR ((k = 2) AND ((v = 3) OR (v = 4)))) [k: 1; 2]"],
+    ),
+    (
+        "select v from t where k = 1 or k = random()::int",
+        ["t: all"],
+    ),
     ("select v from t where k > 5 and v is null", ["t: (k > 5) (v IS NULL)"]),
     ("select v from t", ["t: all"]),
     ("select v from resident where k = 5", []),
