@@ -145,10 +145,10 @@ def _fixed(level: Level, varno: int, condition: Node, definitions: Definitions) 
                 return Fixed((column,), values)
     if condition.tag == "SCALARARRAYOPEXPR" and condition["opno"] in SAME_TYPE:
         return _any_of(varno, condition, definitions)
-    if condition.tag == "BOOLEXPR":
-        return of_alternatives(varno, condition, definitions)
-    return _of_same_table(level, varno, condition, definitions) or of_subquery(
-        level, varno, condition, definitions
+    return (
+        of_alternatives(varno, condition, definitions)
+        or _of_same_table(level, varno, condition, definitions)
+        or of_subquery(level, varno, condition, definitions)
     )
 
 
