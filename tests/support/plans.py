@@ -158,8 +158,8 @@ class Compiler(Oracle):
         snapshot = self.snapshot(self.relid(upsert.target.name))
         assert snapshot is not None
         table = snapshot.table
-        columns = upsert.columns or tuple(column.name for column in table.columns)
-        merged = upsert.merge(columns, [table.column(number).name for number in table.key], ())
+        columns = dict.fromkeys(upsert.columns or (column.name for column in table.columns), "")
+        merged = upsert.merge(columns, [table.column(number).name for number in table.key], None)
         assert merged is not None
         return merged
 
