@@ -74,12 +74,18 @@ WRITES = {
 def test_first_writer_of_a_block_while_others_define(sessions, beside, statement, prepare):
     """Nothing of the block has been seen, so that it is begun again."""
     one, other = sessions
+    written = 0
 
     def define() -> None:
-        for number in range(2 * ROUNDS):
+        for number in range(ROUNDS):
+            before, deadline = written, time.monotonic() + 60
             other.execute(f"CREATE TABLE extra_{number} (id integer)")
+            # It is not begun again for ever.
+            while written == before and time.monotonic() < deadline:
+                time.sleep(0.005)
+            time.sleep(0.002 * number)
 
-    defining, written = beside(define), 0
+    defining = beside(define)
     while not defining.done():
         with one.transaction():
             one.execute(statement, prepare=prepare)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.journal import layout
 from catalog.model import JournalTable
 from pgwire_gateway.wire_types.row_differences import occur
 from pgwire_gateway.wire_types.tails import plain_identity
@@ -36,8 +37,8 @@ class ChangedKeys:
     @staticmethod
     def of(table: JournalTable, batches: Sequence[pa.RecordBatch]) -> "ChangedKeys":
         """Return the keys of batches that have the columns `columns` names."""
-        layout = storage_schema(table)
-        schema = pa.schema([layout.field(f"c{attnum}") for attnum in table.key])
+        stored = storage_schema(table)
+        schema = pa.schema([stored.field(name) for name in layout.column_names(table.key)])
         old, new = (
             pa.Table.from_batches(
                 [
