@@ -50,8 +50,11 @@ from rewrite.context import ParameterValue
 from rewrite.needs.results import Refusal
 from rewrite.row_locks import row_locks
 
-ATTEMPTS_WITH_SOURCES: Final = 10
-"""How often while others write what tells its keys; in the latter half they have to wait."""
+ATTEMPTS_OF_SEVERAL: Final = 10
+"""How often one of several tables, or while others write what tells its keys.
+
+In the latter half those have to wait.
+"""
 
 
 _SAVEPOINT: Final = "pgwire_hot_rows"
@@ -87,7 +90,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     """
     needed, sources = needed_rows(call), NO_ROWS
     asked, late = needed.all_sources, LateRows(call, needed)
-    attempt, attempts = 1, ATTEMPTS_WITH_SOURCES if asked else ATTEMPTS
+    attempt, attempts = 1, ATTEMPTS_OF_SEVERAL if asked or needed.further else ATTEMPTS
     while attempt <= attempts:
         began = not call.session.transaction.open
         if asked and attempt > ATTEMPTS:
@@ -102,9 +105,9 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     if sources.marks:
         raise source_rows.outdated()
     late.give_up()
-    if needed.is_queue:
+    if needed.is_queue and not needed.further:
         raise Refusal("locking so many of more rows than may be hot")
-    raise NotHotError
+    raise NotHotError(for_now=bool(needed.further))
 
 
 def _tried(  # noqa: PLR0913 - what is known of the rows

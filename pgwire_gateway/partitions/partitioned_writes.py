@@ -103,7 +103,7 @@ def change(call: Invocation) -> StatementResult:
     if hot_rows.names_rows(call):
         with suppress(Refusal, NotHotError):
             return hot_rows.run_or_unlock(call, find)
-    elif thawed_leaves.has_made_hot(call):
+    elif thawed_leaves.has_written_rows(call):
         with suppress(Refusal, NotHotError):
             return hot_rows.run_or_wait(replace(call, plan=replace(call.plan, route=Route.THAW)))
     try:

@@ -77,11 +77,11 @@ def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
         # Of many rows Spark knows better which they are.
         if not is_merge or hot_rows.names_rows(call):
             return hot_rows.run_or_wait(call)
-        if has_made_hot(call):
+        if has_written_rows(call):
             return hot_rows.run_or_wait(replace(call, plan=replace(call.plan, route=Route.THAW)))
     except NotHotError as reason:
         if not is_merge:
-            raise _unsupported(call, reason) from reason
+            raise reason.unwaited(_name(call)) from reason
     except Refusal as other:
         refusal = other
     if not is_merge:
@@ -90,14 +90,15 @@ def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
         return merged_leaves.run(call, _leaves(call))
 
 
-def has_made_hot(call: Invocation) -> bool:
-    """Return whether a transaction has made rows of leaves hot that it reads by one snapshot.
+def has_written_rows(call: Invocation) -> bool:
+    """Return whether a transaction has written, or locked, rows of leaves before.
 
-    It cannot lock them as a whole any more, as the definitions of hot rows are newer.
+    Others may have, too, whose end it would have to wait for to lock them as a whole, while they
+    wait for these rows. And one that reads by one snapshot cannot lock them as a whole any more, as
+    the definitions of hot rows are newer.
     """
-    leaves = _leaves(call)
-    newly_hot = call.session.transaction.newly_hot
-    return not newly_hot.isdisjoint((*leaves.tiered, *leaves.others))
+    leaves, transaction = _leaves(call), call.session.transaction
+    return not transaction.written.isdisjoint((*leaves.tiered, *leaves.others))
 
 
 def _among(call: Invocation, leaves: Sequence[Leaf]) -> Invocation:
@@ -118,6 +119,11 @@ class _Wanted:
     keys: list[Key]
     sources: SourceRows
     """What tables that tell keys have held."""
+
+
+def _name(call: Invocation) -> str:
+    relid = _leaves(call).tree
+    return call.session.catalog.relations([relid])[relid].name
 
 
 def _unsupported(call: Invocation, refusal: Exception) -> UnsupportedError:

@@ -111,6 +111,18 @@ SCENARIOS = {
         a: COMMIT
         c: {QUEUE} => 1
     """,
+    "rows that were locked before, by a part of their keys": f"""
+        a: BEGIN
+        a: {FREE} => 1, 2
+        b: BEGIN
+        b: {FREE} => 3, 4
+        a: UPDATE t SET v = v + 1 WHERE id = 1 => UPDATE 1
+        b: UPDATE t SET v = v + 1, p = 3 WHERE id = 3 => UPDATE 1
+        a: UPDATE t SET p = 3 WHERE id = 2 => UPDATE 1
+        b: DELETE FROM t WHERE id = 4 => DELETE 1
+        a: COMMIT
+        b: COMMIT
+    """,
     "rows that are locked without waiting": """
         a: BEGIN
         a: SELECT id FROM t WHERE id IN (1, 2, 3) ORDER BY id FOR UPDATE => 1, 2, 3

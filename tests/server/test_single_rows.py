@@ -111,16 +111,16 @@ def test_who_runs_it(served: Pair, statement: str, runs: str) -> None:
         assert decision(connection) == runs
 
 
-def test_spark_changes_no_keys_by_a_merge(served: Pair) -> None:
+def test_keys_are_changed_by_a_merge_of_either_executor(served: Pair) -> None:
     moving = (
-        "MERGE INTO t USING (VALUES (19)) s (id) ON t.id = s.id"
+        "MERGE INTO t USING (VALUES ({})) s (id) ON t.id = s.id"
         " WHEN MATCHED THEN UPDATE SET id = s.id + 1000 RETURNING t.id"
     )
     with connected(served, executor="spark") as connection:
-        with pytest.raises(errors.FeatureNotSupported, match="changing the primary key"):
-            connection.execute(moving)
+        assert connection.execute(moving.format(18)).fetchall() == [(1018,)]
+        assert decision(connection).startswith("spark")
         connection.execute("SET gateway.executor = auto")
-        assert connection.execute(moving).fetchall() == [(1019,)]
+        assert connection.execute(moving.format(19)).fetchall() == [(1019,)]
         assert decision(connection) == THAWED
 
 
