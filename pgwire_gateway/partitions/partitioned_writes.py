@@ -7,7 +7,6 @@ leaves, and rows that it inserts it puts where they belong. Spark changes the ro
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from catalog.session import names
 from pgwire_gateway.dml import changes, inserts, partitions
@@ -105,7 +104,7 @@ def change(call: Invocation) -> StatementResult:
             return hot_rows.run_or_unlock(call, find)
     elif thawed_leaves.has_written_rows(call):
         with suppress(Refusal, NotHotError):
-            return hot_rows.run_or_wait(replace(call, plan=replace(call.plan, route=Route.THAW)))
+            return thawed_leaves.on_hot_rows(call)
     try:
         _require_changeable(call, leaves)
     except UnsupportedError as error:
@@ -136,9 +135,8 @@ def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
     Raises:
         GatewayError: PostgreSQL's own errors; the error given where they cannot.
     """
-    thawing = replace(call, plan=replace(call.plan, route=Route.THAW))
     try:
-        return hot_rows.run_or_wait(thawing)
+        return thawed_leaves.on_hot_rows(call)
     except NotHotError:
         raise error from None
     except Refusal as refusal:

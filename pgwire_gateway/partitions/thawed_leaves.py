@@ -78,7 +78,7 @@ def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
         if not is_merge or hot_rows.names_rows(call):
             return hot_rows.run_or_wait(call)
         if has_written_rows(call):
-            return hot_rows.run_or_wait(replace(call, plan=replace(call.plan, route=Route.THAW)))
+            return on_hot_rows(call)
     except NotHotError as reason:
         if not is_merge:
             raise reason.unwaited(_name(call)) from reason
@@ -88,6 +88,17 @@ def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
         raise _unsupported(call, refusal) from refusal
     with changes.told(refusal):
         return merged_leaves.run(call, _leaves(call))
+
+
+def on_hot_rows(call: Invocation) -> StatementResult:
+    """Have PostgreSQL run a statement on as many rows as may be hot, whatever names them.
+
+    Raises:
+        Refusal: They are more, or PostgreSQL cannot run it on single rows.
+        NotHotError: Leaves cannot have hot rows for it.
+        GatewayError: PostgreSQL's own errors.
+    """
+    return hot_rows.run_or_wait(replace(call, plan=replace(call.plan, route=Route.THAW)))
 
 
 def has_written_rows(call: Invocation) -> bool:

@@ -7,7 +7,6 @@ have to say what PostgreSQL says.
 How dialogues are written down: `tests.support.scenarios`.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
@@ -16,7 +15,7 @@ import pytest
 
 from tests.support.scenarios import expected
 from tests.support.servers import Address
-from tests.support.theatre import PLAIN, Played, Theatre, opened
+from tests.support.theatre import PLAIN, Played, Theatre, once, opened
 
 pytestmark = pytest.mark.server
 
@@ -951,13 +950,7 @@ def theatre(
 @pytest.fixture(scope="module")
 def played(theatre: Theatre) -> Callable[[str], Mapping[str, Future[Played]]]:
     """Scenarios, each played once."""
-    numbers = {name: number for number, name in enumerate(SCENARIOS)}
-
-    @functools.cache
-    def play(name: str) -> Mapping[str, Future[Played]]:
-        return theatre.played(numbers[name], SCENARIOS[name])
-
-    return play
+    return once(theatre, SCENARIOS)
 
 
 def cases() -> Iterator[object]:

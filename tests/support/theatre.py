@@ -1,5 +1,6 @@
 """Databases in which the same scenario of sessions is played: PostgreSQL's, and the gateway's."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -79,3 +80,16 @@ def opened(
             server.execute(f"CREATE DATABASE {database}")
             stack.callback(server.execute, f"DROP DATABASE {database} WITH (FORCE)")
         yield Theatre(databases, setup, journaled)
+
+
+def once(
+    theatre: Theatre, scenarios: Mapping[str, str]
+) -> Callable[[str], Mapping[str, Future[Played]]]:
+    """Return what plays a scenario by its name, each once."""
+    numbers = {name: number for number, name in enumerate(scenarios)}
+
+    @functools.cache
+    def play(name: str) -> Mapping[str, Future[Played]]:
+        return theatre.played(numbers[name], scenarios[name])
+
+    return play
