@@ -54,7 +54,7 @@ class OutdatedPlanError(GatewayError):
 class OutdatedTransactionError(CatalogError):
     """Definitions have changed since a statement was planned, which has done something (40001).
 
-    Whoever can roll that back can plan it again: of a transaction block only the client can.
+    Whoever can roll that back can plan it again.
     """
 
 

@@ -154,6 +154,8 @@ class Backend:
         """What goes with the next steps that are run together; nothing of it can fail."""
         self._begins = False
         """Whether BEGIN is among that."""
+        self._presses = False
+        """Whether that has to come before whatever is run next."""
         self.uses = 0
         """How often something was asked of the server."""
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
@@ -235,6 +237,8 @@ class Backend:
     def run(self, step: Step) -> PGresult:
         """Run one step and return its result; raise what the server reports."""
         self._require_sendable([step])
+        if self._presses:
+            return self.run_all([step])[-1]
         with self._lock:
             self._settle()
             self._send(step)
@@ -262,7 +266,7 @@ class Backend:
 
     def _taken(self) -> list[Step]:
         """Return what is due, which is sent now."""
-        due, self._due, self._begins = self._due, [], False
+        due, self._due, self._begins, self._presses = self._due, [], False, False
         return due
 
     def begin_later(self) -> None:
@@ -271,8 +275,22 @@ class Backend:
         Only outside of one.
         """
         with self._lock:
-            self._due.append(_BEGIN)
+            self.run_later(_BEGIN)
             self._begins = True
+
+    def run_later(self, step: Step) -> None:
+        """Run a step, which cannot fail, together with what is run next, and before it."""
+        with self._lock:
+            self._due.append(step)
+            self._presses = True
+
+    def leave_out(self, step: Step) -> bool:
+        """Do not run it after all; False when it has been."""
+        with self._lock:
+            if step not in self._due:
+                return False
+            self._due.remove(step)
+            return True
 
     def close_later(self, name: str) -> None:
         """Close a prepared statement, which nobody asks for any more, with what is run next."""
@@ -356,7 +374,7 @@ class Backend:
     def _settle(self, *, sends: bool = True) -> None:
         """Drop what is left of an earlier result, and have the server for the asking.
 
-        A transaction block that is to begin begins, if nothing else sends that.
+        What has to come before is run, if nothing else sends that.
         """
         self.uses += 1
         if self._present_in:
@@ -364,7 +382,7 @@ class Backend:
         if self._streamed is not None:
             self._streamed = None
             self._drain()
-        if self._begins and sends:
+        if self._presses and sends:
             self._run_all(self._taken(), None)
 
     def _rows(self, result: PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
@@ -500,7 +518,7 @@ class Backend:
             idle = (pq.TransactionStatus.IDLE, pq.TransactionStatus.INTRANS)
             if self._present_in or self._streamed is not None or not wanted():
                 return
-            if self._begins:
+            if self._presses:
                 self._run_all(self._taken(), None)
             if not self._relayed_status and self._connection.transaction_status not in idle:
                 return

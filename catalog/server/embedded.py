@@ -172,6 +172,7 @@ class EmbeddedServer:
         self._stop_leftover()
         # Whoever knows the server knows where its socket is.
         self._socket_dir = self._socket_dir or self._make_socket_dir()
+        self._unlock_socket(self._socket_dir)
         self._launch()
 
     def _stop(self) -> None:
@@ -227,6 +228,14 @@ class EmbeddedServer:
             if not pid_file.exists():
                 logger.warning("stopped a catalog server left behind in %s", self._data)
                 return
+
+    def _unlock_socket(self, directory: Path) -> None:
+        """Remove the lock of the socket that a killed server left behind.
+
+        PostgreSQL keeps off it while any process of its account has the number in it.
+        """
+        if not (self._data / "postmaster.pid").exists():
+            (directory / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
 
     def _make_socket_dir(self) -> Path:
         directory = self._root / "socket"

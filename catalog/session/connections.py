@@ -370,6 +370,7 @@ class CatalogSession:
         Raises:
             UnknownOutcomeError: when the connection was lost meanwhile.
         """
+        self.end_guard()
         with self.doubting():
             result = self._backend.run(COMMIT)
         return self._backend.decode(result.command_status or b"")
@@ -388,6 +389,7 @@ class CatalogSession:
 
     def rollback(self) -> None:
         """Roll back; nothing to do when idle."""
+        self.end_guard()
         if self._backend.transaction_status != "I":
             self._backend.run(Query("ROLLBACK"))
 
@@ -411,6 +413,26 @@ class CatalogSession:
         """Undo what has been done since, and release it."""
         self._calls.run_all(_commands(f"ROLLBACK TO {name}", f"RELEASE {name}"))
         self._forget_savepoint(name)
+
+    def guard(self) -> None:
+        """Make a savepoint with what is asked next, to which a statement can be taken back."""
+        self._backend.run_later(_GUARDING)
+        self._savepoints.append(_STATEMENT)
+
+    def take_back(self) -> None:
+        """Undo what has been done since the guard, which is there no more."""
+        self.abandon(_STATEMENT)
+
+    def let_stand(self) -> None:
+        """Release the guard with what is asked next."""
+        if _STATEMENT in self._savepoints:
+            self._forget_savepoint(_STATEMENT)
+            if not self._backend.leave_out(_GUARDING):
+                self._backend.run_later(_RELEASING)
+
+    def end_guard(self) -> None:
+        """Release it with the transaction, which ends next."""
+        self._backend.leave_out(_RELEASING)
 
     def leave_own_savepoints(self) -> None:
         """Leave those that a statement of a client's transaction block has failed in.
@@ -1019,7 +1041,13 @@ _ANALYSED: Final = "pgwire_unlocked"
 """The savepoint to which the locks of an analysis are taken back."""
 
 _GUARD: Final = "pgwire_guard"
-"""The savepoint to which a statement is taken back that was not run for reasons of ours."""
+"""The savepoint to which a step of a statement is taken back that was not run for our reasons."""
+
+_STATEMENT: Final = "pgwire_statement"
+"""The savepoint to which a statement as a whole is taken back."""
+
+_GUARDING: Final = Query(f"SAVEPOINT {_STATEMENT}", internal=True)
+_RELEASING: Final = Query(f"RELEASE {_STATEMENT}", internal=True)
 
 
 def _unlocked(steps: list[Step]) -> list[Step]:

@@ -70,9 +70,10 @@ WRITES = {
 
 
 @pytest.mark.parametrize("prepare", [False, True], ids=["simple", "prepared"])
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "later"])
 @pytest.mark.parametrize("statement", WRITES.values(), ids=WRITES)
-def test_first_writer_of_a_block_while_others_define(sessions, beside, statement, prepare):
-    """Nothing of the block has been seen, so that it is begun again."""
+def test_writer_in_a_block_while_others_define(sessions, beside, statement, is_first, prepare):
+    """A block of which nothing has been seen is begun again, a later statement taken back."""
     one, other = sessions
     written = 0
 
@@ -88,9 +89,13 @@ def test_first_writer_of_a_block_while_others_define(sessions, beside, statement
     defining = beside(define)
     while not defining.done():
         with one.transaction():
+            if not is_first:
+                one.execute("UPDATE t SET v = v + 1 WHERE id = 2")
             one.execute(statement, prepare=prepare)
         written += 1
-    assert one.execute("SELECT v FROM t ORDER BY id").fetchall() == [(10 + written,), (20,)]
+    beside_it = 0 if is_first else written
+    found = one.execute("SELECT v FROM t ORDER BY id").fetchall()
+    assert found == [(10 + written,), (20 + beside_it,)]
 
 
 def test_reader_of_a_view_that_others_replace(sessions, beside):

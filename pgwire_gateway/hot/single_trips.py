@@ -23,12 +23,6 @@ from rewrite.needs.results import Refusal
 _ROUTES: Final = frozenset({Route.CHANGE, Route.MERGE, Route.THAW, Route.INSERT, Route.READ})
 """Routes of statements that can be on single rows."""
 
-MOST_GUARDED: Final = 50
-"""Statements of a transaction that have savepoints of their own.
-
-Of more than 64 subtransactions PostgreSQL loses sight, and then everybody's snapshots cost more.
-"""
-
 
 def run_at_once(call: Invocation) -> StatementResult | None:
     """Run a statement in one trip, which commits where it is a transaction of its own.
@@ -102,9 +96,9 @@ def _insert_alone(call: Invocation) -> StatementResult | None:
 def _within(call: Invocation, writing: Writing) -> tuple[StatementResult, list[bytes]] | None:
     """Run a statement of an open transaction in the hope that all rows are hot; else None."""
     transaction = call.session.transaction
-    transaction.guarded += 1
-    if transaction.guarded == MOST_GUARDED:
+    if not transaction.may_guard():
         transaction.runs_nothing_at_once = True
+        return None
     try:
         before = [writing.announced(strict=True)]
         done = run(call, before=before, began=False, guarded=True)

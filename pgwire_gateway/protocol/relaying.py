@@ -135,6 +135,8 @@ def _run(
     checks = passage.outside if outside else passage.inside
     session.running = RunningStatement()
     commits = passage.action in commands.COMMITTING
+    if passage.action in commands.ENDING:
+        session.catalog.end_guard()
     session.transaction.note_run()
     with session.catalog.doubting() if commits else nullcontext():
         reply = session.catalog.exchange(
@@ -158,8 +160,14 @@ def _run(
     session.shortcuts.forget(passage.shortcuts)
     session.passages.clear()
     if reply.error is None and not outside and not passage.repeatable:
-        _settle(session, passage, reply)
-    elif not reply.sent and (outside or reply.status == "T"):
+        if _was_local(session, passage):
+            _note(session, passage, reply)
+            _answer(session, reply)
+        else:
+            _end_outdated(session, passage, reply)
+        session.ready_for_query()
+        return True
+    if not reply.sent and (outside or reply.status == "T"):
         if outside:  # what began with the passage
             session.catalog.rollback()
         for name in passage.prepares:
@@ -190,21 +198,17 @@ def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outs
     return not again.confirmed
 
 
-def _settle(session: ClientSession, passage: Passage, reply: Reply) -> None:
-    """Look whether what has been done was PostgreSQL's to do, although definitions have changed.
+def _was_local(session: ClientSession, passage: Passage) -> bool:
+    """Return whether what has been done was PostgreSQL's to do, although definitions have changed.
 
     Whatever the statements touched is locked by now, and PostgreSQL ran them by the definitions it
     has: only a table that has become tiered meanwhile would make them wrong.
     """
-    for shortcut in passage.shortcuts:
-        if shortcut.proof is not None and not _was_local(session, shortcut.plan):
-            _end_outdated(session, passage, reply)
-            return
-    _note(session, passage, reply)
-    _answer(session, reply)
+    proven = [shortcut.plan for shortcut in passage.shortcuts if shortcut.proof is not None]
+    return all(_is_local(session, plan) for plan in proven)
 
 
-def _was_local(session: ClientSession, plan: Plan) -> bool:
+def _is_local(session: ClientSession, plan: Plan) -> bool:
     try:
         oids = plan.analysis.parameter_oids if plan.analysis else ()
         now = router.plan(session.catalog, plan.statement, oids, "")

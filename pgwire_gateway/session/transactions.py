@@ -20,6 +20,12 @@ FAILED = "E"
 MOST_BEGINNINGS = 5
 """How often a transaction is begun whose first statement finds that its snapshot is too old."""
 
+MOST_GUARDED = 50
+"""How many statements of a transaction have savepoints of their own.
+
+Of more than 64 subtransactions PostgreSQL loses sight, and then everybody's snapshots cost more.
+"""
+
 
 class Savepoints:
     """Names of the savepoints of a transaction, each with the number of its place among portals."""
@@ -88,7 +94,7 @@ class Transaction:
         self.runs_nothing_at_once = False
         """Whether no statement is run any more in the hope that all rows it needs are hot."""
         self.guarded = 0
-        """How many statements of this transaction have had a savepoint of ours to go back to."""
+        """How many savepoints of ours statements of this transaction have had to go back to."""
         self.made: dict[int, str] = {}
         """Tables this transaction made with files: their directories by OID."""
         self.savepoints = Savepoints()
@@ -137,6 +143,11 @@ class Transaction:
     def beginning(self) -> str | None:
         """Return how the client has begun the transaction; None when something has been run."""
         return self._beginning
+
+    def may_guard(self) -> bool:
+        """Return whether one more statement may have a savepoint of its own, and count it."""
+        self.guarded += 1
+        return self.guarded <= MOST_GUARDED
 
     def begin_again(self, command: str | None) -> bool:
         """Begin the client's transaction once more, as nothing has been run in it.

@@ -51,6 +51,9 @@ VALIDATING = re.compile(r"(ALTER|CREATE)\s+TABLE\b", re.IGNORECASE)
 COMMITTING = frozenset({"commit", "prepare"})
 """Transaction commands that end a transaction well."""
 
+ENDING = COMMITTING | {"rollback"}
+"""Transaction commands that end a transaction."""
+
 RESIDENCY = "residency"
 """The parameter that says who answers for a table."""
 
@@ -102,6 +105,8 @@ def transaction(call: Invocation) -> StatementResult:
     commits = details["action"] in COMMITTING
     if commits:
         session.transaction.prepare_commit()
+    if details["action"] in ENDING:
+        session.catalog.end_guard()
     with session.catalog.doubting() if commits else nullcontext():
         result = local_queries.pass_on(session, call.statement.text)
     note_transaction(session, details)

@@ -105,44 +105,83 @@ def _dispatch(call: Invocation) -> StatementResult:
         return done
     # What only reads finds out by what it sees whether its plan still holds.
     is_known = call.plan.only_reads and not call.plan.trees and call.plan.basis != replanning.NEVER
-    return _run_as_defined(call if is_known else replanning.refreshed(call), is_own=is_own)
+    is_guarded = not is_own and _guard(call)
+    call = call if is_known else replanning.refreshed(call)
+    return _run_as_defined(call, is_own=is_own, is_guarded=is_guarded)
 
 
-def _run_as_defined(call: Invocation, *, is_own: bool) -> StatementResult:
+def _guard(call: Invocation) -> bool:
+    """Guard a later statement of a block that may find out that its plan is outdated.
+
+    That fails whatever has been done since a savepoint.
+    """
+    session, plan = call.session, call.plan
+    is_first = session.transaction.beginning is not None
+    if is_first or plan.only_reads or plan.route in {Route.CATALOG, Route.OWN}:
+        return False
+    if not session.transaction.may_guard():
+        return False
+    session.catalog.guard()
+    return True
+
+
+def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> StatementResult:
     """Run a statement, which is planned again as often as definitions change.
 
     Args:
         call: The statement.
         is_own: Whether the transaction is for this statement, and can be begun again.
+        is_guarded: Whether it can be taken back.
     """
-    transaction = call.session.transaction
-    beginning = transaction.beginning
+    session = call.session
+    beginning = session.transaction.beginning
     for _ in range(ATTEMPTS):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
             call = replanning.locked(call)
         try:
-            return _run(call)
-        except OutdatedPlanError:
-            pass
-        except OutdatedSnapshotError:
-            if not transaction.begin_again(transaction.beginning):
+            result = _run(call)
+        except GatewayError as error:
+            if not _is_undone(session, error, beginning, is_own=is_own, is_guarded=is_guarded):
                 raise
-        except CatalogError as error:
-            # The code itself is a guard's word: the table has become tiered meanwhile.
-            outdated = isinstance(error, OutdatedTransactionError) or error.sqlstate == OUTDATED
-            if not outdated:
-                raise
-            # Nobody has seen anything of a transaction that is at its first statement.
-            if not is_own and not transaction.begin_again(beginning):
-                raise
-            if is_own:
-                call.session.catalog.rollback()
-        call.session.finish_watch()
-        transaction.settle()
+        else:
+            if is_guarded:
+                session.catalog.let_stand()
+            return result
+        session.finish_watch()
+        session.transaction.settle()
+        if is_guarded:
+            session.catalog.guard()
         call = replanning.planned_again(call)
     raise GatewayError(
         "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE
     )
+
+
+def _is_undone(
+    session: ClientSession,
+    error: GatewayError,
+    beginning: str | None,
+    *,
+    is_own: bool,
+    is_guarded: bool,
+) -> bool:
+    """Undo what an outdated statement has done; return whether it can be run again."""
+    if isinstance(error, OutdatedSnapshotError):
+        return session.transaction.begin_again(session.transaction.beginning)
+    # The code itself is a guard's word: the table has become tiered meanwhile.
+    has_done = isinstance(error, OutdatedTransactionError) or (
+        isinstance(error, CatalogError) and error.sqlstate == OUTDATED
+    )
+    if not has_done and not isinstance(error, OutdatedPlanError):
+        return False
+    if is_guarded:
+        session.catalog.take_back()
+        return True
+    if has_done and is_own:
+        session.catalog.rollback()
+        return True
+    # Nobody has seen anything of a transaction that is at its first statement.
+    return not has_done or session.transaction.begin_again(beginning)
 
 
 def _composed(statement: Statement) -> Callable[..., StatementResult] | None:

@@ -109,13 +109,17 @@ def test_a_lost_server_is_started_again(server):
 
 
 def test_a_number_that_another_program_has_taken_is_left_alone(server, directory):
+    pid_file = directory / "catalog" / "postmaster.pid"
+    lock_file = Path(server.host) / f".s.PGSQL.{server.port}.lock"
+    account = pid_file.stat()
     os.kill(server.process_id, signal.SIGKILL)
     server.wait()
-    pid_file = directory / "catalog" / "postmaster.pid"
-    lines = pid_file.read_text().splitlines()
-    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    sleeping = ["sleep", "60"]
+    other = subprocess.Popen(sleeping, user=account.st_uid, group=account.st_gid, cwd="/")
     try:
-        pid_file.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
+        for file in (pid_file, lock_file):
+            lines = file.read_text().splitlines()
+            file.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
         server.start()
         assert other.poll() is None
     finally:
