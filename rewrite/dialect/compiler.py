@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from rewrite.dialect import oids
 from rewrite.dialect.numerics import settled
+from rewrite.dialect.type_mapping import depends_on_session
 from rewrite.errors import UnsupportedCollationError, UnsupportedError
 from rewrite.tree import Node
 from rewrite.values import Scope, Value
@@ -50,7 +51,10 @@ class Compiler:
             collation = node.integer(name, 0)
             if collation and collation not in oids.BYTEWISE_COLLATIONS:
                 raise UnsupportedCollationError(collation)
-        return handler(self, node)
+        value = handler(self, node)
+        if depends_on_session(value.type_oid):
+            raise UnsupportedError(f"values of {oids.type_name(value.type_oid)} are not supported")
+        return value
 
     def compile_settled(self, node: Node) -> Value:
         """Compile a node to a value in a form that other parts of the rewriter know."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from catalog.pg import types
 from rewrite.dialect import oids
 from rewrite.values import DecimalShape
 
@@ -45,6 +46,25 @@ def numeric_shape(typmod: int) -> DecimalShape | None:
 def character_length(typmod: int) -> int | None:
     """Return n of ``varchar(n)`` or ``character(n)``, None where there is no limit."""
     return typmod - 4 if typmod >= 4 else None
+
+
+_OF_SESSIONS: Final = frozenset(
+    {
+        *(types.MONEY, types.MONEY_ARRAY, types.RECORD),
+        *(types.DATERANGE, types.DATERANGE_ARRAY, types.DATEMULTIRANGE, types.DATEMULTIRANGE_ARRAY),
+        *(types.TSRANGE, types.TSRANGE_ARRAY, types.TSMULTIRANGE, types.TSMULTIRANGE_ARRAY),
+        *(types.TSTZRANGE, types.TSTZRANGE_ARRAY),
+        *(types.TSTZMULTIRANGE, types.TSTZMULTIRANGE_ARRAY),
+    }
+)
+
+
+def depends_on_session(type_oid: int) -> bool:
+    """Return whether the text by which values would be carried is another one in other sessions.
+
+    RECORD stands for columns of users' types of which the catalog says so.
+    """
+    return type_oid in _OF_SESSIONS
 
 
 _TEXTS: Final = frozenset({oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.UUID})

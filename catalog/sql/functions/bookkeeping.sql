@@ -358,6 +358,61 @@ RETURN (SELECT json_build_array(x.relname, pg_journal.unique_columns(x.oid),
                        regexp_replace(i.indpred::text, ':location -?\d+', '', 'g'), NOT i.indnullsnotdistinct) END)
           FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE x.oid = index_oid);
 
+-- What a domain, or a domain over one, is made of.
+CREATE OR REPLACE FUNCTION pg_journal.base_type(type_oid oid) RETURNS oid
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    t record;
+BEGIN
+    LOOP
+        SELECT typtype, typbasetype INTO t FROM pg_type WHERE oid = type_oid;
+        IF NOT FOUND OR t.typtype <> 'd' THEN RETURN type_oid; END IF;
+        type_oid := t.typbasetype;
+    END LOOP;
+END $$;
+
+-- Whether values of a type have a form of their own in data files, whose text depends on the session.
+CREATE OR REPLACE FUNCTION pg_journal.has_own_form(type_oid oid) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+RETURN type_oid IN ('bytea'::regtype, 'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype, 'time'::regtype,
+                    'timetz'::regtype, 'interval'::regtype);
+
+-- Whether values, or elements, that are carried as text look different in other sessions: composite types (of anything), names of
+-- objects, money, and ranges of what is written in more than one way.
+CREATE OR REPLACE FUNCTION pg_journal.depends_on_session(type_oid oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN EXISTS (
+    SELECT FROM pg_type y LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
+     WHERE y.oid = base_type(type_oid)
+       AND (y.typtype = 'c'
+            OR y.typname ~ '^(reg|money$)' AND y.typnamespace = 'pg_catalog'::regnamespace
+            OR base_type(r.rngsubtype) IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype, 'money'::regtype)));
+
+-- The type by which queries that PostgreSQL does not answer read a column of this type, and its modifier: of a domain over what
+-- has a form of its own there, that; `record` for what they cannot read.
+CREATE OR REPLACE FUNCTION pg_journal.read_type(type_oid oid, typmod int4, OUT read_oid bigint, OUT read_typmod int4)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    plain oid := base_type(type_oid);
+    element oid := (SELECT y.typelem FROM pg_type y WHERE y.oid = plain AND y.typcategory = 'A' AND y.typelem <> 0);
+BEGIN
+    read_oid := type_oid;
+    read_typmod := typmod;
+    IF depends_on_session(coalesce(element, plain))
+       OR base_type(element) <> element AND has_own_form(base_type(element)) THEN
+        read_oid := 'record'::regtype;
+    ELSIF plain <> type_oid AND is_built_in(plain) THEN
+        read_oid := plain;
+        read_typmod := -1;
+    END IF;
+END $$;
+
 -- Definition of a journaled table as the gateway keeps it.
 CREATE OR REPLACE FUNCTION pg_journal.definition(relid oid) RETURNS json
 LANGUAGE sql STABLE
@@ -369,11 +424,12 @@ SELECT json_build_object(
     'key', j.key, 'key_name', j.key_name, 'external', j.external, 'division', j.division,
     'columns', (
         SELECT json_agg(json_build_array(
-                   a.attnum, a.attname, a.atttypid::bigint, a.atttypmod, a.attnotnull, k.storage_name,
+                   a.attnum, a.attname, r.read_oid, r.read_typmod, a.attnotnull, k.storage_name,
                    k.missing_value, pg_journal.generation_expression(a.attrelid, a.attnum))
                    ORDER BY a.attnum)
           FROM pg_attribute a
           JOIN pg_journal.columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
+         CROSS JOIN LATERAL pg_journal.read_type(a.atttypid, a.atttypmod) r
          WHERE a.attrelid = j.relid AND NOT a.attisdropped),
     'checks', (
         SELECT json_agg(json_build_array(x.conname, pg_get_expr(x.conbin, x.conrelid)) ORDER BY x.conname)

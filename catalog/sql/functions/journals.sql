@@ -214,15 +214,8 @@ BEGIN
     -- Values whose text depends on the session, or on names only PostgreSQL knows.
     FOR c IN SELECT a.attname, format_type(a.atttypid, a.atttypmod) AS spelled
                FROM pg_attribute a
-               JOIN pg_type declared ON declared.oid = a.atttypid
-               JOIN pg_type y ON y.oid = CASE WHEN declared.typcategory = 'A' AND declared.typelem <> 0
-                                              THEN declared.typelem ELSE declared.oid END
-               LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
               WHERE a.attrelid = relid AND a.attnum > 0 AND NOT a.attisdropped
-                AND (y.typtype = 'c'
-                     OR y.typtype = 'd' AND plain_type(y.oid, -1) ~ '^(date|time|interval|bytea|reg)'
-                     OR y.typname ~ '^reg' AND y.typnamespace = 'pg_catalog'::regnamespace
-                     OR r.rngsubtype IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype)) LOOP
+                AND (read_type(a.atttypid, a.atttypmod)).read_oid = 'record'::regtype LOOP
         PERFORM refuse(format('column "%s" of type %s is', c.attname, c.spelled),
                        'Use a base type that holds the same values.');
     END LOOP;
@@ -251,21 +244,6 @@ END $$;
 CREATE OR REPLACE FUNCTION pg_journal.is_built_in(type_oid oid) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN type_oid < 16384;
-
--- What a domain, or a domain over one, is made of.
-CREATE OR REPLACE FUNCTION pg_journal.base_type(type_oid oid) RETURNS oid
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_journal, pg_temp
-AS $$
-DECLARE
-    t record;
-BEGIN
-    LOOP
-        SELECT typtype, typbasetype INTO t FROM pg_type WHERE oid = type_oid;
-        IF NOT FOUND OR t.typtype <> 'd' THEN RETURN type_oid; END IF;
-        type_oid := t.typbasetype;
-    END LOOP;
-END $$;
 
 -- The type a value has in the tail: its own, or text for one of users' making.
 CREATE OR REPLACE FUNCTION pg_journal.tail_type(type_oid oid, typmod int4) RETURNS text
