@@ -6,7 +6,7 @@ After: ``SELECT a, b, (b IS NULL OR NOT (d > c) …) AS refused FROM (SELECT *, 
 (SELECT *, (1)::integer AS c FROM rows AS x (a, b)) AS x) AS x``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,11 @@ class ProposedColumn:
     expression: str | None
     """Its default, or what generates it, as SQL."""
 
+    @property
+    def default(self) -> str:
+        """What rows have that nothing is proposed for, as SQL."""
+        return f"({self.expression or 'NULL'})::{self.type}"
+
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
@@ -74,7 +79,9 @@ class RowRules:
         checks = tuple(text or "" for (text,) in _rows(session, _CHECKS, relid))
         return RowRules(columns, checks)
 
-    def refused(self, proposed: Sequence[str], key: Sequence[str]) -> "RefusedRows | None":
+    def refused(
+        self, proposed: Sequence[str], key: Sequence[str], others: Sequence[str] = ()
+    ) -> "RefusedRows | None":
         """Return how rows are told that may not be inserted; None where any may.
 
         Their key cannot be NULL where they meet another row.
@@ -82,6 +89,7 @@ class RowRules:
         Args:
             proposed: The columns that they are proposed for.
             key: Those of the primary key.
+            others: Further conditions, as SQL, of rows that may not be inserted.
         """
         known = {column.name: column for column in self.columns}
         generated = [column for column in self.columns if column.generated]
@@ -99,6 +107,7 @@ class RowRules:
             for column in generated
             if column.expression
         ]
+        reasons += others
         if not reasons:
             return None
         texts = [*self.checks, *(column.expression or "" for column in generated)]
@@ -106,7 +115,7 @@ class RowRules:
         if not named <= known.keys() or any(c.generated != _STORED for c in generated):
             raise UnknownRuleError
         defaults = {
-            name: f"({known[name].expression or 'NULL'})::{known[name].type}"
+            name: known[name].default
             for name in sorted(named.difference(proposed))
             if not known[name].generated
         }
@@ -118,6 +127,24 @@ class RowRules:
         ]
         condition = " OR ".join(f"({one})" for one in reasons)
         return RefusedRows(defaults, computed, condition, tuple(rest))
+
+    def unproposed(self, named: Iterable[str], proposed: Collection[str]) -> dict[str, str]:
+        """Return what columns have, as SQL, that are named, and that no rows are proposed for.
+
+        Generated ones are told by `refused`.
+
+        Raises:
+            UnknownRuleError: A value is drawn.
+        """
+        known = {column.name: column for column in self.columns}
+        columns = [
+            known[name]
+            for name in sorted(named)
+            if name in known and name not in proposed and not known[name].generated
+        ]
+        if any(column.is_drawn for column in columns):
+            raise UnknownRuleError
+        return {column.name: column.default for column in columns}
 
 
 @dataclass(frozen=True, slots=True)

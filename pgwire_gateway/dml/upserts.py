@@ -5,19 +5,20 @@ from dataclasses import replace
 from typing import Final
 
 from catalog.errors import GatewayError
-from catalog.model import JournalTable
+from catalog.model import Column, JournalTable
 from catalog.pg import sqlstate as codes
+from catalog.pg import types
 from catalog.results import ResultColumn
 from catalog.session import names, upserts
 from catalog.session.connections import CatalogSession
 from catalog.session.proposed_rows import RowRules, UnknownRuleError
-from catalog.session.upserts import Upsert
+from catalog.session.upserts import Cast, Upsert
 from catalog.statements.splitting import StatementKind, split
 from pgwire_gateway.dml import changes, thawed_writes
 from pgwire_gateway.hot import announcements
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
-from pgwire_gateway.rows.merge_conflicts import SharedKeyError
+from pgwire_gateway.rows.merge_conflicts import ChangedTwiceError
 from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
@@ -25,8 +26,11 @@ from pgwire_gateway.session.portals import StatementResult
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 
-_CUT_OFF: Final = frozenset({1042, 1043, 1560, 1562})
-"""OIDs of char(n), varchar(n), bit(n) and bit varying(n)."""
+_CHARACTERS: Final = frozenset({types.BPCHAR, types.VARCHAR})
+_BITS: Final = frozenset({1560, 1562})
+"""OIDs of bit(n) and bit varying(n), a cast to which cuts off what is too long."""
+_LENGTH_BYTES: Final = 4
+"""How much longer a type modifier is than the length that it tells."""
 
 
 def run(call: Invocation) -> StatementResult:
@@ -79,10 +83,12 @@ def _plan(call: Invocation, upsert: Upsert, table: JournalTable) -> Plan | None:
         return None
     keyed = [table.column(n).name for n in table.key]
     try:
-        refused = RowRules.of(catalog, table.relid).refused(list(columns), keyed)
+        rules = RowRules.of(catalog, table.relid)
+        refused = rules.refused(list(columns), keyed, upserts.too_long(columns))
+        defaults = rules.unproposed(upsert.named, columns)
     except UnknownRuleError:
         return None
-    text = upsert.merge(columns, keyed, refused)
+    text = upsert.merge(columns, keyed, refused, defaults)
     if text is None:
         return None
     plan = router.plan(catalog, split(text)[0], call.parameter_oids, "")
@@ -107,8 +113,8 @@ def _columns(
     upsert: Upsert,
     table: JournalTable,
     proposed: tuple[ResultColumn, ...],
-) -> dict[str, str] | None:
-    """Return the columns that rows are proposed for, with the types that these are cast to.
+) -> dict[str, Cast] | None:
+    """Return the columns that rows are proposed for, with what these are cast to.
 
     None where a cast would cut off what PostgreSQL refuses as too long.
     """
@@ -124,11 +130,18 @@ def _columns(
         if column is None or column.generated:
             return None
         is_same = column.type_oid == value.type_oid and column.typmod in {-1, value.typmod}
-        if not is_same and column.type_oid in _CUT_OFF:
+        if not is_same and column.type_oid in _BITS:
             return None
-        kind = (column.type_oid, column.typmod)
-        casts[column.name] = "" if is_same else names.type_name(catalog, *kind)
+        casts[column.name] = Cast() if is_same else _cast(catalog, column)
     return casts
+
+
+def _cast(catalog: CatalogSession, column: Column) -> Cast:
+    kind = names.type_name(catalog, column.type_oid, column.typmod)
+    if column.type_oid not in _CHARACTERS or column.typmod < 0:
+        return Cast(kind)
+    unlimited = names.type_name(catalog, column.type_oid, -1)
+    return Cast(kind, unlimited, column.typmod - _LENGTH_BYTES)
 
 
 def _is_complete(call: Invocation, table: JournalTable, columns: Collection[str]) -> bool:
@@ -142,7 +155,7 @@ def _is_complete(call: Invocation, table: JournalTable, columns: Collection[str]
 def _result(call: Invocation, merge: Invocation) -> StatementResult:
     try:
         result = changes.by_spark(merge)
-    except SharedKeyError as error:
+    except ChangedTwiceError as error:
         raise GatewayError(
             "ON CONFLICT DO UPDATE command cannot affect row a second time",
             sqlstate=codes.CARDINALITY_VIOLATION,

@@ -14,8 +14,8 @@ from rewrite.errors import UnsupportedError
 from rewrite.results import CONFLICT, MergeConflict
 
 
-class SharedKeyError(GatewayError):
-    """Several rows of the source change one of the target, or get one key (21000, 23505)."""
+class ChangedTwiceError(GatewayError):
+    """Several rows of the source change one of the target, or are proposed with one key (21000)."""
 
 
 def require_none(session: ClientSession, table: JournalTable, batch: Any) -> None:
@@ -34,24 +34,18 @@ def require_none(session: ClientSession, table: JournalTable, batch: Any) -> Non
     key = unique_keys.primary(table)
     if kind is MergeConflict.SECOND_TIME:
         named = unique_keys.described(session, table, key, values) if values else None
-        raise SharedKeyError(
+        raise ChangedTwiceError(
             "MERGE command cannot affect row a second time",
             sqlstate=codes.CARDINALITY_VIOLATION,
             detail=named and f"{named} is matched more than once.",
             hint="Ensure that not more than one source row matches any one target row.",
         )
     if kind is MergeConflict.KEY_EXISTS:
-        found_twice = unique_keys.duplicate(session, table, key, values)
-        raise SharedKeyError(
-            found_twice.message,
-            sqlstate=found_twice.sqlstate,
-            detail=found_twice.detail,
-            fields=found_twice.fields,
-        )
+        raise unique_keys.duplicate(session, table, key, values)
     if kind is MergeConflict.ORDER:
         raise UnsupportedError(
-            "ON CONFLICT DO UPDATE with WHERE, which one of several rows of one key satisfies,"
-            " is not supported",
+            "ON CONFLICT DO UPDATE with WHERE, or of a key, of which one of several rows of one key"
+            " is a part is not supported",
             hint="Propose one row of each key.",
         )
     if kind is MergeConflict.KEY_DELETED:

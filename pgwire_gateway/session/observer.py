@@ -340,7 +340,6 @@ class Observer:
             generated=generated,
             latest_only=observation.latest_only,
             reads_files=not forced.is_forced(plan),
-            moves=not plan.proposes,
             proposes=plan.proposes,
         )
 

@@ -102,8 +102,12 @@ def _conflicts_of_inserted(
     deleted = counted(is_command(changed.alias, Command.DELETE), partition)
     updated = counted(is_command(changed.alias, Command.UPDATE), partition)
     twice = exp.GT(this=counted(inserted.copy(), partition), expression=literal(1))
-    shared: list[exp.Expression] = [twice]
+    shared: list[exp.Expression] = []
     found: list[tuple[exp.Expression, MergeConflict]] = []
+    if merge.compilation.context.proposes:
+        found.append((twice, MergeConflict.SECOND_TIME))
+    else:
+        shared.append(twice)
     if merge.has(Command.UPDATE):
         shared.append(exp.GT(this=updated, expression=literal(0)))
     if merge.has(Command.DELETE):

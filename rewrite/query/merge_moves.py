@@ -95,6 +95,12 @@ class MovedRows:
         given = [negation(is_null(self.target.new[attno].copy())) for attno in self.merge.key]
         there = negation(coming.copy())
         second = _all([there, _more(counted(there.copy(), partition), 1)])
+        orders = []
+        if self.merge.compilation.context.proposes:
+            deleted = is_command(self.alias, Command.DELETE)
+            orders.append((deleted, literal(MergeConflict.ORDER)))
+            twice = _all([inserted.copy(), *given, _more(counted(inserted.copy(), partition), 1)])
+            second = _any([second, twice])
         left = _all([coming, *given, _more(counted(going, partition), 0)])
         others = [_more(counted(coming.copy(), partition), 1), _more(counted(kept, partition), 0)]
         if not self.merge.compilation.context.routed:
@@ -103,6 +109,7 @@ class MovedRows:
         exists = _all([coming.copy(), *(one.copy() for one in given), shared])
         return case(
             [
+                *orders,
                 (second, literal(MergeConflict.SECOND_TIME)),
                 (left, literal(MergeConflict.KEY_LEFT)),
                 (exists, literal(MergeConflict.KEY_EXISTS)),

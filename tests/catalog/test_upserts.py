@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.session.proposed_rows import ProposedColumn, RowRules, UnknownRuleError
-from catalog.session.upserts import parse
+from catalog.session.upserts import Cast, parse, too_long
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,43 @@ from catalog.session.upserts import parse
             ),
         ),
         (
+            (
+                "INSERT INTO t SELECT a, b FROM s ON CONFLICT (a) DO UPDATE SET b = (SELECT b FROM"
+                " o WHERE c = excluded.a) WHERE t.a IN (SELECT a FROM o) RETURNING (SELECT c) + b"
+            ),
+            (
+                "MERGE INTO t USING (SELECT a, b, pg_catalog.count(*) OVER (PARTITION BY a)"
+                ' AS "row number" FROM (SELECT a, b FROM s) proposed(a, b)) excluded'
+                " ON t.a OPERATOR(pg_catalog.=) excluded.a"
+                ' WHEN MATCHED AND excluded."row number" OPERATOR(pg_catalog.>) 1 AND t.a IN'
+                " (SELECT a FROM o) THEN DELETE WHEN MATCHED AND t.a IN (SELECT a FROM o)"
+                " THEN UPDATE SET b = (SELECT b FROM o WHERE c = excluded.a)"
+                " WHEN NOT MATCHED THEN INSERT (a, b) VALUES (excluded.a, excluded.b)"
+                " RETURNING (SELECT c) + t.b"
+            ),
+        ),
+        (
+            "INSERT INTO t SELECT a, b FROM s ON CONFLICT (a) DO UPDATE SET a = t.a + 1",
+            (
+                "MERGE INTO t USING (SELECT a, b, pg_catalog.count(*) OVER (PARTITION BY a)"
+                ' AS "row number" FROM (SELECT a, b FROM s) proposed(a, b)) excluded'
+                " ON t.a OPERATOR(pg_catalog.=) excluded.a"
+                ' WHEN MATCHED AND excluded."row number" OPERATOR(pg_catalog.>) 1 THEN DELETE'
+                " WHEN MATCHED THEN UPDATE SET a = t.a + 1"
+                " WHEN NOT MATCHED THEN INSERT (a, b) VALUES (excluded.a, excluded.b)"
+            ),
+        ),
+        (
+            "INSERT INTO t SELECT a, b AS c FROM s ORDER BY c DESC, d ON CONFLICT DO NOTHING",
+            (
+                "MERGE INTO t USING (SELECT DISTINCT ON (a) a, b FROM (SELECT a, b AS c,"
+                ' pg_catalog.row_number() OVER (ORDER BY b DESC, d) AS "row order" FROM s'
+                ' ORDER BY "row order") proposed(a, b, "row order") ORDER BY a, "row order")'
+                " excluded ON t.a OPERATOR(pg_catalog.=) excluded.a"
+                " WHEN NOT MATCHED THEN INSERT (a, b) VALUES (excluded.a, excluded.b)"
+            ),
+        ),
+        (
             "WITH q AS (SELECT 1) INSERT INTO t SELECT * FROM q ON CONFLICT DO NOTHING",
             (
                 "WITH q AS (SELECT 1) MERGE INTO t USING (SELECT DISTINCT ON (a) a, b"
@@ -36,7 +73,7 @@ from catalog.session.upserts import parse
 def test_a_merge_does_the_same(text: str, expected: str) -> None:
     upsert = parse(text)
     assert upsert is not None
-    assert upsert.merge({"a": "", "b": ""}, ["a"], None) == expected
+    assert upsert.merge({"a": Cast(), "b": Cast()}, ["a"], None, {}) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,13 +81,11 @@ def test_a_merge_does_the_same(text: str, expected: str) -> None:
     [
         "INSERT INTO t SELECT 1",
         "INSERT INTO t DEFAULT VALUES ON CONFLICT DO NOTHING",
-        "INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET b = 1 WHERE EXISTS (SELECT)",
+        "INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET b = row_to_json(excluded)",
+        "INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET b = 1 WHERE excluded.* IS NULL",
         "INSERT INTO t SELECT 1 ON CONFLICT (a) WHERE a > 1 DO NOTHING",
         "INSERT INTO t SELECT 1 ON CONFLICT (lower(a)) DO NOTHING",
         'INSERT INTO t SELECT 1 ON CONFLICT (a COLLATE "C") DO NOTHING',
-        "INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET b = (SELECT 1)",
-        "INSERT INTO t SELECT 1 ON CONFLICT (a) DO NOTHING RETURNING (SELECT 1)",
-        "INSERT INTO t SELECT 1 ORDER BY 1 ON CONFLICT (a) DO NOTHING",
         "INSERT INTO t OVERRIDING SYSTEM VALUE SELECT 1 ON CONFLICT (a) DO NOTHING",
         "INSERT INTO t (a.b) SELECT 1 ON CONFLICT (a) DO NOTHING",
         "INSERT INTO excluded SELECT 1 ON CONFLICT (a) DO NOTHING",
@@ -89,7 +124,7 @@ RULES = RowRules(
         (
             (
                 'INSERT INTO t SELECT 1, 2 ON CONFLICT (a) DO UPDATE SET e = excluded."B"'
-                " WHERE e <> 'x' OR excluded.a = 1"
+                " WHERE t.e <> 'x' OR excluded.a = 1"
             ),
             (
                 'MERGE INTO t USING (SELECT a, "B", "B" IS NULL OR NOT d::numeric > c'
@@ -125,7 +160,8 @@ RULES = RowRules(
 def test_rows_that_constraints_refuse_are_told(text: str, expected: str) -> None:
     upsert = parse(text)
     assert upsert is not None
-    assert upsert.merge({"a": "", "B": ""}, ["a"], RULES.refused(["a", "B"], ["a"])) == expected
+    columns = {"a": Cast(), "B": Cast()}
+    assert upsert.merge(columns, ["a"], RULES.refused(["a", "B"], ["a"]), {}) == expected
 
 
 def test_what_no_constraint_is_about_is_not_looked_at() -> None:
@@ -141,8 +177,56 @@ def test_rules_about_something_else_than_columns_are_not_known(check: str) -> No
 def test_what_is_of_another_type_is_cast() -> None:
     upsert = parse("INSERT INTO t SELECT 1, 2 ON CONFLICT (a) DO UPDATE SET b = 1")
     assert upsert is not None
-    merge = upsert.merge({"a": "numeric(4,1)", "b": ""}, ["a"], None) or ""
+    merge = upsert.merge({"a": Cast("numeric(4,1)"), "b": Cast()}, ["a"], None, {}) or ""
     assert merge.startswith(
         "MERGE INTO t USING (SELECT a, b FROM (SELECT a::numeric(4, 1) AS a, b FROM (SELECT 1, 2)"
         " proposed(a, b)) x) excluded ON"
     )
+
+
+def test_what_is_longer_than_the_column_is_told_and_kept() -> None:
+    upsert = parse("INSERT INTO t SELECT 1, 2 ON CONFLICT (a) DO UPDATE SET b = excluded.b")
+    assert upsert is not None
+    columns = {"a": Cast(), "b": Cast("character(3)", "bpchar", 3)}
+    refused = RowRules(RULES.columns[:2], ()).refused(["a", "b"], ["a"], too_long(columns))
+    assert upsert.merge(columns, ["a"], refused, {}) == (
+        'MERGE INTO t USING (SELECT a, b, "given b", pg_catalog.length(pg_catalog.rtrim("given b"'
+        '::text)) OPERATOR(pg_catalog.>) 3 AS "row refused" FROM (SELECT a, b::char(3) AS b,'
+        ' b::bpchar AS "given b" FROM (SELECT 1, 2) proposed(a, b)) x) excluded'
+        " ON t.a OPERATOR(pg_catalog.=) excluded.a"
+        ' WHEN MATCHED AND excluded."row refused" THEN UPDATE SET b = excluded."given b",'
+        ' "B" = DEFAULT'
+        " WHEN MATCHED THEN UPDATE SET b = excluded.b"
+        ' WHEN NOT MATCHED THEN INSERT (a, b) VALUES (excluded.a, excluded."given b")'
+    )
+
+
+def test_excluded_has_the_defaults_of_other_columns() -> None:
+    upsert = parse("INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET c = excluded.c")
+    assert upsert is not None
+    defaults = RULES.unproposed(upsert.named, ["a"])
+    merge = upsert.merge({"a": Cast()}, ["a"], None, defaults) or ""
+    assert merge.startswith(
+        "MERGE INTO t USING (SELECT a, c FROM (SELECT *, (1.25)::numeric(4, 1) AS c"
+        " FROM (SELECT 1) proposed(a)) x) excluded ON"
+    )
+    with pytest.raises(UnknownRuleError):
+        RULES.unproposed(["n"], ["a"])
+
+
+@pytest.mark.parametrize(
+    "assigned", ["a = excluded.a", "(b, a) = (1, t.a)", "b = 2", "(a, b) = ROW (excluded.a, 1)"]
+)
+def test_rows_that_keep_their_keys_are_not_moved(assigned: str) -> None:
+    upsert = parse(f"INSERT INTO t SELECT 1, 2 ON CONFLICT (a) DO UPDATE SET {assigned}")
+    assert upsert is not None
+    assert not upsert.moves(["a"])
+
+
+@pytest.mark.parametrize(
+    "assigned", ["a = excluded.b", "(a, b) = (SELECT 1, 2)", "(b, a) = (excluded.a, excluded.b)"]
+)
+def test_rows_that_others_give_keys_are(assigned: str) -> None:
+    upsert = parse(f"INSERT INTO t SELECT 1, 2 ON CONFLICT (a) DO UPDATE SET {assigned}")
+    assert upsert is not None
+    assert upsert.moves(["a"])

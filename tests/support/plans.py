@@ -158,8 +158,10 @@ class Compiler(Oracle):
         snapshot = self.snapshot(self.relid(upsert.target.name))
         assert snapshot is not None
         table = snapshot.table
-        columns = dict.fromkeys(upsert.columns or (column.name for column in table.columns), "")
-        merged = upsert.merge(columns, [table.column(number).name for number in table.key], None)
+        listed = upsert.columns or (column.name for column in table.columns)
+        columns = dict.fromkeys(listed, upserts.Cast())
+        key = [table.column(number).name for number in table.key]
+        merged = upsert.merge(columns, key, None, {})
         assert merged is not None
         return merged
 
