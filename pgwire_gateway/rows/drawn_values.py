@@ -1,4 +1,4 @@
-"""Values of new rows that PostgreSQL draws when Spark has computed the rest of them."""
+"""Values of rows that PostgreSQL draws when Spark has computed the rest of them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -10,8 +10,9 @@ from catalog.pg import types as type_oids
 from catalog.session import names
 from catalog.session.connections import CatalogSession
 from pgwire_gateway.session.invocation import Invocation
+from rewrite.command import Command
 from rewrite.errors import UnsupportedError
-from rewrite.results import PLACE, Drawn, RowChange
+from rewrite.results import ACTION, PLACE, Drawn, RowChange
 
 _INTEGERS: Final = {
     type_oids.INT2: "int2",
@@ -34,7 +35,9 @@ def filled(call: Invocation, change: RowChange, batches: Iterator[Any]) -> Itera
     types = {one.column: one.type_oid for one in change.query.columns}
     for batch in batches:
         for one in change.drawn:
-            chosen = pc.equal(batch.column(PLACE), one.place)
+            # Of a row that gets another key the old one goes as it was.
+            stays = pc.not_equal(batch.column(ACTION), int(Command.DELETE))
+            chosen = pc.and_(pc.equal(batch.column(PLACE), one.place), stays)
             count = pc.sum(chosen).as_py() or 0
             if not count:
                 continue

@@ -1,10 +1,11 @@
-"""Values that new rows of a MERGE draw, from sequences or at random: PostgreSQL does it afterwards.
+"""Values that rows of a MERGE draw, from sequences or at random: PostgreSQL does it afterwards.
 
 Before: ``WHEN NOT MATCHED THEN INSERT (id, v) VALUES (nextval('s'), q.v)``, the second clause.
 After: ``… AS n1 …, v.place AS place``, where ``n1`` is NULL in rows whose ``place`` is 2: a
-`DrawnColumn` says what is to be put there.
+`DrawnColumn` says what is to be put there. An UPDATE draws alike.
 
-Not handled: values that are computed from what is drawn, in the row or in what is returned of it.
+Not handled: values that are computed from what is drawn, in the row or in what is returned of it;
+keys that an UPDATE draws, and what is returned of rows that draw and get other keys.
 """
 
 from collections.abc import Iterator
@@ -51,18 +52,20 @@ def drawn_columns(
     table: JournalTable,
     actions: tuple[MergeAction, ...],
 ) -> tuple[DrawnColumn, ...]:
-    """Return the columns of new rows whose values are drawn.
+    """Return the columns of written rows whose values are drawn.
 
     Raises:
-        UnsupportedError: Others are computed from them.
+        UnsupportedError: Others are computed from them, or a key is drawn for a row that has one.
     """
     found = tuple(
         DrawnColumn(attno, place, what, _returned(query, attno))
         for place, action in enumerate(actions, 1)
-        if action.command is Command.INSERT
+        if action.command in {Command.INSERT, Command.UPDATE}
         for attno, node in sorted(action.assigned.items())
         if (what := drawn(table, attno, node)) is not None
     )
+    for one in found:
+        _require_known_key(compilation, table, actions[one.place - 1], one)
     attnos = {column.attnum for column in found}
     context = compilation.context
     rules = [
@@ -74,6 +77,21 @@ def drawn_columns(
             "generated columns and CHECK constraints of what a large MERGE draws are not supported"
         )
     return found
+
+
+def _require_known_key(
+    compilation: Compilation, table: JournalTable, action: MergeAction, column: DrawnColumn
+) -> None:
+    if action.command is not Command.UPDATE:
+        return
+    if column.attnum in table.key:
+        raise UnsupportedError("keys that a large MERGE draws in UPDATE are not supported")
+    generated = compilation.context.generated.get(table.relid, {})
+    if column.returned and not {*action.assigned, *generated}.isdisjoint(table.key):
+        raise UnsupportedError(
+            "RETURNING of a value that a large MERGE draws for a row that it gives another key is"
+            " not supported"
+        )
 
 
 def _columns(rule: str) -> Iterator[int]:

@@ -36,7 +36,7 @@ class Merge:
     rows: CurrentRows
     table: JournalTable
     drawn: tuple[DrawnColumn, ...] = ()
-    """What new rows draw."""
+    """What rows draw."""
 
     def draws(self, attno: int, place: int) -> bool:
         """Return whether the rows of a clause draw a column."""

@@ -263,9 +263,9 @@ def test_joins_are_no_wider_than_the_clauses_ask_for(oracle: Oracle) -> None:
         (
             (
                 "into serials r using s on r.id = s.id when matched then"
-                " update set v = nextval('serials_id_seq')"
+                " update set id = nextval('serials_id_seq')"
             ),
-            "nextval",
+            "keys that a large MERGE draws in UPDATE",
         ),
         (
             (
@@ -421,3 +421,22 @@ def test_what_new_rows_draw_is_left_to_postgresql(oracle: Oracle) -> None:
     place = [column.column for column in change.query.columns]
     told = {(row[place.index("n1")], row[place.index("place")]) for row in rows}
     assert told == {(None, "2")}
+
+
+def test_so_is_what_an_update_draws(oracle: Oracle) -> None:
+    change = oracle.compile_merge(
+        "merge into serials r using s on r.id = s.id when matched and x < 0 then delete"
+        " when matched then update set v = nextval('serials_id_seq') returning r.v, old.v"
+    )
+    sequence = oracle.relid("serials_id_seq")
+    assert change.drawn == (DrawnColumn(2, 2, Drawn("nextval", sequence), ("r1",)),)
+
+
+def test_what_is_drawn_for_a_row_that_moves_is_not_returned(oracle: Oracle) -> None:
+    sql = (
+        "merge into serials r using s on r.id = s.id when matched then"
+        " update set id = r.id + 100, v = nextval('serials_id_seq')"
+    )
+    assert oracle.compile_merge(sql).drawn
+    with pytest.raises(UnsupportedError, match="that it gives another key"):
+        oracle.compile_merge(f"{sql} returning r.v")
