@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +70,11 @@ TABLES: Final = {
     "b": ("always", "INSERT INTO b VALUES (0, 0)"),
     "low": ("never", "INSERT INTO parted SELECT g, 0 FROM generate_series(1, 30) g"),
     "high": ("never", f"INSERT INTO parted SELECT {HIGH} + g, 0 FROM generate_series(31, 60) g"),
+    "left_few": ("never", "INSERT INTO few SELECT g, 0 FROM generate_series(1, 4) g"),
+    "right_few": ("never", f"INSERT INTO few SELECT {HIGH} + g, 0 FROM generate_series(5, 8) g"),
 }
 """Tables, their residency, and their first rows: tiered ones, small ones, one that changes from one
-to the other, that of a bystander, and partitions between which rows move."""
+to the other, that of a bystander, and partitions between which rows move, of many rows and few."""
 
 DEFINITIONS: Final = {
     "low": (
@@ -80,6 +82,13 @@ DEFINITIONS: Final = {
         f"CREATE TABLE low PARTITION OF parted FOR VALUES FROM (0) TO ({HIGH})",
     ),
     "high": (f"CREATE TABLE high PARTITION OF parted FOR VALUES FROM ({HIGH}) TO (MAXVALUE)",),
+    "left_few": (
+        "CREATE TABLE few (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id)",
+        f"CREATE TABLE left_few PARTITION OF few FOR VALUES FROM (0) TO ({HIGH})",
+    ),
+    "right_few": (
+        f"CREATE TABLE right_few PARTITION OF few FOR VALUES FROM ({HIGH}) TO (MAXVALUE)",
+    ),
 }
 """How tables are made that are not like the others."""
 
@@ -131,11 +140,15 @@ def _negate(tables: Tables, number: int) -> None:
     tables["cold"] = {-key: value + 1 for key, value in tables["cold"].items()}
 
 
-def _swap(tables: Tables, number: int) -> None:
+def _swap(first: str, second: str) -> Callable[[Tables, int], None]:
     """Move all rows of two partitions to the other one."""
-    low, high = tables["low"], tables["high"]
-    tables["low"] = {key - HIGH: value + 1 for key, value in high.items()}
-    tables["high"] = {key + HIGH: value + 1 for key, value in low.items()}
+
+    def change(tables: Tables, number: int) -> None:
+        low, high = tables[first], tables[second]
+        tables[first] = {key - HIGH: value + 1 for key, value in high.items()}
+        tables[second] = {key + HIGH: value + 1 for key, value in low.items()}
+
+    return change
 
 
 def _count_both(tables: Tables, number: int) -> None:
@@ -150,6 +163,7 @@ _BY_KEY = "UPDATE t SET v = v + 1 WHERE id = {n}"
 _OF_THE_FIRST = "UPDATE t SET v = v + 1 WHERE id = 1"
 _RESIDENT = "UPDATE r SET v = v + 1 WHERE id = 1"
 _OTHER_PARTITION = f"id = CASE WHEN parted.id < {HIGH} THEN {HIGH} ELSE -{HIGH} END + parted.id"
+_OTHER_FEW = _OTHER_PARTITION.replace("parted", "few")
 _WRITTEN: Final = (_POINTS.STAGED, _POINTS.RENAMED, _POINTS.PUBLISHED, _POINTS.COMMIT_SENT)
 _ADD_20 = "INSERT INTO cold SELECT 1000 * {n} + id, 0 FROM t WHERE id <= 20"
 
@@ -205,7 +219,7 @@ WRITES: Final = (
         "rows that move between partitions",
         (_POINTS.CAPTURED, *_WRITTEN),
         f"UPDATE parted SET {_OTHER_PARTITION}, v = v + 1",
-        _swap,
+        _swap("low", "high"),
     ),
     Write(
         "rows that move between partitions by MERGE",
@@ -213,7 +227,14 @@ WRITES: Final = (
         "MERGE INTO parted USING (SELECT id + 0 AS id FROM t WHERE id <= 60) x"
         f" ON parted.id = x.id OR parted.id = x.id + {HIGH}"
         f" WHEN MATCHED THEN UPDATE SET {_OTHER_PARTITION}, v = v + 1",
-        _swap,
+        _swap("low", "high"),
+    ),
+    Write(
+        "hot rows that move between partitions",
+        (_POINTS.ANNOUNCED, _POINTS.THAWED, _POINTS.RUN),
+        f"WITH moved AS (UPDATE few SET {_OTHER_FEW}, v = v + 1 RETURNING id)"
+        " SELECT count(*) FROM moved",
+        _swap("left_few", "right_few"),
     ),
     Write(
         "a load",
@@ -359,9 +380,9 @@ class Stage:
             points = [point] if unheard is None else [unheard, point]
             with self._begun(client, write, points) as ended:
                 if unheard is not None:
-                    with self._stopped(unheard):
+                    with self._stopped(unheard, ended):
                         os.kill(client.info.backend_pid, signal.SIGSTOP)
-                with self._stopped(point):
+                with self._stopped(point, ended):
                     self._kill(victim, client, bystander)
             self._see(bystander, is_alive=victim == "java")
         log = "\n".join(self.process.log[logged:])
@@ -418,15 +439,23 @@ class Stage:
         for point in points:
             (self._points / point.value).touch()
         worker.start()
-        yield ended
-        worker.join(PATIENCE_S)
+        try:
+            yield ended
+        finally:
+            # Else the next write would stop where this one did not come.
+            while left := list(self._points.iterdir()):
+                for one in left:
+                    one.unlink(missing_ok=True)
+            worker.join(PATIENCE_S)
         assert ended, f"{write} does not end"
 
     @contextmanager
-    def _stopped(self, point: Failpoint) -> Iterator[None]:
+    def _stopped(self, point: Failpoint, ended: Sequence[str]) -> Iterator[None]:
         """Wait until the write has stopped, and let it go on when the context ends."""
         stopped = self._points / f"{point.value}{REACHED}"
-        self._await(stopped.exists, lambda: f"{point} was not reached")
+        missed = f"{point} was not reached"
+        self._await(lambda: stopped.exists() or bool(ended), lambda: missed)
+        assert stopped.exists(), f"{missed}: {ended}"
         yield
         stopped.unlink()
 
