@@ -43,8 +43,13 @@ def run(call: Invocation) -> StatementResult:
     try:
         return thawed_writes.run(call)
     except UnsupportedError as error:
-        found = merged(call) if isinstance(error.__cause__, Refusal) else None
+        refusal = error.__cause__
+        if not isinstance(refusal, Refusal):
+            raise
+        found = merged(call)
         if found is None:
+            with changes.told(refusal):
+                _require_primary_key(call, error.hint)
             raise
     if began:
         announcements.undo(call)
@@ -53,13 +58,10 @@ def run(call: Invocation) -> StatementResult:
 
 def merged(call: Invocation) -> Invocation | None:
     """Return the MERGE that does what an INSERT does; None where there is none."""
-    if call.statement.kind is not StatementKind.INSERT:
+    upsert = _upsert(call)
+    if upsert is None:
         return None
-    upsert = upserts.parse(call.statement.text)
-    if upsert is None or call.plan.named is not None:
-        return None
-    observation = Observer(call.session).observe([call.target], call.plan)
-    table = observation.result.snapshots[call.target].table
+    table = _table(call)
     (named,) = names.relation_oids(call.session.catalog, [upsert.target])
     if named != call.target or not _arbitrates(upsert, table):
         return None
@@ -72,6 +74,31 @@ def merged(call: Invocation) -> Invocation | None:
         return None
     same = replanning.row_type(plan) == replanning.row_type(call.plan)
     return replace(call, plan=plan) if same else None
+
+
+def _require_primary_key(call: Invocation, hint: str | None) -> None:
+    """Refuse rows that are in conflict by other keys, which PostgreSQL cannot have all hot."""
+    upsert = _upsert(call)
+    if upsert is None:
+        return
+    table = _table(call)
+    by = "by other keys than the primary one" if table.key else "without primary key"
+    if not _arbitrates(upsert, table):
+        raise UnsupportedError(
+            f"ON CONFLICT {by}, of more rows than may be hot, is not supported", hint=hint
+        )
+
+
+def _upsert(call: Invocation) -> Upsert | None:
+    is_named = call.plan.named is not None
+    if is_named or call.statement.kind is not StatementKind.INSERT:
+        return None
+    return upserts.parse(call.statement.text)
+
+
+def _table(call: Invocation) -> JournalTable:
+    observation = Observer(call.session).observe([call.target], call.plan)
+    return observation.result.snapshots[call.target].table
 
 
 def _plan(call: Invocation, upsert: Upsert, table: JournalTable) -> Plan | None:

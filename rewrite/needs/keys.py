@@ -98,8 +98,12 @@ def _named(
         raise Refusal("reading other tiered tables in a statement on single rows is not supported")
     if found.recorded and not values.are_drawn:
         raise Refusal("writing keys that are known only when the statement runs is not supported")
-    if not table.key or not all(has_one_form(*values.types[attnum]) for attnum in table.key):
-        raise Refusal("single rows of a table with a key of such a type are not supported")
+    if not table.key:
+        raise Refusal(f'single rows of "{table.name}", which has no primary key, are not supported')
+    if not all(has_one_form(*values.types[attnum]) for attnum in table.key):
+        raise Refusal(
+            f'single rows of "{table.name}", which has a key of such a type, are not supported'
+        )
     wanted: set[Key] = set()
     for occurrence in found.occurrences:
         for need in occurrence.needs:
