@@ -132,6 +132,8 @@ class RewriteContext:
     """The source of a MERGE, where it has been computed."""
     moves: bool = True
     """Whether a MERGE may give rows other keys. Such a row is two then."""
+    placed_by: frozenset[int] = frozenset()
+    """Columns that tell the leaf of a row without key, where a MERGE `moves` rows."""
     proposes: bool = False
     """Whether a MERGE is an INSERT with ON CONFLICT. Then it deletes rows that a proposed row would
     change, of which there are several with one key."""

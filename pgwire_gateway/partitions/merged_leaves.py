@@ -95,7 +95,7 @@ def run(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
     tree = call.plan.trees[leaves.tree]
     moves = _changes_key(call, tree)
     comes = moves or any(one.command is Command.INSERT for one in merge_actions(call.query))
-    _require_mergeable(call, leaves, tree)
+    _require_mergeable(leaves, tree)
     locked = sorted(leaf.relid for leaf in tree.leaves if leaf.is_tiered and comes)
     resident = [leaf.relid for leaf in tree.leaves if not leaf.is_tiered and comes]
     others = sorted(set(resident).difference(leaves.resident))
@@ -135,28 +135,24 @@ def run(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
 
 def _changes_key(call: Invocation, tree: PartitionTree) -> bool:
     """Return whether rows may get another key, by which they would go to other leaves, too."""
+    columns = tree.key or _routing(tree)
     return any(
-        action.command is Command.UPDATE and not action.assigned.keys().isdisjoint(tree.key)
+        action.command is Command.UPDATE and not action.assigned.keys().isdisjoint(columns)
         for action in merge_actions(call.query)
     )
 
 
-def _require_mergeable(call: Invocation, leaves: WrittenLeaves, tree: PartitionTree) -> None:
+def _routing(tree: PartitionTree) -> tuple[int, ...]:
+    """Return the columns that tell the leaf of a row; all where expressions do."""
+    return tuple(tree.columns) if tree.routed_by is None else tree.routed_by
+
+
+def _require_mergeable(leaves: WrittenLeaves, tree: PartitionTree) -> None:
     """Refuse what several leaves without primary key cannot have (0A000)."""
-    if tree.key:
-        return
-    if leaves.resident:
+    if leaves.resident and not tree.key:
         raise UnsupportedError(
             "MERGE of many rows of tiered and resident partitions without primary key is not"
             " supported"
-        )
-    bound = set(tree.columns if tree.routed_by is None else tree.routed_by)
-    if any(
-        action.command is Command.UPDATE and not bound.isdisjoint(action.assigned)
-        for action in merge_actions(call.query)
-    ):
-        raise UnsupportedError(
-            "MERGE that moves many rows without primary key between partitions is not supported"
         )
 
 
@@ -202,6 +198,8 @@ def _computed(
     )
     united = seen.united.get(leaves.tree, ())
     alone = set(reached).difference(*(some.leaves for some in united))
+    tree = call.plan.trees[leaves.tree]
+    placed_by = tree.key or _routing(tree) if moves else ()
     parts = [(some.leaves[0], some.relid) for some in united]
     parts += [(leaf, leaf) for leaf in sorted(alone)]
     return [
@@ -210,7 +208,7 @@ def _computed(
             observation.result.snapshots[leaf].table,
             seen,
             ends,
-            moves=moves,
+            placed_by=frozenset(tree.numbers(leaf)[attno] for attno in placed_by),
         )
         for leaf, number in parts
     ]
@@ -222,14 +220,14 @@ def _merged(
     observation: Observation,
     ends: ExitStack,
     *,
-    moves: bool,
+    placed_by: frozenset[int],
 ) -> _MergedRows:
     observer, bound = Observer(part.session), binding.bind(part)
     observation = observer.narrowed(part.plan, observation, bound)
     context = observer.context(part.plan, observation, bound)
     observation, context = temporary_rows.brought(part, observation, context, ends)
     observation, context = merge_sources.prepared(part, observation, context, ends)
-    context = replace(context, moves=moves, routed=True)
+    context = replace(context, moves=bool(placed_by), placed_by=placed_by, routed=True)
     change = pipeline.compile_merge(part.query, context)
     leaves: set[int] = set()
     rows = ends.enter_context(closing(Spool(part.services.warehouse, sample)))

@@ -55,6 +55,11 @@ class Merge:
         """
         return tuple(attnum for attnum in self.table.key if attnum != LEAF)
 
+    @property
+    def placed_by(self) -> tuple[int, ...]:
+        """The columns that tell where a row is: the key, or what tells its leaf."""
+        return self.key or tuple(sorted(self.compilation.context.placed_by))
+
     def has(self, *commands: Command) -> bool:
         """Return whether an action is one of some commands."""
         return any(action.command in commands for action in self.actions)
@@ -100,12 +105,15 @@ def understood(compilation: Compilation, query: Node) -> Merge:
 
 
 def may_change_key(merge: Merge) -> bool:
-    """Return whether an UPDATE may give rows another key; generated columns may be of it."""
+    """Return whether an UPDATE may give rows another key; generated columns may be of it.
+
+    Of rows without key it is what tells their leaf.
+    """
     generated = merge.compilation.context.generated.get(merge.table.relid, {})
-    is_generated = not generated.keys().isdisjoint(merge.key)
+    is_generated = not generated.keys().isdisjoint(merge.placed_by)
     return any(
         action.command is Command.UPDATE
-        and (is_generated or not action.assigned.keys().isdisjoint(merge.key))
+        and (is_generated or not action.assigned.keys().isdisjoint(merge.placed_by))
         for action in merge.actions
     )
 

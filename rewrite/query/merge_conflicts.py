@@ -31,10 +31,11 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         if merge.has(Command.INSERT)
         else before.copy()
         for before, after in zip(old, new, strict=True)
-    ] or [_row_of_its_own(merge, changed), *_leaf(merge, changed)]
+    ] or row_without_key(merge, target, alias)
     if not {one.attnum for one in merge.drawn}.isdisjoint(merge.key):
         # Else a window would have all rows without key in one place.
-        partition.append(case([(inserted.copy(), _row_of_its_own(merge, changed))], exp.Null()))
+        alone = _row_of_its_own(merge, target, alias)
+        partition.append(case([(inserted.copy(), alone)], exp.Null()))
     if merge.key and may_change_key(merge):
         moved = conjunction([updated.copy(), changes_key(merge, target)])
         if moved is not None:
@@ -53,29 +54,33 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
     return case([(condition, literal(conflict)) for condition, conflict in cases], literal(0))
 
 
-def _leaf(merge: Merge, changed: ChangedScope) -> list[exp.Expression]:
-    """Return what tells the leaf of a row, where several are read as one: identities are theirs."""
-    return [changed.row.old[LEAF].copy()] if merge.rows.has_leaves else []
+def row_without_key(merge: Merge, target: Target, alias: str) -> list[exp.Expression]:
+    """Return what tells rows without key apart: of several leaves, too, identities are theirs."""
+    leaf = [target.old[LEAF].copy()] if merge.rows.has_leaves else []
+    return [_row_of_its_own(merge, target, alias), *leaf]
 
 
-def _row_of_its_own(merge: Merge, changed: ChangedScope) -> exp.Expression:
+def _row_of_its_own(merge: Merge, target: Target, alias: str) -> exp.Expression:
     """Return what tells rows without key apart; of new ones, which have no identity, what is even.
 
     A window would have all of those in one place.
     """
-    values = [changed.row.new[one.attnum].copy() for one in merge.table.columns]
+    values = [target.new[one.attnum].copy() for one in merge.table.columns]
     hashed = call("xxhash64", *values)
     if merge.key:
         return hashed
-    identity = column(IDENTITY, changed.alias)
+    identity = column(IDENTITY, alias)
     if not merge.has(Command.INSERT):
         return identity
     return exp.Coalesce(this=identity, expressions=[hashed])
 
 
 def changes_key(merge: Merge, target: Target) -> exp.Expression:
-    """Return whether the new values of a row are another key than the old ones."""
-    old, new = (keys(merge, stored) for stored in (target.old, target.new))
+    """Return whether the new values of a row are another key than the old ones.
+
+    Of rows without key it is what tells their leaf.
+    """
+    old, new = (_forms(merge, stored, merge.placed_by) for stored in (target.old, target.new))
     kept = conjunction(
         [
             exp.NullSafeEQ(this=before, expression=after)
@@ -87,7 +92,13 @@ def changes_key(merge: Merge, target: Target) -> exp.Expression:
 
 def keys(merge: Merge, stored: Mapping[int, exp.Expression]) -> list[exp.Expression]:
     """Return the key of a row in a form that is equal where PostgreSQL's values are."""
-    return [_grouped(merge.table.column(attno), stored[attno]) for attno in merge.key]
+    return _forms(merge, stored, merge.key)
+
+
+def _forms(
+    merge: Merge, stored: Mapping[int, exp.Expression], columns: Sequence[int]
+) -> list[exp.Expression]:
+    return [_grouped(merge.table.column(attno), stored[attno]) for attno in columns]
 
 
 def _conflicts_of_inserted(

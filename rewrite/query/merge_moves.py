@@ -16,7 +16,13 @@ from sqlglot import exp
 from rewrite.command import Command
 from rewrite.query.changed_rows import Target
 from rewrite.query.merge_clauses import Merge, case, is_command, may_change_key
-from rewrite.query.merge_conflicts import changes_key, counted, keys, taken
+from rewrite.query.merge_conflicts import (
+    changes_key,
+    counted,
+    keys,
+    row_without_key,
+    taken,
+)
 from rewrite.query.sql import (
     aliased,
     call,
@@ -48,7 +54,7 @@ class MovedRows:
     def applies(merge: Merge) -> bool:
         """Return whether rows may get other keys, and whoever writes them can have that."""
         moves = merge.compilation.context.moves
-        return bool(merge.key) and moves and may_change_key(merge)
+        return moves and may_change_key(merge)
 
     def parted(self, rows: exp.Select) -> exp.Select:
         """Return the rows with those that move as two each."""
@@ -84,6 +90,8 @@ class MovedRows:
 
         Of rows that go to whatever leaf that one knows whether it has their keys.
         """
+        if not self.merge.key:
+            return self._changed_twice()
         inserted = is_command(self.alias, Command.INSERT)
         coming = _any([inserted, self._is(_COMING)])
         going = _any([is_command(self.alias, Command.DELETE), self._is(_GOING)])
@@ -116,6 +124,14 @@ class MovedRows:
             ],
             literal(0),
         )
+
+    def _changed_twice(self) -> exp.Expression:
+        """Return the conflict of rows without key: several rows of the source change one."""
+        coming = _any([is_command(self.alias, Command.INSERT), self._is(_COMING)])
+        there = negation(coming)
+        rows = counted(there.copy(), row_without_key(self.merge, self.target, self.alias))
+        second = _all([there.copy(), _more(rows, 1)])
+        return case([(second, literal(MergeConflict.SECOND_TIME))], literal(0))
 
     def _is(self, part: int) -> exp.Expression:
         return exp.EQ(this=column(_PART, self.alias), expression=literal(part))
