@@ -31,6 +31,7 @@ from rewrite.command import (
     written_relations,
 )
 from rewrite.errors import UnsupportedError
+from rewrite.idle_merges import is_idle
 from rewrite.row_locks import row_locks, without_row_locks
 from rewrite.tree import Node, walk
 
@@ -334,6 +335,8 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         journals=journals,
         reason="tiered tables" if journaled else "a journal" if journals else "asked for",
     )
+    if is_idle(queries[0]) and not journaled.intersection(written_relations(queries[0])):
+        return replace(local, route=Route.CATALOG, replaceable=True, reason="nothing is done")
     if not written_relations(queries[0]):
         return _locking(plan, queries[0], relations)
     writing = _writing(catalog, plan, local, relations)

@@ -125,3 +125,8 @@ def _leaves_rows_out(node: Node) -> bool:
     if node.tag in {"SETOPERATIONSTMT", "SUBLINK"}:
         return True
     return any(node.get(name) for name in ("quals", "havingQual", "mergeJoinCondition"))
+
+
+def is_total(node: Node) -> bool:
+    """Return whether a node is a call that has a value for whatever its arguments are."""
+    return node.tag in _CALLS and node.integer(_CALLS[node.tag]) in _TOTAL
