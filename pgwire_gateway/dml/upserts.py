@@ -27,8 +27,9 @@ from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 
 _CHARACTERS: Final = frozenset({types.BPCHAR, types.VARCHAR})
-_BITS: Final = frozenset({1560, 1562})
-"""OIDs of bit(n) and bit varying(n), a cast to which cuts off what is too long."""
+_CUT_OFF: Final = frozenset({1014, 1015, 1560, 1561, 1562, 1563})
+"""OIDs of arrays of char(n) and varchar(n), bit(n), bit varying(n), and arrays of these: what is
+too long is cut off by a cast."""
 _LENGTH_BYTES: Final = 4
 """How much longer a type modifier is than the length that it tells."""
 
@@ -157,7 +158,7 @@ def _columns(
         if column is None or column.generated:
             return None
         is_same = column.type_oid == value.type_oid and column.typmod in {-1, value.typmod}
-        if not is_same and column.type_oid in _BITS:
+        if not is_same and column.type_oid in _CUT_OFF:
             return None
         casts[column.name] = Cast() if is_same else _cast(catalog, column)
     return casts
