@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--spark-conf", metavar="KEY=VALUE", action="append", help="Spark setting; repeatable"
     )
+    serve.add_argument(
+        "--spark-api",
+        metavar="API",
+        help="Spark by the driver's internals, or by public interfaces alone (internals)",
+    )
     serve.add_argument("--inline-rows", type=int, help="largest write kept in the tail (1000)")
     serve.add_argument("--inline-bytes", type=int, help="largest write in bytes, likewise (16 MB)")
     serve.add_argument("--flush-rows", type=int, help="size of the tail that is flushed (10000)")

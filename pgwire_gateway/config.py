@@ -35,6 +35,15 @@ class Method(StrEnum):
     """That it knows the role's password."""
 
 
+class SparkApi(StrEnum):
+    """By which of its interfaces Spark is used."""
+
+    INTERNALS = "internals"
+    """The driver's own classes: results are streamed, nothing waits for what it need not."""
+    PUBLIC = "public"
+    """What PySpark promises to keep."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything an operator can choose; each field is an option, a variable and a TOML key."""
@@ -51,6 +60,8 @@ class Config:
     """Spark master."""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     """Additional Spark settings."""
+    spark_api: SparkApi = SparkApi.INTERNALS
+    """By which of its interfaces Spark is used."""
     inline_rows: int = 1000
     """Writes of up to this many row versions go to the tail; 0 turns the tail off."""
     flush_rows: int = 10000
@@ -204,6 +215,7 @@ _CONVERTERS: Mapping[str, Any] = {
     "port": _natural,
     "data_dir": Path,
     "spark_conf": _assignments,
+    "spark_api": SparkApi,
     "inline_rows": _natural,
     "flush_rows": _natural,
     "inline_bytes": _natural,

@@ -320,6 +320,7 @@ class Gateway:
                 jars=config.jars,
                 lenders=tuple(config.allow_path),
                 java_home=find_java_home(data_dir / "spark"),
+                api=config.spark_api,
             )
         )
         self._engine.start()

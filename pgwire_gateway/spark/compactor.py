@@ -12,18 +12,17 @@ from catalog.divisions import MOST_PARTITIONS, Division
 from catalog.journal.layout import SUBSEQUENT, VERSION
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.affected_partitions import AffectedPartitions
-from pgwire_gateway.spark.arrow_schemas import arrow_schema
-from pgwire_gateway.spark.batches import collect
+from pgwire_gateway.spark.api import Delivery, Frame, Session
 from pgwire_gateway.spark.conservation import require_all
 from pgwire_gateway.spark.divided_files import Output, Partitioning, partition_columns
-from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
+from pgwire_gateway.spark.engine import SessionKind, SparkEngine
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
-from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.gathered_files import Gathering
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.small_files import MAX_BYTES, has_columns, read_rows, write_small
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
+from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.warehouse import StagedSegment
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
 from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
@@ -36,6 +35,8 @@ MOST_TIMES: Final = 4
 MOST_AT_ONCE: Final = 64 << 20
 """Rows held in memory that are more bytes than this are not given to Spark, which would hold all
 of them a second time."""
+
+_AT_ONCE: Final = Delivery(batch_rows=10_000)
 
 LARGEST_JOINED: Final = 1 << 30
 """Bases of more bytes stay as they are: readers would gain little by fewer of them."""
@@ -205,10 +206,9 @@ class Compactor:
             group = statement.begin(driver)
             session.enter(group)
             frame = self._frames(session, snapshot, tail, Merge(snapshot).queries)[SegmentKind.BASE]
-            schema = arrow_schema(str(frame.schema().json()))
-            batches = collect(driver, frame.toArrowBatchRdd(10_000, "UTC", False, False), schema)
+            found = _all_rows(frame)
             statement.end(group)
-        return pa.Table.from_batches(batches, schema)
+        return found
 
     def row_versions(self, table: JournalTable, segments: Sequence[Segment]) -> pa.Table | None:
         """Return what few segments hold, in storage layout; None where it is Spark's to read.
@@ -356,11 +356,9 @@ class Compactor:
                 queries = Merge(asked).concerned(sorted(division.attnums))
                 frame = self._frames(session, asked, tail, queries)[SegmentKind.BASE]
                 told = [f"{text} AS {name}" for name, text in partition_columns(division).items()]
-                frame = frame.selectExpr(driver.strings(told)).distinct().limit(MOST_PARTITIONS + 1)
-                schema = arrow_schema(str(frame.schema().json()))
-                found = collect(driver, frame.toArrowBatchRdd(10_000, "UTC", False, False), schema)
+                found = _all_rows(frame.select(told).distinct().limit(MOST_PARTITIONS + 1))
                 statement.end(group)
-            affected = affected.with_partitions(pa.Table.from_batches(found, schema))
+            affected = affected.with_partitions(found)
         if not affected.are_few:
             return affected.written(), None
         return affected.written(), Partitioning(division, len(affected.found))
@@ -419,12 +417,12 @@ class Compactor:
 
     def _frames(
         self,
-        session: SparkSession,
+        session: Session,
         snapshot: TableSnapshot,
         tail: pa.Table | None,
         queries: Queries,
     ) -> dict[SegmentKind, Frame]:
-        driver: Driver = session.driver
+        driver = session.driver
         parts = [
             Relation(Source(snapshot.table.relid, part, name), snapshot, lambda: tail)
             for part, name in ((SourcePart.BASE, "base"), (SourcePart.RECENT, "recent"))
@@ -433,9 +431,14 @@ class Compactor:
             part.source.view: self._relations.frame(part, driver, SessionKind.LARGE)
             for part in parts
         }
-        with session.views(frames) as names:
+        with viewed(session, frames) as names:
             texts = queries(names["base"], names["recent"])
-            return {kind: session.sql(text) for kind, text in texts.items()}
+            return {kind: session.query(text) for kind, text in texts.items()}
+
+
+def _all_rows(frame: Frame) -> pa.Table:
+    rows = frame.rows(_AT_ONCE)
+    return pa.Table.from_batches(rows, rows.schema)
 
 
 def like_sized(segments: Sequence[tuple[int, Segment]]) -> tuple[Segment, ...]:

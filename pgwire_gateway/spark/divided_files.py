@@ -29,9 +29,8 @@ from catalog.divisions import (
 )
 from catalog.journal.layout import column_name
 from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.api import Driver, Frame
 from pgwire_gateway.spark.cut_files import cut, sorted_rows
-from pgwire_gateway.spark.engine import Driver
-from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.small_files import by_key, write_small
 from pgwire_gateway.spark.sorting import Volume, described, install, write_sorted
@@ -59,13 +58,10 @@ class Partitioning:
     """How many partitions they are in."""
 
 
-def partitioning_for(
-    driver: Driver, frame: Frame, table: JournalTable, kind: SegmentKind
-) -> Partitioning | None:
+def partitioning_for(frame: Frame, table: JournalTable, kind: SegmentKind) -> Partitioning | None:
     """Return how rows, given in the columns of relations, are to be divided; None for not at all.
 
     Args:
-        driver: Where the rows are counted.
         frame: The rows.
         table: Whose they are.
         kind: The part of the journal that they belong to.
@@ -74,8 +70,7 @@ def partitioning_for(
     if division is None:
         return None
     expressions = list(partition_columns(division).values())
-    found = frame.selectExpr(driver.strings(expressions)).distinct().limit(MOST_PARTITIONS + 1)
-    partitions = int(found.count())
+    partitions = frame.select(expressions).distinct().limit(MOST_PARTITIONS + 1).count()
     return Partitioning(division, partitions) if 0 < partitions <= MOST_PARTITIONS else None
 
 

@@ -5,16 +5,15 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate
+from pgwire_gateway.spark.api import Failure, Told
 
 logger = logging.getLogger(__name__)
 
@@ -41,15 +40,6 @@ class QueryCanceledError(GatewayError):
     sqlstate = sqlstate.QUERY_CANCELED
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """What Spark says about a failure."""
-
-    condition: str
-    message: str
-    parameters: Mapping[str, str]
-
-
 _TYPE_NAMES: Final = {
     "TINYINT": "smallint",
     "SMALLINT": "smallint",
@@ -63,7 +53,6 @@ _TYPE_NAMES: Final = {
     "TIMESTAMP_NTZ": "timestamp without time zone",
 }
 _QUOTES: Final = "\"'`"
-_MAX_CAUSES: Final = 20
 
 
 def _type_name(spark: str) -> str:
@@ -71,7 +60,7 @@ def _type_name(spark: str) -> str:
     return "numeric" if name.startswith("DECIMAL") else _TYPE_NAMES.get(name, name.lower())
 
 
-def _out_of_range(failure: _Failure) -> str:
+def _out_of_range(failure: Failure) -> str:
     if "targetType" in failure.parameters:
         target = _type_name(failure.parameters["targetType"])
         return "numeric field overflow" if target == "numeric" else f"{target} out of range"
@@ -84,7 +73,7 @@ def _out_of_range(failure: _Failure) -> str:
     return "smallint out of range" if value.endswith("S") else "bigint out of range"
 
 
-def _invalid_input(failure: _Failure) -> str:
+def _invalid_input(failure: Failure) -> str:
     target = _type_name(failure.parameters.get("targetType", "unknown"))
     text = failure.parameters.get("expression", "").strip(_QUOTES)
     return f'invalid input syntax for type {target}: "{text}"'
@@ -92,7 +81,7 @@ def _invalid_input(failure: _Failure) -> str:
 
 _TOO_MANY_DIGITS: Final = "numeric values of more than 38 digits are not supported"
 
-_MESSAGES: Final[dict[str, tuple[str, str | Callable[[_Failure], str]]]] = {
+_MESSAGES: Final[dict[str, tuple[str, str | Callable[[Failure], str]]]] = {
     "DIVIDE_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
     "REMAINDER_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
     "INTERVAL_DIVIDED_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
@@ -189,18 +178,18 @@ def storage_failures() -> Iterator[None]:
         raise translate(error) from error
 
 
-def translate(error: BaseException) -> GatewayError:
-    """Return the PostgreSQL error a failure of Spark stands for; the detail is in Spark's words."""
+def translate(error: BaseException, told: Told | None = None) -> GatewayError:
+    """Return the PostgreSQL error a failure stands for; the detail is in Spark's words.
+
+    Args:
+        error: What has been raised.
+        told: What it tells of Spark, if that is where it comes from.
+    """
     if isinstance(error, GatewayError):
         return error
-    if isinstance(error, Py4JJavaError):
-        try:
-            return _java_error(error)
-        except (Py4JError, OSError):
-            return _lost(error)
-    # Py4J reports a broken connection like a failed call, only without a trace of the JVM.
-    broken = isinstance(error, Py4JError) and "Trace:" not in str(error)
-    if broken or isinstance(error, (ConnectionError, EOFError, TimeoutError)):
+    if told is not None:
+        return _lost(error) if told.is_lost else _of_spark(error, told.failures)
+    if isinstance(error, (ConnectionError, EOFError, TimeoutError)):
         return _lost(error)
     if isinstance(error, OSError):
         return _storage_error(error)
@@ -227,8 +216,7 @@ def _lost(error: BaseException) -> SparkLostError:
     )
 
 
-def _java_error(error: Py4JJavaError) -> GatewayError:
-    failures = list(_failures(error))
+def _of_spark(error: BaseException, failures: Sequence[Failure]) -> GatewayError:
     for failure in failures:
         if _RAISED in failure.condition:
             return _raised(failure)
@@ -281,7 +269,7 @@ _SAID_BY_POSTGRESQL: Final = ("0A", "21", "22")
 """Classes of errors of the statement itself: the message is PostgreSQL's and says it all."""
 
 
-def _known(failure: _Failure) -> GatewayError | None:
+def _known(failure: Failure) -> GatewayError | None:
     condition = failure.condition
     entry = _MESSAGES.get(condition) or _MESSAGES.get(condition.partition(".")[0])
     if entry is None:
@@ -297,7 +285,7 @@ def _known(failure: _Failure) -> GatewayError | None:
     return kind(text, sqlstate=code, detail=f"{condition}: {failure.message}"[:_DETAIL])
 
 
-def _raised(failure: _Failure) -> GatewayError:
+def _raised(failure: Failure) -> GatewayError:
     """Return the error that compiled SQL raised itself, as JSON with a SQLSTATE and a message."""
     text = failure.parameters.get("errorMessage", failure.message)
     found = _JSON.search(text)
@@ -311,23 +299,3 @@ def _raised(failure: _Failure) -> GatewayError:
                 hint=fields.get("hint"),
             )
     return SparkError(text, sqlstate=sqlstate.INTERNAL_ERROR)
-
-
-def _failures(error: Py4JJavaError) -> Iterator[_Failure]:
-    """Yield the exception and its causes, outermost first."""
-    throwable: Any = error.java_exception
-    for _ in range(_MAX_CAUSES):
-        if throwable is None:
-            return
-        condition, parameters = _error_class(throwable)
-        yield _Failure(condition, throwable.toString() or "", parameters)
-        throwable = throwable.getCause()
-
-
-def _error_class(throwable: Any) -> tuple[str, dict[str, str]]:
-    try:
-        return throwable.getCondition() or "", dict(throwable.getMessageParameters() or {})
-    except Py4JNetworkError:
-        raise
-    except Py4JError:  # no SparkThrowable: it has no such methods
-        return "", {}

@@ -1,21 +1,20 @@
 """Run compiled queries on Spark and hand out their rows as Arrow batches, cancellably."""
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from catalog.model import TableSnapshot
-from pgwire_gateway.spark.arrow_schemas import arrow_schema
-from pgwire_gateway.spark.batches import Batches, PartGroups, PartStream, begin, collect
-from pgwire_gateway.spark.engine import Driver, Sessions, SparkEngine, SparkSession
+from pgwire_gateway.spark.api import Driver, Rows
+from pgwire_gateway.spark.batches import Batches
+from pgwire_gateway.spark.engine import Sessions, SparkEngine
 from pgwire_gateway.spark.errors import SparkLostError, storage_failures, translate
-from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations, substitute
 from pgwire_gateway.spark.result_plans import ResultPlan, plan_result
 from pgwire_gateway.spark.row_values import NotEvaluatedError
@@ -27,9 +26,6 @@ from rewrite.results import Scan, Selection, SparkQuery
 __all__ = ["Batches", "Executor", "RunningStatement", "failures"]
 
 _BLANK_LINES: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
-_POSITION: Final = "__position"
-_PEEKED: Final = 9
-"""A result of fewer batches is small, whatever could be proven about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,34 +66,29 @@ class Executor:
         driver = sessions.small.driver
         with failures(engine, driver, statement):
             plan = self._planned(query, used, driver)
-            files = self._file_scan(query, used, plan.batch_rows)
+            files = self._file_scan(query, used, plan.delivery.batch_rows)
             if query.scan is not None and files is not None:
                 return _scanned(query.scan, files, statement)
             selected = self._selected(query, used)
             if query.selection is not None and selected is not None:
-                answered = _answered(query.selection, selected, plan.batch_rows, statement)
+                answered = _answered(query.selection, selected, plan.delivery.batch_rows, statement)
                 if answered is not None:
                     return answered
             group = statement.begin(driver)
             session = sessions.of_kind(plan.kind)
-            frame = self._frame(plan, used, session, group)
-            schema = arrow_schema(str(frame.schema().json()))
-            rdd = _arrow_rdd(frame, plan.batch_rows)
-            statement.check()
-            if plan.collected:
-                batches = collect(driver, rdd, schema)
+            session.enter(group)
+            with self._relations.lease(used, session, plan.kind) as names:
+                frame = session.query(substitute(plan.sql, names, plan.kind))
+            found = frame.rows(
+                plan.delivery, check=statement.check, enter=partial(session.enter, group)
+            )
+            if found.is_complete:
                 statement.end(group)
-                return Batches(schema, iter(batches))
-            if plan.may_exceed_part and int(rdd.getNumPartitions()) == 1:
-                found = begin(rdd, schema, _PEEKED)
-                if len(found) < _PEEKED:
-                    statement.end(group)
-                    return Batches(schema, iter(found))
-                rdd = _arrow_rdd(_divide(driver, frame, plan.part_rows), plan.batch_rows)
-            stream = _stream(driver, rdd, schema, plan, partial(session.enter, group))
-        running = _Streaming(engine, driver, statement, group, stream)
+                rows = _within(iter(found), plan.offset, plan.limit)
+                return Batches(found.schema, rows)
+        running = _Streaming(engine, driver, statement, group, found)
         rows = _within(iter(running), plan.offset, plan.limit)
-        return Batches(schema, rows, running.close)
+        return Batches(found.schema, rows, running.close)
 
     def row_bytes(self, snapshot: TableSnapshot) -> int:
         """Return how large a row version of a table is in memory on average."""
@@ -122,33 +113,27 @@ class Executor:
         with failures(engine, driver, statement):
             plan = self._planned(query, used, driver)
             group = statement.begin(driver)
-            frame = self._frame(plan, used, sessions.of_kind(plan.kind), group)
-            execution = frame.queryExecution()
-            modes = driver.jvm.org.apache.spark.sql.execution.ExplainMode
+            session = sessions.of_kind(plan.kind)
+            session.enter(group)
+            with self._relations.lease(used, session, plan.kind) as names:
+                told = session.explain(substitute(plan.sql, names, plan.kind))
             physical, logical = (
-                self._without_place(execution.explainString(modes.fromString(mode)), used)
-                for mode in ("formatted", "extended")
+                self._without_place(text, used) for text in (told.physical, told.logical)
             )
             statement.end(group)
-            files = self._file_scan(query, used, plan.batch_rows) or self._selected(query, used)
+            files = self._file_scan(query, used, plan.delivery.batch_rows) or self._selected(
+                query, used
+            )
         if files is not None:
             physical = f"none: the gateway reads the rows from data files itself ({files.count})"
         sql = substitute(
             query.sql, {relation.source.view: _readable(relation) for relation in used}
         )
-        return SparkPlan(sql, physical, logical.partition("== Physical Plan ==")[0])
+        return SparkPlan(sql, physical, logical)
 
     def _planned(self, query: SparkQuery, used: tuple[Relation, ...], driver: Driver) -> ResultPlan:
         width = max((self._relations.row_bytes(r.snapshot, driver) for r in used), default=0)
         return plan_result(query, width)
-
-    def _frame(
-        self, plan: ResultPlan, used: tuple[Relation, ...], session: SparkSession, group: str
-    ) -> Frame:
-        """Have Spark analyse a query, as part of a group of jobs."""
-        session.enter(group)
-        with self._relations.lease(used, session, plan.kind) as names:
-            return session.sql(substitute(plan.sql, names, plan.kind))
 
     def _without_place(self, plan: str, used: Iterable[Relation]) -> str:
         """Leave out where the data files are, which is nobody's business but the operator's."""
@@ -226,39 +211,6 @@ def _answered(
     return Batches(selected.schema, rows, rows.close)
 
 
-def _arrow_rdd(frame: Frame, batch_rows: int) -> Any:
-    """Return an RDD of Arrow batches; stages the result depends on are run."""
-    return frame.toArrowBatchRdd(batch_rows, "UTC", False, False)
-
-
-def _stream(
-    driver: Driver, rdd: Any, schema: pa.Schema, plan: ResultPlan, enter: Callable[[], None]
-) -> PartGroups | PartStream:
-    if plan.may_be_few:
-        groups = PartGroups(driver, rdd, schema, enter)
-        if groups.is_small:
-            return groups
-    return PartStream(driver, rdd, schema)
-
-
-def _divide(driver: Driver, frame: Frame, part_rows: int) -> Frame:
-    """Divide a result of one part, in its order, into parts that fit in memory.
-
-    Spark's shuffle files hold what the memory of a task would not. The rows are counted first, as a
-    proven bound of their number may be far off and each part takes a job; what is before the last
-    shuffle is not computed again for that.
-    """
-    rows = int(frame.queryExecution().toRdd().count())
-    parts = max(-(-rows // part_rows), 1)
-    if parts == 1:
-        return frame
-    functions = driver.jvm.org.apache.spark.sql.functions
-    number = functions.expr(f"CAST({_POSITION} DIV {part_rows} AS INT)")
-    numbered = frame.withColumn(_POSITION, functions.monotonically_increasing_id())
-    divided = numbered.repartitionById(parts, number)
-    return divided.sortWithinPartitions(_POSITION, driver.strings([])).drop(_POSITION)
-
-
 def _within(
     batches: Iterator[pa.RecordBatch], offset: int, limit: int | None
 ) -> Generator[pa.RecordBatch]:
@@ -285,7 +237,7 @@ class _Streaming:
         driver: Driver,
         statement: RunningStatement,
         group: str,
-        stream: PartGroups | PartStream,
+        stream: Rows,
     ) -> None:
         self._engine = engine
         self._driver = driver
@@ -330,7 +282,7 @@ def failures(
     try:
         yield
     except Exception as error:
-        failure = translate(error)
+        failure = translate(error, driver.told(error))
         if isinstance(failure, SparkLostError):
             engine.failed(driver)
         if silent:

@@ -18,15 +18,15 @@ import pyarrow as pa
 from catalog.journal.layout import SUBSEQUENT, VERSION, column_name
 from catalog.model import ExternalJournal, JournalTable, TableSnapshot
 from pgwire_gateway.spark import databases
-from pgwire_gateway.spark.engine import SparkSession
+from pgwire_gateway.spark.api import Frame, Session, Writing
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import failures
-from pgwire_gateway.spark.external_frames import JDBC, TABLE, column_names, schema_of
+from pgwire_gateway.spark.external_frames import JDBC, TABLE, column_names
 from pgwire_gateway.spark.file_sources import quoted, write_options
-from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.settings import SessionKind
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.warehouse import synchronise
 from pgwire_gateway.wire_types.type_oids import INT2, INT4, INT8, TEXT, VARCHAR
 from rewrite.errors import UnsupportedError
@@ -85,8 +85,7 @@ def append(
             return relations.frame(relation, driver, kind)
 
         if external.is_plain:
-            columns = driver.strings(_stored(session, table))
-            frame = framed(written).selectExpr(columns)
+            frame = framed(written).select(_stored(session, table))
         else:
             frame = _versions(framed, session, written, snapshot, ends_rows=ends_rows)
         _written_out(external, frame)
@@ -98,25 +97,25 @@ def _written_out(external: ExternalJournal, frame: Frame) -> None:
     if external.format == JDBC:
         databases.append(external, frame)
     elif external.format == TABLE:
-        frame.coalesce(1).write().mode("append").insertInto(external.location)
+        frame.coalesce(1).insert_into(external.location)
     else:
         _append_file(external, frame)
 
 
-def _stored(session: SparkSession, table: JournalTable) -> list[str]:
+def _stored(session: Session, table: JournalTable) -> list[str]:
     """Return expressions for the columns of a table of others, in its order."""
     if table.external is None:
         raise TypeError(table)
     numbers = {column.storage_name: column_name(column.attnum) for column in table.columns}
     return [
-        f"CAST({numbers[str(field.name())]} AS {field.dataType().sql()}) AS {quoted(field.name())}"
-        for field in schema_of(session, table.external).fields()
+        f"CAST({numbers[name]} AS {kind}) AS {quoted(name)}"
+        for name, kind in session.types(table.external.schema)
     ]
 
 
 def _versions(
     framed: Callable[[Relation], Frame],
-    session: SparkSession,
+    session: Session,
     written: Relation,
     snapshot: TableSnapshot,
     *,
@@ -128,31 +127,28 @@ def _versions(
     before = replace(written, snapshot=outside, tail=lambda: None)
     frames = {"written": framed(written), "journal": framed(before)}
     if not snapshot.segments and tail is not None:
-        frames["journal"] = _of_keys(session, frames["journal"], snapshot.table, tail)
-    with session.views(frames) as views:
+        frames["journal"] = _of_keys(frames["journal"], snapshot.table, tail)
+    with viewed(session, frames) as views:
         names = views["written"], views["journal"]
-        return session.sql(_numbered(session, snapshot.table, *names, ends_rows=ends_rows))
+        return session.query(_numbered(session, snapshot.table, *names, ends_rows=ends_rows))
 
 
-def _of_keys(session: SparkSession, journal: Frame, table: JournalTable, rows: pa.Table) -> Frame:
+def _of_keys(journal: Frame, table: JournalTable, rows: pa.Table) -> Frame:
     """Leave out what cannot be versions of these rows, where they are few.
 
     A semi join would come after all has been read; this reaches the scan.
     """
     if rows.num_rows > _FEW_ROWS:
         return journal
-    functions = session.driver.jvm.org.apache.spark.sql.functions
     for attnum in table.key:
         if table.column(attnum).type_oid in _PLAIN:
-            values = session.driver.jvm.java.util.ArrayList()
-            for value in rows.column(column_name(attnum)).unique().to_pylist():
-                values.add(value)
-            journal = journal.filter(functions.col(column_name(attnum)).isInCollection(values))
+            name = column_name(attnum)
+            journal = journal.among(name, rows.column(name).unique().to_pylist())
     return journal
 
 
 def _numbered(
-    session: SparkSession, table: JournalTable, written: str, journal: str, *, ends_rows: bool
+    session: Session, table: JournalTable, written: str, journal: str, *, ends_rows: bool
 ) -> str:
     """Return the query for row versions in the columns of the journal."""
     external = table.external
@@ -163,10 +159,7 @@ def _numbered(
     number = "coalesce(j.latest, 0) + 1"
     if not external.counts:
         number = f"greatest(w.{VERSION}, j.latest + INTERVAL '0.000001' SECOND)"
-    types = {
-        str(field.name()): str(field.dataType().sql())
-        for field in schema_of(session, external).fields()
-    }
+    types = dict(session.types(external.schema))
     others = [c for c in table.columns if c.attnum not in table.key] if ends_rows else []
     stored = {column.storage_name: f"w.{column_name(column.attnum)}" for column in table.columns}
     stored |= {
@@ -199,10 +192,8 @@ def _append_file(external: ExternalJournal, frame: Frame) -> None:
     _require_lines(external, frame)
     staging = directory / f"{_STAGING}{uuid.uuid4().hex}"
     try:
-        writer = frame.coalesce(1).write().format(external.format)
-        for name, value in write_options(external.format).items():
-            writer.option(name, value)
-        writer.save(f"file://{staging}")
+        options = write_options(external.format)
+        frame.coalesce(1).write(Writing(external.format, f"file://{staging}", options))
         with storage_failures():
             (part,) = [file for file in staging.iterdir() if file.name.startswith("part-")]
             synchronise(part)
@@ -217,7 +208,7 @@ def _require_lines(external: ExternalJournal, frame: Frame) -> None:
     name, *others = column_names(external)
     if external.format != "csv" or others:
         return
-    if frame.filter(f"{quoted(name)} IS NULL").limit(1).count():
+    if frame.where(f"{quoted(name)} IS NULL").limit(1).count():
         raise UnsupportedError(
             f'NULL in column "{name}", the only one of CSV files, is not supported',
             hint="It would be a blank line. Keep the table in JSON or Parquet.",

@@ -2,14 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from catalog.journal.layout import SUBSEQUENT, VERSION, column_name
 from catalog.model import Column, ExternalJournal, JournalTable, Outside
 from pgwire_gateway.spark import databases, text_values
-from pgwire_gateway.spark.engine import SparkSession
+from pgwire_gateway.spark.api import Frame, Session
 from pgwire_gateway.spark.file_sources import FileSource, quoted, reader_of
-from pgwire_gateway.spark.frames import Frame
 from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import storage_type
 
@@ -31,7 +29,7 @@ def version_type(external: ExternalJournal) -> str:
     return "BIGINT" if external.counts else "TIMESTAMP"
 
 
-def frame_of(session: SparkSession, table: JournalTable, outside: Outside) -> Frame:
+def frame_of(session: Session, table: JournalTable, outside: Outside) -> Frame:
     """Return the row versions of a journal of others."""
     external = table.external
     if external is None:
@@ -43,7 +41,7 @@ def frame_of(session: SparkSession, table: JournalTable, outside: Outside) -> Fr
     ]
     if external.is_plain:
         items += [f"timestamp_micros(0L) AS {VERSION}", f"{_NO_VERSION} AS {SUBSEQUENT}"]
-        return opened(session, external, outside).selectExpr(session.driver.strings(items))
+        return opened(session, external, outside).select(items)
     kind = version_type(external)
     version, subsequent = quoted(external.version), quoted(external.subsequent)
     if external.format in _TEXTS:
@@ -52,7 +50,7 @@ def frame_of(session: SparkSession, table: JournalTable, outside: Outside) -> Fr
         f"CAST({version} AS {kind}) AS {VERSION}",
         f"CAST({subsequent} AS {kind}) AS {SUBSEQUENT}",
     ]
-    return opened(session, external, outside).selectExpr(session.driver.strings(items))
+    return opened(session, external, outside).select(items)
 
 
 def _value(external: ExternalJournal, column: Column) -> str:
@@ -85,29 +83,18 @@ def newest_of(table: JournalTable) -> list[str]:
     return [*columns, f"{newest} AS {VERSION}", ended]
 
 
-def opened(session: SparkSession, external: ExternalJournal, outside: Outside) -> Frame:
+def opened(session: Session, external: ExternalJournal, outside: Outside) -> Frame:
     """Return the row versions in the journal's own columns, those of text files as text."""
     session.activate()
     if external.format == JDBC:
         return databases.opened(session, external)
     if external.format == TABLE:
-        # Others may have written to it since Spark listed its files.
-        session.java.catalog().refreshTable(external.location)
-        return session.java.table(external.location)
-    schema = schema_of(session, external)
-    if external.format in _TEXTS:
-        schema = session.driver.jvm.org.apache.spark.sql.types.DataType.fromJson(
-            _schema_of_texts(external)
-        )
+        return session.table(external.location)
+    schema = _schema_of_texts(external) if external.format in _TEXTS else external.schema
     if not outside.files:
-        return session.java.createDataFrame(session.driver.jvm.java.util.ArrayList(), schema)
+        return session.empty(schema)
     source = FileSource(external.format, tuple(Path(file) for file in outside.files))
     return reader_of(session, source, schema)
-
-
-def schema_of(session: SparkSession, external: ExternalJournal) -> Any:
-    """Return the columns of a journal as Spark's schema."""
-    return session.driver.jvm.org.apache.spark.sql.types.DataType.fromJson(external.schema)
 
 
 def _schema_of_texts(external: ExternalJournal) -> str:

@@ -7,8 +7,9 @@ import pyarrow.parquet as pq
 
 from catalog.journal.layout import IDENTITY, SUBSEQUENT, VERSION, column_name
 from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.api import Frame, Session, Writing
 from pgwire_gateway.spark.divided_files import Output, partitioning_for
-from pgwire_gateway.spark.engine import SparkEngine, SparkSession
+from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.file_sources import (
@@ -19,7 +20,6 @@ from pgwire_gateway.spark.file_sources import (
     open_files,
     quoted,
 )
-from pgwire_gateway.spark.frames import Frame
 from pgwire_gateway.spark.sorting import Volume
 from pgwire_gateway.spark.source_types import SourceColumn
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
@@ -40,7 +40,7 @@ class FileLoad:
         self._statement = statement
         self._warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
         self._frame: Frame | None = None
-        self._session: SparkSession | None = None
+        self._session: Session | None = None
         self._staged: StagedSegment | None = None
         self._installed: list[str] = []
         self.columns: tuple[SourceColumn, ...] = ()
@@ -79,9 +79,8 @@ class FileLoad:
         with failures(self._engine, session.driver, self._statement):
             group = self._statement.begin(session.driver)
             session.enter(group)
-            contents = examine(session, frame, self._source, self.columns, key)
-            tasks = int(frame.queryExecution().toRdd().getNumPartitions())
-            self.blocks = _BLOCKS_PER_TASK * max(tasks, 1)
+            contents = examine(frame, self._source, self.columns, key)
+            self.blocks = _BLOCKS_PER_TASK * max(frame.parts(), 1)
             self._statement.end(group)
         self._statement.check()
         return contents
@@ -109,9 +108,9 @@ class FileLoad:
         with failures(self._engine, driver, self._statement):
             group = self._statement.begin(driver)
             session.enter(group)
-            rows = frame.selectExpr(driver.strings(self._row_versions(table, version, first_block)))
+            rows = frame.select(self._row_versions(table, version, first_block))
             staged = self._staged = self._warehouse.stage(table)
-            partitioning = partitioning_for(driver, rows, table, SegmentKind.BASE)
+            partitioning = partitioning_for(rows, table, SegmentKind.BASE)
             kind = SegmentKind.BASE
             output = Output(self._warehouse, table, kind, staged, volume, partitioning)
             output.write(driver, rows)
@@ -132,9 +131,8 @@ class FileLoad:
         with failures(self._engine, session.driver, self._statement):
             group = self._statement.begin(session.driver)
             session.enter(group)
-            frame.write().mode("append").option("compression", "zstd").parquet(
-                f"file://{directory}"
-            )
+            options = {"compression": "zstd"}
+            frame.write(Writing("parquet", f"file://{directory}", options, appends=True))
             self._statement.end(group)
         self._statement.check()
         rows = 0
@@ -152,7 +150,7 @@ class FileLoad:
         for path in self._installed:
             self._warehouse.remove(path)
 
-    def _opened(self) -> tuple[SparkSession, Frame]:
+    def _opened(self) -> tuple[Session, Frame]:
         if self._session is None or self._frame is None:
             raise TypeError(self._source)
         return self._session, self._frame

@@ -11,8 +11,7 @@ from typing import Any, Final
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark import csv_files
-from pgwire_gateway.spark.engine import SparkSession
-from pgwire_gateway.spark.frames import Frame
+from pgwire_gateway.spark.api import Frame, Reading, Session
 from pgwire_gateway.spark.source_types import SourceColumn, columns_of
 from rewrite.errors import UnsupportedError
 
@@ -80,12 +79,12 @@ class Contents:
     """Columns that are NULL in some row, of those that were asked for."""
 
 
-def open_files(session: SparkSession, source: FileSource) -> Frame:
+def open_files(session: Session, source: FileSource) -> Frame:
     """Return the DataFrame of files, with the columns that are found in them."""
     return reader_of(session, source)
 
 
-def reader_of(session: SparkSession, source: FileSource, schema: Any = None) -> Frame:
+def reader_of(session: Session, source: FileSource, schema: str | None = None) -> Frame:
     """Return the DataFrame of files, with the columns of a schema of Spark where it is given.
 
     Of CSV and JSON they are files that have been looked at, see `csv_files` and `json_files`.
@@ -108,24 +107,21 @@ def reader_of(session: SparkSession, source: FileSource, schema: Any = None) -> 
 
 
 def _read(
-    session: SparkSession,
+    session: Session,
     form: str,
     files: Iterable[Path],
-    schema: Any,
+    schema: str | None,
     options: Mapping[str, str],
 ) -> Frame:
-    reader = session.java.read().format(form)
-    if schema is not None:
-        reader.schema(schema)
-    for name, value in {**_OPTIONS[form], **options}.items():
-        reader.option(name, value)
+    given = {**_OPTIONS[form], **options}
     if form in {"csv", "json"}:
         # No column of theirs has this name, which would be NULL.
-        reader.option("columnNameOfCorruptRecord", uuid.uuid4().hex)
+        given["columnNameOfCorruptRecord"] = uuid.uuid4().hex
     if form == "csv":
         # What stands for NULL is never there, so that quoted empty text stays text.
-        reader.option("nullValue", uuid.uuid4().hex)
-    return reader.load(session.driver.strings([f"file://{file}" for file in files]))
+        given["nullValue"] = uuid.uuid4().hex
+    paths = tuple(f"file://{file}" for file in files)
+    return session.read(Reading(form, paths, given, schema=schema))
 
 
 def write_options(form: str) -> Mapping[str, str]:
@@ -140,7 +136,7 @@ def described(frame: Frame, source: FileSource) -> tuple[SourceColumn, ...]:
         GatewayError: As ``columns_of``.
         UnsupportedError: 0A000 for timestamps in ORC files.
     """
-    columns = columns_of(json.loads(str(frame.schema().json())))
+    columns = columns_of(json.loads(frame.schema()))
     for column in columns if source.format == "orc" else ():
         if _element(column) in _TIMESTAMPS:
             raise UnsupportedError(
@@ -160,7 +156,6 @@ def quoted(name: str) -> str:
 
 
 def examine(
-    session: SparkSession,
     frame: Frame,
     source: FileSource,
     columns: Iterable[SourceColumn],
@@ -169,7 +164,6 @@ def examine(
     """Read all rows once: count them, and look for values that PostgreSQL's types do not have.
 
     Args:
-        session: Where the DataFrame was made.
         frame: The DataFrame of the files.
         source: The files.
         columns: The columns of both.
@@ -186,8 +180,7 @@ def examine(
     if source.format == "orc":
         checks += [_in_two_calendars(column) for column in listed if _element(column) == "date"]
     items += [size for size in sizes if size] + [check.sql for check in checks]
-    row = frame.selectExpr(session.driver.strings(items)).first()
-    values: Iterator[Any] = (row.get(number) for number in range(len(items)))
+    values: Iterator[Any] = iter(frame.select(items).first())
     rows = int(next(values))
     missing = tuple([name for name in needed if int(next(values)) < rows])
     size = sum(int(next(values) or 0) for found in sizes if found)

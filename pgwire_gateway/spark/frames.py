@@ -3,18 +3,18 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from catalog.errors import GatewayError
 from catalog.model import Segment, TableSnapshot
 from catalog.pg.sqlstate import PROGRAM_LIMIT_EXCEEDED
-from pgwire_gateway.spark.arrow_schemas import arrow_schema
+from pgwire_gateway.spark.api import Driver, Frame, Reading, Session
 from pgwire_gateway.spark.borrowed_files import Borrowed
-from pgwire_gateway.spark.engine import Driver, SessionKind, SparkSession
 from pgwire_gateway.spark.held_rows import HeldRows
 from pgwire_gateway.spark.layouts import Layout
+from pgwire_gateway.spark.settings import SessionKind
 from pgwire_gateway.spark.warehouse import Warehouse
 
 PART_BYTES: Final = 24 << 20
@@ -26,11 +26,7 @@ _MAX_FRAMES: Final = 512
 MOST_LOCAL_ROWS: Final = 20_000
 MOST_LOCAL_BYTES: Final = 256 << 20
 """More would be a danger to the driver's memory, and so to all statements."""
-_PASSED_BYTES: Final = 16 << 20
 _LOCAL_THRESHOLD: Final = "spark.sql.execution.arrow.localRelationThreshold"
-
-Frame = Any
-"""A Dataset of the JVM."""
 
 
 class Frames:
@@ -41,12 +37,11 @@ class Frames:
         self._warehouse = warehouse
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
-        self._readers: dict[int, SparkSession] = {}
-        self._scatterers: dict[SessionKind, SparkSession] = {}
+        self._readers: dict[int, Session] = {}
+        self._scatterers: dict[SessionKind, Session] = {}
         self._value_bytes: OrderedDict[str, int] = OrderedDict()
         self._held_rows = HeldRows(warehouse)
         self._small = driver.session(SessionKind.SMALL)
-        self._json: dict[str, str] = {}
 
     def row_bytes(self, snapshot: TableSnapshot) -> int:
         """Return how large a row version of a table is in memory on average."""
@@ -92,19 +87,7 @@ class Frames:
             )
         many = rows.num_rows > MOST_LOCAL_ROWS
         session = self._scattering(kind) if many else self.reader(kind, MAX_SPLIT)
-        session.activate()
-        schema = self._schema(layout)
-        table = rows.select(list(layout.names)).cast(arrow_schema(schema)).combine_chunks()
-        jvm = self._driver.jvm
-        batches = jvm.java.util.ArrayList()
-        # What is passed to the JVM at once must be short: it comes as text.
-        at_once = rows.num_rows * _PASSED_BYTES // max(rows.nbytes, 1)
-        for batch in table.to_batches(min(max(at_once, 1), MOST_LOCAL_ROWS)):
-            batches.add(batch.serialize().to_pybytes())
-        iterator = jvm.scala.jdk.javaapi.CollectionConverters.asScala(batches.iterator())
-        return jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toDataFrame(
-            iterator, schema, session.java
-        )
+        return session.local(rows.select(list(layout.names)), layout.relation_ddl())
 
     def union(self, frames: Iterable[Frame]) -> Frame:
         """Return all rows of one or more frames."""
@@ -113,7 +96,7 @@ class Frames:
             first = first.union(other)
         return first
 
-    def _scattering(self, kind: SessionKind) -> SparkSession:
+    def _scattering(self, kind: SessionKind) -> Session:
         """Return the session that gives rows held in memory to tasks."""
         with self._lock:
             session = self._scatterers.get(kind)
@@ -122,7 +105,7 @@ class Frames:
                 self._scatterers[kind] = session
         return session
 
-    def reader(self, kind: SessionKind, split_bytes: int) -> SparkSession:
+    def reader(self, kind: SessionKind, split_bytes: int) -> Session:
         """Return the session whose settings decide how files are divided among tasks."""
         if kind is SessionKind.SMALL:
             return self._small
@@ -149,9 +132,8 @@ class Frames:
                 return frame
         session = self.reader(kind, self._split(segments))
         session.activate()
-        reader = session.java.read().schema(layout.file_ddl(attnums))
-        frame = reader.parquet(self._strings(paths))
-        frame = frame.selectExpr(self._strings(layout.from_files(attnums)))
+        reading = Reading("parquet", tuple(paths), ddl=layout.file_ddl(attnums))
+        frame = session.read(reading).select(layout.from_files(attnums))
         with self._lock:
             self._files[key] = frame
             while len(self._files) > _MAX_FRAMES:
@@ -175,10 +157,10 @@ class Frames:
             groups.setdefault(file.identity, []).append(f"file://{file.path}")
         parts = []
         for identity, paths in groups.items():
-            reader = session.java.read().schema(layout.borrowed_ddl(segment.attnums))
-            part = reader.parquet(self._strings(paths))
+            ddl = layout.borrowed_ddl(segment.attnums)
+            part = session.read(Reading("parquet", tuple(paths), ddl=ddl))
             items = layout.from_borrowed(segment.attnums, borrowed.version, identity)
-            parts.append(part.selectExpr(self._strings(items)))
+            parts.append(part.select(items))
         frame = self.union(parts)
         with self._lock:
             self._files[key] = frame
@@ -205,14 +187,3 @@ class Frames:
                 while len(self._value_bytes) > 8 * _MAX_FRAMES:
                     self._value_bytes.popitem(last=False)
         return known
-
-    def _schema(self, layout: Layout) -> str:
-        ddl = layout.relation_ddl()
-        schema = self._json.get(ddl)
-        if schema is None:
-            utils = self._driver.jvm.org.apache.spark.sql.api.python.PythonSQLUtils
-            schema = self._json[ddl] = str(utils.ddlToJson(ddl))
-        return schema
-
-    def _strings(self, values: Sequence[str]) -> Any:
-        return self._driver.strings(values)

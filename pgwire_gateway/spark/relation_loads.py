@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from catalog.errors import GatewayError
 from catalog.model import ExternalJournal
 from catalog.pg import sqlstate as codes
-from pgwire_gateway.spark import databases
 from pgwire_gateway.spark.databases import Connection, opened
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import failures
@@ -45,10 +44,9 @@ class RelationLoad:
         with failures(self._engine, session.driver, self._statement):
             group = self._statement.begin(session.driver)
             session.enter(group)
-            dialect = session.driver.jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(connection.url)
-            name = ".".join(str(dialect.quoteIdentifier(part)) for part in self._relation)
+            name = ".".join(session.quoted(connection.url, part) for part in self._relation)
             frame = opened(session, ExternalJournal("", name, "", "", connection=self._connection))
-            self.columns = columns_of(json.loads(str(frame.schema().json())))
+            self.columns = columns_of(json.loads(frame.schema()))
             self._statement.end(group)
         return name
 
@@ -64,7 +62,7 @@ def relations_of(
     """
     session = engine.sessions().small
     with failures(engine, session.driver, statement):
-        return databases.relations(session, Connection.read(connection), schema)
+        return session.relations(Connection.read(connection).options(), schema)
 
 
 class CatalogTable:
@@ -92,15 +90,14 @@ class CatalogTable:
         with failures(self._engine, session.driver, self._statement):
             group = self._statement.begin(session.driver)
             session.enter(group)
-            known = session.java.catalog()
             # What has no schema, or this one, is what the gateway itself has for other statements.
             is_table = len(self._name) > 1 and self._name[0].lower() != "global_temp"
-            if not is_table or not known.tableExists(name) or known.getTable(name).isTemporary():
+            if not is_table or not session.has_table(name):
                 raise GatewayError(
                     f'table "{".".join(self._name)}" does not exist in Spark\'s catalogs',
                     sqlstate=codes.UNDEFINED_TABLE,
                     hint="Name it with its schema.",
                 )
-            self.columns = columns_of(json.loads(str(session.java.table(name).schema().json())))
+            self.columns = columns_of(json.loads(session.table(name).schema()))
             self._statement.end(group)
         return name

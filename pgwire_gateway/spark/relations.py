@@ -16,10 +16,11 @@ from typing import Final
 import pyarrow as pa
 
 from catalog.model import Segment, SegmentKind, TableSnapshot
-from pgwire_gateway.spark.engine import Driver, SessionKind, SparkEngine, SparkSession
+from pgwire_gateway.spark.api import Driver, Frame, Session
+from pgwire_gateway.spark.engine import SessionKind, SparkEngine
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.external_frames import frame_of, newest_of
-from pgwire_gateway.spark.frames import MAX_SPLIT, Frame, Frames
+from pgwire_gateway.spark.frames import MAX_SPLIT, Frames
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.warehouse import Warehouse
 from rewrite.results import Source, SourcePart
@@ -128,7 +129,7 @@ class Relations:
 
     @contextmanager
     def lease(
-        self, relations: Iterable[Relation], session: SparkSession, kind: SessionKind
+        self, relations: Iterable[Relation], session: Session, kind: SessionKind
     ) -> Iterator[Mapping[str, str]]:
         """Make views exist while the context lasts, which analysis of a query must not outlive.
 
@@ -175,7 +176,7 @@ class Relations:
     def _register(self, registry: _Registry, relation: Relation, kind: SessionKind) -> str:
         frame = self._build(registry, relation, kind)
         name = registry.view_name()
-        frame.createOrReplaceGlobalTempView(name)
+        frame.register(name)
         return name
 
     def _build(self, registry: _Registry, relation: Relation, kind: SessionKind) -> Frame:
@@ -208,7 +209,7 @@ class Relations:
         if not relation.segments() and not relation.shows_tail:
             return frame
         own = self._build(registry, written, kind)
-        return frame.union(own.selectExpr(session.driver.strings(newest_of(snapshot.table))))
+        return frame.union(own.select(newest_of(snapshot.table)))
 
     def _tail(
         self,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog.journal.layout import VERSION
+from pgwire_gateway.spark.api import Delivery
 from pgwire_gateway.spark.frames import MAX_PART_ROWS, PART_BYTES
 from pgwire_gateway.spark.settings import SessionKind
 from rewrite.results import SparkQuery
@@ -42,15 +43,7 @@ class ResultPlan:
 
     sql: str
     kind: SessionKind
-    collected: bool
-    """True when the whole result is fetched by one job, false when it is streamed."""
-    batch_rows: int
-    part_rows: int
-    """Rows of the result a task may hold in memory."""
-    may_exceed_part: bool
-    """Whether the largest possible result has more than one part of that size."""
-    may_be_few: bool = False
-    """Whether conditions may leave little of each part, and nothing works on all rows together."""
+    delivery: Delivery
     limit: int | None = None
     """LIMIT that was taken out of ``sql``, for the reader to stop after it."""
     offset: int = 0
@@ -69,15 +62,19 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
         collected = False
     else:
         sql, limit, offset = query.sql, None, 0
+    may_be_few = query.filters and limit is None and not collected and not _is_whole(query.sql)
     part_rows = max(min(PART_BYTES // width, MAX_PART_ROWS), 1)
     return ResultPlan(
         sql=sql,
         kind=kind,
-        collected=collected,
-        batch_rows=min(max(BATCH_BYTES // width, 16), MAX_BATCH_ROWS),
-        part_rows=part_rows,
-        may_exceed_part=rows > part_rows,
-        may_be_few=query.filters and limit is None and not collected and not _is_whole(query.sql),
+        delivery=Delivery(
+            batch_rows=min(max(BATCH_BYTES // width, 16), MAX_BATCH_ROWS),
+            collected=collected,
+            part_rows=part_rows,
+            may_exceed_part=rows > part_rows,
+            may_be_few=may_be_few,
+            most_rows=None if limit is None else offset + limit,
+        ),
         limit=limit,
         offset=offset,
     )

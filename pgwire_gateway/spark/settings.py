@@ -7,6 +7,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from pgwire_gateway.config import SparkApi
+
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
@@ -24,6 +26,8 @@ class SparkSettings:
     """Java archives besides Spark's own."""
     lenders: tuple[Path, ...] = ()
     """Directories whose files may be part of tables as they are."""
+    api: SparkApi = SparkApi.INTERNALS
+    """By which of its interfaces Spark is used."""
 
     @property
     def is_local(self) -> bool:

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from catalog.journal.layout import IDENTITY, VERSION, identity_names
 from catalog.model import JournalTable, Segment, SegmentKind
-from pgwire_gateway.spark.engine import Driver
-from pgwire_gateway.spark.frames import PART_BYTES, Frame
+from pgwire_gateway.spark.api import Driver, Frame, Writing
+from pgwire_gateway.spark.frames import PART_BYTES
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
 from pgwire_gateway.wire_types.plain_keys import bounds
@@ -68,20 +68,13 @@ def write_sorted(  # noqa: PLR0913 - what is written, and where
     key = [*partitions, *identity_names(table.key)]
     if partitions:
         computed = [f"{expression} AS {name}" for name, expression in partitions.items()]
-        frame = frame.selectExpr(driver.strings(["*", *computed]))
+        frame = frame.select(["*", *computed])
     files = min(-(-volume.rows // ROWS_PER_FILE), 4 * driver.cores)
-    if files > 1:
-        frame = frame.repartitionByRange(files, _columns(driver, key))
-    else:
-        frame = frame.coalesce(1)
-    frame = frame.sortWithinPartitions(_columns(driver, [*key, VERSION]))
-    frame = frame.selectExpr(driver.strings([*layout.to_files(), *partitions]))
-    writer = frame.write().option("compression", "zstd")
-    for name, value in _options(table, volume).items():
-        writer.option(name, value)
-    if partitions and together is None:
-        writer.partitionBy(driver.strings(list(partitions)))
-    writer.parquet(str(together or staged.files))
+    frame = frame.by_range(files, key) if files > 1 else frame.coalesce(1)
+    frame = frame.sorted_parts([*key, VERSION]).select([*layout.to_files(), *partitions])
+    options = {"compression": "zstd", **_options(table, volume)}
+    directories = tuple(partitions) if together is None else ()
+    frame.write(Writing("parquet", str(together or staged.files), options, directories))
 
 
 def install(
@@ -155,14 +148,6 @@ def _options(table: JournalTable, volume: Volume) -> dict[str, str]:
         if _PLAIN_NAME.fullmatch(name):
             options[f"parquet.enable.dictionary#{name}"] = str(name == VERSION).lower()
     return options
-
-
-def _columns(driver: Driver, names: Sequence[str]) -> Any:
-    jvm = driver.jvm
-    array = driver.process.gateway.new_array(jvm.org.apache.spark.sql.Column, len(names))
-    for index, name in enumerate(names):
-        array[index] = jvm.org.apache.spark.sql.functions.col(name)
-    return array
 
 
 def leaf(footer: pq.FileMetaData, name: str) -> int | None:

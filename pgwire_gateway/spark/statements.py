@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from pgwire_gateway.spark.engine import Driver
+from pgwire_gateway.spark.api import Driver
 from pgwire_gateway.spark.errors import QueryCanceledError
 
 USER_REQUEST = "canceling statement due to user request"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from catalog.model import JournalTable, Segment, SegmentKind
+from pgwire_gateway.spark.api import Reading
 from pgwire_gateway.spark.conservation import require_all
 from pgwire_gateway.spark.divided_files import Output, partitioning_for
 from pgwire_gateway.spark.engine import SparkEngine
@@ -94,9 +95,9 @@ class SegmentWriter:
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)
             session.enter(group)
-            reader = session.java.read().schema(self._layout.relation_ddl())
-            frame = reader.parquet(driver.strings([str(staged.incoming)]))
-            partitioning = partitioning_for(driver, frame, self._table, self._kind)
+            ddl = self._layout.relation_ddl()
+            frame = session.read(Reading("parquet", (str(staged.incoming),), ddl=ddl))
+            partitioning = partitioning_for(frame, self._table, self._kind)
             output = replace(self._output(staged, volume), partitioning=partitioning)
             output.write(driver, frame)
             statement.end(group)

@@ -69,9 +69,9 @@ def make(archive: Path) -> bool:
         engine = SparkEngine(settings(Path(directory), **conf))
         engine.start()
         run_statements(engine)
-        driver = engine.driver
-        driver.context.stop()
-        driver.process.close(DUMP_TIMEOUT_S)
+        machine = engine.driver.machine
+        machine.context.stop()
+        machine.process.close(DUMP_TIMEOUT_S)
     return archive.exists()
 
 

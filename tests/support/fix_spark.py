@@ -13,6 +13,7 @@ import pytest
 
 from catalog.divisions import Division
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
+from pgwire_gateway.config import SparkApi
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.engine import SparkEngine, SparkSettings
 from pgwire_gateway.spark.executor import Batches, Executor, RunningStatement
@@ -55,7 +56,7 @@ def own_py4j(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(py4j.java_gateway, "get_return_value", original)
 
 
-def settings(directory: Path, **conf: str) -> SparkSettings:
+def settings(directory: Path, api: SparkApi = SparkApi.INTERNALS, **conf: str) -> SparkSettings:
     """Return settings for a small engine below a directory."""
     return SparkSettings(
         warehouse=str(directory / "warehouse"),
@@ -67,6 +68,7 @@ def settings(directory: Path, **conf: str) -> SparkSettings:
             **conf,
         },
         java_home=find_java_home(directory / "runtime"),
+        api=api,
     )
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pgwire_gateway.spark.batches import _Service
+from pgwire_gateway.spark.internals.streams import _Service
 
 PARTS = 50
 

@@ -24,8 +24,10 @@ from pgwire_gateway.spark import (
     sorting,
 )
 from pgwire_gateway.spark.affected_partitions import AffectedPartitions
+from pgwire_gateway.spark.api import Delivery, Reading
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.lookups import Lookups
+from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.versions import storage_schema
@@ -441,15 +443,19 @@ def test_plain_readers_find_all_row_versions_in_directories(journal: Journal):
         "name=b",
         "name=c",
     ]
-    reader = session.java.read().option("recursiveFileLookup", "true")
-    frame = reader.parquet(session.driver.strings([str(location)]))
-    with session.views({"plain": frame}) as names:
-        latest = session.sql(
+    options = {"recursiveFileLookup": "true"}
+    frame = session.read(Reading("parquet", (str(location),), options))
+    with viewed(session, {"plain": frame}) as names:
+        latest = session.query(
             "SELECT id, name FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY"
             " version_number DESC, subsequent_version_number NULLS LAST) AS age FROM"
             f" {names['plain']}) WHERE age = 1 AND subsequent_version_number IS NULL"
         )
-        found = {row.getInt(0): row.get(1) for row in latest.collectAsList()}
+        found = {
+            row["id"]: row["name"]
+            for batch in latest.rows(Delivery(100))
+            for row in batch.to_pylist()
+        }
     expected = dict(rows) | {1: "c", 3: "a"}
     del expected[2]
     assert found == expected

@@ -14,8 +14,8 @@ from catalog.errors import GatewayError
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import SparkLostError
 from pgwire_gateway.spark.executor import Executor, RunningStatement
+from pgwire_gateway.spark.internals.process import is_ending
 from pgwire_gateway.spark.java_runtime import bundled_java_home, find_java_home, java_version
-from pgwire_gateway.spark.jvm import is_ending
 from pgwire_gateway.spark.relations import Relations
 from rewrite.results import SparkQuery
 from tests.support.fix_spark import settings
@@ -47,7 +47,7 @@ def test_a_lost_jvm_fails_the_statement_and_is_replaced(tmp_path: Path) -> None:
         assert fetch(engine, "SELECT 1 AS o1") == [{"o1": 1}]
         sessions = engine.sessions()
         executor = Executor(Relations(engine))
-        jvm = psutil.Process(engine.driver.process.process.pid)
+        jvm = psutil.Process(engine.driver.machine.process.process.pid)
 
         def run(sql: str):
             return executor.run(
@@ -89,10 +89,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 engine = SparkEngine(settings(Path(sys.argv[1])))
 engine.start()
 try:
-    print(engine.driver.process.process.pid, flush=True)
+    print(engine.driver.machine.process.process.pid, flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
-    print(engine.sessions().small.sql("SELECT 1").count(), flush=True)
+    print(engine.sessions().small.query("SELECT 1").count(), flush=True)
     time.sleep(60)
 """
 

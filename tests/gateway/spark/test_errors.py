@@ -7,6 +7,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from catalog.errors import GatewayError
 from pgwire_gateway.spark.errors import SparkLostError, translate
+from pgwire_gateway.spark.internals.failures import told
 from tests.support.fix_spark import Journal
 
 
@@ -57,8 +58,8 @@ def test_failures_of_evaluation(
 def test_a_call_the_jvm_refuses_does_not_cost_the_jvm(journal: Journal) -> None:
     driver = journal.engine.driver
     with pytest.raises(Py4JError) as caught:
-        driver.context.noSuchMethod(1)
-    failure = translate(caught.value)
+        driver.machine.context.noSuchMethod(1)
+    failure = translate(caught.value, driver.told(caught.value))
     assert failure.sqlstate == "XX000"
     assert not isinstance(failure, SparkLostError)
 
@@ -68,7 +69,7 @@ def test_a_call_the_jvm_refuses_does_not_cost_the_jvm(journal: Journal) -> None:
     [Py4JNetworkError("gone"), Py4JError("An error occurred while calling o1.x"), EOFError()],
 )
 def test_a_broken_connection_is_a_lost_jvm(error: Exception) -> None:
-    assert translate(error).sqlstate == "57P02"
+    assert translate(error, told(error)).sqlstate == "57P02"
 
 
 @pytest.mark.parametrize(

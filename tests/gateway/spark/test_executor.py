@@ -165,7 +165,7 @@ def test_a_result_of_one_part_is_divided_in_its_order(many: Journal) -> None:
 
 
 def test_a_bound_far_off_takes_no_more_jobs(many: Journal) -> None:
-    scheduler = many.engine.driver.context.dagScheduler()
+    scheduler = many.engine.driver.machine.context.dagScheduler()
     before = scheduler.numTotalJobs()
     found = many.run(
         "SELECT t.c2 AS o1, COUNT(1) AS o2 FROM $ AS t GROUP BY t.c2 ORDER BY t.c2",
@@ -279,7 +279,7 @@ def test_the_outermost_limit_is_the_readers() -> None:
 def test_the_anti_join_of_current_rows_leaves_a_result_that_may_be_few() -> None:
     def may_be_few(text: str) -> bool:
         query = SparkQuery(text, (), (), None, 10_000_000, filters=True)
-        return plan_result(query, 10).may_be_few
+        return plan_result(query, 10).delivery.may_be_few
 
     recent = "global_temp.recent_1_1_d_7 AS j4 ON j3.c1 = j4.c1"
     assert may_be_few(f"SELECT j3.c1 FROM b AS j3 LEFT ANTI JOIN {recent} WHERE j3.c1 % 2 = 0")
@@ -291,12 +291,12 @@ def test_the_anti_join_of_current_rows_leaves_a_result_that_may_be_few() -> None
 
 def _last_job(journal: Journal) -> int:
     """Return the number of a job that is begun now."""
-    context = journal.engine.driver.context
+    context = journal.engine.driver.machine.context
     return int(context.dagScheduler().nextJobId())
 
 
 def _active_jobs(journal: Journal) -> list[int]:
-    return list(journal.engine.driver.context.statusTracker().getActiveJobIds())
+    return list(journal.engine.driver.machine.context.statusTracker().getActiveJobIds())
 
 
 def _wait_until(condition, timeout_s: float = PATIENCE_S) -> bool:

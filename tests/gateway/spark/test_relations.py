@@ -1,5 +1,6 @@
 """Views over the parts of a journal, whatever wrote them and however old they are."""
 
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -8,7 +9,9 @@ import pytest
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind
 from pgwire_gateway.spark import frames
+from pgwire_gateway.spark.api import Delivery
 from pgwire_gateway.spark.engine import SessionKind
+from pgwire_gateway.spark.internals import session as sessions
 from pgwire_gateway.spark.relations import MAX_STATES, Relation, substitute
 from rewrite.results import Source, SourcePart
 from tests.support.fix_spark import Journal
@@ -71,8 +74,8 @@ def test_many_states_leave_few_views(journal: Journal) -> None:
 
 def _views(journal: Journal) -> set[str]:
     session = journal.engine.sessions().small
-    rows = session.sql("SHOW VIEWS IN global_temp").collectAsList()
-    return {row.getString(1) for row in rows}
+    rows = session.query("SHOW VIEWS IN global_temp").rows(Delivery(100))
+    return {name for batch in rows for name in batch.column(1).to_pylist()}
 
 
 @pytest.mark.spark
@@ -191,11 +194,13 @@ def test_a_point_read_of_current_rows_is_one_task(journal: Journal) -> None:
     relations = [Relation(source, snapshot, lambda: journal.tail) for source in views.values()]
     session = engine.sessions().small
     with journal.relations.lease(relations, session, SessionKind.SMALL) as names:
-        frame = session.sql(substitute(sql, names, SessionKind.SMALL))
-    plan = str(frame.queryExecution().simpleString())
+        text = substitute(sql, names, SessionKind.SMALL)
+        frame = session.query(text)
+        plan = session.explain(text).physical
     assert "Exchange" not in plan
-    assert "Filter (isnotnull(id" in plan
-    assert [row.getString(0) for row in frame.collectAsList()] == ["new"]
+    assert re.search(r"Filter.*\nInput.*\nCondition : \(isnotnull\(id", plan)
+    assert frame.first() == ("new",)
+    assert frame.count() == 1
 
 
 @pytest.mark.spark
@@ -204,7 +209,7 @@ def test_rows_in_memory_are_passed_to_the_driver_in_parts(
 ) -> None:
     journal.append(journal.rows(*((number, "x" * number) for number in range(100))))
     expected = journal.fetch(ROWS)
-    monkeypatch.setattr(frames, "_PASSED_BYTES", 100)
+    monkeypatch.setattr(sessions, "_PASSED_BYTES", 100)
     journal.append(journal.rows((100, "y")))
     assert journal.fetch(ROWS) == [*expected, (100, "y")]
 

@@ -109,7 +109,7 @@ def file(journal: Journal, segment: Segment) -> Path:
 
 
 def jobs(journal: Journal) -> int:
-    return int(journal.engine.driver.context.dagScheduler().numTotalJobs())
+    return int(journal.engine.driver.machine.context.dagScheduler().numTotalJobs())
 
 
 def shown(table: pa.Table) -> list[list[str]]:

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from pgwire_gateway.spark.errors import translate
+from pgwire_gateway.spark.internals.failures import told
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
 from rewrite.results import SparkQuery
 from tests.support.rewrite_oracle import Oracle
@@ -117,7 +118,8 @@ def spark_error(oracle: Oracle, query: SparkQuery) -> str:
         answer(oracle, query)
     except PySparkException as error:
         # pyspark wraps what the gateway, which calls the JVM itself, sees.
-        return translate(Py4JJavaError("failed", error._origin)).sqlstate
+        raised = Py4JJavaError("failed", error._origin)
+        return translate(raised, told(raised)).sqlstate
     raise AssertionError("Spark does not fail")
 
 

@@ -1,0 +1,1 @@
+"""Spark by the internals of its driver: the JVM is a child, and its own classes are called."""

@@ -1,0 +1,106 @@
+"""The JVM of a driver with its Spark context, and what calls of its classes are made of."""
+
+import shutil
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from pgwire_gateway.spark.internals.process import DriverProcess
+from pgwire_gateway.spark.settings import SparkSettings, driver_conf
+
+_KEPT_INDICES = 1000
+
+
+class Machine:
+    """One life of the JVM."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        """Start it, and a Spark context in it."""
+        directory = settings.runtime_directory
+        shutil.rmtree(directory / "scratch", ignore_errors=True)
+        self.process = DriverProcess(driver_conf(settings), settings.java_home, directory)
+        self.jvm = self.process.jvm
+        self.local = threading.local()
+        self._indices: dict[int, Any] = {}
+        self._schemas: dict[str, str] = {}
+        try:
+            self._sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
+            self.root = self._sessions.builder().getOrCreate()
+        except BaseException:
+            self.process.kill()
+            raise
+        self.context = self.root.sparkContext()
+        self.cores = int(self.context.defaultParallelism())
+        if settings.is_local:
+            self._forget_hadoop_defaults()
+
+    def properties(self, values: dict[str, str]) -> Any:
+        """Return Java properties."""
+        result = self.jvm.java.util.Properties()
+        for name, value in values.items():
+            result.setProperty(name, value)
+        return result
+
+    def activate(self, java: Any) -> None:
+        """Make a session the active one of this thread in the JVM."""
+        if getattr(self.local, "active", None) is not java:
+            self._sessions.setActiveSession(java)
+            self.local.active = java
+
+    def strings(self, values: Sequence[str]) -> Any:
+        """Return a Java array of strings."""
+        array = self.process.gateway.new_array(self.jvm.java.lang.String, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+    def columns(self, names: Sequence[str]) -> Any:
+        """Return a Java array of Spark's columns of these names."""
+        array = self.process.gateway.new_array(self.jvm.org.apache.spark.sql.Column, len(names))
+        for index, name in enumerate(names):
+            array[index] = self.jvm.org.apache.spark.sql.functions.col(name)
+        return array
+
+    def indices(self, count: int) -> Any:
+        """Return a Java array of the integers below a number; do not change it."""
+        found = self._indices.get(count)
+        if found is None:
+            found = self.process.gateway.new_array(self.jvm.int, count)
+            for index in range(1, count):
+                found[index] = index
+            if count < _KEPT_INDICES:
+                self._indices[count] = found
+        return found
+
+    def schema(self, ddl: str) -> str:
+        """Return columns as in CREATE TABLE in Spark's JSON."""
+        found = self._schemas.get(ddl)
+        if found is None:
+            utils = self.jvm.org.apache.spark.sql.api.python.PythonSQLUtils
+            found = self._schemas[ddl] = str(utils.ddlToJson(ddl))
+        return found
+
+    def structure(self, schema: str) -> Any:
+        """Return columns in Spark's JSON as an object of the JVM."""
+        return self.jvm.org.apache.spark.sql.types.DataType.fromJson(schema)
+
+    def _forget_hadoop_defaults(self) -> None:
+        """Drop a thousand Hadoop defaults that each scan would copy, serialise and send to tasks.
+
+        Hadoop's code knows its own defaults; local files need no others. What the operator's files
+        or ``spark.hadoop.*`` set is kept.
+        """
+        # Loading this class adds mapred-default.xml, which would undo what follows.
+        self.jvm.org.apache.hadoop.mapred.JobConf(False)
+        conf = self.context.hadoopConfiguration()
+        kept: dict[str, str] = {}
+        entries = conf.iterator()
+        while entries.hasNext():
+            entry = entries.next()
+            name = entry.getKey()
+            sources = conf.getPropertySources(name) or []
+            if not any(str(source).endswith("-default.xml") for source in sources):
+                kept[name] = entry.getValue()
+        conf.clear()
+        for name, value in kept.items():
+            conf.set(name, value)

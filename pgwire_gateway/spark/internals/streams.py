@@ -1,0 +1,263 @@
+"""Results of the JVM as Arrow record batches: collected when small, else streamed by parts."""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pgwire_gateway.spark.api import Delivery, Rows
+from pgwire_gateway.spark.arrow_schemas import arrow_schema
+from pgwire_gateway.spark.internals.machine import Machine
+
+END_OF_PART: Final = -1
+_NEXT_PART: Final = struct.pack(">i", 1)
+_STOP: Final = struct.pack(">i", 0)
+_INT: Final = struct.Struct(">i")
+_MAX_MESSAGE: Final = 1 << 30
+_POSITION: Final = "__position"
+_PEEKED: Final = 9
+"""A result of fewer batches is small, whatever could be proven about it."""
+
+FIRST_BYTES: Final = 1 << 20
+GROUP_BYTES: Final = 16 << 20
+"""How much the parts of one job are taken to have together, by what those before had."""
+MOST_PARTS: Final = 16
+"""Each part may have as much as fits in memory for itself, whatever those before had."""
+
+
+def rows(
+    machine: Machine,
+    frame: Any,
+    delivery: Delivery,
+    check: Callable[[], None] | None,
+    enter: Callable[[], None] | None,
+) -> Rows:
+    """Compute the rows of a Dataset, or begin with it; see `pgwire_gateway.spark.api.Frame`."""
+    schema = arrow_schema(str(frame.schema().json()))
+    rdd = _arrow_rdd(frame, delivery.batch_rows)
+    if check is not None:
+        check()
+    if delivery.collected:
+        return Collected(schema, collect(machine, rdd, schema))
+    if delivery.may_exceed_part and int(rdd.getNumPartitions()) == 1:
+        found = begin(rdd, schema, _PEEKED)
+        if len(found) < _PEEKED:
+            return Collected(schema, found)
+        rdd = _arrow_rdd(_divide(machine, frame, delivery.part_rows), delivery.batch_rows)
+    if delivery.may_be_few:
+        groups = PartGroups(machine, rdd, schema, enter)
+        if groups.is_small:
+            return groups
+    return PartStream(machine, rdd, schema)
+
+
+def _arrow_rdd(frame: Any, batch_rows: int) -> Any:
+    """Return an RDD of Arrow batches; stages the result depends on are run."""
+    return frame.toArrowBatchRdd(batch_rows, "UTC", False, False)
+
+
+def _divide(machine: Machine, frame: Any, part_rows: int) -> Any:
+    """Divide a result of one part, in its order, into parts that fit in memory.
+
+    Spark's shuffle files hold what the memory of a task would not. The rows are counted first, as a
+    proven bound of their number may be far off and each part takes a job; what is before the last
+    shuffle is not computed again for that.
+    """
+    count = int(frame.queryExecution().toRdd().count())
+    parts = max(-(-count // part_rows), 1)
+    if parts == 1:
+        return frame
+    functions = machine.jvm.org.apache.spark.sql.functions
+    number = functions.expr(f"CAST({_POSITION} DIV {part_rows} AS INT)")
+    numbered = frame.withColumn(_POSITION, functions.monotonically_increasing_id())
+    divided = numbered.repartitionById(parts, number)
+    return divided.sortWithinPartitions(_POSITION, machine.strings([])).drop(_POSITION)
+
+
+class Collected:
+    """A result that is at hand."""
+
+    is_complete = True
+
+    def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
+        self.schema = schema
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self._batches)
+
+    def close(self) -> None:
+        """Do nothing: no job runs."""
+
+
+def collect(machine: Machine, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Run the job of an RDD of Arrow batches and return all of them, in order."""
+    count = int(rdd.getNumPartitions())
+    if not count:
+        return []
+    parts = rdd.toJavaRDD().collectPartitions(machine.indices(count))
+    return [_decoded(data, schema) for part in parts for data in part]
+
+
+def begin(rdd: Any, schema: pa.Schema, count: int) -> list[pa.RecordBatch]:
+    """Run the job of an RDD of Arrow batches only as far as its first batches."""
+    return [_decoded(data, schema) for data in rdd.toJavaRDD().take(count)]
+
+
+def _decoded(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+
+
+class PartGroups:
+    """Reads an RDD of Arrow batches by a few jobs, each of several parts, while these have little.
+
+    A job of its own for each part, as :class:`PartStream` has it, costs more than little rows do.
+    """
+
+    is_complete = False
+
+    def __init__(
+        self, machine: Machine, rdd: Any, schema: pa.Schema, enter: Callable[[], None] | None
+    ) -> None:
+        """Run the first job, of as many parts as there are cores.
+
+        Args:
+            machine: Where the RDD lives.
+            rdd: The result.
+            schema: Its schema.
+            enter: Makes the jobs of this thread those of the statement, which others may have had.
+        """
+        self._machine = machine
+        self._rdd = rdd.toJavaRDD()
+        self.schema = schema
+        self._enter = enter
+        self._count = int(rdd.getNumPartitions())
+        self._first = range(min(machine.cores, self._count))
+        self._begun = self._read(self._first)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there is little in the first parts."""
+        return _size(self._begun) <= FIRST_BYTES
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        done, found = self._first, self._begun
+        while found or done.stop < self._count:
+            yield from found
+            width = _size(found) // len(done) + 1
+            most = max(min(GROUP_BYTES // width, MOST_PARTS), 1)
+            done = range(done.stop, min(done.stop + most, self._count))
+            found = self._read(done)
+
+    def close(self) -> None:
+        """Do nothing: no job runs while nobody waits for it."""
+
+    def _read(self, parts: range) -> list[pa.RecordBatch]:
+        if not parts:
+            return []
+        if self._enter is not None:
+            self._enter()
+        jvm = self._machine.jvm
+        numbers = jvm.java.util.ArrayList()
+        for part in parts:
+            numbers.add(part)
+        python_rdd = jvm.org.apache.spark.api.python.PythonRDD
+        served = python_rdd.runJob(self._machine.context, self._rdd, numbers)
+        with closing(_Service(*served)) as service:
+            return list(service.all_batches(self.schema))
+
+
+def _size(batches: Sequence[pa.RecordBatch]) -> int:
+    return sum(batch.nbytes for batch in batches)
+
+
+class PartStream:
+    """Reads an RDD of Arrow batches one part after another, while the JVM computes the next."""
+
+    is_complete = False
+
+    def __init__(self, machine: Machine, rdd: Any, schema: pa.Schema) -> None:
+        self.schema = schema
+        python_rdd = machine.jvm.org.apache.spark.api.python.PythonRDD
+        self._service = _Service(*python_rdd.toLocalIteratorAndServe(rdd, True))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while True:
+            self._service.send(_NEXT_PART)
+            status = self._service.number()
+            if status == 0:
+                return
+            if status < 0:
+                self._service.raise_failure()
+                return
+            yield from self._service.part(self.schema)
+
+    def close(self) -> None:
+        """Hang up; the JVM stops serving."""
+        with suppress(OSError):
+            self._service.send(_STOP)
+        self._service.close()
+
+
+class _Service:
+    """A socket at which the JVM serves results once."""
+
+    def __init__(self, port: Any, secret: Any, server: Any) -> None:
+        self._server = server
+        self._socket = socket.create_connection(("127.0.0.1", int(port)), timeout=30)
+        self._socket.settimeout(None)
+        password = str(secret).encode()
+        self.send(_INT.pack(len(password)) + password)
+        if bytes(self._read(self.number())) != b"ok":
+            raise ConnectionError("the Spark driver refused the connection for results")
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def number(self) -> int:
+        return int(_INT.unpack(self._read(_INT.size))[0])
+
+    def part(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read batches, each after its length, up to what says that there are no more."""
+        while (length := self.number()) != END_OF_PART:
+            yield pa.ipc.read_record_batch(self._read(length), schema)
+
+    def all_batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read batches, each after its length, until the JVM hangs up, and has nothing to tell."""
+        while self._socket.recv(1, socket.MSG_PEEK):
+            yield pa.ipc.read_record_batch(self._read(self.number()), schema)
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Have the JVM raise what has gone wrong there."""
+        self._server.getResult()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _acknowledge_at_once(self) -> None:
+        """Let the JVM go on: it sends small pieces, each when the one before is acknowledged.
+
+        The system comes back to waiting for 40 ms with that whenever it thinks it is worth while.
+        """
+        if hasattr(socket, "TCP_QUICKACK"):
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+    def _read(self, length: int) -> pa.Buffer:
+        if not 0 <= length <= _MAX_MESSAGE:
+            raise ConnectionError(f"the Spark driver announced {length} bytes")
+        buffer = pa.allocate_buffer(length)
+        view = memoryview(buffer)
+        received = 0
+        while received < length:
+            self._acknowledge_at_once()
+            count = self._socket.recv_into(view[received:])
+            if count == 0:
+                raise EOFError("the Spark driver closed the connection for results")
+            received += count
+        return buffer

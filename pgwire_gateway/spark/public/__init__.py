@@ -1,0 +1,1 @@
+"""Spark by PySpark's public interface alone."""
