@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import compared
+from tests.support.compared import SPARK_ALONE, without_divergence
 from tests.support.fix_server import Pair
 from tests.support.law import inconsistent
-from tests.support.sql_fixtures import Client, Record, disagreements, read
+from tests.support.sql_fixtures import Record, read
 
 pytestmark = pytest.mark.server
 
@@ -28,9 +30,6 @@ RESIDENT = DIRECTORY / "resident"
 
 CHANGED = ("constraint", "delete", "merge", "transaction", "update", "view")
 """Directories of files about changes, which PostgreSQL would make of single rows."""
-
-SPARK_ALONE = "Spark alone"
-"""What the reason of a divergence begins with that is there only when Spark is asked for."""
 
 TWO_TIERS = DIRECTORY / "two_tiers"
 """Files about statements on tables of both kinds."""
@@ -85,38 +84,5 @@ def resident(record: Record) -> Record:
     return replace(record, divergence=None) if spark_only else record
 
 
-def without_divergence(record: Record, beginning: str) -> Record:
-    """Return a record as it is where divergences whose reasons begin so are none."""
-    diverges = record.divergence is not None and record.divergence.reason.startswith(beginning)
-    return replace(record, divergence=None) if diverges else record
-
-
 def check(path: Path, records: list[Record], pair: Pair, *, executor: str = "auto") -> None:
-    schema = name_of(path).replace("/", "_")
-    setup = (
-        f"SET search_path = {schema}",
-        "SET TimeZone = 'UTC'",
-        f"SET gateway.executor = '{executor}'",
-    )
-    for server in (pair.plain, pair.gateway):
-        server.execute(
-            f"DROP SCHEMA IF EXISTS {schema} CASCADE",
-            f"CREATE SCHEMA {schema}",
-            database=pair.database,
-        )
-    plain = Client(pair.plain.conninfo(pair.database), setup)
-    gateway = Client(pair.gateway.conninfo(pair.database), setup)
-    found = []
-    try:
-        for record in records:
-            try:
-                wrong = disagreements(record, plain, gateway)
-            except AssertionError as error:
-                found.append(f"line {record.line}: {error}; the rest did not run")
-                break
-            found += [f"line {record.line}: {record.sql}\n    {text}" for text in wrong]
-    finally:
-        plain.close()
-        gateway.close()
-    if found:
-        pytest.fail("\n".join(found), pytrace=False)
+    compared.check(name_of(path).replace("/", "_"), records, pair, executor=executor)

@@ -164,6 +164,12 @@ def test_a_result_of_one_part_is_divided_in_its_order(many: Journal) -> None:
     assert found.column(0).to_pylist() == list(range(1, 300_001))
 
 
+def test_few_rows_of_a_bound_far_off_are_limited(journal: Journal) -> None:
+    sql = "SELECT id AS o1 FROM range(0, 1000, 1, 1) LIMIT 1000000 OFFSET 7"
+    found = journal.run(sql, row_bound=1_000_000, **LARGE).read_all()
+    assert found.column(0).to_pylist() == list(range(7, 1000))
+
+
 def test_a_bound_far_off_takes_no_more_jobs(many: Journal) -> None:
     scheduler = many.engine.driver.machine.context.dagScheduler()
     before = scheduler.numTotalJobs()
