@@ -71,6 +71,16 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """The LIMIT and OFFSET of a query, as numbers."""
+
+    sql: str
+    """The query without them."""
+    rows: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class SparkQuery:
     """A query in Spark SQL with all that is needed to run it and to read its rows."""
 
@@ -89,6 +99,16 @@ class SparkQuery:
     """Names of the columns of relations that the result consists of, where it does."""
     filters: bool = False
     """Whether conditions leave rows out: there may be few, whatever is read."""
+    works_on_all: bool = False
+    """Whether rows are grouped, sorted or joined, whatever the number of rows in the result.
+
+    Finding the current rows takes an anti join and a window, which are not meant: they leave a key
+    lookup what it is.
+    """
+    sorts: bool = False
+    """Whether rows are sorted somewhere."""
+    cut: Cut | None = None
+    """The LIMIT of the whole query, where it has one that is a number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from rewrite.journal.versions import (
 )
 from rewrite.query.compilation import Compilation, PlainRows
 from rewrite.query.sql import (
+    LEAVES_CURRENT,
     aliased,
     broadcast,
     column,
@@ -300,6 +301,7 @@ class CurrentRows:
         join = exp.Join(
             this=self._compilation.read(recent, self.recent_rows, changed), side="LEFT", on=equal
         )
+        join.meta[LEAVES_CURRENT] = True
         untouched = is_null(column(VERSION, changed))
         if self._compilation.shields:
             # Spark moves any condition below an anti join.

@@ -1,6 +1,7 @@
 """Small builders of Spark SQL trees: sqlglot's argument names are spelled out here alone."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from sqlglot import exp
 
@@ -128,6 +129,10 @@ def is_not_true(condition: exp.Expression) -> exp.Expression:
 def exists(query: exp.Expression) -> exp.Expression:
     """Return ``EXISTS(query)``."""
     return exp.Exists(this=query)
+
+
+LEAVES_CURRENT: Final = "leaves_current_rows"
+"""Mark of a join that leaves the rows of a base which nothing supersedes."""
 
 
 def row_number(

@@ -20,7 +20,7 @@ from pgwire_gateway.spark.executor import Batches, Executor, RunningStatement
 from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.writer import SegmentWriter
-from rewrite.results import Source, SourcePart, SparkQuery
+from rewrite.results import Cut, Source, SourcePart, SparkQuery
 from tests.support.java import JAVA_OPTIONS
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -158,13 +158,27 @@ class Journal:
         row_bound: int | None = None,
         input_rows: int = 100,
         filters: bool = False,
+        works_on_all: bool = False,
+        sorts: bool = False,
+        limit: tuple[int, int] | None = None,
         statement: RunningStatement | None = None,
     ) -> Batches:
-        """Run a query over one part; ``$`` stands for its view."""
+        """Run a query over one part; ``$`` stands for its view, LIMIT and OFFSET come apart."""
         seen = snapshot or self.snapshot()
         source = Source(self.relid, part, f"global_temp.{part.value}_{self.relid}_{seen.state}")
         text = sql.replace("$", source.view)
-        query = SparkQuery(text, (), (source,), row_bound, input_rows, filters=filters)
+        cut = None if limit is None else Cut(text, *limit)
+        query = SparkQuery(
+            text if cut is None else f"{text} LIMIT {cut.rows} OFFSET {cut.offset}",
+            (),
+            (source,),
+            row_bound,
+            input_rows,
+            filters=filters,
+            works_on_all=works_on_all,
+            sorts=sorts,
+            cut=cut,
+        )
         return Executor(self.relations).run(
             query,
             relations=[self.relation(source, seen)],

@@ -12,7 +12,7 @@ from pgwire_gateway.spark.engine import SessionKind
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.result_plans import plan_result, session_kind
-from rewrite.results import SourcePart, SparkQuery
+from rewrite.results import Cut, SourcePart, SparkQuery
 from tests.support.fix_spark import Journal
 
 pytestmark = pytest.mark.spark
@@ -135,8 +135,11 @@ def test_jobs_of_later_parts_belong_to_their_statement(many: Journal) -> None:
 
 def test_a_large_limit_is_streamed_in_parts(many: Journal) -> None:
     result = many.run(
-        "SELECT t.c1 AS o1 FROM $ AS t ORDER BY t.c2, t.c1 LIMIT 250000",
+        "SELECT t.c1 AS o1 FROM $ AS t ORDER BY t.c2, t.c1",
         SourcePart.BASE,
+        works_on_all=True,
+        sorts=True,
+        limit=(250_000, 0),
         row_bound=250_000,
         input_rows=10_000_000,
     ).read_all()
@@ -145,16 +148,16 @@ def test_a_large_limit_is_streamed_in_parts(many: Journal) -> None:
 
 
 def test_a_limit_without_order_reads_no_more_than_it_needs(many: Journal) -> None:
-    sql = "SELECT t.c1 AS o1 FROM $ AS t LIMIT 5000 OFFSET 100"
-    found = many.run(sql, SourcePart.BASE, row_bound=5000, input_rows=10_000_000).read_all()
+    options = {"limit": (5000, 100), "row_bound": 5000, "input_rows": 10_000_000}
+    found = many.run("SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, **options).read_all()
     assert found.num_rows == 5000
     assert len(found.column(0).unique()) == 5000
     assert _wait_until(lambda: not _active_jobs(many))
 
 
 def test_an_offset_beyond_the_result_leaves_nothing(many: Journal) -> None:
-    sql = "SELECT t.c1 AS o1 FROM $ AS t LIMIT 5000 OFFSET 400000"
-    assert many.fetch(sql, SourcePart.BASE, row_bound=5000, input_rows=10_000_000) == []
+    options = {"limit": (5000, 400_000), "row_bound": 5000, "input_rows": 10_000_000}
+    assert many.fetch("SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, **options) == []
 
 
 def test_a_result_of_one_part_is_divided_in_its_order(many: Journal) -> None:
@@ -165,8 +168,9 @@ def test_a_result_of_one_part_is_divided_in_its_order(many: Journal) -> None:
 
 
 def test_few_rows_of_a_bound_far_off_are_limited(journal: Journal) -> None:
-    sql = "SELECT id AS o1 FROM range(0, 1000, 1, 1) LIMIT 1000000 OFFSET 7"
-    found = journal.run(sql, row_bound=1_000_000, **LARGE).read_all()
+    sql = "SELECT id AS o1 FROM range(0, 1000, 1, 1)"
+    limit = (1_000_000, 7)
+    found = journal.run(sql, row_bound=1_000_000, limit=limit, **LARGE).read_all()
     assert found.column(0).to_pylist() == list(range(7, 1000))
 
 
@@ -248,51 +252,43 @@ def test_tasks_obey_the_sessions_settings(journal: Journal) -> None:
         assert row[0].isoformat() == "2024-07-01T12:00:00+00:00"
 
 
-CURRENT = (
-    "SELECT c1 FROM (SELECT b.c1 FROM b LEFT ANTI JOIN r ON b.c1 = r.c1 UNION ALL SELECT "
-    "ROW_NUMBER() OVER (PARTITION BY c1 ORDER BY version_number DESC) AS age FROM r)"
-)
-
-
-def _query(sql: str, row_bound: int | None, input_rows: int) -> SparkQuery:
-    return SparkQuery(sql, (), (), row_bound, input_rows)
+def _query(row_bound: int | None, input_rows: int, **traits) -> SparkQuery:
+    return SparkQuery("SELECT", (), (), row_bound, input_rows, **traits)
 
 
 @pytest.mark.parametrize(
-    ("sql", "row_bound", "input_rows", "kind"),
+    ("works_on_all", "row_bound", "input_rows", "kind"),
     [
-        ("SELECT COUNT(*) FROM t", 1, 1000, SessionKind.SMALL),
-        ("SELECT COUNT(*) FROM t", 1, 1_000_000, SessionKind.LARGE),
-        ("SELECT c1 FROM t WHERE c1 = 1", 1, 1_000_000, SessionKind.SMALL),
-        ("SELECT c1 FROM t", None, 1_000_000, SessionKind.LARGE),
-        ("SELECT c1 FROM t ORDER BY c2 LIMIT 1", 1, 1_000_000, SessionKind.LARGE),
-        (CURRENT, 1, 1_000_000, SessionKind.SMALL),
+        (True, 1, 1000, SessionKind.SMALL),
+        (True, 1, 1_000_000, SessionKind.LARGE),
+        (False, 1, 1_000_000, SessionKind.SMALL),
+        (False, None, 1_000_000, SessionKind.LARGE),
     ],
 )
 def test_what_reads_little_is_small(
-    sql: str, row_bound: int | None, input_rows: int, kind: SessionKind
+    works_on_all: bool, row_bound: int | None, input_rows: int, kind: SessionKind
 ) -> None:
-    assert session_kind(_query(sql, row_bound, input_rows), 100) is kind
+    query = _query(row_bound, input_rows, works_on_all=works_on_all)
+    assert session_kind(query, 100) is kind
 
 
 def test_the_outermost_limit_is_the_readers() -> None:
-    plan = plan_result(_query("SELECT c1 FROM t LIMIT 30000 OFFSET 7", 30_000, 1_000_000), 10)
+    cut = Cut("SELECT c1 FROM t", 30_000, 7)
+    plan = plan_result(_query(30_000, 1_000_000, cut=cut), 10)
     assert (plan.sql, plan.limit, plan.offset) == ("SELECT c1 FROM t", 30_000, 7)
-    plan = plan_result(_query("SELECT 1 FROM (SELECT 2 LIMIT 9) AS s", None, 1_000_000), 10)
-    assert plan.limit is None
+    assert plan.delivery.most_rows == 30_007
+    sorted_by_spark = _query(30_000, 1_000_000, cut=cut, sorts=True, works_on_all=True)
+    assert plan_result(sorted_by_spark, 10).limit is None
+    assert plan_result(_query(None, 1_000_000), 10).limit is None
 
 
-def test_the_anti_join_of_current_rows_leaves_a_result_that_may_be_few() -> None:
-    def may_be_few(text: str) -> bool:
-        query = SparkQuery(text, (), (), None, 10_000_000, filters=True)
-        return plan_result(query, 10).delivery.may_be_few
+def test_a_result_may_be_few_where_nothing_works_on_all_rows() -> None:
+    def may_be_few(**traits) -> bool:
+        return plan_result(_query(None, 10_000_000, **traits), 10).delivery.may_be_few
 
-    recent = "global_temp.recent_1_1_d_7 AS j4 ON j3.c1 = j4.c1"
-    assert may_be_few(f"SELECT j3.c1 FROM b AS j3 LEFT ANTI JOIN {recent} WHERE j3.c1 % 2 = 0")
-    shielded = f"SELECT j3.c1 FROM b AS j3 LEFT JOIN {recent} WHERE j4.version_number IS NULL"
-    assert may_be_few(f"SELECT t1.c1 FROM ({shielded}) AS t1 WHERE t1.c1 % 2 = 0")
-    assert not may_be_few(f"SELECT t1.c1 FROM ({shielded}) AS t1 LEFT JOIN u ON t1.c1 = u.c1")
-    assert not may_be_few(f"SELECT j3.c1 FROM b AS j3 LEFT JOIN {recent} WHERE j3.c1 % 2 = 0")
+    assert may_be_few(filters=True)
+    assert not may_be_few()
+    assert not may_be_few(filters=True, works_on_all=True)
 
 
 def _last_job(journal: Journal) -> int:
