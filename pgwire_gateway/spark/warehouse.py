@@ -229,7 +229,7 @@ class Warehouse:
             table = self._root / location
             for directory in (*_segments(table), *(table / STAGING).glob("*")):
                 path = str(directory.relative_to(self._root))
-                if path not in known and directory.stat().st_mtime < latest:
+                if path not in known and _is_older(directory, latest):
                     found.append(path)
         return found
 
@@ -242,7 +242,7 @@ class Warehouse:
         found = []
         for directory in sorted((self._root / str(database)).glob("*")):
             path = str(directory.relative_to(self._root))
-            if path not in known and directory.stat().st_mtime < self._opened:
+            if path not in known and _is_older(directory, self._opened):
                 found.append(path)
         return found
 
@@ -316,6 +316,14 @@ def _move(directory: Path, place: Path) -> None:
             directory.rename(place)
             return
     directory.rename(place)
+
+
+def _is_older(directory: Path, moment: float) -> bool:
+    """Tell whether a directory is there and was last changed before; others may be removing it."""
+    try:
+        return directory.stat().st_mtime < moment
+    except FileNotFoundError:
+        return False
 
 
 def _segments(table: Path) -> Iterator[Path]:

@@ -1,7 +1,9 @@
 """The directory tree of data files: nothing but its own is read, or removed."""
 
 import os
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,40 @@ def test_tables_nobody_knows_are_those_of_transactions_that_ended_with_the_proce
         moment = time.time() + since_s
         os.utime(table, (moment, moment))
     assert warehouse.unknown_tables(5, {"5/18"}) == ["5/17"]
+
+
+@pytest.fixture
+def vanishing(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A segment, in a table of its own, that is removed when somebody has just seen its name."""
+    table = root / "5/20"
+    (table / SEGMENT).mkdir(parents=True)
+    glob = Path.glob
+
+    def seen(directory: Path, pattern: str) -> Iterator[Path]:
+        for found in list(glob(directory, pattern)):
+            if found.is_relative_to(table):
+                shutil.rmtree(table)
+            yield found
+
+    monkeypatch.setattr(Path, "glob", seen)
+    return f"5/20/{SEGMENT}"
+
+
+def test_segments_that_others_remove_meanwhile_are_not_abandoned(
+    root: Path, vanishing: str
+) -> None:
+    warehouse = Warehouse(str(root))
+    known = {f"5/20/{SEGMENT[:-1]}2", "5/17/other"}
+    assert warehouse.abandoned(known, -60) == [f"5/17/{SEGMENT}"]
+    assert not (root / vanishing).exists()
+
+
+def test_tables_that_others_remove_meanwhile_are_not_told(root: Path, vanishing: str) -> None:
+    warehouse = Warehouse(str(root))
+    for table in ("5/17", "5/18", "5/20"):
+        os.utime(root / table, (0, 0))
+    assert warehouse.unknown_tables(5, {"5/18"}) == ["5/17"]
+    assert not (root / vanishing).exists()
 
 
 def test_nothing_is_left_of_a_database_that_is_gone(root: Path) -> None:
