@@ -1,0 +1,147 @@
+"""Rows go cold after growing pauses while writers leave no gap, and the pauses have a bound."""
+
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.hot.resident_upkeep import HotTable
+from pgwire_gateway.config import Config
+from pgwire_gateway.upkeep import hot_tables
+from pgwire_gateway.upkeep.hot_tables import (
+    HARD_FACTOR,
+    LONGEST_FULL_PAUSE_S,
+    LONGEST_PAUSE_S,
+    LONGEST_WAIT_MS,
+    PAUSE_S,
+    WAIT_MS,
+    HotTables,
+)
+
+RELID = 17
+CONFIG = Config(hot_rows=100)
+
+
+class Session:
+    def __init__(self) -> None:
+        self.rolled_back = 0
+
+    def rollback(self) -> None:
+        self.rolled_back += 1
+
+
+class Writers:
+    """Writers of a table who leave no gap, and the clock they are watched by."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000_000.0
+        self.in_the_way = True
+        self.attempts_s: list[float] = []
+        self.waits_ms: list[int] = []
+        self.pauses_s: list[float] = []
+        self.cold: list[int] = []
+
+    def cool(self, _: object, relid: int) -> bool:
+        assert relid == RELID
+        self.attempts_s.append(self.now_s)
+        if self.in_the_way:
+            raise GatewayError("canceling statement due to lock timeout", sqlstate="55P03")
+        return True
+
+    def wait_at_most(self, _: object, wait_ms: int) -> None:
+        self.waits_ms.append(wait_ms)
+
+    def watch(self, upkeep: HotTables, seconds: int, hot_rows: int = CONFIG.hot_rows + 1) -> None:
+        """Visit the table each second, as upkeep does."""
+        table = HotTable(RELID, 0, 0, 0.0, hot_rows, None, None)
+        for _ in range(seconds):
+            with suppress(GatewayError):
+                upkeep._cool_if_due("d", cast("Any", Session()), table)
+            self.now_s += 1.0
+
+    def gaps_s(self) -> list[float]:
+        return [
+            later - earlier
+            for earlier, later in zip(self.attempts_s, self.attempts_s[1:], strict=False)
+        ]
+
+
+@pytest.fixture
+def writers(monkeypatch: pytest.MonkeyPatch) -> Writers:
+    found = Writers()
+
+    class Work:
+        def __init__(self, *_: object) -> None:
+            self.pause_s = 0.0
+
+        def __enter__(self) -> "Work":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            found.pauses_s.append(self.pause_s)
+
+        def begin(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(hot_tables, "Work", Work)
+    monkeypatch.setattr(hot_tables.resident_upkeep, "cool", found.cool)
+    monkeypatch.setattr(hot_tables.resident_upkeep, "overheat", lambda *_: None)
+    monkeypatch.setattr(hot_tables.upkeep, "wait_at_most", found.wait_at_most)
+    monkeypatch.setattr(hot_tables.time, "monotonic", lambda: found.now_s)
+    return found
+
+
+@pytest.fixture
+def upkeep(writers: Writers) -> HotTables:
+    thawing = SimpleNamespace(note_cold=writers.cold.append)
+    catalog = SimpleNamespace(thawing=lambda _: thawing)
+    return HotTables(CONFIG, cast("Any", catalog), lambda *_: None)
+
+
+def test_pauses_double_up_to_a_bound(writers: Writers, upkeep: HotTables) -> None:
+    writers.watch(upkeep, 2_000)
+    doubled = [PAUSE_S * 2**failures for failures in range(9)]
+    assert doubled[-1] < LONGEST_PAUSE_S < 2 * doubled[-1]
+    gaps = writers.gaps_s()
+    assert gaps[:9] == doubled
+    assert len(gaps) > 12
+    assert set(gaps[9:]) == {LONGEST_PAUSE_S}
+    assert writers.pauses_s[: len(gaps)] == gaps
+    assert writers.cold == []
+
+
+def test_a_lock_is_waited_for_longer_each_time_up_to_a_bound(
+    writers: Writers, upkeep: HotTables
+) -> None:
+    writers.watch(upkeep, 2_000)
+    assert writers.waits_ms[1::2] == [hot_tables.upkeep.LOCK_WAIT_MS] * len(writers.attempts_s)
+    waits = writers.waits_ms[::2]
+    assert waits[:5] == [WAIT_MS << failures for failures in range(5)]
+    assert len(waits) > 12
+    assert set(waits[5:]) == {LONGEST_WAIT_MS}
+
+
+def test_pauses_end_when_far_too_many_rows_are_hot(writers: Writers, upkeep: HotTables) -> None:
+    writers.watch(upkeep, 600)
+    assert writers.gaps_s()[-1] > 100
+    before = len(writers.attempts_s)
+    writers.watch(upkeep, 40, hot_rows=CONFIG.hot_rows * HARD_FACTOR + 1)
+    full = writers.gaps_s()[before:]
+    assert len(full) >= 8
+    assert set(full) == {LONGEST_FULL_PAUSE_S}
+
+
+def test_pauses_are_short_again_when_rows_have_gone_cold(
+    writers: Writers, upkeep: HotTables
+) -> None:
+    writers.watch(upkeep, 20)
+    assert writers.gaps_s() == [1.0, 2.0, 4.0, 8.0]
+    writers.in_the_way = False
+    writers.watch(upkeep, 12)
+    assert writers.cold == [RELID]
+    writers.in_the_way = True
+    writers.attempts_s.clear()
+    writers.watch(upkeep, 8)
+    assert writers.gaps_s() == [1.0, 2.0, 4.0]
