@@ -1,5 +1,6 @@
 """Rows go cold after growing pauses while writers leave no gap, and the pauses have a bound."""
 
+import time
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
@@ -7,7 +8,9 @@ from typing import Any, cast
 import pytest
 
 from catalog.errors import GatewayError
+from catalog.hot import resident_upkeep
 from catalog.hot.resident_upkeep import HotTable
+from catalog.upkeep import candidates
 from pgwire_gateway.config import Config
 from pgwire_gateway.upkeep import hot_tables
 from pgwire_gateway.upkeep.hot_tables import (
@@ -86,10 +89,10 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> Writers:
             pass
 
     monkeypatch.setattr(hot_tables, "Work", Work)
-    monkeypatch.setattr(hot_tables.resident_upkeep, "cool", found.cool)
-    monkeypatch.setattr(hot_tables.resident_upkeep, "overheat", lambda *_: None)
-    monkeypatch.setattr(hot_tables.upkeep, "wait_at_most", found.wait_at_most)
-    monkeypatch.setattr(hot_tables.time, "monotonic", lambda: found.now_s)
+    monkeypatch.setattr(resident_upkeep, "cool", found.cool)
+    monkeypatch.setattr(resident_upkeep, "overheat", lambda *_: None)
+    monkeypatch.setattr(candidates, "wait_at_most", found.wait_at_most)
+    monkeypatch.setattr(time, "monotonic", lambda: found.now_s)
     return found
 
 
@@ -116,7 +119,7 @@ def test_a_lock_is_waited_for_longer_each_time_up_to_a_bound(
     writers: Writers, upkeep: HotTables
 ) -> None:
     writers.watch(upkeep, 2_000)
-    assert writers.waits_ms[1::2] == [hot_tables.upkeep.LOCK_WAIT_MS] * len(writers.attempts_s)
+    assert writers.waits_ms[1::2] == [candidates.LOCK_WAIT_MS] * len(writers.attempts_s)
     waits = writers.waits_ms[::2]
     assert waits[:5] == [WAIT_MS << failures for failures in range(5)]
     assert len(waits) > 12
