@@ -21,7 +21,6 @@ from buenavista.core import Connection as BuenaVistaConnection
 from buenavista.postgres import BuenaVistaServer
 
 from catalog.api import Catalog, CatalogConfig, ResidentBounds
-from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
 from catalog.server.embedded import lock_directory, time_zone_directory
 from pgwire_gateway import model_files, model_import
@@ -48,7 +47,7 @@ from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.spark.recent_rows import RecentRows
 from pgwire_gateway.spark.relations import Relations
 from pgwire_gateway.spark.warehouse import Warehouse
-from pgwire_gateway.spark.warm_up import warm_up
+from pgwire_gateway.spark.warm_up import WarmUp
 from pgwire_gateway.spark.zone_rules import ZoneRules
 from pgwire_gateway.upkeep.flusher import Flusher
 from pgwire_gateway.wire_types.tails import TailCache
@@ -246,6 +245,7 @@ class Gateway:
         self._flusher: Flusher | None = None
         self._listener: GatewayServer | None = None
         self._thread: threading.Thread | None = None
+        self._warm_up: WarmUp | None = None
 
     @property
     def port(self) -> int:
@@ -280,9 +280,15 @@ class Gateway:
         flusher, self._flusher = self._flusher, None
         if flusher is not None:
             flusher.stop()
+        warming, self._warm_up = self._warm_up, None
+        if warming is not None:
+            warming.cancel()
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.stop()
+        if warming is not None:
+            # What it still waits for ends with the JVM.
+            warming.join()
         catalog, self._catalog = self._catalog, None
         if catalog is not None:
             catalog.close()
@@ -356,9 +362,7 @@ class Gateway:
             daemon=True,
         )
         self._thread.start()
-        threading.Thread(
-            target=_warm_up, args=(self._engine, executor), name="warm-up", daemon=True
-        ).start()
+        self._warm_up = WarmUp(self._engine, executor)
 
     def _end_sessions(self, state: ServerState) -> None:
         deadline = time.monotonic() + self.config.shutdown_timeout_s
@@ -411,11 +415,6 @@ def _give_up(connection: ClientConnection) -> None:
     """End a connection that has not begun a session in time."""
     logger.warning("%s has not begun a session in time", connection.peer)
     connection.hang_up()
-
-
-def _warm_up(engine: SparkEngine, executor: Executor) -> None:
-    with suppress(GatewayError):  # the gateway stops, or clients will be told
-        warm_up(engine, executor)
 
 
 def serve(config: Config) -> int:

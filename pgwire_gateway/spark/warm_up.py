@@ -4,11 +4,14 @@ Spark loads and compiles thousands of classes with the first statements of each 
 seconds. Statements like those of clients, over rows made up here, do so while nobody waits.
 """
 
+import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
 import pyarrow as pa
 
+from catalog.errors import GatewayError
 from catalog.journal.layout import VERSION, column_name
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.engine import SparkEngine
@@ -40,11 +43,38 @@ FROM ({}) AS t WHERE t.c1 > 0 GROUP BY t.c2 ORDER BY t.c2 NULLS LAST
 """
 
 
-def warm_up(engine: SparkEngine, executor: Executor) -> None:
+STOP_S: Final = 10.0
+"""How long the statements may take to end when they have been cancelled."""
+
+
+class WarmUp:
+    """The thread that runs the statements while clients are already served."""
+
+    def __init__(self, engine: SparkEngine, executor: Executor) -> None:
+        self._running = RunningStatement()
+        self._thread = threading.Thread(
+            target=self._run, args=(engine, executor), name="warm-up", daemon=True
+        )
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Let no more statements begin, and end the one that runs."""
+        self._running.cancel()
+
+    def join(self) -> None:
+        """Wait until the thread has ended, for some seconds at most."""
+        self._thread.join(STOP_S)
+
+    def _run(self, engine: SparkEngine, executor: Executor) -> None:
+        with suppress(GatewayError):  # the gateway stops, or clients will be told
+            warm_up(engine, executor, self._running)
+
+
+def warm_up(engine: SparkEngine, executor: Executor, running: RunningStatement) -> None:
     """Run some statements.
 
     Raises:
-        GatewayError: Spark was stopped meanwhile, or cannot run statements.
+        GatewayError: 57014 when cancelled; Spark was stopped meanwhile, or cannot run statements.
     """
     snapshot = TableSnapshot(_TABLE, "warm_up", 0, (), 1)
     relation = Relation(Source(0, SourcePart.RECENT, _VIEW), snapshot, _rows)
@@ -57,11 +87,12 @@ def warm_up(engine: SparkEngine, executor: Executor) -> None:
         (_MANY_ROWS.format(current), 10_000_000),
     )
     for sql, input_rows in statements:
+        running.check()
         executor.run(
             SparkQuery(sql, (), (), 10, input_rows),
             relations=[relation],
             sessions=engine.sessions(),
-            statement=RunningStatement(),
+            statement=running,
         ).read_all()
 
 
