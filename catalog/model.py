@@ -147,6 +147,8 @@ class JournalTable:
     """Set where the row versions are in a journal of others."""
     division: Division | None = None
     """How the base is divided into partitions; None for one in no partitions."""
+    row_bytes: int | None = None
+    """How large rows may be, their values counted as text; None for any size."""
 
     def column(self, attnum: int) -> Column:
         """Return the column with this attribute number; KeyError when there is none."""

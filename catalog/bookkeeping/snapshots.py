@@ -203,6 +203,7 @@ def _table(definition: dict[str, Any]) -> JournalTable:
         referencing=tuple(definition["referencing"] or ()),
         external=ExternalJournal(**external) if (external := definition["external"]) else None,
         division=_division(definition),
+        row_bytes=definition["row_bytes"],
     )
 
 

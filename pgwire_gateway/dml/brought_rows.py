@@ -1,6 +1,7 @@
 """Rows that one statement reads as a table of its own, in memory or, if there are many, a file."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from typing import Final
 
@@ -35,7 +36,8 @@ def as_table(
     if rows.num_rows <= MOST_IN_MEMORY:
         return TableSnapshot(table, state, 0, (), rows.num_rows)
     # What is published nowhere is removed by VACUUM, should this process not live to do so.
-    writer = SegmentWriter(call.services.engine, table, kind)
+    # They are in no journal, so they may be of any size.
+    writer = SegmentWriter(call.services.engine, replace(table, row_bytes=None), kind)
     ends.callback(writer.abort)
     for batch in rows.to_batches():
         writer.write(batch)

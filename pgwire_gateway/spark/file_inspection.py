@@ -5,21 +5,24 @@ it does not tell is read, column by column: whether text is text, and whether ke
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from catalog.errors import GatewayError
+from catalog.model import JournalTable
 from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark.borrowed_files import Borrowed, BorrowedFile
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.file_sources import DATES, MOMENTS, WIDTHS
+from pgwire_gateway.spark.row_sizes import bytes_at_least, require_size
 from pgwire_gateway.spark.source_types import SourceColumn, columns_of
 from rewrite.errors import UnsupportedError
 
@@ -170,6 +173,28 @@ class Inspection:
             size += self._text_bytes() + self._binary_bytes()
             ascending, is_unique = self._examine_key(key)
         return Contents(size, ascending, is_unique)
+
+    def require_sizes(self, table: JournalTable) -> None:
+        """Refuse rows that are too large for the journal of a table.
+
+        Values are read only of row groups that are large enough for such a row.
+
+        Raises:
+            GatewayError: 54000.
+        """
+        most = table.row_bytes
+        times = {"string": 1, "binary": 2}
+        names = {c.name: times[c.kind] for c in self.columns if c.kind in times}
+        if most is None or not names:
+            return
+        fixed = bytes_at_least(len(self.columns))
+        for file, footer in self.files:
+            if fixed + 2 * _largest_group(footer, names) <= most:
+                continue
+            with storage_failures():
+                for batch in self._batches(file, list(names)):
+                    sizes = sum(_lengths(batch.column(name)) * n for name, n in names.items())
+                    require_size(table, fixed + int(np.max(sizes)))
 
     def _batches(self, file: BorrowedFile, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(file.path) as opened:
@@ -366,6 +391,21 @@ def _require_storage(file: Path, footer: pq.FileMetaData) -> None:
 
 def _leaf(footer: pq.FileMetaData, name: str) -> int:
     return next(n for n in range(footer.num_columns) if footer.schema.column(n).name == name)
+
+
+def _largest_group(footer: pq.FileMetaData, names: Iterable[str]) -> int:
+    """Return how large the values of columns are in a row group, before compression."""
+    places = [_leaf(footer, name) for name in names]
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    sizes = (sum(g.column(n).total_uncompressed_size for n in places) for g in groups)
+    return int(max(sizes))
+
+
+def _lengths(values: pa.Array) -> Any:
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    lengths = pc.fill_null(pc.binary_length(values), 0)
+    return lengths.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _statistics(footer: pq.FileMetaData, name: str) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from pgwire_gateway.spark.file_sources import (
     open_files,
     quoted,
 )
+from pgwire_gateway.spark.row_sizes import require_size
 from pgwire_gateway.spark.sorting import Volume
 from pgwire_gateway.spark.source_types import SourceColumn
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
@@ -97,11 +98,12 @@ class FileLoad:
             first_block: The first of the blocks of identities, for a table without key.
 
         Raises:
-            GatewayError: 57014 when cancelled, 53100 when the disk is full, 58030 for other
-                failures of storage.
+            GatewayError: 54000 for a row that is too large, 57014 when cancelled, 53100 when the
+                disk is full, 58030 for other failures of storage.
         """
         if not contents.rows:
             return ()
+        require_size(table, contents.longest)
         session, frame = self._opened()
         driver = session.driver
         volume = Volume(contents.rows, contents.value_bytes)

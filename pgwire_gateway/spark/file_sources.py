@@ -12,6 +12,7 @@ from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark import csv_files
 from pgwire_gateway.spark.api import Frame, Reading, Session
+from pgwire_gateway.spark.row_sizes import bytes_at_least
 from pgwire_gateway.spark.source_types import SourceColumn, columns_of
 from rewrite.errors import UnsupportedError
 
@@ -77,6 +78,8 @@ class Contents:
     """About how large they are in memory."""
     without: tuple[str, ...]
     """Columns that are NULL in some row, of those that were asked for."""
+    longest: int = 0
+    """How large the largest row is, its values counted as text."""
 
 
 def open_files(session: Session, source: FileSource) -> Frame:
@@ -179,18 +182,21 @@ def examine(
     checks = [check for column in listed for check in _checks(column)]
     if source.format == "orc":
         checks += [_in_two_calendars(column) for column in listed if _element(column) == "date"]
-    items += [size for size in sizes if size] + [check.sql for check in checks]
+    lengths = " + ".join(["0L", *filter(None, map(_text_size, listed))])
+    items += [size for size in sizes if size] + [f"max({lengths})"]
+    items += [check.sql for check in checks]
     values: Iterator[Any] = iter(frame.select(items).first())
     rows = int(next(values))
     missing = tuple([name for name in needed if int(next(values)) < rows])
     size = sum(int(next(values) or 0) for found in sizes if found)
     size += rows * sum(_width(column) for column in listed)
+    longest = int(next(values) or 0) + bytes_at_least(len(listed))
     for check in checks:
         if next(values):
             raise GatewayError(
                 check.message, sqlstate=check.sqlstate, detail=f'Column "{check.column}".'
             )
-    return Contents(rows, size, missing)
+    return Contents(rows, size, missing, longest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +257,22 @@ def _size(column: SourceColumn) -> str:
     if column.kind in {"string", "binary"}:
         return f"sum(octet_length({quoted(column.name)}))"
     return ""
+
+
+def _text_size(column: SourceColumn) -> str:
+    """Return how many bytes a value has as text; empty where that does not vary much."""
+    name, element = quoted(column.name), _element(column)
+    item = "x" if column.is_array else name
+    if element in {"string", "binary"}:
+        size = f"coalesce(CAST(octet_length({item}) AS BIGINT), 0L)"
+        size = f"2L * {size}" if element == "binary" else size
+    elif column.is_array:
+        size = f"coalesce(CAST(octet_length(CAST({item} AS STRING)) AS BIGINT), 0L)"
+    else:
+        return ""
+    if column.is_array:
+        size = f"aggregate(coalesce({name}, array()), 0L, (a, x) -> a + 1L + {size})"
+    return size
 
 
 def _width(column: SourceColumn) -> int:

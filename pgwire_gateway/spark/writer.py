@@ -18,6 +18,7 @@ from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import storage_failures, translate
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.layouts import Layout
+from pgwire_gateway.spark.row_sizes import require_sizes
 from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.sorting import Volume
 from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
@@ -56,10 +57,12 @@ class SegmentWriter:
         """Take row versions; those that are too many to be held are staged.
 
         Raises:
-            GatewayError: 53100 when the disk is full, 58030 for other failures of storage.
+            GatewayError: 54000 for a row that is too large, 53100 when the disk is full, 58030 for
+                other failures of storage.
         """
         if not batch.num_rows:
             return
+        require_sizes(self._table, batch)
         table = pa.Table.from_batches([batch]).select(list(self._layout.names))
         self._held.append(table)
         self._rows += batch.num_rows

@@ -92,6 +92,7 @@ def fill(load: Load, inspection: Inspection) -> int:
         required = [column.name for column in table.columns if column.not_null]
         try:
             contents = inspection.examine(key, [*key, *required])
+            inspection.require_sizes(table)
         except NullValueError as error:
             raise null_key(table, error.column) from None
         if not inspection.rows:

@@ -420,7 +420,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 BEGIN ATOMIC
 SELECT json_build_object(
     'relid', j.relid::bigint, 'schema', n.nspname, 'name', c.relname,
-    'definition', j.definition, 'location', j.location,
+    'definition', j.definition, 'location', j.location, 'row_bytes', (SELECT i.row_bytes FROM pg_journal.instance i),
     'key', j.key, 'key_name', j.key_name, 'external', j.external, 'division', j.division,
     'columns', (
         SELECT json_agg(json_build_array(
