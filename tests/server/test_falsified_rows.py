@@ -1,0 +1,52 @@
+"""gateway.check counts hot rows that were falsified behind the gateway's back."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.server.test_removed_files import administrator
+from tests.support.servers import GatewayProcess
+
+pytestmark = pytest.mark.server
+
+CHECK = "SELECT gateway.check('t')"
+
+FALSIFIED = {
+    "a row that was written": ("UPDATE t SET v = -1 WHERE id = 1", 2),
+    "a row that was only made hot": ("UPDATE t SET v = -1 WHERE id = 2", 2),
+    "both": ("UPDATE t SET v = -1 WHERE id IN (1, 2)", 4),
+    "a row that is gone": ("DELETE FROM t WHERE id = 2", 1),
+    "a row that nobody has inserted": ("INSERT INTO t VALUES (9000, 1)", 1),
+    "a version that is lost": ("DELETE FROM pg_journal.tail_{0} WHERE c1 = 1", 2),
+}
+
+
+@pytest.fixture
+def client(gateway_process: GatewayProcess, database: str) -> Iterator[psycopg.Connection]:
+    """A client of a database with a table in files, two rows of which are hot."""
+    conninfo = gateway_process.address.conninfo(database)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+        connection.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 1500) g")
+        connection.execute("UPDATE t SET v = v + 1 WHERE id = 1")
+        connection.execute("BEGIN")
+        connection.execute("SELECT * FROM t WHERE id = 2 FOR UPDATE")
+        connection.execute("COMMIT")
+        state = "SELECT state, hot_rows FROM gateway.maintenance WHERE table_name = 't'"
+        assert connection.execute(state).fetchone() == ("hot", 2)
+        yield connection
+
+
+@pytest.mark.parametrize("falsified", FALSIFIED)
+def test_falsified_hot_rows_are_counted(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection, falsified: str
+) -> None:
+    assert client.execute(CHECK).fetchone() == (0,)
+    statement, found = FALSIFIED[falsified]
+    with administrator(gateway_process, database) as catalog:
+        catalog.execute("SET session_replication_role = replica")
+        ((relid,),) = catalog.execute("SELECT 't'::regclass::oid::integer").fetchall()
+        done = catalog.execute(statement.format(relid))  # type: ignore[call-overload]
+        assert done.rowcount == (2 if falsified == "both" else 1)
+    assert client.execute(CHECK).fetchone() == (found,)
