@@ -9,7 +9,7 @@ from typing import Any
 from catalog.bookkeeping.tail import PLAIN_SETTINGS
 from catalog.connection.backend import chunk_rows
 from catalog.model import TableSnapshot
-from catalog.pg.types import JSON, OID
+from catalog.pg.types import INT8, JSON, OID
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.session.connections import CatalogSession
 from catalog.session.names import quoted
@@ -298,6 +298,20 @@ def answered_keys(session: CatalogSession, relid: int) -> list[tuple[str, ...]] 
     """Return the keys a tiered table's catalog table answers for, as texts; None for none."""
     text = _text(session, "SELECT pg_journal.answered_keys($1)", relid)
     return None if text is None else [tuple(key) for key in json.loads(text)]
+
+
+def differing_keys(session: CatalogSession, relid: int, most: int) -> int:
+    """Compare some hot keys, chosen at random, with the journal; return how many differ.
+
+    A row whose newest version is not in the tail is left out, unless the tail is all there is.
+    """
+    result = session.execute_parameters(
+        "SELECT pg_journal.check_hot($1, $2)",
+        [str(relid).encode(), str(most).encode()],
+        parameter_oids=[OID, INT8],
+    )
+    ((found,),) = result.rows
+    return int(found or b"0")
 
 
 def silence_triggers(session: CatalogSession) -> None:

@@ -11,6 +11,7 @@ from catalog.session.connections import CatalogSession
 FLUSH: Final = "flush"
 COMPACTION: Final = "compaction"
 COOLING: Final = "cooling"
+CHECKING: Final = "comparing hot rows"
 FREEZE: Final = "becoming tiered"
 THAW: Final = "becoming resident"
 

@@ -1,6 +1,7 @@
-"""The law that no row version is lost: as many are in the files written as were read for them.
+"""The laws that no row version is lost, as errors that say which one was broken.
 
-It is looked at before anything is published, so a violation leaves the table as it was.
+As many are in the files written as were read for them: that is looked at before anything is
+published, so a violation leaves the table as it was. Hot rows are what the journal says.
 """
 
 from collections.abc import Iterable
@@ -27,4 +28,22 @@ def require_all(table: JournalTable, read: int, written: Iterable[Segment]) -> N
             f'files of table "{table.name}" hold {found} row versions of {read}',
             sqlstate=sqlstate.DATA_CORRUPTED,
             detail="Nothing has been changed.",
+        )
+
+
+def require_equal(relid: int, differing: int) -> None:
+    """Refuse hot rows that are not what their journal says.
+
+    Args:
+        relid: The table whose rows were compared.
+        differing: How many of them are not.
+
+    Raises:
+        GatewayError: XX001.
+    """
+    if differing:
+        raise GatewayError(
+            f"{differing} hot rows of table {relid} are not what its journal says",
+            sqlstate=sqlstate.DATA_CORRUPTED,
+            hint="Its rows stay hot. SELECT gateway.check('...') compares all of them.",
         )

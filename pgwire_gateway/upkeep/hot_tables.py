@@ -2,6 +2,9 @@
 
 All rows of a table go cold at once. Writers have to leave a gap for that: a lock is waited for as
 shortly as one of them may be kept waiting, and longer when that has failed, after growing pauses.
+
+Some hot rows are compared with the journal each time. A table where they differ keeps what it has:
+its rows do not go cold, which would leave the journal's word alone.
 """
 
 import logging
@@ -14,11 +17,13 @@ from catalog.api import Catalog
 from catalog.errors import GatewayError
 from catalog.hot import resident_upkeep
 from catalog.hot.resident_upkeep import HotTable
+from catalog.pg.sqlstate import DATA_CORRUPTED
 from catalog.session.connections import CatalogSession
 from catalog.upkeep import candidates as upkeep
 from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.config import Config
+from pgwire_gateway.spark.conservation import require_equal
 from pgwire_gateway.upkeep.residency import PASSING
 
 logger = logging.getLogger(__name__)
@@ -29,6 +34,9 @@ WAIT_MS: Final = 50
 LONGEST_WAIT_MS: Final = 1_000
 LONGEST_PAUSE_S: Final = 300.0
 PAUSE_S: Final = 1.0
+
+SAMPLE: Final = 20
+"""How many hot rows of a table are compared with the journal at each visit."""
 
 HARD_FACTOR: Final = 10
 """When so many times more rows are hot than are to be, no more become hot."""
@@ -58,6 +66,8 @@ class HotTables:
         self._catalog = catalog
         self._flush = flush
         self._pauses: dict[tuple[str, int], _Pause] = {}
+        self._differing: set[tuple[str, int]] = set()
+        """Tables that were found to differ from their journals, and have not been found equal."""
 
     def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
         """Look after the tables of one database."""
@@ -65,16 +75,40 @@ class HotTables:
             if stopping():
                 return
             # What keeps a tail from being flushed is no reason for rows to stay hot.
-            for step in (self._flush_if_due, self._cool_if_due):
+            for step in (self._compare, self._flush_if_due, self._cool_if_due):
                 try:
                     step(database, session, table)
                 except GatewayError as error:
                     session.rollback()
-                    if error.sqlstate not in PASSING:
+                    if error.sqlstate == DATA_CORRUPTED:
+                        logger.error("upkeep of table %d: %s", table.relid, error.message)  # noqa: TRY400
+                    elif error.sqlstate not in PASSING:
                         logger.warning("upkeep of table %d: %s", table.relid, error.message)
                 except Exception:  # other tables must not wait for what is wrong with this one
                     session.rollback()
                     logger.exception("upkeep of table %d", table.relid)
+
+    def _compare(self, database: str, session: CatalogSession, table: HotTable) -> None:
+        """Compare some hot rows with the journal.
+
+        Raises:
+            GatewayError: XX001 when they differ, which clients see in ``gateway.maintenance``.
+        """
+        place = (database, table.relid)
+        found = resident_upkeep.differing_keys(session, table.relid, SAMPLE)
+        session.rollback()
+        if found:
+            self._differing.add(place)
+        elif place in self._differing:
+            # A sample that happens to be equal proves nothing: all rows have to be.
+            found = resident_upkeep.differing_keys(session, table.relid, table.hot_rows + 1)
+            session.rollback()
+        if not found and place not in self._differing:
+            return
+        with Work(session, table.relid, upkeep_work.CHECKING) as work:
+            work.begin("looking at rows that differ", found)
+            require_equal(table.relid, found)
+        self._differing.discard(place)
 
     def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
         del database
@@ -84,6 +118,8 @@ class HotTables:
             self._flush(session, table.relid)
 
     def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
+        if (database, table.relid) in self._differing:
+            return
         config = self._config
         most = config.hot_rows if table.asked_rows is None else table.asked_rows
         age_s = config.hot_age_s if table.asked_age_s is None else table.asked_age_s
