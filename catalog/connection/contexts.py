@@ -9,11 +9,22 @@ from catalog.server.migrations import own_functions
 OWN_FIELDS: Final = frozenset("WpqFLR")
 """Fields that tell about a function of ours instead of the client's statement."""
 
+_OWN_NAME: Final = (
+    rf"(?:{'|'.join(sorted(own_functions()))}"
+    r"|(?:capture|referenced|seek|reseek|propose|cold|thaw)_\d+)"
+)
+
 _OWN_FUNCTION: Final = re.compile(
-    rf"function (pg_journal\.)?({'|'.join(sorted(own_functions()))}"
-    r"|(capture|referenced|seek|reseek|propose|cold|thaw)_\d+)\("
+    rf'function (?:(?:pg_journal\.)?{_OWN_NAME}\(|"{_OWN_NAME}" (?:statement|during) )'
 )
 """A line that names one; the schema is left out where the path has it."""
+
+_OWN_STATEMENT: Final = re.compile(
+    r'^(?:SQL statement|SQL expression|PL/pgSQL assignment) "(?:(?!^PL/pgSQL function ).)*?"\n'
+    rf"(?=PL/pgSQL {_OWN_FUNCTION.pattern})",
+    re.MULTILINE | re.DOTALL,
+)
+"""What one of them was executing, which may have several lines, and stands before it."""
 
 _COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
 """The last line of the context of what goes wrong in a COPY."""
@@ -52,7 +63,7 @@ def is_own(context: str) -> bool:
 
 def clients_part(context: str) -> str | None:
     """Return the lines about the client's functions; None where ours met the error."""
-    lines = context.splitlines()
-    if not lines or _OWN_FUNCTION.search(lines[0]):
+    lines = _OWN_STATEMENT.sub("", context).split("\n")
+    if _OWN_FUNCTION.search(lines[0]):
         return None
     return "\n".join(line for line in lines if not _OWN_FUNCTION.search(line))

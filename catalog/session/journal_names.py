@@ -23,6 +23,30 @@ _LONGEST_TABLE: Final = 63 - len(SUFFIX)
 _HIDDEN: Final = re.compile(r"\bjournal_\d+\b")
 """Names of the tables that stand for journals."""
 
+_SYSTEM_LISTS: Final = (
+    *(f"pg_stat_{kind}_{what}" for kind in ("all", "user") for what in ("tables", "indexes")),
+    *(
+        f"pg_statio_{kind}_{what}"
+        for kind in ("all", "user")
+        for what in ("tables", "indexes", "sequences")
+    ),
+    "pg_stat_xact_all_tables",
+    "pg_stat_xact_user_tables",
+    "pg_stat_user_functions",
+    "pg_stat_xact_user_functions",
+    "pg_indexes",
+    "pg_matviews",
+    "pg_policies",
+    "pg_rules",
+    "pg_sequences",
+    "pg_stats",
+    "pg_stats_ext",
+    "pg_stats_ext_exprs",
+    "pg_tables",
+    "pg_views",
+)
+"""The system's views that tell the schema of what they list."""
+
 _VIEWS: Final = {
     RelationName("gateway", "commits"): "pg_journal.commit_list",
     RelationName("gateway", "commit_files"): "pg_journal.commit_file_list",
@@ -46,9 +70,9 @@ _VIEWS: Final = {
                 "pg_event_trigger",
                 "(SELECT tableoid, * FROM pg_catalog.pg_event_trigger WHERE evtname !~ '^pgwire_')",
             ),
-            (
-                "pg_policies",
-                "(SELECT * FROM pg_catalog.pg_policies WHERE schemaname <> 'pg_journal')",
+            *(
+                (name, f"(SELECT * FROM pg_catalog.{name} WHERE schemaname <> 'pg_journal')")  # noqa: S608 - names of our own
+                for name in _SYSTEM_LISTS
             ),
         )
     },

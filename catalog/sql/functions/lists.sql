@@ -45,7 +45,8 @@ BEGIN
             ('shown_system_pg_class', 'v.tableoid, v.xmin, v.ctid, ', 'pg_catalog.pg_class', 'relnamespace',
              's.schema_oid', 'relname', 's.journal_relid = v.oid', ''),
             ('shown_pg_tables', '', 'pg_catalog.pg_tables', 'schemaname', 's.schema_name', 'tablename',
-             '(v.schemaname, v.tablename) = (''pg_journal'', s.stand_in)', ''))
+             '(v.schemaname, v.tablename) = (''pg_journal'', s.stand_in)',
+             ' WHERE v.schemaname <> ''pg_journal'' OR s.relid IS NOT NULL'))
         o (view_name, extra, list, schema_column, schema_value, name_column, same, condition)
         UNION ALL
         SELECT 'shown_' || name, '', 'information_schema.' || name, 'table_schema',
