@@ -129,7 +129,8 @@ EXECUTOR: Final = (
 )
 """Expression for the setting gateway.executor; empty for auto, the default."""
 TIME_OUTS: Final = ", ".join(
-    f"extract(epoch FROM pg_catalog.current_setting('{name}')::pg_catalog.interval)::text"
+    f"extract(epoch FROM pg_catalog.current_setting('{name}')::pg_catalog.interval)"
+    "::pg_catalog.text"
     for name in (
         "statement_timeout",
         "idle_session_timeout",

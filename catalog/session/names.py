@@ -41,7 +41,7 @@ def named_relation(session: CatalogSession, text: str) -> int:
     Raises:
         CatalogError: 42P01 when there is none, 42602 for no name.
     """
-    (oid,) = _texts(session, "SELECT $1::regclass::oid", TEXT, text)
+    (oid,) = _texts(session, "SELECT $1::pg_catalog.regclass::pg_catalog.oid", TEXT, text)
     return int(oid)
 
 
@@ -102,9 +102,11 @@ def tables_of_missing(
         for texts in (missing, tables)
     ]
     result = session.execute_parameters(
-        "SELECT CASE WHEN to_regclass(m) IS NULL THEN to_regclass(t)::oid END"
-        " FROM json_array_elements_text($1) WITH ORDINALITY a(m, o)"
-        " JOIN json_array_elements_text($2) WITH ORDINALITY b(t, o) USING (o) ORDER BY o",
+        "SELECT CASE WHEN pg_catalog.to_regclass(m) IS NULL"
+        " THEN pg_catalog.to_regclass(t)::pg_catalog.oid END"
+        " FROM pg_catalog.json_array_elements_text($1) WITH ORDINALITY a(m, o)"
+        " JOIN pg_catalog.json_array_elements_text($2) WITH ORDINALITY b(t, o) USING (o)"
+        " ORDER BY o",
         arrays,
         parameter_oids=[JSON, JSON],
     )
@@ -142,8 +144,8 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
     listed = [qualified(name) for name in named]
     encoded = json.dumps(listed).encode(session.codec, "surrogateescape")
     result = session.execute_parameters(
-        "SELECT pg_catalog.to_regclass(n)::oid FROM pg_catalog.json_array_elements_text($1)"
-        " WITH ORDINALITY a(n, o) ORDER BY o",
+        "SELECT pg_catalog.to_regclass(n)::pg_catalog.oid"
+        " FROM pg_catalog.json_array_elements_text($1) WITH ORDINALITY a(n, o) ORDER BY o",
         [encoded],
         parameter_oids=[JSON],
     )
@@ -282,9 +284,8 @@ def may_lock(session: CatalogSession, relid: int) -> bool:
 
 def type_name(session: CatalogSession, type_oid: int, typmod: int) -> str:
     """Return a type as SQL."""
-    (name,) = _texts(
-        session, "SELECT format_type($1::oid, $2::int)", TEXT, str(type_oid), str(typmod)
-    )
+    sql = "SELECT pg_catalog.format_type($1::pg_catalog.oid, $2::pg_catalog.int4)"
+    (name,) = _texts(session, sql, TEXT, str(type_oid), str(typmod))
     return name
 
 
@@ -362,12 +363,13 @@ def domain_constraints(session: CatalogSession, domain: int) -> list[str]:
     """Return the checks of a domain, and of those it is made of, as ``pg_constraint.conbin``."""
     sql = """
         WITH RECURSIVE made_of (oid) AS (
-            SELECT $1::text::oid
+            SELECT $1::pg_catalog.text::pg_catalog.oid
             UNION
             SELECT t.typbasetype FROM made_of m JOIN pg_catalog.pg_type t USING (oid)
              WHERE t.typtype = 'd'
         )
-        SELECT c.conbin::text FROM made_of m JOIN pg_catalog.pg_constraint c ON c.contypid = m.oid
+        SELECT c.conbin::pg_catalog.text
+          FROM made_of m JOIN pg_catalog.pg_constraint c ON c.contypid = m.oid
          WHERE c.contype = 'c'
     """
     return _texts(session, sql, TEXT, str(domain))
@@ -375,6 +377,6 @@ def domain_constraints(session: CatalogSession, domain: int) -> list[str]:
 
 def volatilities(session: CatalogSession, functions: Iterable[int]) -> dict[int, str]:
     """Return what pg_proc says of functions: i (immutable), s (stable) or v (volatile)."""
-    sql = "SELECT concat(provolatile, oid) FROM pg_catalog.pg_proc WHERE oid = ANY ($1)"
+    sql = "SELECT pg_catalog.concat(provolatile, oid) FROM pg_catalog.pg_proc WHERE oid = ANY ($1)"
     found = _texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, functions)) + "}")
     return {int(text[1:]): text[0] for text in found}

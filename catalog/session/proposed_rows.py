@@ -103,7 +103,7 @@ class RowRules:
         reasons += [f"NOT ({check})" for check in self.checks]
         # What cannot be computed is an error of the row. No text has such a length.
         reasons += [
-            f"pg_catalog.length(({quoted(column.name)})::text) < 0"
+            f"pg_catalog.length(({quoted(column.name)})::pg_catalog.text) < 0"
             for column in generated
             if column.expression
         ]

@@ -13,8 +13,8 @@ from catalog.pg.types import OID
 from catalog.session.connections import CatalogSession
 
 _COLUMNS = """
-SELECT a.attname, a.attnum::text, a.atttypid::oid::text,
-pg_catalog.format_type(a.atttypid, a.atttypmod), (c.collisdeterministic IS FALSE)::text
+SELECT a.attname, a.attnum::pg_catalog.text, a.atttypid::pg_catalog.text,
+pg_catalog.format_type(a.atttypid, a.atttypmod), (c.collisdeterministic IS FALSE)::pg_catalog.text
 FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
 """

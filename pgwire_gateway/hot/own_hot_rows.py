@@ -24,7 +24,7 @@ from pgwire_gateway.wire_types.catalog_rows import key_values
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.errors import UnsupportedError
 
-_SEEN: Final = "SELECT pg_catalog.pg_current_snapshot()::text"
+_SEEN: Final = "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text"
 
 _UNFIT: Final = frozenset({"22", "23", "54"})
 """Classes of errors of rows that a constraint refuses."""

@@ -54,12 +54,12 @@ current_database() and current_schema() written as functions."""
 
 # PostgreSQL 17 has no constraints that are not enforced.
 _CHECKS = """
-SELECT c.conname, c.conbin::text FROM pg_catalog.pg_constraint c
+SELECT c.conname, c.conbin::pg_catalog.text FROM pg_catalog.pg_constraint c
 WHERE c.contype = 'c' AND c.conrelid = $1
 AND pg_catalog.to_jsonb(c) ->> 'conenforced' IS DISTINCT FROM 'false' ORDER BY c.conname
 """
 _GENERATED = """
-SELECT d.adnum::text, d.adbin::text
+SELECT d.adnum::pg_catalog.text, d.adbin::pg_catalog.text
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attgenerated = 's' AND NOT a.attisdropped

@@ -58,7 +58,7 @@ SELECT o.reason FROM pg_catalog.pg_class c CROSS JOIN LATERAL (VALUES
 """
 _OWN_WRITES: Final = "SELECT 1 WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"
 _REFERENCES: Final = """
-SELECT x.conrelid::text, x.confrelid::text FROM pg_catalog.pg_constraint x
+SELECT x.conrelid::pg_catalog.text, x.confrelid::pg_catalog.text FROM pg_catalog.pg_constraint x
  WHERE x.contype = 'f' AND x.conrelid = ANY ($1) AND x.confrelid = ANY ($1)
    AND x.conrelid <> x.confrelid
 """

@@ -99,3 +99,18 @@ def test_names_end_no_quotation_of_ours(client, catalog, database, quote):
     assert client.value("SELECT rolsuper FROM pg_roles WHERE rolname = 'postgres'") == "f"
     client.insert("t", "INSERT INTO t VALUES (1, 2, 3)")
     assert client.tail("t") == [[1, 2, 3]]
+
+
+DEFINERS = """
+    SELECT p.oid::regprocedure::text,
+           (SELECT setting FROM unnest(p.proconfig) setting WHERE setting LIKE 'search\\_path=%')
+      FROM pg_proc p
+     WHERE p.prosecdef AND p.pronamespace::regnamespace::text IN ('pg_journal', 'gateway')
+"""
+
+
+def test_functions_with_the_bookkeepings_rights_find_names_of_temporary_objects_last(inspector):
+    inspector.run("CREATE TABLE warm (id integer PRIMARY KEY, v integer UNIQUE)")
+    found = dict(inspector.run(DEFINERS))
+    assert len(found) > 50
+    assert {name for name, path in found.items() if not (path or "").endswith(", pg_temp")} == set()

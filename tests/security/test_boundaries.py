@@ -33,6 +33,14 @@ OWN = (
     "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
 )
 
+TEMPORARY = (
+    "CREATE TEMPORARY TABLE hidden (id integer PRIMARY KEY, word text)",
+    "INSERT INTO hidden VALUES (1, 'open sesame')",
+    "CREATE TEMPORARY SEQUENCE numbers",
+    "CREATE FUNCTION pg_temp.lent() RETURNS integer LANGUAGE sql RETURN 1",
+)
+"""What another session has for itself."""
+
 DENIED = "42501"
 
 BOUNDARIES: dict[str, dict[str, str]] = {
@@ -139,6 +147,57 @@ BOUNDARIES: dict[str, dict[str, str]] = {
             "SELECT FROM ts_stat('SELECT to_tsvector(word) FROM *')",
         )
     },
+    "temporary objects of others": {
+        "TABLE pg_temp_N.hidden": DENIED,
+        "COPY pg_temp_N.hidden TO STDOUT": DENIED,
+        "INSERT INTO pg_temp_N.hidden VALUES (1)": DENIED,
+        "UPDATE pg_temp_N.hidden SET word = 'x'": DENIED,
+        "DELETE FROM pg_temp_N.hidden": DENIED,
+        "TRUNCATE pg_temp_N.hidden": DENIED,
+        "LOCK TABLE pg_temp_N.hidden IN ACCESS SHARE MODE": DENIED,
+        "ALTER TABLE pg_temp_N.hidden ADD COLUMN x integer": DENIED,
+        "ALTER TABLE own SET SCHEMA pg_temp_N": DENIED,
+        "DROP TABLE pg_temp_N.hidden": DENIED,
+        "CREATE TABLE pg_temp_N.mine ()": DENIED,
+        "CREATE VIEW pg_temp_N.mine AS SELECT 1": DENIED,
+        "CREATE FUNCTION pg_temp_N.f() RETURNS integer LANGUAGE sql RETURN 1": DENIED,
+        "CREATE OR REPLACE FUNCTION pg_temp_N.lent() RETURNS integer LANGUAGE sql RETURN 2": DENIED,
+        "CREATE DOMAIN pg_temp_N.bytea AS text": DENIED,
+        "SELECT pg_temp_N.lent()": DENIED,
+        "SELECT * FROM pg_temp_N.hidden_journal": DENIED,
+        "SELECT setval('pg_temp_N.numbers', 7)": DENIED,
+    },
+    "other databases": {
+        "TABLE postgres.public.secret": "0A000",
+        "INSERT INTO postgres.public.own VALUES (7)": "0A000",
+        "DROP TABLE postgres.public.own": "0A000",
+        "SELECT * FROM template1.pg_journal.instance": "0A000",
+        "SELECT postgres.public.f()": "0A000",
+        "SELECT * FROM dblink('dbname=postgres', 'SELECT 1') t (a integer)": "42883",
+        "CREATE EXTENSION dblink": "0A000",
+        "CREATE EXTENSION postgres_fdw": "0A000",
+        "CREATE FOREIGN DATA WRAPPER w": DENIED,
+        "CREATE SERVER s FOREIGN DATA WRAPPER w": "42704",
+        "CREATE FOREIGN TABLE f (a integer) SERVER s": "42704",
+        "IMPORT FOREIGN SCHEMA public FROM SERVER s INTO m": "42704",
+        "CREATE USER MAPPING FOR CURRENT_USER SERVER s": "42704",
+        "SELECT pg_database_size('postgres')": None,
+    },
+    "thawing": {
+        f"SELECT pg_journal.{call}": code
+        for call, code in {
+            "thaw('guess', 'cold'::regclass, '[]')": DENIED,
+            "thaw('', 'cold_secret'::regclass, '[]')": DENIED,
+            "thaw(NULL, 'cold'::regclass, '[]')": DENIED,
+            "announce('guess', 'cold'::regclass, 'update', 'seek', '[]', true, 1, true, true,"
+            " '{}')": DENIED,
+            "announce_tree('guess', 'cold'::regclass, '{}', '{}')": DENIED,
+            "capture_thawed('guess', 'cold'::regclass, 1, '{}', '[]', '[]')": DENIED,
+            "thaw_keys('cold'::regclass, 1, 1, pg_current_snapshot(), '[]', '[]', true)": DENIED,
+            "announce_own('cold'::regclass, 'seek', '[]', '{}')": DENIED,
+            "announcement('cold'::regclass)": DENIED,
+        }.items()
+    },
     "files and programs": {
         "COPY own FROM '/etc/passwd'": DENIED,
         "COPY cold FROM '/etc/passwd'": DENIED,
@@ -185,7 +244,7 @@ def conninfo(resident_gateway: Address) -> Iterator[str]:
     resident_gateway.execute(f"CREATE ROLE {ROLE} LOGIN", f"CREATE DATABASE {DATABASE}")
     with psycopg.connect(resident_gateway.conninfo(DATABASE), autocommit=True) as admin:
         admin.execute(f"GRANT CREATE ON DATABASE {DATABASE} TO {ROLE}")
-        for statement in OTHERS:
+        for statement in (*OTHERS, *TEMPORARY):
             admin.execute(statement)  # type: ignore[call-overload]
         make_tiered(admin, "cold_secret")
         found = make_conninfo(
@@ -196,7 +255,7 @@ def conninfo(resident_gateway: Address) -> Iterator[str]:
                 mallory.execute(statement)  # type: ignore[call-overload]
             make_tiered(mallory, "cold")
         yield found
-        for table in ("secret", "cold_secret"):
+        for table in ("secret", "cold_secret", "hidden"):
             rows = admin.execute(f"TABLE {table}").fetchall()  # type: ignore[call-overload]
             assert rows == [(1, "open sesame")]
     resident_gateway.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)", f"DROP ROLE {ROLE}")
@@ -223,10 +282,22 @@ def _answer(connection: psycopg.Connection, statement: str) -> str | None:
     return None
 
 
+def _schema_of_temporary_objects(connection: psycopg.Connection) -> str:
+    found = connection.execute(
+        "SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'hidden'"
+    ).fetchone()
+    assert found is not None
+    return str(found[0])
+
+
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_what_is_not_ones_own_is_refused(mallory: psycopg.Connection, boundary: str) -> None:
     expected = BOUNDARIES[boundary]
-    answers = {statement: _answer(mallory, statement) for statement in expected}
+    hidden = _schema_of_temporary_objects(mallory)
+    answers = {
+        statement: _answer(mallory, statement.replace("pg_temp_N", hidden))
+        for statement in expected
+    }
     assert {key: value for key, value in answers.items() if value != expected[key]} == {}
 
 
@@ -275,6 +346,42 @@ def test_spark_replaces_nothing_in_texts(mallory: psycopg.Connection) -> None:
     mallory.execute("SET spark.sql.variable.substitute = on")
     row = mallory.execute("SELECT '${env:HOME}', '${spark.master}', count(*) FROM cold").fetchone()
     assert row == ("${env:HOME}", "${spark.master}", 1)
+
+
+SHADOWING = (
+    "CREATE DOMAIN pg_temp.{} AS text CHECK (set_config('my.stolen', VALUE, false) IS NULL)",
+    "CREATE TYPE pg_temp.{} AS ENUM ('x')",
+    "CREATE TYPE pg_temp.{} AS (a integer)",
+)
+
+SHADOWED = (
+    "bytea",
+    "json",
+    "jsonb",
+    "oid",
+    "pg_snapshot",
+    "text",
+    "integer",
+    "columns",
+    "journals",
+)
+"""Types that the gateway's calls name, and relations of the bookkeeping."""
+
+
+@pytest.mark.parametrize("shadowing", SHADOWING)
+def test_thawing_takes_no_types_of_roles(mallory: psycopg.Connection, shadowing: str) -> None:
+    for name in SHADOWED:
+        quoted = f'"{name}"'
+        with mallory.transaction():
+            mallory.execute(shadowing.format(quoted))  # type: ignore[call-overload]
+    mallory.execute("SET search_path = pg_temp, pg_catalog, m, public")
+    for _ in range(2):  # what has been run before takes a shorter way
+        mallory.execute("VACUUM m.cold")
+        mallory.execute("UPDATE m.cold SET v = 7 WHERE id = 1")
+        assert mallory.execute("UPDATE m.cold SET v = 1 WHERE id = 1 RETURNING v").fetchone() == (
+            1,
+        )
+    assert mallory.execute("SELECT current_setting('my.stolen', true)").fetchone() == (None,)
 
 
 LOCKS = (0x70676A72, 0x70677769)
