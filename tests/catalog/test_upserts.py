@@ -128,8 +128,9 @@ RULES = RowRules(
             ),
             (
                 'MERGE INTO t USING (SELECT a, "B", "B" IS NULL OR NOT d::numeric > c'
-                ' OR pg_catalog.length(d::pg_catalog.text) < 0 AS "row refused", pg_catalog.count(*)'
-                ' OVER (PARTITION BY a) AS "row number" FROM (SELECT *, "B" * 2 AS d FROM'
+                ' OR pg_catalog.length(d::pg_catalog.text) < 0 AS "row refused",'
+                ' pg_catalog.count(*) OVER (PARTITION BY a) AS "row number"'
+                ' FROM (SELECT *, "B" * 2 AS d FROM'
                 ' (SELECT *, (1.25)::numeric(4, 1) AS c FROM (SELECT 1, 2) proposed(a, "B")) x) x)'
                 " excluded ON t.a OPERATOR(pg_catalog.=) excluded.a"
                 ' WHEN MATCHED AND excluded."row refused" THEN UPDATE SET "B" = excluded."B",'
@@ -145,8 +146,9 @@ RULES = RowRules(
             "INSERT INTO t SELECT 1, 2 ON CONFLICT (a) DO NOTHING",
             (
                 'MERGE INTO t USING (SELECT a, "B", "B" IS NULL OR NOT d::numeric > c'
-                ' OR pg_catalog.length(d::pg_catalog.text) < 0 AS "row refused", pg_catalog.row_number()'
-                ' OVER (PARTITION BY a) AS "row number" FROM (SELECT *, "B" * 2 AS d FROM'
+                ' OR pg_catalog.length(d::pg_catalog.text) < 0 AS "row refused",'
+                ' pg_catalog.row_number() OVER (PARTITION BY a) AS "row number"'
+                ' FROM (SELECT *, "B" * 2 AS d FROM'
                 ' (SELECT *, (1.25)::numeric(4, 1) AS c FROM (SELECT 1, 2) proposed(a, "B")) x) x)'
                 " excluded ON t.a OPERATOR(pg_catalog.=) excluded.a"
                 ' WHEN MATCHED AND excluded."row refused" THEN UPDATE SET "B" = excluded."B",'
