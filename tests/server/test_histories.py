@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import soak, twins
 from tests.support.fix_server import MACHINE_OPTIONS
+from tests.support.history_kinds import values
 from tests.support.history_statements import Statements
 from tests.support.servers import Address, GatewayProcess
 from tests.support.twins import Answer, DivergenceError, Twins
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.server
 
 SEEDS = (1, 2)
 
-STEPS = 120
+STEPS = 90
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,8 @@ def test_a_row_too_many_is_found(twin: tuple[Address, Address]) -> None:
         (Answer("SELECT 1", [(b"1",)]), Answer("SELECT 1", [(b"1",)]), True),
         (Answer("SELECT 1", [(b"1",)]), Answer("SELECT 1", [(None,)]), False),
         (Answer("23505", [], "a"), Answer("23514", [], "b"), True),
+        (Answer("23514", []), Answer("55P03", []), True),
+        (Answer("23514", []), Answer("55000", []), False),
         (Answer("23505", []), Answer("INSERT 0 1", []), False),
         (Answer("UPDATE 1", []), Answer("UPDATE 2", []), False),
     ],
@@ -77,3 +80,14 @@ def test_the_same_seed_makes_the_same_statements() -> None:
     one, other = (Statements(random.Random(4)) for _ in range(2))  # noqa: S311 - not for secrets
     drawn = [source.next(definitions=True) for source in (one, other) for _ in range(200)]
     assert drawn[:200] == drawn[200:]
+
+
+def test_histories_reach_all_kinds_of_statements() -> None:
+    source = Statements(random.Random(4))  # noqa: S311 - not for secrets
+    drawn = [source.next(definitions=True) for _ in range(3_000)]
+    texts = "\n".join(statement.sql for statement in drawn)
+    for part in ("INTO kinds", "INTO parts", " TYPE ", "ADD CONSTRAINT", "DROP CONSTRAINT"):
+        assert part in texts
+    assert any(statement.parameters for statement in drawn)
+    for column, made in values(random.Random(4)).items():  # noqa: S311 - not for secrets
+        assert len({made() for _ in range(9)}) > 1, column

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tests.support import history_kinds
+from tests.support.history_kinds import KindStatements
+
 KEYS: Final = 160
 """Keys are drawn from so many, so that statements meet each other's rows."""
 
@@ -33,8 +36,11 @@ SCHEMA: Final = (
     "CREATE TABLE bare (n integer, label text, day date)",
     """CREATE TABLE child (
         k bigint PRIMARY KEY, h integer REFERENCES h ON DELETE CASCADE, v integer)""",
+    *history_kinds.SCHEMA,
 )
-TABLES: Final = ("h", "pairs", "bare", "child")
+TABLES: Final = ("h", "pairs", "bare", "child", "kinds")
+PARTITIONED: Final = ("parts",)
+"""Those that are in partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class Statement:
     sql: str
     copied: str | None = None
     """Lines for COPY FROM STDIN."""
+    parameters: tuple[str | None, ...] = ()
+    """Values for what is written as ``%s``; with any the extended protocol is spoken."""
 
 
 Source = Callable[["Statements"], Statement]
@@ -55,8 +63,11 @@ class Statements:
     def __init__(self, chance: random.Random) -> None:
         """Draw from a source of chance."""
         self._chance = chance
+        self._kind_statements = KindStatements(chance)
         self.columns = 0
         """How many columns have been added."""
+        self.constraints = 0
+        """How many constraints have been added."""
 
     def next(self, *, definitions: bool) -> Statement:
         """Return a statement."""
@@ -357,6 +368,52 @@ class Statements:
             )
         )
 
+    def _typed(self) -> Statement:
+        return Statement(self._kind_statements.typed())
+
+    def _partitioned(self) -> Statement:
+        return Statement(self._kind_statements.partitioned())
+
+    def _with_parameters(self) -> Statement:
+        """Return a statement of the extended protocol, whose parameters' types are inferred."""
+        key, other = str(self._key()), str(self._key())
+        word = self._chance.choice(("", "a", "O'Brien", "ü€😀", "NULL", "{1,2}", "%s", None))
+        day = self._chance.choice(("2024-02-29", "0001-01-01", None))
+        forms: tuple[tuple[str, tuple[str | None, ...]], ...] = (
+            ("SELECT * FROM h WHERE id = %s", (key,)),
+            ("SELECT id, n, label FROM h WHERE id BETWEEN %s AND %s", (key, other)),
+            ("SELECT count(*), min(day) FROM h WHERE label = %s OR day > %s", (word, day)),
+            ("SELECT * FROM bare WHERE n = %s AND day IS NOT DISTINCT FROM %s", (key, day)),
+            ("UPDATE h SET label = %s, n = %s WHERE id = %s", (word, other, key)),
+            ("UPDATE h SET amount = amount + %s WHERE id < %s RETURNING id, amount", ("1.5", key)),
+            ("DELETE FROM h WHERE id = %s OR label = %s RETURNING id", (key, word)),
+            ("INSERT INTO h (id, n, label, day) VALUES (%s, %s, %s, %s)", (key, other, word, day)),
+            (
+                (
+                    "INSERT INTO h (id, label) VALUES (%s, %s)"
+                    " ON CONFLICT (id) DO UPDATE SET label = excluded.label, n = h.n + 1"
+                ),
+                (key, word),
+            ),
+            ("INSERT INTO bare VALUES (%s, %s, %s)", (key, word, day)),
+            (
+                (
+                    "INSERT INTO h (id, label) SELECT c, b || %s FROM pairs WHERE c > %s"
+                    " ON CONFLICT DO NOTHING"
+                ),
+                (word, key),
+            ),
+            (
+                "UPDATE kinds SET mood = %s, c = %s, span = %s WHERE k = %s",
+                (self._chance.choice(("ok", "happy", None)), "ab", "[2,8)", key),
+            ),
+            ("SELECT k, c, mood, ip, place FROM kinds WHERE mood = %s", ("happy",)),
+            ("UPDATE parts SET v = v + %s WHERE k = %s AND region = %s", ("1", key, "n")),
+            ("SELECT * FROM parts WHERE k = %s ORDER BY region", (key,)),
+        )
+        sql, parameters = self._chance.choice(forms)
+        return Statement(sql, parameters=parameters)
+
     # definitions --------------------------------------------------------------------------------
 
     def _add_column(self) -> Statement:
@@ -385,6 +442,42 @@ class Statements:
         return Statement(
             f"ALTER TABLE {table} RENAME COLUMN added_{number} TO renamed_{number}_{self._key()}"
         )
+
+    def _type(self) -> Statement:
+        table, column, types = self._chance.choice(
+            (
+                ("h", "n", ("bigint", "integer", "numeric")),
+                ("h", "label", ("text", "varchar")),
+                ("h", "amount", ("numeric(12,2)", "numeric(14,3)", "numeric")),
+                ("bare", "n", ("bigint", "integer", "smallint", "text USING n::text")),
+                ("bare", "label", ("varchar(40)", "text", "char(20)")),
+                ("pairs", "d", ("numeric(20,4)", "double precision", "numeric")),
+                ("kinds", "c", ("char(6)", "char(5)", "text")),
+                ("kinds", "small", ("integer", "smallint")),
+            )
+        )
+        kind = self._chance.choice(types)
+        return Statement(f"ALTER TABLE {table} ALTER COLUMN {column} TYPE {kind}")
+
+    def _add_constraint(self) -> Statement:
+        self.constraints += 1
+        table, what = self._chance.choice(
+            (
+                ("h", "CHECK (n IS NULL OR n > -1000000)"),
+                ("h", "CHECK (flag OR n < 900000) NOT VALID"),
+                ("bare", "CHECK (day > '1900-01-01')"),
+                ("pairs", "UNIQUE (b, c)"),
+                ("child", "CHECK (v >= 0)"),
+                ("kinds", "CHECK (small < 32767)"),
+                ("parts", "CHECK (k >= 0)"),
+            )
+        )
+        return Statement(f"ALTER TABLE {table} ADD CONSTRAINT extra_{self.constraints} {what}")
+
+    def _drop_constraint(self) -> Statement:
+        number = self._chance.randint(1, max(self.constraints, 1))
+        table = self._chance.choice(("h", "bare", "pairs", "child", "kinds", "parts"))
+        return Statement(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS extra_{number}")
 
     def _default(self) -> Statement:
         return Statement(f"ALTER TABLE h ALTER COLUMN n SET DEFAULT {self._key() + 20}")
@@ -416,6 +509,9 @@ _KINDS: Final[tuple[tuple[Source, int], ...]] = (
     (Statements._lock, 3),
     (Statements._modifying_with, 1),
     (Statements._read, 12),
+    (Statements._typed, 10),
+    (Statements._partitioned, 8),
+    (Statements._with_parameters, 10),
 )
 """Kinds of statements, each with how often it is drawn."""
 
@@ -425,4 +521,7 @@ _DEFINITIONS: Final[tuple[tuple[Source, int], ...]] = (
     (Statements._rename_column, 1),
     (Statements._default, 1),
     (Statements._index, 1),
+    (Statements._type, 1),
+    (Statements._add_constraint, 1),
+    (Statements._drop_constraint, 1),
 )
