@@ -4,7 +4,8 @@ import random
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -18,16 +19,19 @@ from tests.support.servers import Address
 
 TITLE = "Small writes of a large tiered table, row by row"
 
-ROWS = 2_000_000
+ROWS = (2_000_000, 5_000_000)
 STATEMENTS = 100
 WARM_UP = 10
 MERGES = 10
 MERGED_ROWS = 100
 HOT_KEYS = 50
 RUN_S = 5
+BESIDE_S = 20
 ROUNDS = 3
 READS = 7
 CHANGES = 10_000
+CHANGED = 20_000
+"""Rows that the condition of an UPDATE names."""
 PARTS = 7
 CLIENTS = 8
 
@@ -50,7 +54,7 @@ INSERT = "INSERT INTO {table} VALUES ($1, 17, 'order', 12.50, '2025-03-04 05:06:
 LOCK = "SELECT * FROM {table} WHERE id = $1 FOR UPDATE"
 CHECKED = "SELECT count(*), sum(amount), max(id) FROM {table}"
 READ = "SELECT kind, count(*), sum(amount), max(account) FROM {table} GROUP BY kind ORDER BY kind"
-CONDITION = "UPDATE {table} SET amount = amount + 1 WHERE account % 100 = {part}"
+CONDITION = "UPDATE {table} SET amount = amount + 1 WHERE account % {parts} = {part}"
 
 RATES = {
     "transfers on disjoint rows": (300.0, ":client_id * 1000 + "),
@@ -95,8 +99,18 @@ class _Pair:
 
 
 def run(laboratory: Laboratory) -> Outcome:
-    """Measure single statements, then rates, then what reading costs after many changes."""
-    dataset = Dataset("ledger", laboratory.rows(ROWS))
+    """Measure single statements, then rates, then what reading costs beside them and afterwards."""
+    outcomes = [_of_table(laboratory, rows) for rows in ROWS]
+    return Outcome(
+        tuple(judgement for outcome in outcomes for judgement in outcome.judgements),
+        tuple(samples for outcome in outcomes for samples in outcome.samples),
+        ("Rows are in files; statements are prepared, and autocommitted.",),
+    )
+
+
+def _of_table(laboratory: Laboratory, rows: int) -> Outcome:
+    """Measure all of it on a table of so many rows, which is gone afterwards."""
+    dataset = Dataset(f"ledger_{rows // 1_000_000}m", laboratory.rows(rows))
     load_postgres(laboratory.postgres.address, dataset)
     load_gateway(laboratory.postgres.address, laboratory.gateway.address, dataset)
     addresses = {"gateway": laboratory.gateway.address, "PostgreSQL": laboratory.postgres.address}
@@ -106,28 +120,32 @@ def run(laboratory: Laboratory) -> Outcome:
         judgements, samples = _statements(laboratory, pair, dataset)
         require_equal(gateway, postgres, CHECKED.format(table=dataset.table))
         rated, rates = _rates(laboratory, pair, dataset)
+        beside = _beside_transfers(laboratory, pair, dataset)
         changed = _condition_times(pair, dataset)
         after = _after_changes(laboratory, pair, dataset)
         if gateway.query(f"SELECT gateway.check('{dataset.table}')") != [("0",)]:
             raise AnswerError("hot rows differ from their journal")
-    return Outcome(
-        (
-            *judgements,
-            *rated,
-            Judgement(
-                "UPDATE of 1 % by a condition, p50",
-                changed[0].median / 1000,
-                CONDITION_AIM_S,
-                unit="s",
-            ),
-            Judgement(
-                f"aggregate after {CHANGES:,} hot changes ÷ compacted",
-                after.median / compacted.median,
-                READ_AIM,
-            ),
+        for client in (gateway, postgres):
+            client.query(f"DROP TABLE {dataset.table}")
+    judgements += rated
+    judgements += [
+        Judgement(
+            f"UPDATE of {CHANGED:,} rows by a condition, p50",
+            changed[0].median / 1000,
+            CONDITION_AIM_S,
+            unit="s",
         ),
-        (*samples, *rates, *changed, compacted, after),
-        (f"{dataset.rows:,} rows in files; statements are prepared, and autocommitted.",),
+        Judgement(
+            f"aggregate after {CHANGES:,} hot changes ÷ compacted",
+            after.median / compacted.median,
+            READ_AIM,
+        ),
+    ]
+    measured = [*samples, *rates, *changed, compacted, *beside, after]
+    size = f"{rows // 1_000_000} M rows"
+    return Outcome(
+        tuple(replace(judgement, name=f"{size}: {judgement.name}") for judgement in judgements),
+        tuple(replace(found, label=f"{size}: {found.label}") for found in measured),
     )
 
 
@@ -141,7 +159,8 @@ def _statements(
     chosen = random.Random(7).sample(range(10_000, dataset.rows), 3 * (number + WARM_UP))  # noqa: S311 - the same keys in every run
     cold, new = iter(chosen), count(dataset.rows + 1)
     hot = (1 + turn % HOT_KEYS for turn in count())
-    for key in range(1, HOT_KEYS + 1):
+    doomed = range(HOT_KEYS + 1, HOT_KEYS + 1 + number + WARM_UP)
+    for key in (*range(1, HOT_KEYS + 1), *doomed):
         pair.gateway.query(f"UPDATE {table} SET note = note WHERE id = {key}")
     judgements, samples = [], []
     for label, statement, keys, aim in (
@@ -150,6 +169,7 @@ def _statements(
         ("upsert, cold", UPSERT, cold, COLD_AIM_MS),
         ("UPDATE, hot", UPDATE, hot, HOT_AIM_MS),
         ("upsert, hot", UPSERT, hot, HOT_AIM_MS),
+        ("DELETE, hot", DELETE, iter(doomed), HOT_AIM_MS),
         ("SELECT FOR UPDATE, hot", LOCK, hot, HOT_AIM_MS),
         ("INSERT", INSERT, new, INSERT_AIM_MS),
     ):
@@ -238,6 +258,8 @@ def _queue_rates(laboratory: Laboratory, pair: _Pair) -> dict[str, list[float]]:
     file = laboratory.directory / "queue.sql"
     for turn in range(laboratory.repetitions(ROUNDS)):
         queue = f"queue_{turn}"
+        for client in (pair.gateway, pair.postgres):
+            client.query(f"DROP TABLE IF EXISTS {queue}")
         file.write_text(QUEUE.format(queue=queue))
         number = laboratory.rows(QUEUED)
         for client in (pair.gateway, pair.postgres):
@@ -277,19 +299,44 @@ def _rate(address: Address, file: Path, seconds: int, transactions: int = 0) -> 
 
 
 def _condition_times(pair: _Pair, dataset: Dataset) -> list[Samples]:
-    """Return how long each server takes to change one row in a hundred, others each time.
+    """Return how long each server takes to change rows that a condition names, others each time.
 
     The first one, with Spark's code for it not yet compiled, is the median's as well.
     """
     taken: dict[str, list[float]] = {"gateway": [], "PostgreSQL": []}
+    parts = max(1, dataset.rows // CHANGED)
     for part in range(PARTS):
-        statement = CONDITION.format(table=dataset.table, part=part)
+        statement = CONDITION.format(table=dataset.table, parts=parts, part=part)
         taken["gateway"].append(pair.gateway.time(statement))
         taken["PostgreSQL"].append(pair.postgres.time(statement))
     return [
-        milliseconds(f"{server}, UPDATE of 1 % by a condition", times)
+        milliseconds(f"{server}, UPDATE of {CHANGED:,} rows by a condition", times)
         for server, times in taken.items()
     ]
+
+
+def _beside_transfers(laboratory: Laboratory, pair: _Pair, dataset: Dataset) -> list[Samples]:
+    """Return how long a query takes on each server while clients transfer amounts there.
+
+    Whoever transfers takes processor time of both servers: compare them, not with a quiet machine.
+    """
+    file = laboratory.directory / "script.sql"
+    file.write_text(_transfer(dataset, ""))
+    read = READ.format(table=dataset.table)
+    found = []
+    for server, client in (("gateway", pair.gateway), ("PostgreSQL", pair.postgres)):
+        with ThreadPoolExecutor(1) as pool:
+            seconds = laboratory.seconds(BESIDE_S)
+            running = pool.submit(_rate, pair.addresses[server], file, seconds)
+            times = []
+            while not running.done():
+                times.append(client.time(read))
+            rate = running.result()
+        found += [
+            milliseconds(f"{server}, aggregate, beside transfers", times),
+            Samples(f"{server}, transfers, beside aggregates", (rate,), "transactions/s"),
+        ]
+    return found
 
 
 def _after_changes(laboratory: Laboratory, pair: _Pair, dataset: Dataset) -> Samples:
