@@ -47,7 +47,7 @@ SELECT transform(array(c1, 2), x -> x + 1), named_struct('a', c1),
 def run_statements(engine: SparkEngine) -> None:
     """Write, read and compact a journal."""
     relations = Relations(engine)
-    warm_up(engine, Executor(relations))
+    warm_up(engine, Executor(relations), RunningStatement())
     journal = Journal(engine, relations)
     for version in range(1, 4):
         rows = [(key, f"n{key}") for key in range(version, version + 3)]
