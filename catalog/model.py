@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from catalog.divisions import Division, Partition
 
@@ -54,6 +54,27 @@ class CheckConstraint:
     name: str
     expression: str
     """SQL over the table's columns, true or NULL for rows that satisfy it."""
+
+
+class DomainCheck(NamedTuple):
+    """A CHECK constraint of a domain."""
+
+    name: str
+    expression: str
+    """``pg_constraint.conbin``: PostgreSQL's tree with CoerceToDomainValue for the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What a value has to be to be one of a domain."""
+
+    schema: str
+    name: str
+    spelled: str
+    """The name as messages have it: with the schema where it has to be named."""
+    is_not_null: bool
+    checks: tuple[DomainCheck, ...]
+    """In the order in which PostgreSQL looks at them, those of what it is made of first."""
 
 
 @dataclass(frozen=True, slots=True)

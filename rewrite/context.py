@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
-from catalog.model import TableSnapshot
+from catalog.model import Domain, TableSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,8 @@ class RewriteContext:
     change, of which there are several with one key."""
     routed: bool = False
     """Whether rows that a MERGE inserts go to whatever leaf, which knows whether it has the key."""
+    domains: Mapping[int, Domain] = field(default_factory=dict)
+    """Domains that values are cast to, by their OIDs."""
     generated: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     """Stored generated columns: OID of the table → attribute number → ``pg_attrdef.adbin``."""
     reads_files: bool = True

@@ -12,8 +12,6 @@ Scalar: TypeAlias = bool | int | float | str | bytes | None
 
 _TOKEN = re.compile(r"[(){}]|(?:[^\s(){}\\]|\\[\s\S])+")
 _ESCAPED = re.compile(r"\\([\s\S])")
-# format_node_dump() breaks lines of 78 characters at blanks; a longer word is broken in the middle.
-_BROKEN_TOKEN = re.compile(r"(?m)^([^ \n]{78})\n")
 
 _WORDS: dict[str, Scalar] = {"<>": None, "true": True, "false": False, '""': ""}
 _LIST_PREFIXES = frozenset({"i", "o", "x", "b"})
@@ -108,7 +106,7 @@ def parse_item(text: str) -> Item:  # noqa: C901, PLR0912 - one loop, for speed
     >>> parse_item("{CONST :constlen 4 :constvalue 4 [ 1 -1 0 0 ]}")["constvalue"]
     b'\x01\xff\x00\x00'
     """
-    words = iter(_TOKEN.findall(_BROKEN_TOKEN.sub(r"\1", text)))
+    words = iter(_TOKEN.findall(text))
     result: list[Item] = []
     # Frames of what is open: a list, or (tag, fields). `name` is the field waiting for its value.
     lists: list[list[Item] | tuple[str, dict[str, Item]]] = [result]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from sqlglot import exp
 
 if TYPE_CHECKING:
+    from catalog.model import Domain
     from rewrite.context import SessionConstants
     from rewrite.tree import Node
 
@@ -106,6 +107,9 @@ class Scope(Protocol):
 
     def grouping(self, node: "Node") -> Value:
         """Return the value of a GroupingFunc node."""
+
+    def domain(self, oid: int) -> "Domain | None":
+        """Return what the values of a domain have to be; None where that is not known."""
 
     def window(self, winref: int) -> WindowDefinition:
         """Return the window clause a WindowFunc refers to."""

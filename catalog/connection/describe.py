@@ -3,6 +3,7 @@
 The tree comes as a LOG message of the server, which is asked for just around the Parse message.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -14,6 +15,9 @@ from catalog.pg.nodes import CmdType
 from catalog.results import Analysis, ResultColumn
 
 TREE_MESSAGE: Final = "rewritten parse tree:"
+
+# format_node_dump() breaks lines of 78 characters at blanks; a longer word is broken in the middle.
+_BREAK: Final = re.compile(r"(?m)^([^ \n]{78})\n|(?<!\\)\n")
 
 _UTILITY: Final = f"QUERY :commandType {CmdType.UTILITY}"
 
@@ -57,7 +61,7 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
 
     def collect(fields: Mapping[str, str]) -> None:
         if fields.get("M") == TREE_MESSAGE:
-            trees.append(fields.get("D", ""))
+            trees.append(_BREAK.sub(_joined, fields.get("D", "")))
         else:
             relay(fields)
 
@@ -68,6 +72,10 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
         backend.on_notice = relay
     others = results[: len(before)] + results[len(before) + 4 :]
     return _analysis(backend, results[len(before) + 2], _own(trees)), others
+
+
+def _joined(found: re.Match[str]) -> str:
+    return found[1] or " "
 
 
 def _own(trees: list[str]) -> str | None:

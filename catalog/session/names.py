@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from catalog.errors import CatalogError, GatewayError
+from catalog.model import Domain, DomainCheck
 from catalog.pg.sqlstate import DUPLICATE_TABLE
 from catalog.pg.types import INT4, JSON, OID, OID_ARRAY, TEXT
 from catalog.server.roles import IMPORT_ROLE
@@ -373,6 +374,40 @@ def domain_constraints(session: CatalogSession, domain: int) -> list[str]:
          WHERE c.contype = 'c'
     """
     return _texts(session, sql, TEXT, str(domain))
+
+
+def domains(session: CatalogSession, wanted: Iterable[int]) -> dict[int, Domain]:
+    """Return what the values of domains have to be, by their OIDs.
+
+    The order of checks follows PostgreSQL's ``GetDomainConstraints``.
+    """
+    sql = """
+        WITH RECURSIVE made_of (domain, oid, depth) AS (
+            SELECT u.o, u.o, 0 FROM pg_catalog.unnest($1::pg_catalog.oid[]) u (o)
+            UNION ALL
+            SELECT m.domain, t.typbasetype, m.depth + 1
+              FROM made_of m JOIN pg_catalog.pg_type t USING (oid) WHERE t.typtype = 'd'
+        )
+        SELECT pg_catalog.json_build_array(
+                   d.oid::pg_catalog.int8, n.nspname, d.typname,
+                   pg_catalog.format_type(d.oid, NULL),
+                   (SELECT pg_catalog.bool_or(t.typnotnull)
+                      FROM made_of m JOIN pg_catalog.pg_type t ON t.oid = m.oid
+                     WHERE m.domain = d.oid AND t.typtype = 'd'),
+                   (SELECT pg_catalog.json_agg(
+                               pg_catalog.json_build_array(c.conname, c.conbin)
+                               ORDER BY m.depth DESC, c.conname)
+                      FROM made_of m JOIN pg_catalog.pg_constraint c ON c.contypid = m.oid
+                     WHERE m.domain = d.oid AND c.contype = 'c'))::pg_catalog.text
+          FROM pg_catalog.pg_type d JOIN pg_catalog.pg_namespace n ON n.oid = d.typnamespace
+         WHERE d.oid = ANY ($1)
+    """
+    found = {}
+    for text in _texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, sorted(wanted))) + "}"):
+        oid, schema, name, spelled, is_not_null, checks = json.loads(text)
+        constraints = tuple(DomainCheck(*check) for check in checks or ())
+        found[oid] = Domain(schema, name, spelled, is_not_null, constraints)
+    return found
 
 
 def volatilities(session: CatalogSession, functions: Iterable[int]) -> dict[int, str]:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from catalog.bookkeeping.moments import Names
 from catalog.errors import OutdatedPlanError
-from catalog.model import JournalTable, SegmentKind, TableSnapshot
+from catalog.model import Domain, JournalTable, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
-from catalog.session import session_state
+from catalog.session import names, session_state
 from pgwire_gateway.files import external_files
 from pgwire_gateway.planning import forced, router
 from pgwire_gateway.planning.plans import Plan, Route, RowRules
@@ -33,7 +33,7 @@ from rewrite.context import (
 from rewrite.partition_pruning import unread
 from rewrite.pinned_keys import pinned_keys, plain_columns
 from rewrite.results import SparkQuery
-from rewrite.tree import Node
+from rewrite.tree import Node, walk
 
 LARGE_TAIL_BYTES: Final = 32 << 20
 """Tails of more bytes are written to files before they are read."""
@@ -337,6 +337,7 @@ class Observer:
             },
             parameters=parameters,
             checks=checks,
+            domains=self._domains(plan),
             generated=generated,
             latest_only=observation.latest_only,
             reads_files=not forced.is_forced(plan),
@@ -453,6 +454,14 @@ class Observer:
             return "hex"
         ((value,),) = self._query("SELECT current_setting('bytea_output')")
         return (value or b"hex").decode()
+
+    def _domains(self, plan: Plan) -> dict[int, Domain]:
+        """Return the domains that a statement casts to; asked only where there are any."""
+        tree = (plan.analysis.tree if plan.analysis else None) or ""
+        if "{COERCETODOMAIN " not in tree or plan.query is None:
+            return {}
+        cast = (node for node, _ in walk(plan.query) if node.tag == "COERCETODOMAIN")
+        return names.domains(self._session.catalog, {node.integer("resulttype") for node in cast})
 
     def _rules(self, table: JournalTable) -> RowRules:
         """Return what new row versions of a table have to obey; asked once for each definition."""

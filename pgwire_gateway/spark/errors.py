@@ -297,5 +297,6 @@ def _raised(failure: Failure) -> GatewayError:
                 sqlstate=str(fields["sqlstate"]),
                 detail=fields.get("detail"),
                 hint=fields.get("hint"),
+                fields=fields.get("fields"),
             )
     return SparkError(text, sqlstate=sqlstate.INTERNAL_ERROR)

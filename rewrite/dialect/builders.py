@@ -6,7 +6,7 @@ changed.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -317,20 +317,24 @@ def raise_error(
     detail: str | None = None,
     *,
     hint: Tree | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> Tree:
     r"""Return an expression that fails with this SQLSTATE when evaluated.
 
     The error's text is JSON with ``sqlstate``, ``message`` and maybe ``detail`` or ``hint``, which
-    the gateway takes apart. A message that is computed may have a hint that is, or is NULL.
+    the gateway takes apart. A message that is computed may have a hint that is, or is NULL; one
+    that is not may have further ``fields``, by their letters.
 
     >>> raise_error("22012", "division by zero").sql("spark")
     'RAISE_ERROR(\'{"sqlstate": "22012", "message": "division by zero"}\')'
     """
     if isinstance(message, str):
-        fields = {"sqlstate": sqlstate, "message": message}
+        told: dict[str, object] = {"sqlstate": sqlstate, "message": message}
         if detail is not None:
-            fields["detail"] = detail
-        return call("raise_error", string(json.dumps(fields)))
+            told["detail"] = detail
+        if fields is not None:
+            told["fields"] = fields
+        return call("raise_error", string(json.dumps(told)))
     computed = {"sqlstate": string(sqlstate), "message": message}
     if hint is not None:
         computed["hint"] = hint

@@ -41,6 +41,8 @@ class Compiler:
     """What to do with each kind of node."""
     case_value: Value | None = None
     """What CaseTestExpr stands for."""
+    domain_value: Value | None = None
+    """What CoerceToDomainValue stands for."""
 
     def compile(self, node: Node) -> Value:
         """Compile a node; UnsupportedError naming it when there is no mapping."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from typing_extensions import override
 
+from catalog.model import Domain
 from catalog.pg.nodes import RTEKind
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import compile_expression, compile_parameter
@@ -156,6 +157,10 @@ class QueryScope:
     def parameter(self, paramid: int) -> Value:
         """Return the value of ``$paramid``."""
         return compile_parameter(self.compilation.context.parameters[paramid - 1])
+
+    def domain(self, oid: int) -> Domain | None:
+        """Return what the values of a domain have to be."""
+        return self.compilation.context.domains.get(oid)
 
     def sublink(self, node: Node, compile_node: Callable[[Node], Value]) -> Value:
         """Return the value of a SubLink."""

@@ -1,5 +1,7 @@
 """A client's session: analysis, streaming, COPY, notices, transactions and failures."""
 
+import re
+
 import pytest
 
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
@@ -23,7 +25,24 @@ def test_analysis_names_types_columns_and_the_rewritten_tree(client):
         11,
     )
     assert analysis.tree.startswith("({QUERY :commandType 1")
-    assert f":relid {client.relid('t')} " in analysis.tree.replace("\n", " ")
+    assert f":relid {client.relid('t')} " in analysis.tree
+
+
+def test_trees_have_no_line_breaks_that_stand_for_blanks(client):
+    """PostgreSQL breaks lines wherever they are full; what is looked for is not to be parted."""
+    for width in range(80):
+        padding = "+".join("1" * (width % 9 + 1)) + f'"{"x" * (1 + width // 2)}"'
+        analysis = client.session.analyse(f"SELECT {padding}, current_database() AS d")
+        assert ":funcid 861 " in analysis.tree
+        assert ":resname d " in analysis.tree
+        assert "\n" not in analysis.tree
+
+
+@pytest.mark.parametrize("name", ["(" * 63, "two\nlines"], ids=["longer than a line", "two lines"])
+def test_words_of_trees_are_whole(client, name):
+    analysis = client.session.analyse(f'SELECT 1 AS "{name}"')
+    printed = re.sub(r"([(\n])", r"\\\1", name)
+    assert f":resname {printed} " in analysis.tree
 
 
 @pytest.mark.parametrize("sql", ["SHOW ALL", "BEGIN", "CREATE TABLE x (a int)", "EXPLAIN SELECT 1"])

@@ -79,12 +79,6 @@ def test_line_breaks_stand_for_blanks() -> None:
     assert parse_item("(1\n2\n{VAR\n:varno\n1})")[:2] == [1, 2]  # type: ignore[index]
 
 
-def test_word_longer_than_a_line_is_put_together() -> None:
-    word = '"' + "x" * 100 + '"'
-    printed = "(1\n" + word[:78] + "\n" + word[78:] + " 2)"
-    assert parse_item(printed) == [1, "x" * 100, 2]
-
-
 @pytest.mark.parametrize("text", ["", "{VAR :varno 1", "(1))", "{VAR} {VAR}", "(1"])
 def test_malformed_text_is_refused(text: str) -> None:
     with pytest.raises((ValueError, IndexError, StopIteration)):
