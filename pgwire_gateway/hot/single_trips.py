@@ -97,7 +97,6 @@ def _within(call: Invocation, writing: Writing) -> tuple[StatementResult, list[b
     """Run a statement of an open transaction in the hope that all rows are hot; else None."""
     transaction = call.session.transaction
     if not transaction.may_guard():
-        transaction.runs_nothing_at_once = True
         return None
     try:
         before = [writing.announced(strict=True)]

@@ -145,7 +145,14 @@ class Transaction:
         return self._beginning
 
     def may_guard(self) -> bool:
-        """Return whether one more statement may have a savepoint of its own, and count it."""
+        """Return whether one more statement may have a savepoint of its own, and count it.
+
+        It may not where the client can roll back to a savepoint: what is locked in one of ours is
+        locked by the whole transaction for those who begin to wait once it has been released
+        (``XactLockTableWait``).
+        """
+        if self.savepoints.latest:
+            return False
         self.guarded += 1
         return self.guarded <= MOST_GUARDED
 
