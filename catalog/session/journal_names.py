@@ -148,6 +148,10 @@ _CREATED: Final = frozenset(
 """Nodes and fields with the name of a relation that is to be: it hides the journal."""
 
 
+_SCHEMA_AND_TABLE: Final = 2
+"""How many words may come before the name of a column, without the database."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedJournals:
     """A statement as PostgreSQL is to see it, and how its errors read to the client."""
@@ -175,6 +179,8 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
         hidden = {name: sql.replace("tableoid, ", "") for name, sql in hidden.items()}
     if any(name in _LISTS for name in statement.relations) and _shows_lists(catalog, statement):
         hidden |= _lists(statement)
+    if hidden:
+        hidden = _without_others(catalog, statement, hidden)
     candidates = [name for name in statement.relations if name.name.endswith(SUFFIX)]
     journals = _journals(catalog, candidates) if candidates else {}
     if statement.kind is StatementKind.DEFINITION:
@@ -186,6 +192,43 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     (inner,) = split(text)
     shown = {table: name.name for name, sql in journals.items() for table in _HIDDEN.findall(sql)}
     return NamedJournals(replace(inner, offset=statement.offset), shown)
+
+
+def _without_others(
+    catalog: CatalogSession, statement: Statement, hidden: dict[RelationName, str]
+) -> dict[RelationName, str]:
+    """Leave out names that stand for other relations, and those that have to stay.
+
+    A name without a schema may be that of another relation. Columns that are named with the schema
+    of a list, and lists without what inherits from them, have no other form: these are shown whole.
+    """
+    plain = [name.name for name in statement.relations if name in hidden and not name.schema]
+    others = set(plain) - names.seen_in_system(catalog, plain) if plain else set()
+    fixed = _fixed(statement.text)
+    return {
+        name: sql
+        for name, sql in hidden.items()
+        if (name not in fixed or name.schema == "gateway")
+        and (name.schema or name.name not in others)
+    }
+
+
+def _fixed(text: str) -> set[RelationName]:
+    """Return relations that are named with ONLY, or with their schema in the name of a column."""
+    found: set[RelationName] = set()
+    stack: list[Any] = list(parse_tree(text))
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list):
+            stack.extend(value)
+        elif isinstance(value, dict):
+            if "relpersistence" in value and not value.get("inh"):
+                found.add(RelationName(value.get("schemaname"), value["relname"]))
+            words = [part.get("String", {}).get("sval") for part in value.get("fields", ())]
+            if len(words) > _SCHEMA_AND_TABLE:
+                found.add(RelationName(words[-3], words[-2]))
+            stack.extend(value.values())
+    return found
 
 
 def sets_lists(statement: Statement) -> bool:
@@ -278,6 +321,9 @@ def _substituted(text: str, hidden: Mapping[RelationName, str]) -> str:
     for location, name, aliased in places:
         first = next(i for i, token in enumerate(tokens) if token.start >= location)
         last = first + (2 if name.schema else 0)
+        follows = tokens[last + 1].text if last + 1 < len(tokens) else ""
+        if follows == "*" and hidden[name].startswith("("):
+            last += 1  # as if it were not there
         alias = f" AS {names.quoted(name.name)}" if aliased else ""
         new = f"{hidden[name]}{alias}".encode()
         encoded = encoded[: tokens[first].start] + new + encoded[tokens[last].end :]

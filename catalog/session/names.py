@@ -27,6 +27,17 @@ def qualified(name: RelationName) -> str:
     return quoted(*filter(None, (name.schema, name.name)))
 
 
+def seen_in_system(session: CatalogSession, plain: Iterable[str]) -> set[str]:
+    """Return those of some names without schema that stand for relations of the system's."""
+    sql = (
+        "SELECT u.n FROM pg_catalog.json_array_elements_text($1) u (n)"
+        " WHERE pg_catalog.to_regclass(pg_catalog.quote_ident(u.n))"
+        " OPERATOR(pg_catalog.=)"
+        " pg_catalog.to_regclass('pg_catalog.' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(u.n))"
+    )
+    return set(_texts(session, sql, JSON, json.dumps(list(plain))))
+
+
 def relation_oid(session: CatalogSession, name: RelationName) -> int:
     """Return the OID of a relation as the session's search path finds it.
 

@@ -15,15 +15,13 @@ from catalog.statements.splitting import StatementKind
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.volatility import Volatilities
+from rewrite.dialect.oids import FIRST_USER_OID
 
 KEPT = 500
 """Shortcuts of one session that are kept."""
 
 KEPT_BYTES = 5_000
 """Texts longer than this are not kept."""
-
-FIRST_USER_OID = 16384
-"""FirstNormalObjectId of PostgreSQL's access/transam.h: functions from here on are users'."""
 
 TRANSACTION_ACTIONS = frozenset(
     {"begin", "start", "commit", "rollback", "savepoint", "release", "rollback_to"}

@@ -164,7 +164,7 @@ def _digit_groups(plain: pa.Array, whole: Numbers, scales: Numbers) -> Numbers:
     digit = letters != ord(".")
     flat = np.repeat(np.arange(len(plain)) * (before + after), lengths) + columns
     matrix.reshape(-1)[flat[digit]] = letters[digit] - ord("0")
-    digits = matrix.reshape(len(plain), -1, _GROUP).astype(np.uint16)
+    digits = matrix.reshape(len(plain), (before + after) // _GROUP, _GROUP).astype(np.uint16)
     return digits @ np.array([1000, 100, 10, 1], np.uint16)
 
 

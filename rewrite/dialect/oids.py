@@ -33,6 +33,9 @@ JSONB: Final = types.JSONB
 
 INTEGERS: Final = frozenset({INT2, INT4, INT8})
 FLOATS: Final = frozenset({FLOAT4, FLOAT8})
+FIRST_USER_OID: Final = 16384
+"""FirstNormalObjectId of PostgreSQL's access/transam.h: from here on are users' objects."""
+
 OBJECT_IDS: Final = frozenset(
     {
         *(OID, REGPROC, REGCLASS, REGTYPE, types.REGPROCEDURE, types.REGOPER, types.REGOPERATOR),

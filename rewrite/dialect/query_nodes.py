@@ -1,5 +1,6 @@
 """Sublinks, aggregates, window functions and arrays."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +18,12 @@ from rewrite.values import Value
 def _array(compiler: Compiler, node: Node) -> Value:
     if node["multidims"]:
         raise UnsupportedError("arrays of more than one dimension are not supported")
-    return array_of(compiler.compile_all(node.nodes("elements")), node.integer("array_typeid"))
+    elements, array = compiler.compile_all(node.nodes("elements")), node.integer("array_typeid")
+    if array >= oids.FIRST_USER_OID and all(
+        value.type_oid < oids.FIRST_USER_OID for value in elements
+    ):
+        raise UnsupportedError("arrays of values of domains are not supported")
+    return array_of(elements, array)
 
 
 def _subscript(compiler: Compiler, node: Node) -> Value:
@@ -63,13 +69,22 @@ def _aggregate(compiler: Compiler, node: Node) -> Value:
         aggregates.Aggregation(
             signature=signature,
             args=tuple(args),
-            result_oid=node.integer("aggtype"),
+            result_oid=_result_type(signature, node.integer("aggtype"), args),
             distinct=bool(node.get("aggdistinct")),
             order_by=tuple(order),
             condition=_filter(compiler, node),
             direct_args=tuple(compiler.compile_all(node.nodes("aggdirectargs"))),
         ),
     )
+
+
+def _result_type(signature: str, declared: int, args: Sequence[Value]) -> int:
+    """Return the type of a result; that of a domain's values is what the domain is made of."""
+    if declared < oids.FIRST_USER_OID or any(value.type_oid == declared for value in args):
+        return declared
+    if not args or signature.startswith("array_agg("):
+        raise UnsupportedError(f"{signature} of values of domains is not supported")
+    return args[0].type_oid
 
 
 def _filter(compiler: Compiler, node: Node) -> b.Tree | None:
@@ -100,7 +115,7 @@ def _window(compiler: Compiler, node: Node) -> Value:
             aggregates.Aggregation(
                 signature=signature,
                 args=args,
-                result_oid=node.integer("wintype"),
+                result_oid=_result_type(signature, node.integer("wintype"), args),
                 condition=_filter(compiler, node),
                 window=window,
             ),
@@ -108,7 +123,8 @@ def _window(compiler: Compiler, node: Node) -> Value:
     handler = window_functions.FUNCTIONS.get(signature)
     if handler is None:
         raise UnsupportedError(f"window function {signature} is not supported")
-    call = window_functions.WindowCall(signature, args, node.integer("wintype"), window)
+    result_oid = _result_type(signature, node.integer("wintype"), args)
+    call = window_functions.WindowCall(signature, args, result_oid, window)
     return replace(handler(call), type_oid=call.result_oid)
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from rewrite.command import Command, command
+from rewrite.dialect.oids import FIRST_USER_OID
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import levels
 from rewrite.needs.results import Refusal
-from rewrite.needs.steady import FIRST_USER_OID
 from rewrite.query.range_table import RELATION
 from rewrite.tree import Node, walk
 

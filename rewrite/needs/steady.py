@@ -8,12 +8,10 @@ them, nor do stable ones that look at the statement's time or at tables.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from catalog.pg.nodes import ParamKind
+from rewrite.dialect.oids import FIRST_USER_OID
 from rewrite.tree import Node, walk
-
-FIRST_USER_OID: Final = 16384
 
 _PLAIN = frozenset(
     {

@@ -95,6 +95,34 @@ def test_columns_of_lists_are_as_they_were(looker: psycopg.Connection) -> None:
         assert [(column.name,) for column in found] == names, name
 
 
+def test_names_of_lists_may_be_those_of_others(looker: psycopg.Connection) -> None:
+    with looker.transaction(force_rollback=True):
+        looker.execute("CREATE TEMP TABLE pg_tables (schemaname text)")
+        looker.execute("INSERT INTO pg_tables VALUES ('pg_journal')")
+        looker.execute("CREATE TABLE public.pg_indexes (schemaname text)")
+        looker.execute("INSERT INTO public.pg_indexes VALUES ('pg_journal')")
+        assert looker.execute("SELECT * FROM pg_tables").fetchall() == [("pg_journal",)]
+        assert looker.execute("SELECT count(*) FROM pg_catalog.pg_tables").fetchone() > (1,)
+        looker.execute("SET LOCAL search_path = public, pg_catalog")
+        assert looker.execute("TABLE pg_indexes").fetchall() == [("pg_journal",)]
+        with_query = "WITH pg_stats AS (SELECT 1 AS a) SELECT a FROM pg_stats"
+        assert looker.execute(with_query).fetchall() == [(1,)]
+
+
+def test_lists_are_named_in_all_ways(looker: psycopg.Connection) -> None:
+    name = "pg_catalog.pg_stat_user_tables"
+    for query in (
+        f"SELECT {name}.relname FROM {name} WHERE {name}.schemaname = 'public'",
+        "SELECT relname FROM ONLY pg_stat_user_tables WHERE schemaname = 'public'",
+        "SELECT relname FROM pg_stat_user_tables*",
+        "SELECT relname FROM pg_stat_user_tables * AS t",
+    ):
+        assert looker.execute(query).fetchall() == [("cold",)], query  # type: ignore[call-overload]
+    columns = "information_schema.columns"
+    qualified = f"SELECT {columns}.column_name FROM {columns} WHERE {columns}.table_name = 'pg_am'"
+    assert len(looker.execute(qualified).fetchall()) > 1  # type: ignore[call-overload]
+
+
 def test_lists_of_journals_leave_out_the_rest(looker: psycopg.Connection) -> None:
     looker.execute("SET gateway.show_journals = on")
     try:
