@@ -5,11 +5,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from catalog.pg import types
 from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import numerics, oids
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.comparisons import compare, ordering_key
+from rewrite.dialect.type_mapping import storage_type
 from rewrite.values import Value
 
 
@@ -19,9 +21,19 @@ def align(values: Sequence[Value]) -> list[Value]:
         return []
     typmods = {value.typmod for value in values}
     typmod = typmods.pop() if len(typmods) == 1 else -1
-    if values[0].type_oid == oids.NUMERIC:
+    if values[0].type_oid == types.NUMERIC_ARRAY:
+        values = _numeric_arrays(values)
+    elif values[0].type_oid == oids.NUMERIC:
         values = numerics.aligned([numerics.settled(value) for value in values])
     return [replace(value, typmod=typmod) for value in values]
+
+
+def _numeric_arrays(values: Sequence[Value]) -> Sequence[Value]:
+    """Give arrays of numerics one form, that without a modifier: Spark's would be of doubles."""
+    if len({value.typmod for value in values}) == 1:
+        return values
+    form = storage_type(types.NUMERIC_ARRAY, -1)
+    return [replace(value, sql=b.cast(value.sql, form), typmod=-1) for value in values]
 
 
 def choose(branches: Sequence[tuple[b.Tree, Value]], otherwise: Value) -> Value:
