@@ -154,8 +154,6 @@ class Backend:
         """What goes with the next steps that are run together; nothing of it can fail."""
         self._begins = False
         """Whether BEGIN is among that."""
-        self._presses = False
-        """Whether that has to come before whatever is run next."""
         self.uses = 0
         """How often something was asked of the server."""
         self.on_notice: Callable[[Mapping[str, str]], None] = _ignore
@@ -264,9 +262,14 @@ class Backend:
             due = self._taken()
             return self._run_all([*due, *steps], on_success)[len(due) :]
 
+    @property
+    def _presses(self) -> bool:
+        """Whether what is due has to come before whatever is run next."""
+        return any(not isinstance(step, Close) for step in self._due)
+
     def _taken(self) -> list[Step]:
         """Return what is due, which is sent now."""
-        due, self._due, self._begins, self._presses = self._due, [], False, False
+        due, self._due, self._begins = self._due, [], False
         return due
 
     def begin_later(self) -> None:
@@ -282,7 +285,6 @@ class Backend:
         """Run a step, which cannot fail, together with what is run next, and before it."""
         with self._lock:
             self._due.append(step)
-            self._presses = True
 
     def leave_out(self, step: Step) -> bool:
         """Do not run it after all; False when it has been."""
