@@ -26,6 +26,7 @@ from benchmarks import (
     resident_statements,
     small_writes,
     streaming,
+    tpch,
 )
 from benchmarks.laboratory import Laboratory
 from benchmarks.outcomes import Outcome, Section
@@ -45,12 +46,13 @@ BENCHMARKS = {
     12: files_of_others,
     13: commit_lists,
     14: partition_trees,
+    15: tpch,
 }
 """In an order in which none disturbs a later one: what changes a table comes after what reads it,
 and resident tables, which have a gateway of their own, after tiered ones. Those of hot rows start
 another gateway for tiered tables, without bare Spark beside it."""
 
-LONG = frozenset({10, 14})
+LONG = frozenset({10, 14, 15})
 """What takes long, and is left out unless it is asked for."""
 
 RESULTS = Path(__file__).with_name("results")
