@@ -59,7 +59,7 @@ CAPTURE: Final = Function("capture", (TEXT, OID, INT8, INT8))
 APPEND: Final = Function("append", (TEXT, OID, INT8, TEXT, TEXT, BOOL))
 THAW: Final = Function("thaw", (TEXT, OID, TEXT))
 ANNOUNCE: Final = Function(
-    "announce", (TEXT, OID, TEXT, TEXT, TEXT, BOOL, INT8, BOOL, BOOL, OID_ARRAY)
+    "announce", (TEXT, OID, TEXT, BOOL, TEXT, TEXT, BOOL, INT8, BOOL, BOOL, OID_ARRAY)
 )
 HEAT_KEYS: Final = Function("heat_keys", (TEXT, OID, TEXT, TEXT))
 HEAT_UNWAITED: Final = Function("heat_unwaited", (TEXT, OID, TEXT, BOOL))

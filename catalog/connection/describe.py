@@ -9,6 +9,7 @@ from typing import Final
 
 from psycopg.pq.abc import PGresult
 
+from catalog.connection import unwaited
 from catalog.connection.backend import Backend
 from catalog.connection.steps import Describe, DescribePortal, Prepare, Query, Step
 from catalog.pg.nodes import CmdType
@@ -49,13 +50,16 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
 
     Asking for the `tree` begins the snapshot of a transaction. Other steps go in the same trip.
     """
-    prepare, description = Prepare(name, sql, parameter_oids), Describe(name)
-    own: list[Step] = [prepare, description]
-    if not tree or backend.transaction_status == "E":
-        # In a failed one only its end can be prepared now, and settings cannot be changed.
-        results = backend.run_all([*before, *own, *after])
-        others = results[: len(before)] + results[len(before) + 2 :]
-        return _analysis(backend, results[len(before) + 1], None), others
+    description = Describe(name)
+    own: list[Step] = [Prepare(name, sql, parameter_oids), description]
+    if backend.transaction_status == "E":
+        # Only its end can be prepared now, and settings cannot be changed.
+        tree = False
+    else:
+        own = unwaited.bounded(sql, [_LISTEN, *own, _UNLISTEN] if tree else own)
+    if not tree:
+        results, others = _run(backend, before, own, after)
+        return _analysis(backend, results[own.index(description)], None), others
     trees: list[str] = []
     relay = backend.on_notice
 
@@ -67,11 +71,19 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
 
     backend.on_notice = collect
     try:
-        results = backend.run_all([*before, _LISTEN, *own, _UNLISTEN, *after])
+        results, others = _run(backend, before, own, after)
     finally:
         backend.on_notice = relay
-    others = results[: len(before)] + results[len(before) + 4 :]
-    return _analysis(backend, results[len(before) + 2], _own(trees)), others
+    return _analysis(backend, results[own.index(description)], _own(trees)), others
+
+
+def _run(
+    backend: Backend, before: Sequence[Step], own: Sequence[Step], after: Sequence[Step]
+) -> tuple[list[PGresult], list[PGresult]]:
+    """Return what the steps of an analysis have answered, and what the others have."""
+    results = backend.run_all([*before, *own, *after])
+    end = len(before) + len(own)
+    return results[len(before) : end], results[: len(before)] + results[end:]
 
 
 def _joined(found: re.Match[str]) -> str:

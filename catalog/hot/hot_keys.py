@@ -144,6 +144,8 @@ class Writing:
     beside: tuple[int, ...] = ()
     """Further tables that the statement is announced for: leaves of one partitioned table may all
     get rows."""
+    waits: bool = True
+    """Whether it waits for rows that others have locked: neither NOWAIT nor SKIP LOCKED."""
 
     def announced(self, *, strict: bool, searched: bool = False) -> Call:
         """Return the call that announces it.
@@ -157,7 +159,7 @@ class Writing:
         encoded = None if self.keys is None else json.dumps(self.keys).encode()
         heats = None if self.heats is None else _number(self.heats)
         flags = (_flag(strict), heats, _flag(searched), _flag(self.own))
-        how = (way.value.encode(), encoded, *flags, array(self.beside))
+        how = (_flag(self.waits), way.value.encode(), encoded, *flags, array(self.beside))
         return bookkeeping.ANNOUNCE, (_number(self.relid), mode, *how)
 
 

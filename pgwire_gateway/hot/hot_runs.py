@@ -9,7 +9,7 @@ from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Unsearched, Writing
 from catalog.results import LocalResult, Row
 from catalog.session.connections import Call
-from pgwire_gateway.hot import own_hot_rows
+from pgwire_gateway.hot import own_hot_rows, unwaited_rows
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import EXECUTORS, Route
 from pgwire_gateway.rows.journal_writes import JournalWriter
@@ -120,4 +120,6 @@ def writing_of(call: Invocation, needed: NeededRows, wanted: WantedRows) -> Writ
     """Return what a statement is going to do with hot rows."""
     texts = tuple(texts_of(needed.table, key) for key in wanted.keys)
     locks = call.plan.locks is not None
-    return Writing(needed.table.relid, texts, locks, beside=needed.beside)
+    return Writing(
+        needed.table.relid, texts, locks, beside=needed.beside, waits=unwaited_rows.waits(call)
+    )

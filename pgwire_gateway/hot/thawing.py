@@ -372,6 +372,7 @@ def _without_own(
         draws=needed.draws,
         own=announced.own,
         beside=needed.beside,
+        waits=unwaited_rows.waits(call),
     )
     again = announce(call, writing, began=False)
     return [row for key, row in keys.items() if again is not None and key in again.cold]

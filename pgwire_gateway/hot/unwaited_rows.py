@@ -29,7 +29,7 @@ def heat(call: Invocation, relid: int, present: list[TextRow], absent: list[Text
         NotHotError: It also reads rows without locking them, or waits for some.
         GatewayError: As of `own_hot_rows.heat`; 55P03 for NOWAIT.
     """
-    if _waits(call) or not (present or absent):
+    if waits(call) or not (present or absent):
         return own_hot_rows.heat(call, relid, present, absent)
     policy = wait_policy(call.plan.locking or call.query, relid)
     if policy is None:
@@ -40,7 +40,11 @@ def heat(call: Invocation, relid: int, present: list[TextRow], absent: list[Text
     )
 
 
-def _waits(call: Invocation) -> bool:
+def waits(call: Invocation) -> bool:
+    """Return whether a statement waits for rows that others have locked: it says nothing else."""
+    tree = call.plan.analysis and call.plan.analysis.tree
+    if "ROWMARKCLAUSE" not in (tree or ""):
+        return True
     locks = call.plan.locks or row_locks(call.query)
     return locks is None or locks.waits
 
@@ -49,7 +53,7 @@ def leaves_some(call: Invocation, needed: NeededRows) -> bool:
     """Return whether rows may become hot that a statement does not lock, and others look for."""
     # What sources tell is read each time, and keys that are drawn are others then.
     runs_twice = not needed.sources and not needed.draws
-    return runs_twice and not _waits(call) and has_limit(call.plan.locking or call.query)
+    return runs_twice and not waits(call) and has_limit(call.plan.locking or call.query)
 
 
 def run(

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from catalog.bookkeeping.moments import Seen, TimeOuts
 from catalog.bookkeeping.snapshots import StaleDefinitionError
+from catalog.connection import unwaited
 from catalog.errors import CatalogError, GatewayError
 from catalog.pg import sqlstate as codes
 from catalog.pg.types import TEXT
@@ -180,7 +181,17 @@ def _analysed(
             raise
     except StaleDefinitionError:
         pass
-    return *unlocking.analyse(catalog, statement, parameter_oids, prepared, names), None
+    try:
+        return *unlocking.analyse(catalog, statement, parameter_oids, prepared, names), None
+    except CatalogError as error:
+        if error.sqlstate != codes.LOCK_NOT_AVAILABLE or not unwaited.is_unwaited(statement.text):
+            raise
+        relations = ", ".join(f'"{relation.name}"' for relation in statement.relations)
+        raise GatewayError(
+            f"could not obtain lock on relation {relations}",
+            sqlstate=error.sqlstate,
+            detail="Rows cannot be locked one by one while others write the table as a whole.",
+        ) from error
 
 
 def _plan_own(statement: Statement) -> Plan | None:

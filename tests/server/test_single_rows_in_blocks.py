@@ -184,6 +184,54 @@ def test_a_block_has_locked_all_rows_of_what_it_has_written_as_a_whole(
     one.execute("ROLLBACK")
 
 
+UNWAITED = (
+    "SELECT v FROM t WHERE id = 5 FOR UPDATE NOWAIT",
+    "SELECT v FROM t WHERE v > 3 ORDER BY id LIMIT 1 FOR SHARE SKIP LOCKED",
+    "UPDATE t SET v = 0 WHERE id = (SELECT id FROM t WHERE v > 3 LIMIT 1 FOR UPDATE SKIP LOCKED)",
+)
+
+
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+@pytest.mark.parametrize("are_hot", [True, False])
+def test_rows_of_a_table_that_another_has_written_as_a_whole_are_not_waited_for(
+    sessions: Connect, are_hot: bool, isolation: str
+) -> None:
+    one, other = sessions(), sessions()
+    if are_hot:
+        one.execute(UPDATE, [0, 5])
+    else:
+        with one.transaction():
+            one.execute("LOCK TABLE t IN EXCLUSIVE MODE")  # all rows go cold
+    # What PostgreSQL would wait for ever for is told after a second.
+    one.execute("SET statement_timeout = '20s'")
+    with other.transaction(force_rollback=True):
+        write_as_a_whole(other)
+        for statement in (*UNWAITED, *UNWAITED):
+            one.execute(f"BEGIN ISOLATION LEVEL {isolation}")
+            with pytest.raises(errors.LockNotAvailable, match='lock on relation "t"'):
+                one.execute(statement)
+            one.execute("ROLLBACK")
+            with pytest.raises(errors.LockNotAvailable, match='lock on relation "t"'):
+                one.execute(statement)
+        assert one.execute("SHOW lock_timeout").fetchall() == [("0",)]
+    for statement in UNWAITED:
+        assert one.execute(statement).rowcount == 1
+    assert 0 in rows(one).values()
+
+
+def test_a_definition_is_waited_for_by_who_does_not_wait_for_rows(sessions: Connect) -> None:
+    one, other, third = sessions(), sessions(), sessions()
+    one.execute("CREATE TABLE resident (id integer PRIMARY KEY)")
+    one.execute("INSERT INTO resident VALUES (1)")
+    with ThreadPoolExecutor(1) as pool:
+        with other.transaction():
+            other.execute("ALTER TABLE resident ADD COLUMN n integer")
+            taking = pool.submit(one.execute, "SELECT id FROM resident FOR UPDATE SKIP LOCKED")
+            wait_until_somebody_waits(third)
+            time.sleep(1.5)  # longer than writers of tables as a whole are waited for
+        assert taking.result().fetchall() == [(1,)]
+
+
 def test_who_references_a_table_waits_for_a_writer_of_all_of_it_and_keeps_nothing_from_it(
     sessions: Connect,
 ) -> None:

@@ -353,7 +353,7 @@ class Statements:
                         " count(DISTINCT label) FROM h"
                     ),
                     (
-                        "SELECT flag, count(*), sum(big::numeric), max(free) FROM h"
+                        "SELECT flag, count(*), sum(big::numeric), round(max(free), 9) FROM h"
                         " GROUP BY flag ORDER BY flag"
                     ),
                     (

@@ -11,17 +11,32 @@
 -- A key has to be in the table of hot keys before anything but an INSERT changes it. So whoever finds it there when
 -- making it hot knows that what was read of it may be old.
 
--- Pass the gate of a tiered table, and lock the table.
-CREATE OR REPLACE FUNCTION pg_journal.pass_gate(wanted oid, mode text) RETURNS void
+-- Pass the gate of a tiered table, and lock the table. Who does not wait for rows that others have locked (NOWAIT, SKIP
+-- LOCKED) does not wait for who writes the table as a whole, and has locked all of them (55P03), but for upkeep, which closes
+-- the gate for a moment.
+CREATE OR REPLACE FUNCTION pg_journal.pass_gate(wanted oid, mode text, waits boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    own text := current_setting('lock_timeout');
 BEGIN
     BEGIN
+        IF NOT waits AND own::interval NOT BETWEEN interval '1 microsecond' AND interval '1 second' THEN
+            PERFORM set_config('lock_timeout', '1s', true);
+        END IF;
         EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN %s MODE', wanted, mode);
-    EXCEPTION WHEN undefined_table THEN
-        PERFORM outdated();
+    EXCEPTION
+        WHEN undefined_table THEN
+            PERFORM outdated();
+        WHEN lock_not_available THEN
+            IF waits THEN RAISE; END IF;
+            RAISE EXCEPTION 'could not obtain lock on relation "%"',
+                (SELECT j.table_name FROM journals j WHERE j.relid = wanted)
+                USING ERRCODE = '55P03',
+                      DETAIL = 'Rows cannot be locked one by one while others are writing the table as a whole.';
     END;
+    IF NOT waits THEN PERFORM set_config('lock_timeout', own, true); END IF;
     PERFORM lock_table(wanted, mode);
 END $$;
 
@@ -436,7 +451,8 @@ END $$;
 -- Announce a write of a transaction that reads by one snapshot, and makes rows hot itself. That what it sees of the journal
 -- bookkeeping may be old does not matter where the table has had hot rows since, without a break, or had none, and has not
 -- been written before it got them: what is cold now has not changed, and of what is hot PostgreSQL tells. Else 40001.
-CREATE OR REPLACE FUNCTION pg_journal.announce_own(wanted oid, way text, keys text, beside oid[]) RETURNS json
+CREATE OR REPLACE FUNCTION pg_journal.announce_own(wanted oid, way text, keys text, waits boolean, beside oid[])
+RETURNS json
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -455,7 +471,7 @@ BEGIN
     IF j.residency IS DISTINCT FROM 'tiered' THEN PERFORM outdated(); END IF;
     IF NOT (j.plain AND j.fits) THEN RETURN json_build_object('hot', false, 'snapshots', true); END IF;
     BEGIN
-        PERFORM pass_gate(wanted, 'ROW EXCLUSIVE');
+        PERFORM pass_gate(wanted, 'ROW EXCLUSIVE', waits);
         told := warmth(wanted);
         -- Locked in vain, the table would keep the gateway from making it hot.
         IF told IS NULL OR (told->>'deferrable')::boolean THEN PERFORM not_hot(); END IF;
@@ -475,15 +491,15 @@ BEGIN
                              'held', held, 'thaw_rows', j.thaw_rows, 'mark', micros(mark));
 END $$;
 
--- Announce a write of hot rows, or that rows are locked or read (ROW SHARE). The answer tells whether there can be hot rows, or never, how often
--- that has begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
+-- Announce a write of hot rows, or that rows are locked or read (ROW SHARE), waiting for others' or not (pass_gate). The answer
+-- tells whether there can be hot rows, or never, how often that has begun, which of the keys are not hot, with a row in the catalog table (held) or without (cold), and from which version
 -- number on an INSERT writes. Where it is `strict`, nothing but that all are hot will do (GW002). Where too many rows are
 -- hot, a transaction that has not written the table before, and would add to them, by keys, by rows that it inserts, or by
 -- others that are still to be `searched`, is told that it is full; it has not passed the gate then. Transactions above READ
 -- COMMITTED have to make rows hot themselves (`own`), or there are none for them. What the same statement is announced for
 -- `beside` stays so.
 CREATE OR REPLACE FUNCTION pg_journal.announce(
-    code text, wanted oid, mode text, way text, keys text, strict boolean, found_in bigint, searched boolean,
+    code text, wanted oid, mode text, waits boolean, way text, keys text, strict boolean, found_in bigint, searched boolean,
     own boolean, beside oid[])
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
@@ -494,12 +510,12 @@ DECLARE
     found record;
     mark timestamptz;
 BEGIN
-    PERFORM authorize(code, 'announce', wanted::text, mode, way, keys, strict::text, found_in::text, searched::text,
-                      own::text, beside::text);
+    PERFORM authorize(code, 'announce', wanted::text, mode, waits::text, way, keys, strict::text, found_in::text,
+                      searched::text, own::text, beside::text);
     PERFORM require_right(wanted, mode <> 'ROW SHARE');
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         IF strict THEN RETURN not_hot(); END IF;
-        IF own THEN RETURN convert_to(announce_own(wanted, way, keys, beside)::text, 'UTF8'); END IF;
+        IF own THEN RETURN convert_to(announce_own(wanted, way, keys, waits, beside)::text, 'UTF8'); END IF;
         RETURN convert_to('{"hot": false, "snapshots": true}', 'UTF8');
     END IF;
     -- Locked in vain, the table would keep the gateway from making it hot.
@@ -513,7 +529,7 @@ BEGIN
         IF strict THEN RETURN not_hot(); END IF;
         RETURN convert_to('{"hot": false, "snapshots": false, "full": true}', 'UTF8');
     END IF;
-    PERFORM pass_gate(wanted, mode);
+    PERFORM pass_gate(wanted, mode, waits);
     SELECT s.residency, s.is_hot, s.heats, s.key, s.thaw_rows, s.ancestors INTO j FROM journals s WHERE s.relid = wanted;
     IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
     IF strict AND j.heats <> found_in THEN RETURN not_hot(); END IF;
