@@ -1,6 +1,6 @@
 """Which rows of a tiered table a statement can touch, and what these rows are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -172,10 +172,7 @@ def needed_rows(call: Invocation) -> NeededRows:
     kept, place = call.session.needed_rows, _place(call)
     found = kept.get(place)
     if found is None:
-        try:
-            found = _found_out(call)
-        except Refusal as refusal:
-            found = refusal
+        found = _found_out(call, _seen)
         kept.keep(place, found)
     if isinstance(found, Refusal):
         raise found
@@ -183,9 +180,23 @@ def needed_rows(call: Invocation) -> NeededRows:
 
 
 def known_rows(call: Invocation) -> NeededRows | None:
-    """Return what a statement is known to need; None where it cannot be told, or not yet."""
-    found = call.session.needed_rows.get(_place(call))
+    """Return what a statement needs, without a look at its tables; None where it cannot be told.
+
+    Whether the role may run it is not asked.
+    """
+    kept, place = call.session.needed_rows, _place(call)
+    found = kept.get(place)
+    if found is None:
+        try:
+            found = _found_out(call, _known)
+        except _UnseenError:
+            return None
+        kept.keep(place, found)
     return found if isinstance(found, NeededRows) else None
+
+
+class _UnseenError(Exception):
+    """A table has not been looked at since definitions have changed."""
 
 
 def _place(call: Invocation) -> object:
@@ -199,7 +210,18 @@ def _place(call: Invocation) -> object:
     return *asked, plan.basis, plan.target, plan.route, locked, plan.leaves, tuple(leaves)
 
 
-def _found_out(call: Invocation) -> NeededRows:
+_Tables = Callable[[Invocation, frozenset[int]], dict[int, JournalTable]]
+"""Returns how tables are defined."""
+
+
+def _found_out(call: Invocation, tables_of: _Tables) -> NeededRows | Refusal:
+    try:
+        return _told(call, tables_of)
+    except Refusal as refusal:
+        return refusal
+
+
+def _told(call: Invocation, tables_of: _Tables) -> NeededRows:
     plan, catalog = call.plan, call.session.catalog
     query = plan.locking or call.query
     if forced.is_forced(plan):
@@ -212,7 +234,7 @@ def _found_out(call: Invocation) -> NeededRows:
     divided = divisions(plan, query, tables)
     leaves = frozenset(leaf for one in divided for leaf in (*one.reached, *one.others))
     tiered |= leaves
-    known_tables = _tables(call, tiered)
+    known_tables = tables_of(call, tiered)
     volatility = call.session.volatilities.of
     definitions = Definitions(
         tiered,
@@ -278,9 +300,24 @@ def _joined(
     return replace(listed[0], further=tuple(listed[1:]), trees=trees, is_upsert=is_upsert)
 
 
-def _tables(call: Invocation, relids: frozenset[int]) -> dict[int, JournalTable]:
+def _seen(call: Invocation, relids: frozenset[int]) -> dict[int, JournalTable]:
+    """Look at tables, which the role has to be allowed to read as the statement does."""
     observation = Observer(call.session).observe(sorted(relids), call.plan)
-    return {relid: observation.result.snapshots[relid].table for relid in relids}
+    tables = {relid: observation.result.snapshots[relid].table for relid in relids}
+    if call.plan.basis:
+        for relid, table in tables.items():
+            call.session.tables.keep((call.plan.basis.definitions, relid), table)
+    return tables
+
+
+def _known(call: Invocation, relids: frozenset[int]) -> dict[int, JournalTable]:
+    """Return tables as they were seen, or raise _UnseenError."""
+    definitions = call.plan.basis.definitions if call.plan.basis else 0
+    found = {relid: call.session.tables.get((definitions, relid)) for relid in relids}
+    tables = {relid: table for relid, table in found.items() if table is not None}
+    if len(tables) < len(relids):
+        raise _UnseenError
+    return tables
 
 
 def _domain_checks(call: Invocation, domain: int) -> list[Node]:
@@ -319,7 +356,14 @@ def _part(call: Invocation, found: Needs, table: JournalTable, *, takes: bool) -
 
 
 def _template(call: Invocation, table: JournalTable) -> Node:
+    kept, basis = call.session.templates, call.plan.basis
+    place = (basis.definitions, table.relid) if basis else None
+    found = place and kept.get(place)
+    if found:
+        return found
     name = quoted(table.schema, table.name)
     analysis = call.session.catalog.analyse(f"SELECT * FROM ONLY {name}")  # noqa: S608 - quoted
     (query,) = parse_tree(analysis.tree or "")
+    if place:
+        kept.keep(place, query)
     return query

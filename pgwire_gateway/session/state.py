@@ -10,6 +10,7 @@ from catalog.bookkeeping.calls import OUTDATED
 from catalog.bookkeeping.moments import TimeOuts
 from catalog.connection import contexts
 from catalog.errors import DEFERRED, PROPOSED, GatewayError
+from catalog.model import JournalTable
 from catalog.pg.sqlstate import (
     CANNOT_CONNECT_NOW,
     CONNECTION_FAILURE,
@@ -40,6 +41,7 @@ from pgwire_gateway.session.transactions import Transaction
 from pgwire_gateway.session.volatility import Volatilities
 from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.results import SparkQuery
+from rewrite.tree import Node
 
 UNNAMED_PREFIX = "pgwire_unnamed_"
 """Start of the names unnamed statements have in the catalog."""
@@ -107,6 +109,10 @@ class ClientSession(Session):  # type: ignore[misc]
         self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.needed_rows = Kept[object, Any]()
         """What statements on single rows of tiered tables need, or why there is no telling."""
+        self.tables = Kept[tuple[int, int], JournalTable]()
+        """Tables as they have been defined, by fingerprint of all definitions and OID."""
+        self.templates = Kept[tuple[int, int], Node]()
+        """Queries of all their rows, by the same."""
         self.likely_tables = Kept[bytes, frozenset[int]]()
         """What query strings of one shape have read."""
         self.row_queries = Kept[int, tuple[Plan, int, SparkQuery]]()
