@@ -22,7 +22,7 @@ WRITES: Sequence[Call] = [
     (bookkeeping.BEGIN_WRITE, lambda t: (b"{%b}" % t, b"UPDATE", b"{}", b"cool")),
     (
         bookkeeping.ANNOUNCE,
-        lambda t: (t, b"ROW EXCLUSIVE", b"keys", b"[[1]]", b"f", None, b"f", b"f", b"{}"),
+        lambda t: (t, b"ROW EXCLUSIVE", b"t", b"keys", b"[[1]]", b"f", None, b"f", b"f", b"{}"),
     ),
     (bookkeeping.ANNOUNCE_TREE, lambda t: (t, b"{}", b"{}")),
     (bookkeeping.HOLD_LEAVES, lambda t: (t, b"{}", b"{}", b"t")),

@@ -189,12 +189,12 @@ BOUNDARIES: dict[str, dict[str, str]] = {
             "thaw('guess', 'cold'::regclass, '[]')": DENIED,
             "thaw('', 'cold_secret'::regclass, '[]')": DENIED,
             "thaw(NULL, 'cold'::regclass, '[]')": DENIED,
-            "announce('guess', 'cold'::regclass, 'update', 'seek', '[]', true, 1, true, true,"
-            " '{}')": DENIED,
+            "announce('guess', 'cold'::regclass, 'update', true, 'seek', '[]', true, 1, true,"
+            " true, '{}')": DENIED,
             "announce_tree('guess', 'cold'::regclass, '{}', '{}')": DENIED,
             "capture_thawed('guess', 'cold'::regclass, 1, '{}', '[]', '[]')": DENIED,
             "thaw_keys('cold'::regclass, 1, 1, pg_current_snapshot(), '[]', '[]', true)": DENIED,
-            "announce_own('cold'::regclass, 'seek', '[]', '{}')": DENIED,
+            "announce_own('cold'::regclass, 'seek', '[]', true, '{}')": DENIED,
             "announcement('cold'::regclass)": DENIED,
         }.items()
     },

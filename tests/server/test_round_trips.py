@@ -34,7 +34,7 @@ pytestmark = pytest.mark.server
 
 OPTIONS = (*DRIVER_OPTIONS, "--flush-age-s=3600", "--hot-age-s=3600", "--thaw-rows=50")
 
-TIERED, RESIDENT = ("cold", "other", "warm", "thawed", "filled", "bulk"), "small"
+TIERED, RESIDENT = ("cold", "other", "warm", "thawed", "filled", "bulk", "queue"), "small"
 
 PATIENCE_S = 10.0
 
@@ -194,3 +194,29 @@ def test_round_trips(counter: Counter, kind: str) -> None:
     assert Trips(*map(len, asked)) == expected, "\n".join(
         f"{name}: {told}" for name, told in zip(Trips.__annotations__, asked, strict=True)
     )
+
+
+def test_what_was_found_by_a_condition_is_known_to_all_sessions(counted: GatewayProcess) -> None:
+    take = Query(
+        "UPDATE queue SET v = 100 WHERE id = (SELECT id FROM queue WHERE v = 7 AND x > 1"
+        " LIMIT 1 FOR UPDATE SKIP LOCKED)"
+    )
+
+    def searches(counter: Counter) -> int:
+        """Return how often the journal was looked at once rows could be hot."""
+        asked = counter.trips(take)
+        (place, *_) = [number for number, told in enumerate(asked) if "announce()" in told]
+        return sum("snapshot()" in told for told in asked[place:])
+
+    with wire(counted.address, "postgres") as one, wire(counted.address, "postgres") as other:
+        first, second = Counter(counted, one), Counter(counted, other)
+        assert searches(first)
+        while searches(first):  # a few rows at first, and all of them later
+            pass
+        assert [searches(second), searches(first), searches(second)] == [0, 0, 0]
+        # All rows go cold.
+        first.trips(Query("UPDATE queue SET b = NULL"))
+        assert searches(second)
+        while searches(second):
+            pass
+        assert [searches(first), searches(second)] == [0, 0]
