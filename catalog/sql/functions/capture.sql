@@ -92,6 +92,14 @@ RETURN (SELECT string_agg(format('%s.%I = %s.%I', one, k.name, other, k.name), '
           FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
           JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum);
 
+-- The columns of the key of rows of this name.
+CREATE OR REPLACE FUNCTION pg_journal.key_columns(j pg_journal.journals, source text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT string_agg(format('%s.%I', source, k.name), ', ' ORDER BY u.o)
+          FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
+          JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum);
+
 -- Statements that capture the rows of this name, inserted or updated to, and deleted or updated from.
 CREATE OR REPLACE FUNCTION pg_journal.capture_new(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
 RETURNS text
@@ -132,6 +140,36 @@ RETURN (SELECT micros(moment) || ' ' || encode(sha256(convert_to(concat_ws(
             ':', 'capture', secret_key, pg_backend_pid(), relid, inserted, micros(moment)), 'UTF8')), 'hex')
           FROM instance);
 
+-- Refuse a statement of whose rows not all have been captured (XX001): so many were to be put into the tail, and so many
+-- were. What the statement has done is undone with it.
+CREATE OR REPLACE FUNCTION pg_journal.refuse_loss(relid oid, command text, expected bigint, captured bigint) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'the journal of table "%" got % row versions of % by %',
+        (SELECT c.relname FROM pg_class c WHERE c.oid = relid), captured, expected, command
+        USING ERRCODE = 'data_corrupted', DETAIL = 'Nothing has been changed.';
+END $$;
+
+-- Statements that require that the row of this name has been captured, as the variable `found` is to say. A row that came and has
+-- gone again, or went and is there again, has been captured by whoever did that.
+CREATE OR REPLACE FUNCTION pg_journal.require_row(relid oid, source text, gone boolean, found text) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT format(
+        $f$GET DIAGNOSTICS %1$s = ROW_COUNT;
+                    IF %1$s <> 1 THEN
+                        PERFORM pg_journal.refuse_loss(%2$s, tg_op, 1, %1$s)%3$s;
+                    END IF;$f$,
+        found, relid,
+        CASE WHEN j.key = '{}' THEN ''
+             ELSE format(' WHERE %1$s > 1 OR %2$s EXISTS (SELECT FROM ONLY %3$I.%4$I pgwire_held WHERE %5$s)', found,
+                         CASE WHEN gone THEN 'NOT' ELSE '' END, j.schema_name, j.table_name,
+                         same_key(j, 'pgwire_held', source)) END)
+      FROM journals j WHERE j.relid = require_row.relid);
+
 -- Statements that capture one row, which a row trigger knows as `new` and `old`. Each is one query, version number
 -- included: queries are what a row costs. An update that leaves the key as it is ends no row; where the row has gone
 -- meanwhile, the statement that took it away has said so.
@@ -142,22 +180,86 @@ RETURN (
     SELECT format(
         $f$IF tg_op = 'INSERT' THEN
                     %1$s
+                    %8$s
                 ELSIF tg_op = 'DELETE' THEN
                     %2$s
+                    %9$s
                 ELSIF %3$s THEN
                     %4$s
+                    %8$s
                 ELSE
                     pgwire_version := %5$s;
                     %6$s
+                    %8$s
                     %7$s
+                    %9$s
                 END IF;$f$,
         capture_new(j.relid, 'new', '', next_version(j.relid, false, 'true')),
         capture_old(j.relid, 'old', format(' FROM (SELECT %s AS version) pgwire_now', next_version(j.relid, false)),
                     'pgwire_now.version'),
         coalesce(same_key(j, 'new', 'old'), 'false'),
         capture_new(j.relid, 'new', '', next_version(j.relid, false)),
-        next_version(j.relid, false), capture_new(j.relid, 'new', ''), capture_old(j.relid, 'old', ''))
+        next_version(j.relid, false), capture_new(j.relid, 'new', ''), capture_old(j.relid, 'old', ''),
+        require_row(j.relid, 'new', false, 'pgwire_came'), require_row(j.relid, 'old', true, 'pgwire_went'))
       FROM journals j WHERE j.relid = capture_row.relid);
+
+-- Statements that capture the rows that came by a statement, and require that it were all. Where rows have a key, those that have
+-- gone again have been captured by whoever took them away.
+CREATE OR REPLACE FUNCTION pg_journal.capture_all_new(relid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT format(
+        $f$%s
+                GET DIAGNOSTICS pgwire_came = ROW_COUNT;
+                SELECT count(*) INTO pgwire_all FROM pgwire_new;
+                IF pgwire_came <> pgwire_all THEN
+                    PERFORM pg_journal.refuse_loss(%s, tg_op, pgwire_all, pgwire_came)%s;
+                END IF;$f$,
+        capture_new(j.relid, 'pgwire_n', ' FROM pgwire_new pgwire_n'), j.relid,
+        CASE WHEN j.key = '{}' THEN '' ELSE format(
+            ' WHERE pgwire_came <> (SELECT count(*) FROM pgwire_new pgwire_n WHERE EXISTS ('
+            'SELECT FROM ONLY %I.%I pgwire_held WHERE %s))',
+            j.schema_name, j.table_name, same_key(j, 'pgwire_held', 'pgwire_n')) END)
+      FROM journals j WHERE j.relid = capture_all_new.relid);
+
+-- The same of the rows that went; those whose keys are there are no loss. Where all rows of an UPDATE are there, and have all the
+-- keys that there were, nothing went; journals tell keys of types of users apart by their texts.
+CREATE OR REPLACE FUNCTION pg_journal.capture_all_old(relid oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (
+    SELECT CASE WHEN j.key = '{}' THEN format(
+        $f$%s
+                GET DIAGNOSTICS pgwire_went = ROW_COUNT;
+                SELECT count(*) INTO pgwire_expected FROM pgwire_old;
+                IF pgwire_went <> pgwire_expected THEN
+                    PERFORM pg_journal.refuse_loss(%s, tg_op, pgwire_expected, pgwire_went);
+                END IF;$f$, s.captures, j.relid)
+    ELSE format(
+        $f$IF tg_op = 'DELETE' THEN
+                    SELECT count(*) INTO pgwire_expected FROM pgwire_old;
+                ELSE
+                    SELECT count(*) INTO pgwire_expected
+                      FROM (SELECT %1$s FROM pgwire_old pgwire_o EXCEPT SELECT %2$s FROM pgwire_new pgwire_n) pgwire_k;
+                END IF;
+                IF %3$s pgwire_expected > 0 OR pgwire_came <> pgwire_all THEN
+                    %4$s
+                    GET DIAGNOSTICS pgwire_went = ROW_COUNT;
+                    IF pgwire_went <> pgwire_expected THEN
+                        SELECT count(*) INTO pgwire_expected FROM pgwire_old pgwire_o
+                         WHERE NOT EXISTS (SELECT FROM ONLY %5$I.%6$I pgwire_held WHERE %7$s);
+                        IF pgwire_went <> pgwire_expected THEN
+                            PERFORM pg_journal.refuse_loss(%8$s, tg_op, pgwire_expected, pgwire_went);
+                        END IF;
+                    END IF;
+                END IF;$f$,
+        key_columns(j, 'pgwire_o'), key_columns(j, 'pgwire_n'),
+        CASE WHEN EXISTS (SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key)
+                             AND NOT is_built_in(k.type_oid)) THEN 'true OR' ELSE '' END,
+        s.captures, j.schema_name, j.table_name, same_key(j, 'pgwire_held', 'pgwire_o'), j.relid) END
+      FROM journals j CROSS JOIN LATERAL (SELECT capture_old(j.relid, 'pgwire_o', ' FROM pgwire_old pgwire_o') AS captures) s
+     WHERE j.relid = capture_all_old.relid);
 
 -- True when no other statement has changed the table since the client's statement began: then the rows an INSERT
 -- has brought are still what it brought. Serializable transactions must not look into the tail.
@@ -185,10 +287,6 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    new_rows text := CASE WHEN by_row THEN '' ELSE ' FROM pgwire_new pgwire_n' END;
-    old_rows text := CASE WHEN by_row THEN '' ELSE ' FROM pgwire_old pgwire_o' END;
-    new_name text := CASE WHEN by_row THEN 'new' ELSE 'pgwire_n' END;
-    old_name text := CASE WHEN by_row THEN 'old' ELSE 'pgwire_o' END;
     hot boolean := (SELECT j.is_hot FROM journals j WHERE j.relid = make_capture.relid);
     body text;
 BEGIN
@@ -202,6 +300,10 @@ BEGIN
             pgwire_way text;
             pgwire_serializable boolean := current_setting('transaction_isolation') = 'serializable';
             pgwire_first boolean := false;
+            pgwire_came bigint;
+            pgwire_went bigint;
+            pgwire_all bigint;
+            pgwire_expected bigint;
         BEGIN
             %14$s
             %13$s
@@ -225,6 +327,10 @@ BEGIN
             ELSE
                 INSERT INTO pg_journal.tail_%1$s (version_number, subsequent_version_number, row_identity)
                 VALUES (pgwire_version, pgwire_version, %6$s);
+                GET DIAGNOSTICS pgwire_came = ROW_COUNT;
+                IF pgwire_came <> 1 THEN
+                    PERFORM pg_journal.refuse_loss(%1$s, tg_op, 1, pgwire_came);
+                END IF;
                 -- Triggers of users that came first may have filled the table again.
                 INSERT INTO pg_journal.tail_%1$s (%7$sversion_number)
                 SELECT %8$spgwire_version + interval '1 microsecond' FROM ONLY %9$s pgwire_held;
@@ -238,12 +344,22 @@ BEGIN
         END $f$,
         relid,
         next_version(relid, true, 'tg_op = ''INSERT'''), next_version(relid, false, 'tg_op = ''INSERT'''),
-        capture_new(relid, new_name, new_rows), capture_old(relid, old_name, old_rows), truncation_mark(),
+        CASE WHEN by_row THEN concat_ws(E'\n', capture_new(relid, 'new', ''), require_row(relid, 'new', false, 'pgwire_came'))
+             ELSE capture_all_new(relid) END,
+        CASE WHEN by_row THEN concat_ws(E'\n', capture_old(relid, 'old', ''), require_row(relid, 'old', true, 'pgwire_went'))
+             ELSE capture_all_old(relid) END,
+        truncation_mark(),
         captured_columns(relid), captured_values(relid, 'pgwire_held'),
         (SELECT format('%I.%I', j.schema_name, j.table_name) FROM journals j WHERE j.relid = make_capture.relid),
         format('pg_journal.tail_%s', relid)::regclass::oid, by_row::text,
-        format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %spgwire_version%s;', relid,
-               captured_columns(relid), captured_values(relid, new_name), new_rows),
+        -- By row this is never reached.
+        format(
+            $f$INSERT INTO pg_journal.tail_%1$s (%2$sversion_number) SELECT %3$spgwire_version FROM pgwire_new pgwire_n;
+                GET DIAGNOSTICS pgwire_came = ROW_COUNT;
+                SELECT count(*) INTO pgwire_all FROM pgwire_new;
+                IF pgwire_came <> pgwire_all THEN
+                    PERFORM pg_journal.refuse_loss(%1$s, tg_op, pgwire_all, pgwire_came);
+                END IF;$f$, relid, captured_columns(relid), captured_values(relid, 'pgwire_n')),
         CASE WHEN by_row THEN format(
             $f$IF NOT pgwire_serializable AND tg_op <> 'TRUNCATE' THEN
                 %s

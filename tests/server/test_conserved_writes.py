@@ -1,0 +1,95 @@
+"""A write of whose rows the journal does not get all fails (XX001), and nothing of it is there."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.server.test_removed_files import administrator
+from tests.support.servers import Address, GatewayProcess
+
+pytestmark = pytest.mark.server
+
+SETUP = (
+    "CREATE TABLE t (id integer PRIMARY KEY, v integer)",
+    "INSERT INTO t SELECT g, g FROM generate_series(1, 1500) g",
+)
+
+LOSE = """
+CREATE FUNCTION pg_journal.lose() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN IF new.c1 = 3 THEN RETURN NULL; END IF; RETURN new; END';
+CREATE TRIGGER lose BEFORE INSERT ON pg_journal.tail_{0} FOR EACH ROW
+    EXECUTE FUNCTION pg_journal.lose();
+"""
+"""Loses row versions of one row, as no role can."""
+
+STATEMENTS = {
+    "by key": "UPDATE t SET v = 0 WHERE id = 3",
+    "of several rows": "UPDATE t SET v = 0 WHERE id IN (2, 3)",
+    "with a result": "UPDATE t SET v = 0 WHERE id = 3 RETURNING v",
+    "that deletes": "DELETE FROM t WHERE id = 3",
+    "that gives another key": "UPDATE t SET id = 9003 WHERE id = 3",
+    "that gives its key to another": "WITH g AS (DELETE FROM t WHERE id = 3) SELECT 1",
+    "that merges": (
+        "MERGE INTO t USING (VALUES (2), (3)) s (id) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET v = 0"
+    ),
+    "that inserts or updates": (
+        "INSERT INTO t VALUES (3, 0) ON CONFLICT (id) DO UPDATE SET v = excluded.v"
+    ),
+    "in a function": "DO $$ BEGIN UPDATE t SET v = 0 WHERE id = 3; END $$",
+}
+
+
+@pytest.fixture(params=["resident", "hot"])
+def tier(request: pytest.FixtureRequest) -> str:
+    """How the table's rows are kept."""
+    return str(request.param)
+
+
+@pytest.fixture
+def process(tier: str, request: pytest.FixtureRequest) -> GatewayProcess:
+    """A gateway whose tables are kept so."""
+    name = "resident_process" if tier == "resident" else "gateway_process"
+    served = request.getfixturevalue(name)
+    assert isinstance(served, GatewayProcess)
+    return served
+
+
+@pytest.fixture
+def database(process: GatewayProcess, tier: str) -> Iterator[str]:
+    """A database whose table loses a row, which is hot where the table is tiered."""
+    address: Address = process.address
+    name = f"conserved_{tier}"
+    address.execute(f"CREATE DATABASE {name}")
+    address.execute(*SETUP, database=name)
+    if tier == "hot":
+        address.execute("UPDATE t SET v = v WHERE id IN (2, 3)", database=name)
+    with administrator(process, name) as catalog:
+        ((relid,),) = catalog.execute("SELECT 't'::regclass::oid::integer").fetchall()
+        catalog.execute(LOSE.format(relid))  # type: ignore[call-overload]
+    yield name
+    address.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_statement_fails_and_leaves_nothing(
+    process: GatewayProcess, database: str, tier: str
+) -> None:
+    whole = "SELECT count(*), sum(id), sum(v) FROM t"
+    with psycopg.connect(process.address.conninfo(database), autocommit=True) as client:
+        before = client.execute(whole).fetchall()
+        for name, statement in STATEMENTS.items():
+            if tier == "hot" and name == "in a function":
+                continue
+            with pytest.raises(psycopg.errors.DataCorrupted, match="row versions of"):
+                client.execute(statement)  # type: ignore[call-overload]
+            assert client.execute(whole).fetchall() == before, name
+            client.execute("BEGIN")
+            client.execute("UPDATE t SET v = -1 WHERE id = 2")
+            with pytest.raises(psycopg.errors.DataCorrupted, match="row versions of"):
+                client.execute(statement)  # type: ignore[call-overload]
+            assert client.execute("COMMIT").statusmessage == "ROLLBACK"
+            assert client.execute(whole).fetchall() == before, name
+        client.execute("UPDATE t SET v = v WHERE id = 2")
+        assert client.execute("SELECT gateway.check('t')").fetchone() == (0,)
+        assert client.execute(whole).fetchall() == before
