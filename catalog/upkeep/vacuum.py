@@ -49,8 +49,9 @@ _JOURNALED = "SELECT j.relid FROM pg_journal.journals j WHERE j.relid = ANY ($1:
 def retired_segments(administrator: CatalogSession, grace_s: float) -> dict[int, str]:
     """Return paths by number of the segments retired longer ago than `grace_s`.
 
-    Those that a snapshot in use can show are not among them. A statement that has no such snapshot
-    while Spark runs it, and runs longer than the grace time, may lose files it is reading.
+    Those that a snapshot in use can show are not among them. Statements that were given their lists
+    before, and have no such snapshot while Spark runs them, may still read the others: the caller
+    knows of these.
     """
     rows = administrator.execute_parameters(_RETIRED, [str(grace_s).encode()]).rows
     return {int(number or b"0"): (path or b"").decode() for number, path in rows}
@@ -67,7 +68,7 @@ def forget_segments(administrator: CatalogSession, segment_ids: list[int]) -> No
 
 
 def dropped_locations(administrator: CatalogSession, grace_s: float) -> list[str]:
-    """Return the directories of tables dropped longer ago than `grace_s`."""
+    """Return the directories of tables dropped longer ago than `grace_s`, like segments."""
     rows = administrator.execute_parameters(_DROPPED, [str(grace_s).encode()]).rows
     return [(row[0] or b"").decode() for row in rows]
 

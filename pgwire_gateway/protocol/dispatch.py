@@ -27,6 +27,7 @@ def on_arrival(session: ClientSession) -> bool:
     if session.skip_until_sync or session.shortcuts.declined:
         return False
     data = session.frontend.peek()
+    session.begin_reading()
     short_way = SHORT_WAYS.get(data[:1])
     if short_way is None:
         return False
@@ -43,6 +44,7 @@ def on_frame(session: ClientSession, frame: Frame[FrontendMessage]) -> None:
     Raises:
         Exception: Only failures that end the connection.
     """
+    session.begin_reading()
     kind = frame.message_class
     if kind in IGNORED or (session.skip_until_sync and kind is not Sync):
         return

@@ -34,7 +34,7 @@ from pgwire_gateway.planning.plans import Plan, RowRules
 from pgwire_gateway.session import deadlines, uncommitted
 from pgwire_gateway.session.attendance import Attendance
 from pgwire_gateway.session.deadlines import Deadline
-from pgwire_gateway.session.portals import Portal, PreparedStatement
+from pgwire_gateway.session.portals import Portal, PortalState, PreparedStatement
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.shortcuts import Kept, Shortcuts
 from pgwire_gateway.session.transactions import Transaction
@@ -149,6 +149,7 @@ class ClientSession(Session):  # type: ignore[misc]
             portal.close()
         with suppress(GatewayError):
             self._finish_attendance()
+        self.services.flusher.readers.end(self)
         self.catalog.close()
         self.transaction.forget_made()
 
@@ -264,8 +265,19 @@ class ClientSession(Session):  # type: ignore[misc]
         status = self.transaction.status
         if status == "I" and self.portals:
             self.drop_portals()
+        if not self.holds_rows:
+            self.services.flusher.readers.end(self)
         self.frontend.send_encoded(READY[status])
         self.frontend.flush()
+
+    def begin_reading(self) -> None:
+        """Note that from here on files may be read that only this session knows to be needed."""
+        self.services.flusher.readers.begin(self, self.database)
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows of a result are left that have not been sent."""
+        return any(portal.state is PortalState.SUSPENDED for portal in self.portals.values())
 
     def note_settings(self) -> None:
         """Look at the reported settings after a statement that may have changed them."""

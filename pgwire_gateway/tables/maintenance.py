@@ -10,6 +10,7 @@ from catalog.model import SegmentKind, TableSnapshot
 from catalog.pg import sqlstate
 from catalog.results import RelationKind
 from catalog.session import names
+from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import RelationName
 from catalog.upkeep import candidates as upkeep
 from catalog.upkeep import vacuum as catalog_vacuum
@@ -24,8 +25,9 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.compactor import Compaction
 from pgwire_gateway.spark.statements import RunningStatement
 
-RETIRED_GRACE_S = 3600.0
-"""How long files stay after VACUUM replaced them: statements that began before may read them."""
+SHARED_GRACE_S = 3600.0
+"""How long files stay after they were replaced where other gateways may have the same catalog:
+nobody here can tell what their statements read."""
 
 ORPHAN_AGE_S = 24 * 3600.0
 """Age at which files of writes that never committed are taken for abandoned."""
@@ -132,8 +134,7 @@ def remove_files(session: ClientSession) -> None:
     services = session.services
     administrator = services.catalog.admin(session.database)
     try:
-        retired = catalog_vacuum.retired_segments(administrator, RETIRED_GRACE_S)
-        dropped = catalog_vacuum.dropped_locations(administrator, RETIRED_GRACE_S)
+        retired, dropped = _unread(session, administrator)
         known = catalog_vacuum.known_paths(administrator)
         age_s = max(ORPHAN_AGE_S, catalog_vacuum.open_since_s(administrator))
         orphans = services.warehouse.abandoned(known, age_s)
@@ -144,8 +145,32 @@ def remove_files(session: ClientSession) -> None:
         reach(Failpoint.FILES_REMOVED)
         catalog_vacuum.forget_segments(administrator, list(retired))
         catalog_vacuum.forget_locations(administrator, dropped)
+        services.flusher.readers.forget(session.database, (*retired.values(), *dropped))
     finally:
         administrator.close()
+
+
+def _unread(
+    session: ClientSession, administrator: CatalogSession
+) -> tuple[dict[int, str], list[str]]:
+    """Return retired segments, and directories of dropped tables, that nobody needs any more.
+
+    No snapshot shows them, and no statement reads them that was given its list before.
+    """
+    services = session.services
+    # An embedded catalog has one gateway.
+    grace_s = SHARED_GRACE_S if services.config.catalog else 0.0
+    retired = catalog_vacuum.retired_segments(administrator, grace_s)
+    dropped = catalog_vacuum.dropped_locations(administrator, grace_s)
+    unread = services.flusher.readers.unread(
+        session.database,
+        (*retired.values(), *dropped),
+        besides=None if session.holds_rows else session,
+    )
+    return (
+        {number: path for number, path in retired.items() if path in unread},
+        [location for location in dropped if location in unread],
+    )
 
 
 def compact(

@@ -13,6 +13,7 @@ from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.upkeep.database_upkeep import DatabaseUpkeep
+from pgwire_gateway.upkeep.file_readers import FileReaders
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Flusher:
         self._kept: list[Callable[[str], bool]] = []
         """Tell of databases that are to be left alone."""
         self._upkeep: dict[str, DatabaseUpkeep] = {}
+        self.readers = FileReaders()
+        """Who may be reading files, what visits read included."""
         self._stopping = False
         self._threads = [
             threading.Thread(target=self._run, name="flusher", daemon=True),
@@ -170,9 +173,12 @@ class Flusher:
 
     def _visit_due(self) -> None:
         while (database := self._begin()) is not None:
+            visit = object()
+            self.readers.begin(visit, database)
             try:
                 self._visit(database, self._busy[database])
             finally:
+                self.readers.end(visit)
                 with self._changed:
                     del self._busy[database]
                     self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Retired segments and dropped tables are forgotten after their time of grace."""
+"""Retired segments and dropped tables are forgotten when nobody can see them any more."""
 
 import pytest
 

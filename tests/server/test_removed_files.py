@@ -1,12 +1,17 @@
 """Data files are there as long as anybody can need them, and no longer."""
 
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from catalog.server.embedded import SUPERUSER
+from pgwire_gateway.messages import BackendMessage, DataRow, Execute, Parse, Query, Sync
+from tests.support.dialogues import bind, wire
 from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
@@ -16,10 +21,8 @@ SCHEMA = "removed_files"
 ROWS = 1500
 """More than are kept in the catalog."""
 
-AGED = (
-    "UPDATE pg_journal.segments SET retired_at = retired_at - interval '25 hours'"
-    " WHERE retired_at IS NOT NULL"
-)
+PATIENCE_S = 60.0
+"""How long upkeep may be reading, which keeps files as statements do."""
 
 
 def connected(process: GatewayProcess, database: str) -> psycopg.Connection:
@@ -39,6 +42,38 @@ def directory(process: GatewayProcess, connection: psycopg.Connection) -> Path:
     return process.data_dir / "warehouse" / str(oid)
 
 
+def listed(process: GatewayProcess, database: str) -> list[Path]:
+    """The files of the segments that new statements read."""
+    with administrator(process, database) as catalog:
+        query = "SELECT path FROM pg_journal.segments WHERE retired_at IS NULL"
+        segments = [process.data_dir / "warehouse" / path for (path,) in catalog.execute(query)]
+    files = [file for segment in segments for file in segment.rglob("*.parquet")]
+    assert files
+    return files
+
+
+def require_kept(client: psycopg.Connection, files: list[Path]) -> None:
+    """Require that VACUUM leaves files, however often it comes by."""
+    for _ in range(3):
+        client.execute("VACUUM")
+        assert all(file.exists() for file in files)
+
+
+def await_gone(client: psycopg.Connection, files: list[Path]) -> None:
+    """Require that VACUUM removes files, once upkeep has ended what it is doing."""
+    deadline = time.monotonic() + PATIENCE_S
+    client.execute("VACUUM")
+    while any(file.exists() for file in files):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        client.execute("VACUUM")
+
+
+def values(messages: list[BackendMessage]) -> list[bytes | None]:
+    """The first value of each row."""
+    return [message.values[0] for message in messages if isinstance(message, DataRow)]
+
+
 @pytest.fixture
 def client(gateway_process: GatewayProcess, database: str) -> Iterator[psycopg.Connection]:
     """A client of a database whose table ``t`` is in files."""
@@ -55,14 +90,95 @@ def test_a_snapshot_keeps_what_it_shows_however_old_it_is(
     with connected(gateway_process, database) as reader:
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         before = reader.execute(total).fetchall()
+        former = listed(gateway_process, database)
         client.execute("UPDATE t SET v = 1")
-        client.execute("VACUUM t")
-        with administrator(gateway_process, database) as catalog:
-            catalog.execute(AGED)
-        client.execute("VACUUM t")
+        require_kept(client, former)
         assert reader.execute(total).fetchall() == before == [(ROWS, 0)]
         reader.execute("COMMIT")
+        await_gone(client, former)
     assert client.execute(total).fetchall() == [(ROWS, ROWS)]
+
+
+def test_files_go_when_they_are_replaced(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection
+) -> None:
+    former = listed(gateway_process, database)
+    with connected(gateway_process, database) as idle:
+        idle.execute("SELECT sum(v) FROM t")
+        idle.execute("BEGIN")
+        idle.execute("SELECT sum(v) FROM t")
+        client.execute("UPDATE t SET v = 1")
+        await_gone(client, former)
+        assert idle.execute("SELECT sum(v) FROM t").fetchall() == [(ROWS,)]
+        idle.execute("COMMIT")
+    former = listed(gateway_process, database)
+    client.execute("DROP TABLE t")
+    await_gone(client, former)
+
+
+def test_a_result_that_has_not_been_sent_keeps_its_files(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection
+) -> None:
+    former = listed(gateway_process, database)
+    with wire(gateway_process.address, database) as reader:
+        reader.exchange(Query("BEGIN"))
+        begun = reader.exchange(
+            Parse("", "SELECT id, v FROM t", ()), bind(portal="p"), Execute("p", 10), Sync()
+        )
+        client.execute("UPDATE t SET v = 1")
+        require_kept(client, former)
+        # Other statements of the session do not end it.
+        assert values(reader.exchange(Query("SELECT sum(v) FROM t"))) == [b"%d" % ROWS]
+        require_kept(client, former)
+        rest = reader.exchange(Execute("p", 0), Sync())
+        rows = [message.values for message in (*begun, *rest) if isinstance(message, DataRow)]
+        assert sorted(int(key or b"0") for key, _ in rows) == list(range(1, ROWS + 1))
+        assert {value for _, value in rows} == {b"0"}
+        await_gone(client, former)
+        reader.exchange(Query("COMMIT"))
+
+
+def test_a_query_on_spark_keeps_its_files_while_it_runs(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection
+) -> None:
+    former = listed(gateway_process, database)
+    with connected(gateway_process, database) as reader:
+
+        def run() -> None:
+            with suppress(psycopg.errors.QueryCanceled):
+                reader.execute("SELECT sum(a.v * b.v + sqrt(c.id)) FROM t a, t b, t c, t d")
+
+        running = threading.Thread(target=run)
+        running.start()
+        try:
+            active = (
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE query LIKE '%sqrt(c.id)%' AND pid <> pg_backend_pid()"
+            )
+            deadline = time.monotonic() + PATIENCE_S
+            while client.execute(active).fetchall() == [(0,)]:
+                assert time.monotonic() < deadline
+            client.execute("UPDATE t SET v = 1")
+            require_kept(client, former)
+            assert running.is_alive()
+        finally:
+            reader.cancel()
+            running.join()
+        await_gone(client, former)
+
+
+def test_a_session_that_is_lost_keeps_nothing(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection
+) -> None:
+    former = listed(gateway_process, database)
+    with wire(gateway_process.address, database) as reader:
+        reader.exchange(Query("BEGIN"))
+        reader.exchange(
+            Parse("", "SELECT id, v FROM t", ()), bind(portal="p"), Execute("p", 10), Sync()
+        )
+        client.execute("UPDATE t SET v = 1")
+        require_kept(client, former)
+    await_gone(client, former)
 
 
 def test_small_bases_become_one(
