@@ -42,6 +42,8 @@ class MergeAction:
     qual: Node | None
     assigned: Mapping[int, Node]
     """What columns get, by attribute number."""
+    entries: tuple[Node, ...]
+    """The same, with the subqueries of which it takes several columns."""
 
 
 _NOTHING = CmdType.NOTHING
@@ -85,6 +87,7 @@ def merge_actions(query: Node) -> tuple[MergeAction, ...]:
                 for entry in action.nodes("targetList")
                 if not entry["resjunk"]
             },
+            tuple(action.nodes("targetList")),
         )
         for action in query.nodes("mergeActionList")
     )

@@ -18,7 +18,6 @@ from catalog.pg.nodes import CmdType
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, to_stored
 from rewrite.journal.current_rows import CurrentRows
-from rewrite.query import sublinks
 from rewrite.query.changed_rows import (
     ChangedScope,
     Target,
@@ -33,48 +32,27 @@ from rewrite.query.scopes import FromScope, QueryScope
 from rewrite.query.spark_text import spark_query
 from rewrite.query.sql import aliased, column, literal, named, row_number, select
 from rewrite.results import OutputColumn, RowChange
-from rewrite.tree import Item, Node, transform
+from rewrite.tree import Node
 from rewrite.values import Value
 
 UPDATE, DELETE = CmdType.UPDATE, CmdType.DELETE
 
-# Numbers no range table has: columns of multiple SET, and the hidden row identity.
-_MULTIPLE = -202
+# A number no range table has.
 _IDENTITY = -203
 
 _INT8 = types.INT8
 
 
 class _SourceScope(FromScope):
-    """The FROM clause of an UPDATE, where SET may take several columns of one subquery."""
-
-    @override
-    def prepare(self, node: Node) -> Node:
-        """Replace the parameters that stand for columns of a multiple SET by columns."""
-        prepared = transform(node, _multiple_column)
-        return prepared if isinstance(prepared, Node) else node
+    """The FROM clause of an UPDATE or DELETE."""
 
     @override
     def local(self, varno: int, attno: int) -> Value:
-        """Return a column of the FROM clause or of a subquery of a multiple SET."""
+        """Return a column of the FROM clause, or the identity of the changed row."""
         target = self.relations.get(self.query.integer("resultRelation"))
         if varno == _IDENTITY and isinstance(target, CurrentRows):
             return target.row_identity()
-        if varno != _MULTIPLE:
-            return super().local(varno, attno)
-        number, place = attno >> 16, attno & 0xFFFF
-        for entry in self.query.nodes("targetList"):
-            node = entry.node("expr")
-            if node.tag == "SUBLINK" and node["subLinkId"] == number:
-                return sublinks.column_value(node, self, place)
-        raise UnsupportedError("SET of several columns in this place is not supported")
-
-
-def _multiple_column(node: Node, depth: int) -> Item | None:
-    if node.tag == "PARAM" and node["paramkind"] == sublinks.PARAM_MULTIEXPR:
-        fields: dict[str, Item] = {"varno": _MULTIPLE, "varattno": node["paramid"]}
-        return Node("VAR", {**fields, "varlevelsup": depth})
-    return None
+        return super().local(varno, attno)
 
 
 def compile_change(compilation: Compilation, query: Node, *, with_old: bool = False) -> RowChange:

@@ -1,10 +1,11 @@
 """FROM: the join tree, and how many rows it can yield at most."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from catalog.pg.nodes import JoinType
+from catalog.pg.nodes import CmdType, JoinType
 from rewrite.errors import UnsupportedError
 from rewrite.query import range_table
 from rewrite.query.predicates import compile_filter, conjuncts, needs_values
@@ -12,6 +13,7 @@ from rewrite.query.row_bounds import Factor, product
 from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
 from rewrite.query.sql import select
 from rewrite.query.sublinks import holds_sublink
+from rewrite.query.subquery_rows import multiple_sublinks
 from rewrite.tree import Node
 
 INNER, LEFT = JoinType.INNER, JoinType.LEFT
@@ -126,13 +128,18 @@ def from_clause(
     _filter(scope, rows, [qual for qual in quals if qual not in late])
     layer: QueryScope = scope
     if scope.query["hasSubLinks"] and (late or holds_sublink(list(computed))):
-        layer, rows = over_sublinks(scope, rows)
+        layer, rows = over_sublinks(scope, rows, multiple=_multiple(scope.query, computed))
         layer.rows = rows
         _filter(layer, rows, late)
     if joined is None:
         return layer, rows, 1
     known = [*builder.known, *conjuncts(jointree["quals"])]
     return layer, rows, product(joined.factors, known, scope.compilation.context)
+
+
+def _multiple(query: Node, computed: list[Node]) -> Mapping[int, Node] | None:
+    """Return the subqueries of which SET takes several columns; None of what is no UPDATE."""
+    return multiple_sublinks(computed) if query["commandType"] == CmdType.UPDATE else None
 
 
 def _filter(scope: QueryScope, rows: exp.Select, quals: list[Node]) -> None:

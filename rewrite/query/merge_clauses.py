@@ -12,9 +12,9 @@ from rewrite.errors import UnsupportedError
 from rewrite.journal.current_rows import CurrentRows
 from rewrite.query.compilation import Compilation
 from rewrite.query.sql import column, literal
-from rewrite.query.sublinks import PARAM_MULTIEXPR
+from rewrite.query.subquery_rows import multiple_sublinks
 from rewrite.results import ACTION, DrawnColumn
-from rewrite.tree import Node, walk
+from rewrite.tree import Node
 
 
 class Join(IntEnum):
@@ -93,13 +93,12 @@ def understood(compilation: Compilation, query: Node) -> Merge:
     if snapshot is None:
         raise UnsupportedError("MERGE into this relation is not supported")
     actions = merge_actions(query)
-    if any(
-        node.tag == "PARAM" and node["paramkind"] == PARAM_MULTIEXPR
-        for action in actions
-        for value in action.assigned.values()
-        for node, _ in walk(value)
-    ):
-        raise UnsupportedError("SET of several columns from a subquery in MERGE is not supported")
+    if sum(bool(multiple_sublinks(action.entries)) for action in actions) > 1:
+        # PostgreSQL's own plans of such a statement take the columns of the wrong one.
+        raise UnsupportedError(
+            "SET of several columns from a subquery in more than one clause of a large MERGE is"
+            " not supported"
+        )
     rows = CurrentRows(compilation, snapshot)
     return Merge(compilation, query, actions, rows, snapshot.table)
 

@@ -46,12 +46,15 @@ from rewrite.query.sql import (
     aliased,
     broadcast,
     column,
+    disjunction,
     is_null,
     literal,
     named,
+    negation,
     select,
 )
 from rewrite.query.sublinks import holds_sublink
+from rewrite.query.subquery_rows import multiple_sublinks
 from rewrite.results import ACTION, CONFLICT, MOVED, PLACE, MergeSource, OutputColumn, RowChange
 from rewrite.tree import Item, Node, transform
 from rewrite.values import Value
@@ -152,11 +155,13 @@ def merged_rows(compilation: Compilation, query: Node) -> RowChange:
     assigned = [node for action in merge.actions for node in action.assigned.values()]
     scope: QueryScope = decided
     if query["hasSubLinks"] and holds_sublink(list(assigned)):
-        scope, values = over_sublinks(decided, values)
+        entries = [entry for action in merge.actions for entry in action.entries]
+        multiple = multiple_sublinks(entries)
+        scope, values = over_sublinks(decided, values, multiple=multiple)
     alias = compilation.name("v")
     target = Target(merge.rows)
     changed = _MergedScope(scope, values, alias, target)
-    _compute(merge, scope, values, target, alias)
+    _compute(merge, (decided, scope), values, target, alias)
     moves = MovedRows(merge, alias, target) if MovedRows.applies(merge) else None
     result = select([], aliased(values if moves is None else moves.parted(values), alias))
     columns = _outputs(merge, changed, result, moves)
@@ -227,15 +232,20 @@ def _decided(merge: Merge, pairs: _PairScope, rows: exp.Select) -> tuple[_Decide
     """Add which action is the first whose condition holds; leave out pairs without any."""
     scope: QueryScope = pairs
     if merge.query["hasSubLinks"] and holds_sublink([action.qual for action in merge.actions]):
-        scope, rows = over_sublinks(pairs, rows)
+        scope, rows = over_sublinks(pairs, rows, multiple={})
         scope.rows = rows
     missing = []
     if merge.join in {Join.SOURCE, Join.FULL}:
-        missing.append((is_null(_present(merge, scope)), Matching.NOT_BY_TARGET))
+        missing.append((_without_target, Matching.NOT_BY_TARGET))
     if merge.join in {Join.TARGET, Join.FULL}:
-        missing.append((is_null(scope.local(_SOURCE, 1).sql), Matching.NOT_BY_SOURCE))
-    cases = [(condition, _chosen(merge, scope, matching)) for condition, matching in missing]
-    chosen = case(cases, _chosen(merge, scope, Matching.MATCHED))
+        missing.append((_without_source, Matching.NOT_BY_SOURCE))
+    cases = []
+    for is_missing, matching in missing:
+        with scope.asked_where(is_missing(merge, pairs)):
+            cases.append((is_missing(merge, scope), _chosen(merge, scope, matching)))
+    matched = negation(disjunction([one(merge, pairs) for one, _ in missing]) or exp.false())
+    with scope.asked_where(matched):
+        chosen = case(cases, _chosen(merge, scope, Matching.MATCHED))
     alias = merge.compilation.name("m")
     decided = _DecidedScope(scope, rows, alias)
     rows.append("expressions", named(chosen, ACTION))
@@ -245,10 +255,16 @@ def _decided(merge: Merge, pairs: _PairScope, rows: exp.Select) -> tuple[_Decide
     return decided, values
 
 
-def _present(merge: Merge, scope: QueryScope) -> exp.Expression:
-    """Return a column that is NULL where there is no row of the target."""
+def _without_target(merge: Merge, scope: QueryScope) -> exp.Expression:
+    """Return whether there is no row of the target."""
     key = merge.table.key
-    return scope.local(merge.varno, key[0]).sql if key else scope.local(_IDENTITY, 1).sql
+    return is_null(scope.local(merge.varno, key[0]).sql if key else scope.local(_IDENTITY, 1).sql)
+
+
+def _without_source(merge: Merge, scope: QueryScope) -> exp.Expression:
+    """Return whether there is no row of the source."""
+    del merge
+    return is_null(scope.local(_SOURCE, 1).sql)
 
 
 def _chosen(merge: Merge, scope: QueryScope, matching: Matching) -> exp.Expression:
@@ -265,9 +281,23 @@ def _chosen(merge: Merge, scope: QueryScope, matching: Matching) -> exp.Expressi
 
 
 def _compute(
-    merge: Merge, scope: QueryScope, values: exp.Select, target: Target, alias: str
+    merge: Merge,
+    layers: tuple[QueryScope, QueryScope],
+    values: exp.Select,
+    target: Target,
+    alias: str,
 ) -> None:
-    """Select what is done to each row, what it was and what is written."""
+    """Select what is done to each row, what it was and what is written.
+
+    Args:
+        merge: The statement.
+        layers: The rows, for which it is decided what is done, and the same, or what stands over
+            the subqueries of what is assigned.
+        values: What is selected from the latter.
+        target: Where old and new values are found, which is noted.
+        alias: Under which these are.
+    """
+    decided, scope = layers
     number = scope.local(_ACTION, 1).sql
     commands = [
         (_is(number, places), literal(command))
@@ -287,7 +317,8 @@ def _compute(
             if merge.draws(attno, place):
                 cases.append((_is(number, [place]), typed_null(definition)))
                 continue
-            value = scope.compile(action.assigned[attno])
+            with scope.asked_where(_is(decided.local(_ACTION, 1).sql, [place])):
+                value = scope.compile(action.assigned[attno])
             stored = to_stored(value, definition.type_oid, definition.typmod)
             cases.append((_is(number, [place]), stored))
         target.new[attno] = target.old[attno]

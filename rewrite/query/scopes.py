@@ -5,7 +5,7 @@ rows, rows to be sorted. Each layer is a scope; it fetches columns from the one 
 asked for.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,13 @@ from rewrite.query import sublinks
 from rewrite.query.compilation import Compilation, part_names
 from rewrite.query.relations import Relation
 from rewrite.query.sql import aliased, column, named, select
+from rewrite.query.subquery_rows import (
+    MULTIPLE,
+    SELECTED,
+    SubqueryRow,
+    place_of,
+    with_multiple_columns,
+)
 from rewrite.query.windows import window_definition
 from rewrite.tree import Node
 from rewrite.values import Value, WindowDefinition
@@ -71,6 +78,12 @@ class QueryScope:
     def local(self, varno: int, attno: int) -> Value:
         """Return a column of this query's own range table."""
         raise NotImplementedError
+
+    @contextmanager
+    def asked_where(self, condition: exp.Expression) -> Iterator[None]:
+        """Compile what only those rows of the layer below ask for that satisfy a condition."""
+        del condition
+        yield
 
     def prepare(self, node: Node) -> Node:
         """Return the expression with what the layer below has computed replaced by its columns."""
@@ -281,15 +294,70 @@ class SublinkScope(LayerScope):
     Spark refuses subqueries in higher-order functions and in some aggregates; columns it takes.
     """
 
+    def __init__(
+        self,
+        inner: QueryScope,
+        select: exp.Select,
+        alias: str,
+        *,
+        multiple: Mapping[int, Node] | None,
+    ) -> None:
+        super().__init__(inner, select, alias)
+        self._multiple = multiple
+        self._asks: exp.Expression | None = None
+        self._at_hand: tuple[SubqueryRow, exp.Expression] | None = None
+        self._found_rows: dict[int, tuple[SubqueryRow, exp.Expression]] = {}
+
     @override
     def prepare(self, node: Node) -> Node:
         """Leave it to the layer below, which computed what is replaced."""
-        return self.inner.prepare(node)
+        return with_multiple_columns(self.inner.prepare(node))
+
+    @override
+    def local(self, varno: int, attno: int) -> Value:
+        """Return a column of the layer below, or of a subquery."""
+        if varno == SELECTED and self._at_hand is not None:
+            row, value = self._at_hand
+            return row.selected(value, attno)
+        if varno != MULTIPLE:
+            return super().local(varno, attno)
+        number, place = place_of(attno)
+        if self._multiple is None or number not in self._multiple:
+            raise UnsupportedError("SET of several columns in this place is not supported")
+        if number not in self._found_rows:
+            self._found_rows[number] = self._row(self._multiple[number])
+        return self._column(*self._found_rows[number], place)
 
     @override
     def sublink(self, node: Node, compile_node: Callable[[Node], Value]) -> Value:
         """Compute a sublink in the layer below."""
+        if self._multiple is not None and node["subLinkType"] == sublinks.EXPRESSION:
+            return self._column(*self._row(node), 1)
         return fresh(self.carry(sublinks.value(node, self.inner, compile_node)))
+
+    @contextmanager
+    @override
+    def asked_where(self, condition: exp.Expression) -> Iterator[None]:
+        """Have subqueries fail only for rows below that satisfy a condition."""
+        before, self._asks = self._asks, condition
+        try:
+            yield
+        finally:
+            self._asks = before
+
+    def _column(self, row: SubqueryRow, value: exp.Expression, number: int) -> Value:
+        before, self._at_hand = self._at_hand, (row, value)
+        try:
+            return row.column(value, number, self)
+        finally:
+            self._at_hand = before
+
+    def _row(self, node: Node) -> tuple[SubqueryRow, exp.Expression]:
+        """Return the row of a subquery, and the column that it is."""
+        row = SubqueryRow.of(node, self.inner, self._asks)
+        name = self.compilation.name("w")
+        self.select.append("expressions", named(row.query, name))
+        return row, column(name, self.alias)
 
     @override
     def sublink_of_test(self, node: Node, test: QueryScope) -> Value:
@@ -356,10 +424,23 @@ def _beyond_the_test() -> UnsupportedError:
     )
 
 
-def over_sublinks(scope: QueryScope, rows: exp.Select) -> tuple[SublinkScope, exp.Select]:
-    """Return a layer over a SELECT for expressions that hold sublinks, and the SELECT over it."""
+def over_sublinks(
+    scope: QueryScope,
+    rows: exp.Select,
+    *,
+    multiple: Mapping[int, Node] | None = None,
+) -> tuple[SublinkScope, exp.Select]:
+    """Return a layer over a SELECT for expressions that hold sublinks, and the SELECT over it.
+
+    Args:
+        scope: The rows.
+        rows: The SELECT.
+        multiple: Subqueries of which SET takes several columns, by their numbers, in a statement
+            that changes rows.
+    """
     scope.rows = rows
-    layer = SublinkScope(scope, rows, scope.compilation.name("p"))
+    alias = scope.compilation.name("p")
+    layer = SublinkScope(scope, rows, alias, multiple=multiple)
     return layer, select([], aliased(rows, layer.alias))
 
 

@@ -243,8 +243,11 @@ def test_joins_are_no_wider_than_the_clauses_ask_for(oracle: Oracle) -> None:
     ("sql", "reason"),
     [
         (
-            "into t using s on k = id when matched then update set (v, w) = (select 1, 'a')",
-            "several columns",
+            (
+                "into t using s on k = id when matched and k > 1 then update set (v, w) ="
+                " (select 1, 'a') when matched then update set (v, w) = (select 2, 'b')"
+            ),
+            "more than one clause",
         ),
         (
             (
