@@ -134,8 +134,9 @@ class RewriteContext:
     """Whether a MERGE may give rows other keys. Such a row is two then."""
     placed_by: frozenset[int] = frozenset()
     """Columns that tell the leaf of a row without key, where a MERGE `moves` rows."""
-    proposes: bool = False
-    """Whether a MERGE is an INSERT with ON CONFLICT. Then it deletes rows that a proposed row would
+    arbiter: tuple[int, ...] | None = None
+    """Set where a MERGE is an INSERT with ON CONFLICT: attribute numbers of the unique key by which
+    rows are in conflict; nothing where they are by any. It deletes rows that a proposed row would
     change, of which there are several with one key."""
     routed: bool = False
     """Whether rows that a MERGE inserts go to whatever leaf, which knows whether it has the key."""

@@ -26,7 +26,10 @@ _ROWS = "proposed"
 _CONDITION, _MARK = "pgwire_condition", "pgwire_mark"
 """Where the condition of the statement goes, and what it assigns."""
 _REFUSED, _NUMBER = '"row refused"', '"row number"'
+_PLACE, _FIRST = '"row place"', '"row first"'
 """Columns beside those of proposed rows."""
+_THERE, _ROWS_SEEN = '"row there"', '"rows seen"'
+"""Names of the table, and of proposed rows that are compared with it."""
 _UPDATE = "ONCONFLICT_UPDATE"
 
 
@@ -58,6 +61,44 @@ def too_long(columns: Mapping[str, Cast]) -> list[str]:
 def _given(name: str) -> str:
     """Return the name of a column with what is proposed, of whatever length."""
     return quoted(f"given {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class ArbiterKeys:
+    """The unique keys by which proposed rows are in conflict, by the names of their columns."""
+
+    columns: tuple[tuple[str, ...], ...]
+    """One key, or all of those that rows are proposed with, where it may be any."""
+    is_primary: bool
+    """Whether it is the primary key, whose values are not NULL, alone."""
+    table: RelationName
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The first one, or the only one."""
+        return self.columns[0]
+
+    @property
+    def known(self) -> str:
+        """The condition, as SQL, that a proposed row is in conflict with no row of the table."""
+        table = f"{quoted(self.table.schema or '')}.{quoted(self.table.name)}"
+        tests = []
+        for key in self.columns:
+            same = _same(key, _THERE, _ROWS_SEEN)
+            tests.append(f"NOT EXISTS (SELECT FROM {table} AS {_THERE} WHERE {same})")
+        return " AND ".join(tests)
+
+
+def _same(key: Sequence[str], one: str, other: str) -> str:
+    """Return the condition that two rows have one key."""
+    return " AND ".join(
+        f"{one}.{column} OPERATOR(pg_catalog.=) {other}.{column}" for column in map(quoted, key)
+    )
+
+
+def _is_missing(key: Sequence[str]) -> str:
+    """Return the condition that a row has no value of a key that others could have, too."""
+    return " OR ".join(f"{column} IS NULL" for column in map(quoted, key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +134,7 @@ class Upsert:
     def merge(
         self,
         columns: Mapping[str, Cast],
-        key: Sequence[str],
+        keys: ArbiterKeys,
         refused: RefusedRows | None,
         defaults: Mapping[str, str],
     ) -> str | None:
@@ -104,7 +145,7 @@ class Upsert:
 
         Args:
             columns: The columns that rows are proposed for.
-            key: Those of the primary key.
+            keys: The keys by which these are in conflict.
             refused: How rows are told that may not be proposed; None where any may.
             defaults: What other columns of `excluded` have, as SQL.
         """
@@ -113,7 +154,7 @@ class Upsert:
             query = row_orders.numbered(query, len(columns))
             if query is None:
                 return None
-        (tree,) = parse_tree(self._outline(columns, key, refused, defaults))
+        (tree,) = parse_tree(self._outline(columns, keys, refused, defaults))
         merge = tree["MergeStmt"]
         merge["relation"] = self._fields["relation"]
         for node in nodes(merge["sourceRelation"]):
@@ -144,7 +185,7 @@ class Upsert:
     def _outline(
         self,
         columns: Mapping[str, Cast],
-        key: Sequence[str],
+        keys: ArbiterKeys,
         refused: RefusedRows | None,
         defaults: Mapping[str, str],
     ) -> str:
@@ -154,15 +195,15 @@ class Upsert:
             f"{_EXCLUDED}.{_given(name) if cast.unlimited else quoted(name)}"
             for name, cast in columns.items()
         )
-        same = " AND ".join(
-            f"{alias}.{column} OPERATOR(pg_catalog.=) {_EXCLUDED}.{column}"
-            for column in map(quoted, key)
-        )
-        source = self._source(columns, key, refused, defaults)
+        same = _same(keys.first, alias, _EXCLUDED)
+        source = self._source(columns, keys, refused, defaults)
         clauses = []
-        if refused is not None:
-            clauses.append(_failing(columns, key, refused))
-        if self._is_one_of_several(key):
+        if refused is not None and keys.is_primary:
+            clauses.append(_failing(columns, keys.first, refused))
+        elif refused is not None:
+            # What may not be proposed is not matched, and fails as a new row.
+            same = f"{same} AND NOT {_EXCLUDED}.{_REFUSED}"
+        if self._is_one_of_several(keys.first):
             several = f"{_EXCLUDED}.{_NUMBER} OPERATOR(pg_catalog.>) 1"
             only = f" AND {_CONDITION}" if self._has_condition else ""
             clauses.append(f"WHEN MATCHED AND {several}{only} THEN DELETE")
@@ -170,9 +211,11 @@ class Upsert:
             only = f" AND {_CONDITION}" if self._has_condition else ""
             clauses.append(f"WHEN MATCHED{only} THEN UPDATE SET {_MARK} = 1")
         first = ""
-        if not self.updates and refused is not None:
+        if not self.updates and not self._takes_distinct(keys, refused):
             number = f"{_EXCLUDED}.{_NUMBER} OPERATOR(pg_catalog.=) 1"
-            first = f" AND ({_EXCLUDED}.{_REFUSED} OR {number})"
+            first = f" AND ({number})"
+            if refused is not None:
+                first = f" AND ({_EXCLUDED}.{_REFUSED} OR {number})"
         insert = f"INSERT ({listed}) VALUES ({given})"  # noqa: S608 - quoted
         clauses.append(f"WHEN NOT MATCHED{first} THEN {insert}")
         return f"MERGE INTO t USING {source} ON {same} {' '.join(clauses)}"
@@ -180,12 +223,12 @@ class Upsert:
     def _source(
         self,
         columns: Mapping[str, Cast],
-        key: Sequence[str],
+        keys: ArbiterKeys,
         refused: RefusedRows | None,
         defaults: Mapping[str, str],
     ) -> str:
         """Return the rows that are proposed, with what the clauses ask of them."""
-        listed, keyed = (", ".join(map(quoted, some)) for some in (columns, key))
+        listed, keyed = (", ".join(map(quoted, some)) for some in (columns, keys.first))
         order = [quoted(row_orders.ORDER)] if self._takes_first else []
         rows = f"(SELECT 1) AS {_ROWS} ({', '.join([listed, *order])})"
         added = [_given(name) for name, cast in columns.items() if cast.unlimited]
@@ -200,18 +243,29 @@ class Upsert:
         distinct = ordered = ""
         if refused is not None:
             added.append(f"({refused.condition}) AS {_REFUSED}")
-        if self._is_one_of_several(key):
+        if self._is_one_of_several(keys.first):
             added.append(f"pg_catalog.count(*) OVER (PARTITION BY {keyed}) AS {_NUMBER}")
-        elif not self.updates and refused is not None:
+        elif not self.updates and len(keys.columns) > 1:
+            if refused is not None:
+                rows = f"(SELECT *, ({refused.condition}) AS {_REFUSED} FROM {rows}) AS x"  # noqa: S608 - quoted
+                added[-1] = _REFUSED
+            rows = _compared(rows, keys, order, is_refused=refused is not None)
+            added.append(_NUMBER)
+        elif not self.updates and not self._takes_distinct(keys, refused):
             within = f" ORDER BY {order[0]}" if order else ""
-            added.append(
-                f"pg_catalog.row_number() OVER (PARTITION BY {keyed}{within}) AS {_NUMBER}"
-            )
+            number = f"pg_catalog.row_number() OVER (PARTITION BY {keyed}{within})"
+            if not keys.is_primary:
+                number = f"CASE WHEN {_is_missing(keys.first)} THEN 1 ELSE {number} END"
+            added.append(f"{number} AS {_NUMBER}")
         elif not self.updates:
             distinct = f"DISTINCT ON ({keyed}) "
             ordered = f" ORDER BY {', '.join([keyed, *order])}" if order else ""
         selected = ", ".join([listed, *added])
         return f"(SELECT {distinct}{selected} FROM {rows}{ordered}) AS {_EXCLUDED}"  # noqa: S608 - quoted
+
+    def _takes_distinct(self, keys: ArbiterKeys, refused: RefusedRows | None) -> bool:
+        """Return whether rows that are not updated are those with distinct keys, as they are."""
+        return keys.is_primary and refused is None and len(keys.columns) == 1
 
     def _is_one_of_several(self, key: Sequence[str]) -> bool:
         """Return whether it matters which of several rows of one key comes first."""
@@ -275,6 +329,31 @@ def _cast(name: str, cast: Cast) -> str:
     column = quoted(name)
     value = f"{column}::{cast.type} AS {column}" if cast.type else column
     return f"{value}, {column}::{cast.unlimited} AS {_given(name)}" if cast.unlimited else value
+
+
+def _compared(rows: str, keys: ArbiterKeys, order: Sequence[str], *, is_refused: bool) -> str:
+    """Return proposed rows, with number 1 where none that is there or comes first is in conflict.
+
+    Those of which the table has a key are left out, but for such as may not be proposed. What is in
+    conflict with the first row of each of its keys is not inserted. Where a row is in conflict with
+    such as are left out so alone, or are not told, it has number 1, too.
+    """
+    places = order or [quoted(name) for key in keys.columns for name in key]
+    unknown = f"{_REFUSED} OR ({keys.known})" if is_refused else keys.known
+    place = f"pg_catalog.row_number() OVER (ORDER BY {', '.join(places)}) AS {_PLACE}"
+    rows = f"(SELECT * FROM {rows}) AS {_ROWS_SEEN}"  # noqa: S608 - quoted
+    rows = f"(SELECT *, {place} FROM {rows} WHERE {unknown}) AS x"  # noqa: S608 - quoted
+    firsts, others = [], []
+    for key in keys.columns:
+        window = f"OVER (PARTITION BY {', '.join(map(quoted, key))})"
+        missing = _is_missing(key)
+        first = f"pg_catalog.min({_PLACE}) {window} OPERATOR(pg_catalog.=) {_PLACE}"
+        firsts.append(f"({missing} OR {first})")
+        led = f"pg_catalog.max(CASE WHEN {_FIRST} THEN 1 ELSE 0 END) {window}"
+        others.append(f"(NOT ({missing}) AND {led} OPERATOR(pg_catalog.=) 1)")
+    rows = f"(SELECT *, ({' AND '.join(firsts)}) AS {_FIRST} FROM {rows}) AS x"  # noqa: S608 - quoted
+    number = f"CASE WHEN NOT {_FIRST} AND ({' OR '.join(others)}) THEN 2 ELSE 1 END"
+    return f"(SELECT *, {number} AS {_NUMBER} FROM {rows}) AS x"  # noqa: S608 - quoted
 
 
 def _failing(columns: Mapping[str, Cast], key: Sequence[str], refused: RefusedRows) -> str:

@@ -223,8 +223,19 @@ class UnlockedChange:
         added = versions_since(begun.before, now, relid, self._call.services.compactor)
         if added is None or not added.num_rows:
             return None if added is None else Superseded(added, added)
+        if not self._knows_conflicts():
+            return None
         identities = begun.identities()
         return None if identities is None else superseded(identities, added)
+
+    def _knows_conflicts(self) -> bool:
+        """Return whether rows of others with which there is a conflict have keys that are known.
+
+        An INSERT with ON CONFLICT may be in one with a row of another primary key.
+        """
+        arbiter = self._call.plan.arbiter
+        table = self._begun.before.result.snapshots[self._call.target].table
+        return arbiter is None or set(arbiter) == set(table.key)
 
     def _looks_again(self) -> bool:
         """Return whether single rows can be computed again: the table is read nowhere else.

@@ -5,19 +5,20 @@ from dataclasses import replace
 from typing import Final
 
 from catalog.errors import GatewayError
-from catalog.model import Column, JournalTable
+from catalog.model import Column, JournalTable, UniqueKey
 from catalog.pg import sqlstate as codes
 from catalog.pg import types
 from catalog.results import ResultColumn
 from catalog.session import names, upserts
 from catalog.session.connections import CatalogSession
 from catalog.session.proposed_rows import RowRules, UnknownRuleError
-from catalog.session.upserts import Cast, Upsert
-from catalog.statements.splitting import StatementKind, split
+from catalog.session.upserts import ArbiterKeys, Cast, Upsert
+from catalog.statements.splitting import RelationName, StatementKind, split
 from pgwire_gateway.dml import changes, thawed_writes
 from pgwire_gateway.hot import announcements
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
+from pgwire_gateway.rows import unique_keys
 from pgwire_gateway.rows.merge_conflicts import ChangedTwiceError
 from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
@@ -50,7 +51,7 @@ def run(call: Invocation) -> StatementResult:
         found = merged(call)
         if found is None:
             with changes.told(refusal):
-                _require_primary_key(call, error.hint)
+                _require_arbiter(call, error.hint)
             raise
     if began:
         announcements.undo(call)
@@ -64,10 +65,11 @@ def merged(call: Invocation) -> Invocation | None:
         return None
     table = _table(call)
     (named,) = names.relation_oids(call.session.catalog, [upsert.target])
-    if named != call.target or not _arbitrates(upsert, table):
+    arbiter = _arbiter(upsert, table)
+    if named != call.target or arbiter is None:
         return None
     try:
-        plan = _plan(call, upsert, table)
+        plan = _plan(call, upsert, table, arbiter)
     except GatewayError:
         # What is proposed has to become of other types first, or there are columns of no row here.
         return None
@@ -77,16 +79,16 @@ def merged(call: Invocation) -> Invocation | None:
     return replace(call, plan=plan) if same else None
 
 
-def _require_primary_key(call: Invocation, hint: str | None) -> None:
+def _require_arbiter(call: Invocation, hint: str | None) -> None:
     """Refuse rows that are in conflict by other keys, which PostgreSQL cannot have all hot."""
     upsert = _upsert(call)
     if upsert is None:
         return
-    table = _table(call)
-    by = "by other keys than the primary one" if table.key else "without primary key"
-    if not _arbitrates(upsert, table):
+    if _arbiter(upsert, _table(call)) is None:
         raise UnsupportedError(
-            f"ON CONFLICT {by}, of more rows than may be hot, is not supported", hint=hint
+            "ON CONFLICT by indexes with WHERE, expressions or NULLS NOT DISTINCT, or without any,"
+            " of more rows than may be hot, is not supported",
+            hint=hint,
         )
 
 
@@ -102,38 +104,77 @@ def _table(call: Invocation) -> JournalTable:
     return observation.result.snapshots[call.target].table
 
 
-def _plan(call: Invocation, upsert: Upsert, table: JournalTable) -> Plan | None:
+def _plan(
+    call: Invocation, upsert: Upsert, table: JournalTable, arbiter: tuple[int, ...]
+) -> Plan | None:
     """Plan the MERGE; None where that could do something else."""
     catalog = call.session.catalog
     proposed = catalog.analyse(upsert.source, call.parameter_oids).columns or ()
     columns = _columns(catalog, upsert, table, proposed)
     if columns is None or not _is_complete(call, table, columns):
         return None
-    keyed = [table.column(n).name for n in table.key]
+    keys = _keys(table, arbiter, columns)
+    if keys is None or (upsert.moves(keys.first) and not keys.is_primary):
+        return None
     try:
         rules = RowRules.of(catalog, table.relid)
-        refused = rules.refused(list(columns), keyed, upserts.too_long(columns))
+        given = keys.first if keys.is_primary else ()
+        refused = rules.refused(list(columns), given, upserts.too_long(columns))
         defaults = rules.unproposed(upsert.named, columns)
     except UnknownRuleError:
         return None
-    text = upsert.merge(columns, keyed, refused, defaults)
+    text = upsert.merge(columns, keys, refused, defaults)
     if text is None:
         return None
     plan = router.plan(catalog, split(text)[0], call.parameter_oids, "")
     # The rights that are asked for are those that the INSERT needs.
-    return replace(plan, checked=True, proposes=True)
+    return replace(plan, checked=True, arbiter=arbiter)
 
 
-def _arbitrates(upsert: Upsert, table: JournalTable) -> bool:
-    """Return whether rows are in conflict where they have one primary key, and only there."""
-    key = {table.column(attnum).name for attnum in table.key}
-    if not key:
-        return False
+def _arbiter(upsert: Upsert, table: JournalTable) -> tuple[int, ...] | None:
+    """Return the columns of the key by which rows are in conflict; nothing where it is any key.
+
+    None where it is none of columns alone whose values are compared unless one is NULL.
+    """
+    keys = [*([unique_keys.primary(table)] if table.key else []), *table.unique_keys]
+    plain = [key for key in keys if key.computed is None]
+    if table.external is not None and table.unique_keys:
+        return None
     if upsert.constraint is not None:
-        return upsert.constraint == table.key_name
+        return next((key.columns for key in plain if key.name == upsert.constraint), None)
     if upsert.arbiter:
-        return set(upsert.arbiter) == key
-    return not table.unique_keys
+        named = {column.attnum for column in table.columns if column.name in upsert.arbiter}
+        found = [key for key in keys if set(key.columns) == named and not _is_partial(key)]
+        is_plain = bool(found) and all(key.computed is None for key in found)
+        return found[0].columns if is_plain else None
+    if len(plain) < len(keys) or not plain:
+        return None
+    return plain[0].columns if len(plain) == 1 else ()
+
+
+def _is_partial(key: UniqueKey) -> bool:
+    """Return whether a key is of some rows, or of what is computed of columns."""
+    computed = key.computed
+    return computed is not None and (computed.predicate or computed.expressions) is not None
+
+
+def _keys(
+    table: JournalTable, arbiter: tuple[int, ...], proposed: Collection[str]
+) -> ArbiterKeys | None:
+    """Return the keys by which rows are in conflict; None where rows are not proposed with them.
+
+    Of several, those do not count of which rows have a default: what is in conflict by them is not
+    inserted, and fails.
+    """
+    keys = [arbiter]
+    if not arbiter:
+        keys = [*([table.key] if table.key else []), *(key.columns for key in table.unique_keys)]
+    named = [tuple(table.column(attnum).name for attnum in key) for key in keys]
+    known = tuple(key for key in named if set(key) <= set(proposed))
+    if not known:
+        return None
+    is_primary = bool(table.key) and set(arbiter) == set(table.key)
+    return ArbiterKeys(known, is_primary, RelationName(table.schema, table.name))
 
 
 def _columns(
@@ -151,8 +192,6 @@ def _columns(
         return None
     known = {column.name: column for column in table.columns}
     columns = [known.get(name) for name in listed[: len(proposed)]]
-    if not {table.column(n) for n in table.key} <= set(columns):
-        return None
     casts = {}
     for column, value in zip(columns, proposed, strict=True):
         if column is None or column.generated:
@@ -189,6 +228,14 @@ def _result(call: Invocation, merge: Invocation) -> StatementResult:
             sqlstate=codes.CARDINALITY_VIOLATION,
             hint="Ensure that no rows proposed for insertion within the same command have"
             " duplicate constrained values.",
+        ) from error
+    except GatewayError as error:
+        if merge.plan.arbiter != () or error.sqlstate != codes.UNIQUE_VIOLATION:
+            raise
+        raise UnsupportedError(
+            "ON CONFLICT DO NOTHING without a key, of rows of which some are in conflict by a"
+            " default, or with such as are not inserted themselves, is not supported",
+            hint="Name the key after ON CONFLICT.",
         ) from error
     call.session.last_decision = merge.plan.decision
     return replace(result, tag=lambda taken: f"INSERT 0 {result.tag(taken).rpartition(' ')[2]}")

@@ -145,8 +145,9 @@ class Plan:
     """Whether rows that it writes may reference rows of tiered tables."""
     checked: bool = False
     """Whether PostgreSQL has planned it for these values, and so has looked at privileges."""
-    proposes: bool = False
-    """Whether it is a MERGE in the place of an INSERT with ON CONFLICT."""
+    arbiter: tuple[int, ...] | None = None
+    """Set of a MERGE in the place of an INSERT with ON CONFLICT: attribute numbers of the unique
+    key by which rows are in conflict; nothing where they are by any."""
     reason: str = "no journaled table"
     """Why this route, for people."""
     explained: "Plan | None" = None

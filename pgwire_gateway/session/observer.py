@@ -341,7 +341,7 @@ class Observer:
             generated=generated,
             latest_only=observation.latest_only,
             reads_files=not forced.is_forced(plan),
-            proposes=plan.proposes,
+            arbiter=plan.arbiter,
         )
 
     def narrowed(

@@ -46,12 +46,38 @@ def conflict(merge: Merge, changed: ChangedScope, result: exp.Select) -> exp.Exp
         second = conjunction([negation(inserted.copy()), several])
         if second is not None:
             cases.append((second, MergeConflict.SECOND_TIME))
-    if merge.compilation.context.proposes and merge.has(Command.DELETE):
+    if merge.compilation.context.arbiter is not None and merge.has(Command.DELETE):
         cases.append((is_command(alias, Command.DELETE), MergeConflict.ORDER))
+    again = proposed_twice(merge, target, inserted)
+    if again is not None:
+        cases.append((again, MergeConflict.SECOND_TIME))
     # Then each row of the source has a key of its own.
     if merge.key and merge.has(Command.INSERT) and not (once and _proves_new_keys(merge)):
         cases += _conflicts_of_inserted(merge, changed, result, partition)
     return case([(condition, literal(conflict)) for condition, conflict in cases], literal(0))
+
+
+def arbitrates(merge: Merge) -> bool:
+    """Return whether the rows of an INSERT are in conflict by the primary key."""
+    arbiter = merge.compilation.context.arbiter
+    return bool(arbiter) and set(arbiter or ()) == set(merge.key)
+
+
+def proposed_twice(merge: Merge, target: Target, inserted: exp.Expression) -> exp.Expression | None:
+    """Return whether the rows of an INSERT are in conflict with each other, by another unique key.
+
+    None where they are by the primary key, or where it is no INSERT.
+    """
+    arbiter = merge.compilation.context.arbiter
+    if not arbiter or arbitrates(merge) or not merge.has(Command.INSERT):
+        return None
+    forms = _forms(merge, target.new, arbiter)
+    missing = disjunction([is_null(target.new[attno].copy()) for attno in arbiter]) or exp.false()
+    # Rows with NULL are in no conflict; a window would have all of them in one place.
+    hashed = call("xxhash64", *(target.new[one.attnum].copy() for one in merge.table.columns))
+    alone = case([(missing.copy(), hashed)], exp.Null())
+    several = exp.GT(this=counted(inserted.copy(), [*forms, alone]), expression=literal(1))
+    return conjunction([inserted.copy(), negation(missing), several])
 
 
 def row_without_key(merge: Merge, target: Target, alias: str) -> list[exp.Expression]:
@@ -115,7 +141,7 @@ def _conflicts_of_inserted(
     twice = exp.GT(this=counted(inserted.copy(), partition), expression=literal(1))
     shared: list[exp.Expression] = []
     found: list[tuple[exp.Expression, MergeConflict]] = []
-    if merge.compilation.context.proposes:
+    if arbitrates(merge):
         found.append((twice, MergeConflict.SECOND_TIME))
     else:
         shared.append(twice)

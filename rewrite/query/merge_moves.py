@@ -17,9 +17,11 @@ from rewrite.command import Command
 from rewrite.query.changed_rows import Target
 from rewrite.query.merge_clauses import Merge, case, is_command, may_change_key
 from rewrite.query.merge_conflicts import (
+    arbitrates,
     changes_key,
     counted,
     keys,
+    proposed_twice,
     row_without_key,
     taken,
 )
@@ -104,9 +106,13 @@ class MovedRows:
         there = negation(coming.copy())
         second = _all([there, _more(counted(there.copy(), partition), 1)])
         orders = []
-        if self.merge.compilation.context.proposes:
+        if self.merge.compilation.context.arbiter is not None:
             deleted = is_command(self.alias, Command.DELETE)
             orders.append((deleted, literal(MergeConflict.ORDER)))
+        again = proposed_twice(self.merge, self.target, inserted)
+        if again is not None:
+            second = _any([second, again])
+        if arbitrates(self.merge):
             twice = _all([inserted.copy(), *given, _more(counted(inserted.copy(), partition), 1)])
             second = _any([second, twice])
         left = _all([coming, *given, _more(counted(going, partition), 0)])

@@ -2,8 +2,12 @@
 
 import pytest
 
-from catalog.session.proposed_rows import ProposedColumn, RowRules, UnknownRuleError
-from catalog.session.upserts import Cast, parse, too_long
+from catalog.session.proposed_rows import ProposedColumn, RefusedRows, RowRules, UnknownRuleError
+from catalog.session.upserts import ArbiterKeys, Cast, parse, too_long
+from catalog.statements.splitting import RelationName
+
+TABLE = RelationName("h", "t")
+PRIMARY = ArbiterKeys((("a",),), is_primary=True, table=TABLE)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,7 @@ from catalog.session.upserts import Cast, parse, too_long
 def test_a_merge_does_the_same(text: str, expected: str) -> None:
     upsert = parse(text)
     assert upsert is not None
-    assert upsert.merge({"a": Cast(), "b": Cast()}, ["a"], None, {}) == expected
+    assert upsert.merge({"a": Cast(), "b": Cast()}, PRIMARY, None, {}) == expected
 
 
 @pytest.mark.parametrize(
@@ -163,7 +167,7 @@ def test_rows_that_constraints_refuse_are_told(text: str, expected: str) -> None
     upsert = parse(text)
     assert upsert is not None
     columns = {"a": Cast(), "B": Cast()}
-    assert upsert.merge(columns, ["a"], RULES.refused(["a", "B"], ["a"]), {}) == expected
+    assert upsert.merge(columns, PRIMARY, RULES.refused(["a", "B"], ["a"]), {}) == expected
 
 
 def test_what_no_constraint_is_about_is_not_looked_at() -> None:
@@ -179,7 +183,7 @@ def test_rules_about_something_else_than_columns_are_not_known(check: str) -> No
 def test_what_is_of_another_type_is_cast() -> None:
     upsert = parse("INSERT INTO t SELECT 1, 2 ON CONFLICT (a) DO UPDATE SET b = 1")
     assert upsert is not None
-    merge = upsert.merge({"a": Cast("numeric(4,1)"), "b": Cast()}, ["a"], None, {}) or ""
+    merge = upsert.merge({"a": Cast("numeric(4,1)"), "b": Cast()}, PRIMARY, None, {}) or ""
     assert merge.startswith(
         "MERGE INTO t USING (SELECT a, b FROM (SELECT a::numeric(4, 1) AS a, b FROM (SELECT 1, 2)"
         " proposed(a, b)) x) excluded ON"
@@ -191,7 +195,7 @@ def test_what_is_longer_than_the_column_is_told_and_kept() -> None:
     assert upsert is not None
     columns = {"a": Cast(), "b": Cast("character(3)", "bpchar", 3)}
     refused = RowRules(RULES.columns[:2], ()).refused(["a", "b"], ["a"], too_long(columns))
-    assert upsert.merge(columns, ["a"], refused, {}) == (
+    assert upsert.merge(columns, PRIMARY, refused, {}) == (
         'MERGE INTO t USING (SELECT a, b, "given b", pg_catalog.length(pg_catalog.rtrim("given b"'
         '::text)) OPERATOR(pg_catalog.>) 3 AS "row refused" FROM (SELECT a, b::char(3) AS b,'
         ' b::bpchar AS "given b" FROM (SELECT 1, 2) proposed(a, b)) x) excluded'
@@ -203,11 +207,52 @@ def test_what_is_longer_than_the_column_is_told_and_kept() -> None:
     )
 
 
+def test_what_may_not_be_proposed_has_no_match_by_other_keys() -> None:
+    upsert = parse("INSERT INTO t SELECT 1, 2 ON CONFLICT (b) DO UPDATE SET c = excluded.a")
+    assert upsert is not None
+    columns = {"a": Cast(), "b": Cast()}
+    unique = ArbiterKeys((("b",),), is_primary=False, table=TABLE)
+    refused = RefusedRows({}, {}, "a IS NULL", ())
+    assert upsert.merge(columns, unique, refused, {}) == (
+        'MERGE INTO t USING (SELECT a, b, a IS NULL AS "row refused" FROM (SELECT 1, 2)'
+        " proposed(a, b)) excluded ON t.b OPERATOR(pg_catalog.=) excluded.b"
+        ' AND NOT excluded."row refused" WHEN MATCHED THEN UPDATE SET c = excluded.a'
+        " WHEN NOT MATCHED THEN INSERT (a, b) VALUES (excluded.a, excluded.b)"
+    )
+
+
+def test_rows_with_null_in_a_unique_key_are_all_inserted() -> None:
+    upsert = parse("INSERT INTO t SELECT 1, 2 ON CONFLICT (b) DO NOTHING")
+    assert upsert is not None
+    unique = ArbiterKeys((("b",),), is_primary=False, table=TABLE)
+    merge = upsert.merge({"a": Cast(), "b": Cast()}, unique, None, {}) or ""
+    assert merge.startswith(
+        "MERGE INTO t USING (SELECT a, b, CASE WHEN b IS NULL THEN 1 ELSE pg_catalog.row_number()"
+        ' OVER (PARTITION BY b) END AS "row number" FROM'
+    )
+
+
+def test_by_any_key_what_the_table_has_is_left_out() -> None:
+    upsert = parse("INSERT INTO t SELECT 1, 2 ON CONFLICT DO NOTHING")
+    assert upsert is not None
+    keys = ArbiterKeys((("a",), ("b",)), is_primary=False, table=TABLE)
+    merge = upsert.merge({"a": Cast(), "b": Cast()}, keys, None, {}) or ""
+    for name in ("a", "b"):
+        assert (
+            'NOT EXISTS (SELECT FROM h.t "row there" WHERE "row there"'
+            f'.{name} OPERATOR(pg_catalog.=) "rows seen".{name})'
+        ) in merge
+    assert merge.endswith(
+        'WHEN NOT MATCHED AND excluded."row number" OPERATOR(pg_catalog.=) 1'
+        " THEN INSERT (a, b) VALUES (excluded.a, excluded.b)"
+    )
+
+
 def test_excluded_has_the_defaults_of_other_columns() -> None:
     upsert = parse("INSERT INTO t SELECT 1 ON CONFLICT (a) DO UPDATE SET c = excluded.c")
     assert upsert is not None
     defaults = RULES.unproposed(upsert.named, ["a"])
-    merge = upsert.merge({"a": Cast()}, ["a"], None, defaults) or ""
+    merge = upsert.merge({"a": Cast()}, PRIMARY, None, defaults) or ""
     assert merge.startswith(
         "MERGE INTO t USING (SELECT a, c FROM (SELECT *, (1.25)::numeric(4, 1) AS c"
         " FROM (SELECT 1) proposed(a)) x) excluded ON"

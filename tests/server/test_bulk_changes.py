@@ -397,6 +397,35 @@ def test_what_a_source_was_written_to_is_removed(
 
 
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(
+    ("action", "tag"),
+    [("DO UPDATE SET v = t.v + 1", "INSERT 0 2200"), ("DO NOTHING", "INSERT 0 199")],
+)
+def test_a_unique_value_that_another_has_inserted_meanwhile_is_in_conflict(
+    pair: Pair, table: Callable[..., None], state: str, action: str, tag: str
+) -> None:
+    table(*STATES[state])
+    for address in (pair.plain, pair.gateway):
+        with connected(address, pair.database) as owner:
+            owner.execute("ALTER TABLE t ADD UNIQUE (w)")
+    rows = "SELECT 9000 + i, 1, 'w' || i FROM generate_series(501, 2700) i, u WHERE u.g = 1"
+    scenario = f"""
+        a: BEGIN
+        a: INSERT INTO t VALUES (9000, 5, 'w2600')
+        b: INSERT INTO t {rows} ON CONFLICT (w) {action} -- waits
+        a: COMMIT
+        b goes on => {tag}
+    """
+    plain = play(pair.plain, pair.database, scenario)
+    assert plain.dialogue == expected(scenario, plain.dialogue)
+    tiered = play(pair.gateway, pair.database, scenario)
+    assert tiered.dialogue == plain.dialogue
+    assert tiered.rows == plain.rows
+    with connected(pair.gateway, pair.database) as owner:
+        assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("state", STATES)
 def test_a_key_that_another_has_inserted_meanwhile_is_one_that_is_matched(
     pair: Pair, table: Callable[..., None], state: str
 ) -> None:

@@ -18,7 +18,9 @@ SETUP = (
     "INSERT INTO s SELECT g, g FROM generate_series(1, 3000) g",
     "CREATE TABLE coded (id integer PRIMARY KEY, code integer UNIQUE)",
     "INSERT INTO coded SELECT g, -g FROM generate_series(1, 3000) g",
-    "CREATE TABLE keyless (id integer, code integer UNIQUE)",
+    "CREATE TABLE halves (id integer PRIMARY KEY, code integer)",
+    "CREATE UNIQUE INDEX ON halves (code) WHERE id > 0",
+    "CREATE TABLE bare (id integer, code integer)",
 )
 
 
@@ -37,19 +39,19 @@ def client(shared_pair: Pair) -> Iterator[psycopg.Connection]:
     ("statement", "named", "why"),
     [
         (
-            "INSERT INTO coded TABLE s ON CONFLICT (code) DO UPDATE SET id = excluded.id",
-            "ON CONFLICT by other keys than the primary one, of more rows than may be hot,",
+            "INSERT INTO halves TABLE s ON CONFLICT (code) WHERE id > 0 DO NOTHING",
+            "ON CONFLICT by indexes with WHERE, expressions or NULLS NOT DISTINCT",
             'single rows of "s", which has no primary key,',
         ),
         (
-            "INSERT INTO coded TABLE s ON CONFLICT DO NOTHING",
-            "ON CONFLICT by other keys than the primary one, of more rows than may be hot,",
+            "INSERT INTO halves TABLE s ON CONFLICT DO NOTHING",
+            "ON CONFLICT by indexes with WHERE, expressions or NULLS NOT DISTINCT",
             'single rows of "s", which has no primary key,',
         ),
         (
-            "INSERT INTO keyless SELECT * FROM coded ON CONFLICT DO NOTHING",
-            "ON CONFLICT without primary key, of more rows than may be hot,",
-            'single rows of "keyless", which has no primary key,',
+            "INSERT INTO bare SELECT * FROM coded ON CONFLICT DO NOTHING",
+            "or without any, of more rows than may be hot,",
+            'single rows of "bare", which has no primary key,',
         ),
     ],
 )
