@@ -1,9 +1,9 @@
 """The one row of a subquery as a value, of which several columns may be asked for.
 
 Before: ``SET (a, b) = (SELECT x, y + t.a FROM s WHERE s.k = t.id)``.
-After: ``CASE WHEN p.r.n > 1 THEN RAISE_ERROR(…) WHEN p.r.n = 1 THEN p.r.v.c1 END`` and the same of
-``p.r.v.c2 + p.a``, where the layer below has ``(SELECT NAMED_STRUCT('n', COUNT(1), 'v',
-FIRST(NAMED_STRUCT('c1', s.x, 'c2', s.y))) FROM (…) AS s) AS r``. Spark joins these by what is
+After: ``CASE WHEN p.r.n > 1 THEN RAISE_ERROR(…) WHEN p.r.n = 1 THEN p.r.v.f1 END`` and the same of
+``p.r.v.f2 + p.a``, where the layer below has ``(SELECT NAMED_STRUCT('n', COUNT(1), 'v',
+FIRST(NAMED_STRUCT('f1', s.x, 'f2', s.y))) FROM (…) AS s) AS r``. Spark joins these by what is
 compared, which it does not where it has to see itself that there is one row at most, or where
 what is selected is computed from the row outside. Where it has to, and not every row asks for the
 subquery, that has one condition more: several rows must not be an error of the others.
@@ -70,7 +70,7 @@ class SubqueryRow:
         block = scope.compilation.block(query, scope, apart=True)
         alias = scope.compilation.name("s")
         found = block.relation(alias)
-        columns = tuple((one, part_names(one, f"c{n}")) for n, one in enumerate(found, 1))
+        columns = tuple((one, part_names(one, f"f{n}")) for n, one in enumerate(found, 1))
         row = _struct({name: part for one, names in columns for name, part in _parts(one, names)})
         is_one = block.bound is not None and block.bound <= 1
         counts = bool(computed) or not (is_one or _looks_out(query.nodes("targetList")))

@@ -39,11 +39,6 @@ def client(shared_pair: Pair) -> Iterator[psycopg.Connection]:
     ("statement", "named", "why"),
     [
         (
-            "INSERT INTO halves TABLE s ON CONFLICT (code) WHERE id > 0 DO NOTHING",
-            "ON CONFLICT by indexes with WHERE, expressions or NULLS NOT DISTINCT",
-            'single rows of "s", which has no primary key,',
-        ),
-        (
             "INSERT INTO halves TABLE s ON CONFLICT DO NOTHING",
             "ON CONFLICT by indexes with WHERE, expressions or NULLS NOT DISTINCT",
             'single rows of "s", which has no primary key,',
