@@ -39,4 +39,20 @@ class UnsupportedCollationError(UnsupportedError):
 
     def named(self, name: str) -> UnsupportedError:
         """Return the same error with the collation's name."""
-        return UnsupportedError(f'collation "{name}" is not supported')
+        return UnsupportedError(
+            f'collation "{name}" is not supported', detail=self.detail, hint=self.hint
+        )
+
+
+class UnsupportedFunctionError(UnsupportedError):
+    """A function of users, which Spark does not know; only the catalog knows its name."""
+
+    def __init__(self, oid: int) -> None:
+        super().__init__(f"calling function {oid} is not supported")
+        self.oid = oid
+
+    def named(self, signature: str) -> UnsupportedError:
+        """Return the same error with the function's name and the types of its arguments."""
+        return UnsupportedError(
+            f"calling function {signature} is not supported", detail=self.detail, hint=self.hint
+        )

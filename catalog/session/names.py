@@ -262,6 +262,12 @@ def collation(session: CatalogSession, oid: int) -> str:
     return found[0] if found else str(oid)
 
 
+def function(session: CatalogSession, oid: int) -> str:
+    """Return the name of a function with the types of its arguments, its OID when it is gone."""
+    sql = "SELECT $1::pg_catalog.regprocedure::pg_catalog.text"
+    return _texts(session, sql, OID, str(oid))[0]
+
+
 def has_system_triggers(session: CatalogSession, name: RelationName) -> bool:
     """Return whether PostgreSQL itself has put triggers on a table, as for its references."""
     sql = (

@@ -242,6 +242,7 @@ def _told(call: Invocation, tables_of: _Tables) -> NeededRows:
         {relid: _relation(table) for relid, table in known_tables.items()},
         is_known=lambda value: value.tag == DRAWN or is_readable(value),
         domain_checks=partial(_domain_checks, call),
+        signature=partial(names.function, catalog),
         readable=source_rows.readable(tables),
     )
     parts: dict[int, NeededRows] = {}

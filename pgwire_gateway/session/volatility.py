@@ -1,16 +1,17 @@
-"""How much the values of functions can change, asked once in a session."""
+"""How much the values of functions can change, asked once in a session, of users' each time."""
 
 from collections.abc import Set
 
 from catalog.session import names
 from catalog.session.connections import CatalogSession
+from rewrite.dialect.oids import FIRST_USER_OID
 
 VOLATILE = "v"
 """What ``pg_proc.provolatile`` says of functions that may do something beside returning a value."""
 
 
 class Volatilities:
-    """What pg_proc says of built-in functions, as far as it was asked."""
+    """What pg_proc says of functions; of built-in ones, which nobody alters, it is asked once."""
 
     def __init__(self, catalog: CatalogSession) -> None:
         """Know nothing yet."""
@@ -28,7 +29,11 @@ class Volatilities:
         return any(self._known[function] == VOLATILE for function in functions)
 
     def _ask(self, functions: Set[int]) -> None:
-        unknown = functions - self._known.keys()
+        unknown = {
+            function
+            for function in functions
+            if function >= FIRST_USER_OID or function not in self._known
+        }
         if unknown:
             self._known |= dict.fromkeys(unknown, VOLATILE)
             self._known |= names.volatilities(self._catalog, unknown)

@@ -46,7 +46,11 @@ from pgwire_gateway.tables import (
     registrations,
     spark_tables,
 )
-from rewrite.errors import UnsupportedCollationError, UnsupportedError
+from rewrite.errors import (
+    UnsupportedCollationError,
+    UnsupportedError,
+    UnsupportedFunctionError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +84,8 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
             return _dispatch(call)
     except UnsupportedCollationError as error:
         raise error.named(names.collation(session.catalog, error.oid)) from error
+    except UnsupportedFunctionError as error:
+        raise error.named(names.function(session.catalog, error.oid)) from error
     except GatewayError as error:
         if plan.named is not None:
             plan.named.translate(error)

@@ -24,7 +24,7 @@ from rewrite.dialect import (
 )
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import literal
-from rewrite.errors import UnsupportedError
+from rewrite.errors import UnsupportedError, UnsupportedFunctionError
 from rewrite.values import Value
 
 
@@ -61,10 +61,10 @@ FUNCTIONS: Final[dict[str, Handler]] = {
 
 
 def procedure(oid: int) -> tuple[str, str]:
-    """Return key and signature of a function; UnsupportedError for functions users defined."""
+    """Return key and signature of a function; UnsupportedFunctionError for one of users."""
     found = PROCEDURES.get(oid)
     if found is None:
-        raise UnsupportedError(f"calling function {oid} is not supported")
+        raise UnsupportedFunctionError(oid)
     return found
 
 

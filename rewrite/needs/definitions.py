@@ -72,7 +72,7 @@ class Definitions:
     tiered: frozenset[int]
     """OIDs of the tables most of whose rows are cold."""
     volatility: Callable[[int], str]
-    """``pg_proc.provolatile`` of a built-in function by OID."""
+    """``pg_proc.provolatile`` of a function by OID."""
     relations: Mapping[int, Relation] = field(default_factory=dict)
     """By OID; a table that is missing has nothing of what a Relation tells."""
     foreign_keys: tuple[ForeignKey, ...] = ()
@@ -81,6 +81,8 @@ class Definitions:
     What is written is looked for when it has run where it is not."""
     domain_checks: Callable[[int], Sequence[Node]] | None = None
     """The checks of a domain by OID, with those of the domains it is made of; None: not known."""
+    signature: Callable[[int], str] = str
+    """The name of a user's function by OID, with the types of its arguments."""
     readable: frozenset[int] = frozenset()
     """OIDs of tables of PostgreSQL whose rows are looked at before a statement runs, and of which
     it is made sure afterwards that it saw no others."""

@@ -4,19 +4,13 @@ from collections.abc import Sequence
 
 from rewrite.command import Command, command
 from rewrite.dialect.oids import FIRST_USER_OID
+from rewrite.needs import users_functions
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import levels
 from rewrite.needs.results import Refusal
 from rewrite.query.range_table import RELATION
 from rewrite.tree import Node, walk
 
-_FUNCTIONS = frozenset(
-    {
-        *("aggfnoid", "eqop", "funcid", "hashfuncid", "negfuncid", "opfuncid", "opno"),
-        *("sortop", "startInRangeFunc", "endInRangeFunc", "winfnoid"),
-    }
-)
-"""Fields that hold the OID of a function or an operator."""
 _READERS = frozenset({1294, *range(2923, 2931), *range(2933, 2939), 3685, 3689, 3690})
 """Functions (pg_proc) that read relations they are told in their arguments: currtid2,
 table_to_xml and the like, ts_rewrite, ts_stat."""
@@ -38,6 +32,7 @@ def refuse(queries: Sequence[Node], definitions: Definitions) -> None:
     _refuse_nodes(queries[0], definitions)
     for level in levels(queries[0]):
         _refuse_relations(level.query, definitions)
+        users_functions.refuse(level, definitions)
 
 
 def _refuse_nodes(part: Node, definitions: Definitions) -> None:
@@ -56,12 +51,8 @@ def _refuse_domain(domain: int, definitions: Definitions) -> None:
 
 
 def _refuse_node(node: Node) -> None:
-    for name in _FUNCTIONS & node.fields.keys():
-        called = node.integer(name)
-        if called >= FIRST_USER_OID:
-            raise Refusal("a user's own function is not run on hot rows alone")
-        if called in _READERS:
-            raise Refusal("a function that reads tables is not run on hot rows alone")
+    if node.get("funcid") in _READERS:
+        raise Refusal("a function that reads tables is not run on hot rows alone")
     if node.tag == "VAR" and _TABLEOID != node.integer("varattno") < 0:
         raise Refusal("system columns are not those of hot rows")
     if node.tag == "CURRENTOFEXPR":

@@ -1,5 +1,6 @@
 """Random statements that change a table."""
 
+from tests.support.random_forms import Form
 from tests.support.random_queries import From, Item, Queries
 from tests.support.random_schemas import COLUMNS, SOURCES, VIEWS
 
@@ -24,7 +25,9 @@ class Changes(Queries):
         columns = self._chance.sample(item.columns, self._chance.choice([1, 1, 1, 2]))
         if self._flip(0.5):
             columns = [column for column in columns if column in "xy"] or ["x"]
-        return ", ".join(f"{column} = {self._new(column, item, others)}" for column in columns)
+        return ", ".join(
+            f"{column} = {self._called(self._new(column, item, others))}" for column in columns
+        )
 
     def _new(self, column: str, item: Item, others: list[Item]) -> str:
         kind = self._chance.random()
@@ -40,7 +43,7 @@ class Changes(Queries):
         if self._flip(0.55):
             return ""
         if self._flip(0.25):
-            return f" returning {self._column(item)}, {self._scalar(1, item)}"
+            return f" returning {self._called(self._column(item))}, {self._scalar(1, item)}"
         if self._flip(0.2):
             column = self._chance.choice(item.columns)
             return f" returning old.{column}, new.{column}"
@@ -94,7 +97,7 @@ class Changes(Queries):
             return "default"
         if self._flip(0.06):
             return self._scalar(1)
-        return self._constant(column)
+        return self._called(self._constant(column))
 
     def _insert(self) -> str:
         table = self._chance.choice(SOURCES) if self._flip(0.06) else self._table()
@@ -136,12 +139,15 @@ class Changes(Queries):
             kind = chance.random()
             if kind < 0.5:
                 qual = f" and {self._condition(item)}" if self._flip(0.5) else ""
+                if self._takes(0.06, Form.CALLED):
+                    qual += f" and noted({self._column(item)}) > {self._constant()}"
                 done = self._merged(item, [source])
                 actions.setdefault("matched", []).append(f"{qual} then {done}")
             elif kind < 0.75:
                 columns = item.columns
                 values = ", ".join(
-                    self._column(source) if self._flip(0.5) else self._constant(c) for c in columns
+                    self._called(self._column(source) if self._flip(0.5) else self._constant(c))
+                    for c in columns
                 )
                 qual = f" and {self._condition(source)}" if self._flip(0.3) else ""
                 actions.setdefault("not matched", []).append(

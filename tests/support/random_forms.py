@@ -54,6 +54,11 @@ class Form(Enum):
     NEGATED = "NOT"
     ALL = "ALL"
 
+    # Functions of users.
+    CALLED = "a function of a value that is written or shown"
+    TESTED = "a function in a condition"
+    NOTED = "a function in a condition that does something"
+
     # Comparisons with what a subquery says of the same table.
     FOUND = "a column that is compared with what a subquery finds"
     OTHER_TABLE = "the subquery is on another table"

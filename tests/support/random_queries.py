@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tests.support.random_forms import Form
-from tests.support.random_schemas import COLUMNS, KEYS, SOURCES, VALUES, VIEWS
+from tests.support.random_schemas import COLUMNS, FUNCTIONS, KEYS, SOURCES, VALUES, VIEWS
 
 FAVOURED = 0.7
 """How often a form is drawn that is favoured."""
@@ -94,9 +94,21 @@ class Queries:
     def _column(self, item: Item) -> str:
         return f"{item.alias}.{self._chance.choice(item.columns)}"
 
+    def _called(self, value: str) -> str:
+        """Return a value, or what a function of a user makes of it."""
+        if self._takes(0.06, Form.CALLED):
+            return f"{self._chance.choice(FUNCTIONS)}({value})"
+        return value
+
     def _condition(self, item: Item) -> str:
         """Return a condition on one relation."""
         chance = self._chance
+        if self._takes(0.03, Form.TESTED):
+            function = chance.choice(["plus", "lately"])
+            compared = f"{chance.choice(COMPARISONS)} {self._constant()}"
+            return f"{function}({self._column(item)}) {compared}"
+        if self._takes(0.0005, Form.NOTED):
+            return f"noted({self._column(item)}) {chance.choice(COMPARISONS)} {self._constant()}"
         column = chance.choice(item.columns)
         if self._flip(0.4):
             column = item.columns[0]

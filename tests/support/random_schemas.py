@@ -7,6 +7,9 @@ COLUMNS = {"a": "kuxy", "b": "krxy", "c": "ksrx", "d": "krxy", "e": "krxy"}
 SOURCES = ("d", "e")
 """Those that PostgreSQL holds wholly: ``d`` as a resident table, ``e`` without keys and references
 as a temporary one."""
+NOTES = "notes"
+"""A resident table that functions write, and nothing reads."""
+READABLE = (*SOURCES, NOTES)
 KEYS = 12
 VALUES = 8
 VIEWS = {"va": "kux", "vs": "krx", "vc": "kux", "vb": "kxz", "vg": "rn"}
@@ -23,7 +26,26 @@ begin
 end $$
 """
 
+_PLUS = """
+create function plus(i anyelement) returns anyelement immutable language plpgsql as
+$$ begin return i + 1; end $$
+"""
+_LATELY = """
+create function lately(i anyelement) returns anyelement stable language plpgsql as
+$$ begin return i + currval('clock') - 5; end $$
+"""
+_NOTED = """
+create function noted(i anyelement) returns anyelement language plpgsql cost 0.0001 as
+$$ begin insert into notes values (i); return i; end $$
+"""
+FUNCTIONS = ("plus", "lately", "noted")
+"""Functions of users: an immutable one; one whose value before the statement says nothing; one that
+does something, and that PostgreSQL calls ahead of other conditions."""
+
 OTHERS = (
+    _PLUS,
+    _LATELY,
+    _NOTED,
     "create view va as select k, u, x from a where x > 1",
     "create view vb as select a.k, a.x, b.x as z from a join b on b.r = a.k where b.x < 6",
     "create view vs with (security_barrier) as select k, r, x from b where x is not null",
@@ -65,7 +87,14 @@ def schema(chance: random.Random) -> dict[str, str]:
     b += maybe(0.15, f"foreign key (y) references d (k){action()}")
     d = "k int primary key, r int, x int, y int"
     d += maybe(0.5, f"foreign key (r) references a (k){action()}")
-    return {"a": a, "d": d, "b": b, "c": c, "e": "k bigint, r smallint, x int, y int"}
+    return {
+        "a": a,
+        "d": d,
+        "b": b,
+        "c": c,
+        "e": "k bigint, r smallint, x int, y int",
+        NOTES: "n int",
+    }
 
 
 def triggers(chance: random.Random) -> list[str]:

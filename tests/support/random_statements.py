@@ -45,7 +45,7 @@ class Statements(SourceStatements):
                 conditions = self._where(source, 0)
                 where = f" where {' and '.join(conditions)}" if conditions else ""
                 strength = self._chance.choice(["update", "share", "no key update"])
-                columns = ", ".join(self._column(item) for item in source.items)
+                columns = ", ".join(self._called(self._column(item)) for item in source.items)
                 return f"select {columns} from {source.sql}{where} for {strength} of {locked[0]}"
         return self._query(0, self._chance.choice([1, 2, 3]))
 

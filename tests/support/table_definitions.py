@@ -49,6 +49,9 @@ def definitions(connection: psycopg.Connection, schema: str, tiered: set[str]) -
     volatility: dict[int, str] = dict(
         connection.execute("select oid::int8, provolatile::text from pg_proc").fetchall()
     )
+    signatures: dict[int, str] = dict(
+        connection.execute("select oid::int8, oid::regprocedure::text from pg_proc").fetchall()
+    )
     unique: dict[int, list[UniqueKey]] = {}
     for relid, columns, irregular in connection.execute(_INDEXES, [schema]):
         unique.setdefault(relid, []).append(UniqueKey(tuple(columns), irregular))
@@ -75,6 +78,7 @@ def definitions(connection: psycopg.Connection, schema: str, tiered: set[str]) -
         relations,
         keys,
         domain_checks=domain_checks(connection),
+        signature=signatures.__getitem__,
     )
 
 

@@ -479,7 +479,7 @@ def campaign(
         tables = random_schemas.schema(chance)
         for name, body in tables.items():
             tables[name] = body.replace(" int", f" {number_type}")
-        thawing.define(tables, others, random_schemas.SOURCES)
+        thawing.define(tables, others, random_schemas.READABLE)
         statements = Statements(chance, kinds, favoured)
         for _ in range(FILLINGS_OF_SCHEMA):
             thawing.fill(random_schemas.rows(chance))

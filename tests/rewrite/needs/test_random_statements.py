@@ -11,7 +11,17 @@ from dataclasses import replace
 import pytest
 
 from rewrite.command import Command, command
-from rewrite.needs import levels, limits, places, reads, search, statement, writes
+from rewrite.dialect.oids import FIRST_USER_OID
+from rewrite.needs import (
+    levels,
+    limits,
+    places,
+    reads,
+    search,
+    statement,
+    users_functions,
+    writes,
+)
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level
 from rewrite.needs.results import Fixed, Image, Need, Needs, Occurrence
@@ -145,9 +155,27 @@ def _unaggregated(condition: Node) -> Node:
 
 
 def _volatile_counts(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        reads, "is_steady", lambda node, _: all(n.tag != "SUBLINK" for n, _ in walk(node))
-    )
+    def steady(node: Node, _: object) -> bool:
+        parts = [part for part, _ in walk(node)]
+        own = any(part.integer("funcid") >= FIRST_USER_OID for part in parts if part.get("funcid"))
+        return not own and all(part.tag != "SUBLINK" for part in parts)
+
+    patch.setattr(reads, "is_steady", steady)
+
+
+def _users_functions_count(patch: pytest.MonkeyPatch) -> None:
+    """Take a function of a user for one that always says the same."""
+    original = reads.is_steady
+
+    def argument(node: Node, _: int) -> Item | None:
+        is_users = node.tag == "FUNCEXPR" and node.integer("funcid") >= FIRST_USER_OID
+        return node.nodes("args")[0] if is_users else None
+
+    def steady(node: Node, volatility: Callable[[int], str]) -> bool:
+        changed = transform(node, argument)
+        return isinstance(changed, Node) and original(changed, volatility)
+
+    patch.setattr(reads, "is_steady", steady)
 
 
 def _outer_columns_count(patch: pytest.MonkeyPatch) -> None:
@@ -331,6 +359,7 @@ CONTROLS: dict[str, tuple[Patch, Collection[str]]] = {
     "LIMIT: of values that are told apart": (_limited_with("distinctClause"), _LIMITS),
     "LIMIT: other conditions": (_limited_whatever_is_told, _LIMITS),
     "volatile functions": (_volatile_counts, ()),
+    "functions of users": (_users_functions_count, ()),
     "alternatives: each of them": (_without_an_alternative, ()),
     "needs of each occurrence": (_first_occurrence_only, ()),
     "unique values that are known": (_without_occurrences("search_unique_keys"), ()),
@@ -344,6 +373,7 @@ CONTROLS: dict[str, tuple[Patch, Collection[str]]] = {
     "found by a subquery: its children": (_found_is_known, _WRITES),
 }
 RARE: dict[str, Collection[Form]] = {
+    "functions of users": (Form.TESTED,),
     "found by a subquery: of another table": (Form.FOUND, Form.OTHER_TABLE),
     "found by a subquery: another column": (Form.FOUND, Form.OTHER_COLUMN),
     "found by a subquery: several rows": (Form.FOUND, Form.OTHER_KEY),
@@ -370,6 +400,20 @@ def test_a_part_of_the_answer_left_out_is_found(thawing: Thawing, line: str) -> 
         return ANSWERS[line](statement.needs(queries, thawing.definitions))
 
     assert found_after(thawing, altered, ())
+
+
+def test_a_function_called_for_rows_that_are_not_all_hot_is_found(
+    thawing: Thawing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sql in campaign(thawing, CONTROL_STATEMENTS, _WRITES, (Form.NOTED,)):
+        if thawing.check(sql).verdict is not Verdict.REFUSED:
+            continue
+        with monkeypatch.context() as patch:
+            patch.setattr(users_functions, "refuse", lambda *_: None)
+            wanted = statement.needs(thawing.queries(sql), thawing.definitions)
+        if thawing.compare(sql, wanted).verdict is Verdict.MISMATCH:
+            return
+    raise AssertionError(f"not found in {CONTROL_STATEMENTS} statements")
 
 
 # -- what is searched ------------------------------------------------------------------------------

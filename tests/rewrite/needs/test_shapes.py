@@ -44,6 +44,19 @@ create table ranged (k int primary key, v int) partition by range (k);
 create view positive as select k, v from t where v > 0;
 create view totals as select v, count(*) as n from t where k < 100 group by v;
 create function mine(int) returns int language sql immutable return $1;
+create function seen(int) returns int language sql stable return $1;
+create function done(int) returns int language sql volatile return $1;
+create function done(int, int) returns int language sql volatile return $1;
+create operator @@@ (leftarg = int, rightarg = int, function = done);
+create aggregate all_of(int) (sfunc = int4pl, stype = int);
+create operator <# (leftarg = int, rightarg = int, function = int4gt);
+create operator <=# (leftarg = int, rightarg = int, function = int4ge);
+create operator =# (leftarg = int, rightarg = int, function = int4eq);
+create operator >=# (leftarg = int, rightarg = int, function = int4le);
+create operator ># (leftarg = int, rightarg = int, function = int4lt);
+create operator class backwards for type int using btree as operator 1 <#, operator 2 <=#,
+  operator 3 =#, operator 4 >=#, operator 5 >#, function 1 btint4cmp (int, int);
+create domain doing as int check (done(value) < 10);
 create domain small as int check (value < 10);
 create domain smaller as small check (value < 5);
 create domain own as int check (mine(value) < 10);
@@ -380,10 +393,43 @@ WRITES = [
 ]  # fmt: skip
 
 REFUSED = [
-    ("update t set v = mine(3) where k = 1", "a user's own function"),
-    ("update t set v = v::own where k = 1", "a user's own function"),
-    ("update t set v = v::made_of_own where k = 1", "a user's own function"),
-    ("update t set v = v::nested where k = 1", "a user's own function"),
+    # Functions of users that do something, in what tells rows apart.
+    ("update t set v = 3 where k = 1 and done(v) = 3", "the volatile function done"),
+    ("update t set v = 3 where k = 1 and v @@@ v = 3", "the volatile function done"),
+    ("update t set v = s.v from s where t.k = s.k and done(s.v) = 3", "the volatile function done"),
+    (
+        "select * from t join s on t.k = done(s.k) where t.k = 1 for update of t",
+        "the volatile function done",
+    ),
+    ("update t set v = (select done(v) from resident) where k = 1", "the volatile function done"),
+    (
+        "update t set v = o.v from (select done(v) as v, k from s) o where t.k = 1 and o.k = 1",
+        "the volatile function done",
+    ),
+    (
+        "with o as (select done(v) as v from s) insert into t select v from o on conflict do nothing",
+        "the volatile function done",
+    ),
+    (
+        "insert into t select 1 from s group by done(v) having done(max(k)) > 1",
+        "the volatile function done",
+    ),
+    ("insert into t select k from s limit done(3)", "the volatile function done"),
+    ("insert into t select o.k from s, done(s.v) o (k)", "the volatile function done"),
+    (
+        "insert into t select v from s where k = 1 union select done(v) from s",
+        "the volatile function done",
+    ),
+    (
+        "merge into t using s on t.k = done(s.v) when matched then delete",
+        "the volatile function done",
+    ),
+    (
+        "merge into t using (values (1)) l (a) on t.k = l.a when not matched by source and done(t.v) = 3 then delete",
+        "the volatile function done",
+    ),
+    ("delete from t where k = 1 and v::doing > 3", "the volatile function done"),
+    ("insert into t select k from s group by k order by min(v) using <#", "a user's own operator"),
     ("insert into partial values (1, 2)", "an index with a predicate"),
     ("update partial set v = 3 where k = 1", "an index with a predicate"),
     ("insert into computed values (1, 2)", "an index with an expression"),
@@ -398,7 +444,31 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("sql", "expected"), READS + WRITES)
+FUNCTIONS_OF_USERS = [
+    ("update t set v = mine(3) where k = 1", ["t: (k = 1) [k: 1]"]),
+    ("update t set v = done(v) where k = 1 returning done(v), v @@@ v", ["t: (k = 1) [k: 1]"]),
+    ("update t set v = v::own where k = 1", ["t: (k = 1) [k: 1]"]),
+    ("update t set v = v::nested where k = 1 and v::made_of_own > 3", ["t: (k = 1) [k: 1]"]),
+    ("update t set v = v::doing where k = 1", ["t: (k = 1) [k: 1]"]),
+    ("update t set v = 3 where k = 1 and mine(v) = 3", ["t: (k = 1) [k: 1]"]),
+    ("update t set v = 3 where v > 2 and seen(v) = 3", ["t: (v > 2)"]),
+    ("update t set v = 3 where k = mine(3)", ["t: all"]),
+    ("update t set v = 3 from mine(3) o where k = 1", ["t: (k = 1) [k: 1]"]),
+    ("update t set v = (select all_of(v) from resident) where k = 1", ["t: (k = 1) [k: 1]"]),
+    ("delete from t where k = 1 returning done(v)", ["t: (k = 1) [k: 1]"]),
+    ("insert into t (k, v) values (1, done(2)), (3, done(4))", ["t: [k: 1; 3]", "t: none"]),
+    ("insert into t (k) values (mine(1))", ["new t(k) in t(k)", "t: none"]),
+    ("insert into t (k, v) select 1, done(k) from s where k = 1", ["s: (k = 1) [k: 1]", "t: [k: 1]", "t: none"]),
+    ("insert into t (k, v) select 1, o from done(3) o", ["t: [k: 1]", "t: none"]),
+    ("insert into t (k) values (1) on conflict (k) do update set v = done(t.v) where done(t.v) = 1", ["t: [k: 1]", "t: none"]),
+    ("select done(v) from t where k = 1 for update", ["t: (k = 1) [k: 1]"]),
+    ("with o as (update t set v = done(v) where k = 1 returning done(v)) select * from o", ["t: (k = 1) [k: 1]"]),
+    ("merge into t using (values (1, 2)) l (a, b) on t.k = l.a when matched and done(l.b) = 1 then update set v = done(t.v) when not matched and done(l.b) = 1 then insert (k, v) values (a, done(b))", ["t: [k: 1]", "t: [k: 1]"]),
+    ("merge into t using (values (1)) l (a) on t.k = l.a when not matched by source and t.v = 9 and seen(t.v) = 9 then delete", ["t: [k: 1] or (v = 9) [v: 9]"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "expected"), READS + WRITES + FUNCTIONS_OF_USERS)
 def test_what_is_asked_for(catalog: Catalog, sql: str, expected: list[str]) -> None:
     assert catalog.asked(sql) == expected
 
