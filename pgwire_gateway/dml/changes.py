@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.errors import GatewayError, HotRowsError
+from catalog.errors import CatalogError, GatewayError, HotRowsError
 from catalog.journal.layout import IDENTITY
 from catalog.model import JournalTable
 from catalog.pg import sqlstate
@@ -80,7 +80,7 @@ def merge(call: Invocation) -> StatementResult:
     except NotHotError:
         return _change_locked(call)
     except Refusal as refusal:
-        with told(refusal), closing(UnlockedChange(call)) as computed:
+        with told(call, refusal), closing(UnlockedChange(call)) as computed:
             try:
                 computed.finish()
             except UnsupportedError as error:
@@ -106,7 +106,7 @@ def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
     except UnsupportedError as other:
         if not isinstance(other.__cause__, Refusal):
             raise error from other
-        with told(other.__cause__):
+        with told(call, other.__cause__):
             raise error from other
 
 
@@ -121,13 +121,18 @@ def by_spark(call: Invocation) -> StatementResult:
 
 
 @contextmanager
-def told(refusal: Refusal) -> Iterator[None]:
-    """Tell, besides why Spark cannot run a statement, why PostgreSQL does not."""
+def told(call: Invocation, refusal: Refusal) -> Iterator[None]:
+    """Tell, besides why Spark cannot run a statement, why PostgreSQL does not, and what helps."""
     try:
         yield
     except GatewayError as error:
         if error.sqlstate == sqlstate.FEATURE_NOT_SUPPORTED and error.detail is None:
             error.detail = f"Nor does PostgreSQL run it on single rows: {refusal}."
+            if not isinstance(error, CatalogError):  # after which nothing can be asked
+                name = call.session.catalog.relations([call.target])[call.target].name
+                error.detail = f'Nor does PostgreSQL run it on single rows of "{name}": {refusal}.'
+            own = thawed_writes.HINT_OF_OTHERS if call.plan.is_external else thawed_writes.HINT
+            error.hint = error.hint or own
         raise
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from catalog.bookkeeping.moments import Moment
 from catalog.journal.layout import column_names
+from pgwire_gateway.dml import thawed_writes
 from pgwire_gateway.hot import announcements, hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.session import binding
@@ -53,8 +54,12 @@ def read(call: Invocation) -> StatementResult:
                 raise reason.unwaited(name) from reason
         except Refusal as reason:
             if not _may_lock_all(call, call.plan.locks, reason):
+                relid = min(call.plan.locks.relids)
+                name = call.session.catalog.relations([relid])[relid].name
                 raise UnsupportedError(
-                    f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {reason}"
+                    "NOWAIT and SKIP LOCKED are not supported here on the tiered table"
+                    f' "{name}": {reason}',
+                    hint=thawed_writes.HINT,
                 ) from reason
     observation = Observer(call.session).observe_at_once(call) if call.plan.only_reads else None
     query, batches = start(call, observation)

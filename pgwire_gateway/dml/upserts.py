@@ -50,7 +50,7 @@ def run(call: Invocation) -> StatementResult:
             raise
         found = merged(call)
         if found is None:
-            with changes.told(refusal):
+            with changes.told(call, refusal):
                 _require_arbiter(call, error.hint)
             raise
     if began:

@@ -59,7 +59,9 @@ class NotHotError(Exception):
         """Return the error for a statement that does not wait for rows others have locked."""
         if self.by_snapshot:
             return UnsupportedError(
-                f"NOWAIT and SKIP LOCKED are not supported here on tiered tables: {self}"
+                "NOWAIT and SKIP LOCKED are not supported here on the tiered table"
+                f' "{table}": {self}',
+                hint="Lock the rows in a READ COMMITTED transaction, or wait for them.",
             )
         return GatewayError(
             f'could not obtain lock on relation "{table}"',

@@ -140,7 +140,7 @@ def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
     except NotHotError:
         raise error from None
     except Refusal as refusal:
-        with changes.told(refusal):
+        with changes.told(call, refusal):
             raise error from refusal
 
 

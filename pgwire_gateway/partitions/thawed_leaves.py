@@ -86,7 +86,7 @@ def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
         refusal = other
     if not is_merge:
         raise _unsupported(call, refusal) from refusal
-    with changes.told(refusal):
+    with changes.told(call, refusal):
         return merged_leaves.run(call, _leaves(call))
 
 

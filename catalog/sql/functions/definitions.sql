@@ -166,10 +166,10 @@ BEGIN
         IF c.attnotnull AND NOT c.not_null AND filled
            AND NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = j.relid AND contype = 'p'
                               AND c.attnum = ANY (conkey)) THEN
-            PERFORM refuse(format('SET NOT NULL on column "%s" of a table with rows is', c.attname));
+            PERFORM refuse(format('SET NOT NULL on column "%s" of a table with rows is', c.attname), residency_hint(relid));
         END IF;
         IF c.tree <> c.generation AND filled THEN
-            PERFORM refuse(format('SET EXPRESSION on column "%s" of a table with rows is', c.attname));
+            PERFORM refuse(format('SET EXPRESSION on column "%s" of a table with rows is', c.attname), residency_hint(relid));
         END IF;
         UPDATE columns k SET name = c.attname, type_oid = c.atttypid, typmod = c.atttypmod,
                              not_null = c.attnotnull, generation = c.tree
@@ -221,7 +221,7 @@ BEGIN
       FROM pg_constraint x WHERE x.oid = ANY (checks_now) AND x.oid <> ALL (j.checks)
         AND NOT (x.contype = 'f' AND is_adding()) LIMIT 1;
     IF added IS NOT NULL AND filled THEN
-        PERFORM refuse(format('ADD CONSTRAINT %s on a table with rows is', added));
+        PERFORM refuse(format('ADD CONSTRAINT %s on a table with rows is', added), residency_hint(relid));
     END IF;
     UPDATE journals jj SET checks = checks_now WHERE jj.relid = j.relid AND jj.checks <> checks_now;
     -- New ones are looked at when the command has been run.
@@ -239,7 +239,7 @@ BEGIN
         IF wanted = j.key THEN
             UPDATE journals jj SET pending_key = NULL WHERE jj.relid = j.relid;
         ELSIF j.key <> '{}' THEN
-            PERFORM refuse('dropping or changing the primary key of a table with rows is');
+            PERFORM refuse('dropping or changing the primary key of a table with rows is', residency_hint(relid));
         ELSE
             UPDATE journals jj SET pending_key = wanted WHERE jj.relid = j.relid;
         END IF;
@@ -275,6 +275,7 @@ AS $$
 DECLARE
     referenced regclass;
     reason text;
+    validated boolean;
 BEGIN
     SELECT x.confrelid, parent_irregularity(x) INTO referenced, reason
       FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
@@ -282,12 +283,19 @@ BEGIN
        AND parent_irregularity(x) IS NOT NULL LIMIT 1;
     IF FOUND THEN
         PERFORM refuse(format('a FOREIGN KEY that references the tiered table "%s" and %s is', referenced, reason),
-                       format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced));
+                       CASE reason WHEN 'is not validated' THEN 'Leave NOT VALID and NOT ENFORCED out.'
+                                   ELSE format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced) END);
     END IF;
-    IF EXISTS (SELECT FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
-                WHERE x.confrelid = check_references.relid AND x.conrelid <> x.confrelid AND x.contype = 'f'
-                  AND referencing.residency = 'tiered' AND x.oid <> ALL (referencing.checks) AND NOT is_adding()
-                  AND has_rows(referencing.relid)) THEN
+    SELECT x.convalidated, x.conrelid INTO validated, referenced
+      FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
+     WHERE x.confrelid = check_references.relid AND x.conrelid <> x.confrelid AND x.contype = 'f'
+       AND referencing.residency = 'tiered' AND x.oid <> ALL (referencing.checks) AND NOT is_adding()
+       AND has_rows(referencing.relid) ORDER BY x.convalidated LIMIT 1;
+    IF NOT validated THEN
+        -- A key that PostgreSQL makes anew is as valid as it was, and those of tiered tables are.
+        PERFORM refuse(format('a FOREIGN KEY of the tiered table "%s" that is not validated is', referenced),
+                       'Leave NOT VALID and NOT ENFORCED out.');
+    ELSIF validated THEN
         PERFORM refuse('changing the type of a column that tiered tables reference is', 'Leave it as it is.');
     END IF;
 END $$;

@@ -9,6 +9,13 @@ BEGIN
               HINT = coalesce(hint, 'Temporary tables keep all of PostgreSQL''s features.');
 END $$;
 
+-- What to do about what only resident tables have; NULL for tables of others, which are never resident.
+CREATE OR REPLACE FUNCTION pg_journal.residency_hint(wanted oid) RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT format('ALTER TABLE %s SET (gateway.residency = always) first.', wanted::regclass)
+          FROM journals j WHERE j.relid = wanted AND j.external IS NULL);
+
 -- Functions an expression calls, operators included. The expression is evaluated with the bookkeeping's
 -- rights when the gateway appends rows, so it may call nothing the owner could not, and nothing that is
 -- not a function of the row.
@@ -145,7 +152,7 @@ BEGIN
     END IF;
     IF t.reloftype <> 0 THEN PERFORM refuse('OF type is'); END IF;
     IF t.relrowsecurity OR EXISTS (SELECT FROM pg_policy WHERE polrelid = relid) THEN
-        PERFORM refuse('ROW LEVEL SECURITY is');
+        PERFORM refuse('ROW LEVEL SECURITY is', residency_hint(relid));
     END IF;
     IF t.relispartition THEN
         PERFORM check_tree(relid);
@@ -153,9 +160,11 @@ BEGIN
         PERFORM refuse('INHERITS is');
     END IF;
     IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = relid AND NOT tgisinternal) THEN
-        PERFORM refuse('CREATE TRIGGER is');
+        PERFORM refuse('CREATE TRIGGER is', residency_hint(relid));
     END IF;
-    IF EXISTS (SELECT FROM pg_rewrite WHERE ev_class = relid) THEN PERFORM refuse('CREATE RULE is'); END IF;
+    IF EXISTS (SELECT FROM pg_rewrite WHERE ev_class = relid) THEN
+        PERFORM refuse('CREATE RULE is', residency_hint(relid));
+    END IF;
     IF EXISTS (SELECT FROM pg_attribute WHERE attrelid = relid AND attgenerated = 'v') THEN
         PERFORM refuse('a VIRTUAL generated column is', 'Declare the generated column STORED.');
     END IF;
