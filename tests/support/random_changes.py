@@ -4,6 +4,18 @@ from tests.support.random_forms import Form
 from tests.support.random_queries import From, Item, Queries
 from tests.support.random_schemas import COLUMNS, SOURCES, VIEWS
 
+ARBITERS = {
+    "a": ("(k)", "(k)", "(u)", "(x, y)"),
+    "b": ("(k)", "(k)", "(r, x)"),
+    "c": ("(k)", "(k, s)", "(x)"),
+    "d": ("(k)",),
+    "e": (),
+}
+"""What ON CONFLICT may name; not each of a table's has a unique key in all schemas."""
+
+INSERTABLE = {"va": "a", "vc": "a", "vs": "b"}
+"""Views that rows can be inserted into, each with its table."""
+
 
 class Changes(Queries):
     """A source of random changes."""
@@ -100,21 +112,46 @@ class Changes(Queries):
         return self._called(self._constant(column))
 
     def _insert(self) -> str:
+        if self._flip(0.1):
+            return self._insert_into_view()
         table = self._chance.choice(SOURCES) if self._flip(0.06) else self._table()
         item = Item("n", COLUMNS[table], is_table=True)
         return self._plain_insert(table) + self._on_conflict(table, item) + self._returning(item)
 
+    def _insert_into_view(self) -> str:
+        view = self._chance.choice(tuple(INSERTABLE))
+        columns = VIEWS[view]
+        item = Item("n", columns, is_table=True)
+        proposed = f"values ({', '.join(self._proposed(column) for column in columns)})"
+        source = proposed if self._flip(0.7) else self._query(1, len(columns))
+        arbiters = [
+            one
+            for one in ARBITERS[INSERTABLE[view]]
+            if set("kurxy").intersection(one) <= set(columns)
+        ]
+        arbiter, kind = self._chance.choice(arbiters), self._chance.random()
+        conflict = ""
+        if kind < 0.2:
+            conflict = f" on conflict {arbiter} do nothing"
+        elif kind < 0.5:
+            conflict = f" on conflict {arbiter} do update set x = {self._new('x', item, [])}"
+        listed = f"insert into {view} as n ({', '.join(columns)}) {source}"
+        return listed + conflict + self._returning(item)
+
     def _on_conflict(self, table: str, item: Item) -> str:
         kind = self._chance.random()
+        arbiters = ARBITERS[table]
         if kind < 0.2:
-            return " on conflict do nothing"
-        if kind < 0.6 and table not in "ce":
+            chosen = self._chance.choice(arbiters) if arbiters and self._flip(0.4) else ""
+            return f" on conflict {chosen} do nothing"
+        if kind < 0.6 and arbiters:
             excluded = Item("excluded", COLUMNS[table])
             where = f" where {self._condition(item)}" if self._flip(0.4) else ""
             if where and self._flip(0.6):
                 where += f" and {self._sublink([item], 1)}"
             assigned = self._assignments(item, [excluded])
-            return f" on conflict (k) do update set {assigned}{where}"
+            arbiter = self._chance.choice(arbiters)
+            return f" on conflict {arbiter} do update set {assigned}{where}"
         return ""
 
     def _merge(self) -> str:
