@@ -191,6 +191,18 @@ SCENARIOS = {
         b: COMMIT
         a: COMMIT
     """,
+    "a definition that waits between two writes of rows that are cold": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        b: ALTER TABLE t ADD COLUMN z integer DEFAULT 5 -- waits
+        a: UPDATE t SET v = v + 1 WHERE id = 2 RETURNING v => 21
+        a: INSERT INTO t VALUES (7, 70, 'w7')
+        a: DELETE FROM t WHERE id = 4 => DELETE 1
+        a: COMMIT
+        b goes on => ALTER TABLE
+        c: UPDATE t SET z = z + 1 WHERE id = 1 RETURNING id, v, z => 1|11|6
+        c: UPDATE t SET z = z + 2 WHERE id = 7 RETURNING id, v, z => 7|70|7
+    """,
     "a first insert keeps nobody from other rows": """
         a: BEGIN
         a: INSERT INTO t VALUES (7, 70) => INSERT 0 1
