@@ -115,8 +115,8 @@ def trimmed(text: b.Tree) -> b.Tree:
     return b.call("rtrim", text)
 
 
-def _width(value: Value) -> int | None:
-    """Return the number of characters a ``character(n)`` column is padded to."""
+def padded_width(value: Value) -> int | None:
+    """Return the number of characters a ``character(n)`` column is padded to; None for others."""
     if value.type_oid == oids.BPCHAR and isinstance(value.sql, exp.Column):
         return character_length(value.typmod)
     return None
@@ -125,11 +125,11 @@ def _width(value: Value) -> int | None:
 def _bpchar_operands(left: Value, right: Value) -> tuple[b.Tree, b.Tree]:
     """Return operands that equal as ``character`` values do; columns stay bare for pushdown."""
     for column, other in ((left, right), (right, left)):
-        width, text = _width(column), known_text(other)
+        width, text = padded_width(column), known_text(other)
         if width is not None and text is not None:
             padded = b.string(text.rstrip(" ").ljust(width))
             return (column.sql, padded) if column is left else (padded, column.sql)
-    if (width := _width(left)) is not None and width == _width(right):
+    if (width := padded_width(left)) is not None and width == padded_width(right):
         return left.sql, right.sql
     return trimmed(left.sql), trimmed(right.sql)
 

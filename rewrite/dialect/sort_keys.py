@@ -4,7 +4,7 @@ from sqlglot import exp
 
 from catalog.pg.functions import SORT_OPERATORS
 from rewrite.dialect import builders as b
-from rewrite.dialect.comparisons import equality_key, ordering_key
+from rewrite.dialect.comparisons import equality_key, ordering_key, padded_width
 from rewrite.dialect.floats import SPARK_TYPES
 from rewrite.dialect.literals import float_literal
 from rewrite.errors import UnsupportedError
@@ -36,4 +36,6 @@ def distinct_key(value: Value) -> exp.Expression:
     if value.type_oid in SPARK_TYPES:
         # Zero and minus zero are equal; Spark shows zero for both when it groups by them.
         return b.infix(exp.Add, value.sql, float_literal(0.0, SPARK_TYPES[value.type_oid]))
+    if padded_width(value) is not None:
+        return value.sql
     return grouping_key(value)

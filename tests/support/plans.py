@@ -160,8 +160,9 @@ class Compiler(Oracle):
         table = snapshot.table
         listed = upsert.columns or (column.name for column in table.columns)
         columns = dict.fromkeys(listed, upserts.Cast())
-        key = [table.column(number).name for number in table.key]
-        merged = upsert.merge(columns, key, None, {})
+        key = tuple(table.column(number).name for number in table.key)
+        arbiter = upserts.ArbiterKeys((key,), is_primary=True, table=upsert.target)
+        merged = upsert.merge(columns, arbiter, None, {})
         assert merged is not None
         return merged
 
