@@ -134,12 +134,17 @@ def _plan(
 def _arbiter(upsert: Upsert, table: JournalTable) -> tuple[int, ...] | None:
     """Return the columns of the key by which rows are in conflict; nothing where it is any key.
 
-    None where it is none of columns alone whose values are compared unless one is NULL.
+    None where it is none of columns alone whose values are compared unless one is NULL; nor are
+    journals of others looked through for other values than those of the primary key.
     """
+    found = _arbiter_named(upsert, table)
+    is_other = table.external is not None and table.unique_keys and found != table.key
+    return None if is_other else found
+
+
+def _arbiter_named(upsert: Upsert, table: JournalTable) -> tuple[int, ...] | None:
     keys = [*([unique_keys.primary(table)] if table.key else []), *table.unique_keys]
     plain = [key for key in keys if key.computed is None]
-    if table.external is not None and table.unique_keys:
-        return None
     if upsert.constraint is not None:
         return next((key.columns for key in plain if key.name == upsert.constraint), None)
     if upsert.arbiter:
