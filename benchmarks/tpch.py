@@ -3,9 +3,6 @@
 Both read the same query texts, which are Spark SQL as well.
 """
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -15,8 +12,7 @@ import psycopg
 from benchmarks.client import AnswerError, Client
 from benchmarks.laboratory import Laboratory
 from benchmarks.outcomes import Judgement, Outcome, Samples, milliseconds
-from tests.support.repository import ROOT
-from tests.support.servers import Address
+from tests.support.tpch import QUERIES, SCHEMA, TABLES, generate
 
 TITLE = "TPC-H at scale 0.1 and 1 on tiered tables, against bare Spark on plain Parquet"
 
@@ -29,8 +25,6 @@ WARM_UP_ROUNDS = {0.1: 2, 1.0: 1}
 TOTAL_AIM = 1.1
 SINGLE_AIM = 1.5
 
-SOURCE = ROOT / "integration" / "tpch"
-TABLES = ("region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem")
 COPY_CHUNK_BYTES = 1 << 20
 
 Pair = tuple[Samples, Samples]
@@ -39,10 +33,7 @@ Pair = tuple[Samples, Samples]
 
 def run(laboratory: Laboratory) -> Outcome:
     """Load both scales one after the other, and run all queries on each in turn."""
-    queries = {
-        path.stem: path.read_text(encoding="utf-8")
-        for path in sorted((SOURCE / "queries").glob("q*.sql"))
-    }
+    queries = {path.stem: path.read_text(encoding="utf-8") for path in QUERIES}
     judgements: list[Judgement] = []
     samples: list[Samples] = []
     facts: list[str] = []
@@ -71,11 +62,11 @@ def _load(laboratory: Laboratory, size: float, database: str) -> None:
     """Make the tables in a database of their own, and views of bare Spark on the same rows."""
     directory = laboratory.directory / database
     for form in ("csv", "parquet"):
-        _generate(size, form, directory / form)
+        generate(directory / form, f"{size:g}", form)
     with laboratory.connect_gateway() as gateway:
         gateway.query(f"CREATE DATABASE {database}")
-    with psycopg.connect(_conninfo(laboratory.gateway.address, database), autocommit=True) as own:
-        own.execute((SOURCE / "schema.sql").read_text(encoding="utf-8"))
+    with psycopg.connect(laboratory.gateway.address.conninfo(database), autocommit=True) as own:
+        own.execute(SCHEMA.read_text(encoding="utf-8"))
         for table in TABLES:
             _copy(own, table, directory / "csv" / f"{table}.csv")
         own.execute("VACUUM")
@@ -90,19 +81,6 @@ def _load(laboratory: Laboratory, size: float, database: str) -> None:
         plain = directory / "parquet" / f"{table}.parquet"
         laboratory.bare_spark.show(view, plain, {name: name for name in columns[table]})
         laboratory.bare_spark.store(view, directory / "plain" / table)
-
-
-def _generate(size: float, form: str, directory: Path) -> None:
-    beside_python = Path(sys.executable).with_name("tpchgen-cli")
-    program = beside_python if beside_python.exists() else shutil.which("tpchgen-cli")
-    if program is None:
-        raise RuntimeError("the package tpchgen-cli is not installed")
-    arguments = ["--scale-factor", f"{size:g}", "--output-dir", directory, "--quiet"]
-    subprocess.run([program, form, *arguments], check=True, capture_output=True)
-
-
-def _conninfo(address: Address, database: str) -> str:
-    return f"host={address.host} port={address.port} user=postgres dbname={database}"
 
 
 def _copy(own: psycopg.Connection, table: str, file: Path) -> None:
@@ -151,7 +129,6 @@ def _measure(
 def _plain(text: str, database: str) -> str:
     """Return a query of the tables as one of the views of bare Spark."""
     views = ", ".join(f"{table} AS (SELECT * FROM {database}_{table})" for table in TABLES)
-    head, text = ("WITH ", text.strip())
-    if text.upper().startswith("WITH "):
-        return f"{head}{views}, {text[len(head) :]}"
-    return f"{head}{views} {text}"
+    text = text.strip()
+    has_own = text.upper().startswith("WITH ")
+    return f"WITH {views}, {text[len('WITH ') :]}" if has_own else f"WITH {views} {text}"

@@ -249,12 +249,12 @@ class Backend:
             return result
 
     def run_all(
-        self, steps: Sequence[Step], on_success: Callable[[Step], None] | None = None
+        self, steps: Sequence[Step], on_success: Callable[[Step, PGresult], None] | None = None
     ) -> list[PGresult]:
         """Run steps in one round trip; the first error is raised after the server has recovered.
 
         Outside a transaction block the steps form one implicit transaction. `on_success` hears of
-        each step that succeeded, also before an error.
+        each step that succeeded, and what it answered, also before an error.
         """
         self._require_sendable(steps)
         with self._lock:
@@ -302,7 +302,7 @@ class Backend:
                 self.run_all([])
 
     def _run_all(
-        self, steps: Sequence[Step], on_success: Callable[[Step], None] | None
+        self, steps: Sequence[Step], on_success: Callable[[Step, PGresult], None] | None
     ) -> list[PGresult]:
         connection = self._connection
         self._guard(connection.enter_pipeline_mode)
@@ -320,7 +320,7 @@ class Backend:
                 if failed is None and result.status not in _OK:
                     failed = (result, step.internal)
                 if failed is None and on_success is not None:
-                    on_success(step)
+                    on_success(step, result)
                 results.append(result)
             self._fetch()  # the end of the pipeline
         finally:

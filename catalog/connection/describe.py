@@ -50,16 +50,13 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
 
     Asking for the `tree` begins the snapshot of a transaction. Other steps go in the same trip.
     """
-    description = Describe(name)
-    own: list[Step] = [Prepare(name, sql, parameter_oids), description]
-    if backend.transaction_status == "E":
-        # Only its end can be prepared now, and settings cannot be changed.
-        tree = False
-    else:
-        own = unwaited.bounded(sql, [_LISTEN, *own, _UNLISTEN] if tree else own)
-    if not tree:
-        results, others = _run(backend, before, own, after)
-        return _analysis(backend, results[own.index(description)], None), others
+    own: list[Step] = [Prepare(name, sql, parameter_oids), Describe(name)]
+    # In a failed one only its end can be prepared now, and settings cannot be changed.
+    failed = backend.transaction_status == "E"
+    is_unwaited = not failed and unwaited.is_unwaited(sql)
+    if not tree or failed:
+        results, others = _run(backend, before, own, after, is_unwaited=is_unwaited)
+        return _analysis(backend, results[1], None), others
     trees: list[str] = []
     relay = backend.on_notice
 
@@ -70,18 +67,27 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
             relay(fields)
 
     backend.on_notice = collect
+    own = [_LISTEN, *own, _UNLISTEN]
     try:
-        results, others = _run(backend, before, own, after)
+        results, others = _run(backend, before, own, after, is_unwaited=is_unwaited)
     finally:
         backend.on_notice = relay
-    return _analysis(backend, results[own.index(description)], _own(trees)), others
+    return _analysis(backend, results[2], _own(trees)), others
 
 
 def _run(
-    backend: Backend, before: Sequence[Step], own: Sequence[Step], after: Sequence[Step]
+    backend: Backend,
+    before: Sequence[Step],
+    own: Sequence[Step],
+    after: Sequence[Step],
+    *,
+    is_unwaited: bool,
 ) -> tuple[list[PGresult], list[PGresult]]:
     """Return what the steps of an analysis have answered, and what the others have."""
-    results = backend.run_all([*before, *own, *after])
+    if is_unwaited:
+        results = unwaited.run(backend, before, own, after)
+    else:
+        results = backend.run_all([*before, *own, *after])
     end = len(before) + len(own)
     return results[len(before) : end], results[: len(before)] + results[end:]
 

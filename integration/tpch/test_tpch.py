@@ -4,9 +4,6 @@ The scale is 0.1, or what the environment variable TPCH_SCALE says.
 """
 
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,16 +13,11 @@ import pytest
 from tests.support.fix_server import Pair
 from tests.support.programs import run
 from tests.support.servers import Address
-
-DIRECTORY = Path(__file__).parent
-
-QUERIES = sorted((DIRECTORY / "queries").glob("q*.sql"))
+from tests.support.tpch import QUERIES, SCHEMA, TABLES, generate
 
 SCALE = os.environ.get("TPCH_SCALE", "0.1")
 
 DATABASE = "tpch"
-
-TABLES = ["region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem"]
 
 # Some of the queries take PostgreSQL minutes without.
 INDEXES = [
@@ -39,14 +31,7 @@ INDEXES = [
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory with a CSV file for each table."""
     directory = tmp_path_factory.mktemp("tpch")
-    beside_python = Path(sys.executable).with_name("tpchgen-cli")
-    generator = beside_python if beside_python.exists() else shutil.which("tpchgen-cli")
-    assert generator is not None, "the package tpchgen-cli is not installed"
-    subprocess.run(
-        [generator, "csv", "--scale-factor", SCALE, "--output-dir", directory, "--quiet"],
-        check=True,
-        capture_output=True,
-    )
+    generate(directory, SCALE)
     return directory
 
 
@@ -66,7 +51,7 @@ def load(server: Address, data: Path) -> None:
     copies = "".join(
         f"\\copy {table} FROM '{data / table}.csv' WITH (FORMAT csv, HEADER)\n" for table in TABLES
     )
-    script = (DIRECTORY / "schema.sql").read_text(encoding="utf-8") + copies
+    script = SCHEMA.read_text(encoding="utf-8") + copies
     loaded = run(
         "psql",
         ["--no-psqlrc", "--set=ON_ERROR_STOP=1"],

@@ -4,12 +4,13 @@ The decision rests on PostgreSQL's analysis: which relations the statement touch
 resolved and views expanded. What would read a journaled table inside PostgreSQL is refused.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
 
 from catalog.bookkeeping.moments import Seen, TimeOuts
 from catalog.bookkeeping.snapshots import StaleDefinitionError
-from catalog.connection import unwaited
+from catalog.connection.unwaited import LockedTableError
 from catalog.errors import CatalogError, GatewayError
 from catalog.pg import sqlstate as codes
 from catalog.pg.types import TEXT
@@ -135,9 +136,10 @@ def _plan(
     rests_on, limits, seen, answerable = None, None, None, None
     if statement.kind in QUERIES and not statement.all_qualified_system:
         # Looked at before the analysis: what changes meanwhile makes the plan an outdated one.
-        rests_on, limits, analysis, seen = _analysed(
-            catalog, statement, parameter_oids, prepared, requests
-        )
+        with _naming_tables(statement):
+            rests_on, limits, analysis, seen = _analysed(
+                catalog, statement, parameter_oids, prepared, requests
+            )
     else:
         if statement.kind is StatementKind.DECLARE:
             answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
@@ -163,6 +165,15 @@ def _plan(
     return _plan_query(catalog, local, rests_on)
 
 
+@contextmanager
+def _naming_tables(statement: Statement) -> Iterator[None]:
+    """Name the tables of a statement that does not wait for who writes one of them as a whole."""
+    try:
+        yield
+    except LockedTableError as error:
+        raise error.named(*(relation.name for relation in statement.relations)) from error
+
+
 def _analysed(
     catalog: CatalogSession,
     statement: Statement,
@@ -181,17 +192,7 @@ def _analysed(
             raise
     except StaleDefinitionError:
         pass
-    try:
-        return *unlocking.analyse(catalog, statement, parameter_oids, prepared, names), None
-    except CatalogError as error:
-        if error.sqlstate != codes.LOCK_NOT_AVAILABLE or not unwaited.is_unwaited(statement.text):
-            raise
-        relations = ", ".join(f'"{relation.name}"' for relation in statement.relations)
-        raise GatewayError(
-            f"could not obtain lock on relation {relations}",
-            sqlstate=error.sqlstate,
-            detail="Rows cannot be locked one by one while others write the table as a whole.",
-        ) from error
+    return *unlocking.analyse(catalog, statement, parameter_oids, prepared, names), None
 
 
 def _plan_own(statement: Statement) -> Plan | None:

@@ -51,7 +51,7 @@ def _refuse_domain(domain: int, definitions: Definitions) -> None:
 
 
 def _refuse_node(node: Node) -> None:
-    if node.get("funcid") in _READERS:
+    if node.get("funcid") in _READERS or node.get("opfuncid") in _READERS:
         raise Refusal("a function that reads tables is not run on hot rows alone")
     if node.tag == "VAR" and _TABLEOID != node.integer("varattno") < 0:
         raise Refusal("system columns are not those of hot rows")

@@ -219,6 +219,20 @@ def test_rows_of_a_table_that_another_has_written_as_a_whole_are_not_waited_for(
     assert 0 in rows(one).values()
 
 
+def test_a_word_in_a_text_does_not_keep_a_statement_from_waiting(sessions: Connect) -> None:
+    one, other, third = sessions(), sessions(), sessions()
+    one.execute(UPDATE, [0, 5])
+    with ThreadPoolExecutor(1) as pool:
+        with other.transaction():
+            write_as_a_whole(other)
+            reading = pool.submit(
+                one.execute, "SELECT 'skip locked, nowait', id FROM t WHERE id = 5 FOR UPDATE"
+            )
+            wait_until_somebody_waits(third)
+            time.sleep(1.5)  # longer than by who does not wait for rows
+        assert reading.result().fetchall() == [("skip locked, nowait", 5)]
+
+
 def test_a_definition_is_waited_for_by_who_does_not_wait_for_rows(sessions: Connect) -> None:
     one, other, third = sessions(), sessions(), sessions()
     one.execute("CREATE TABLE resident (id integer PRIMARY KEY)")
@@ -230,6 +244,12 @@ def test_a_definition_is_waited_for_by_who_does_not_wait_for_rows(sessions: Conn
             wait_until_somebody_waits(third)
             time.sleep(1.5)  # longer than writers of tables as a whole are waited for
         assert taking.result().fetchall() == [(1,)]
+    # A time-out of one's own is told as PostgreSQL tells it.
+    one.execute("SET lock_timeout = '100ms'")
+    with other.transaction():
+        other.execute("ALTER TABLE resident DROP COLUMN n")
+        with pytest.raises(errors.LockNotAvailable, match="due to lock timeout"):
+            one.execute("SELECT id FROM resident FOR UPDATE SKIP LOCKED")
 
 
 def test_who_references_a_table_waits_for_a_writer_of_all_of_it_and_keeps_nothing_from_it(
