@@ -227,13 +227,25 @@ class CaptureReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingKeys:
-    """Keys that the rows of a table must still be checked for."""
+class PendingCheck:
+    """A CHECK constraint that was added to a table with rows."""
+
+    name: str
+    tree: str
+    """As ``pg_constraint.conbin``."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingConstraints:
+    """What the rows of a table must still be checked for."""
 
     relid: int
-    primary: tuple[int, ...]
+    primary: tuple[int, ...] = ()
     """Columns of a new primary key; empty for none."""
-    unique: tuple[UniqueKey, ...]
+    unique: tuple[UniqueKey, ...] = ()
+    checks: tuple[PendingCheck, ...] = ()
+    not_null: tuple[int, ...] = ()
+    """Columns that are NOT NULL now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,39 +3,19 @@
 A row has a value where the key's predicate is true; without NULL, unless NULLs are equal.
 """
 
-from typing import Final
-
 from sqlglot import exp
-from typing_extensions import override
 
 from catalog.model import ComputedKey, TableSnapshot
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key
-from rewrite.journal.current_rows import CurrentRows
 from rewrite.keys import current_rows, one_of_group
-from rewrite.query.compilation import Compilation
 from rewrite.query.scopes import QueryScope
 from rewrite.query.spark_text import output, spark_query
 from rewrite.query.sql import column, conjunction, is_null, literal, named, select
 from rewrite.results import SparkQuery
+from rewrite.row_scope import RowScope, expression_node
 from rewrite.tree import Node, parse_item
 from rewrite.values import Value
-
-_NO_QUERY: Final = Node("QUERY", {})
-
-
-class _RowScope(QueryScope):
-    """One row of a table, as its indexes see it: relation 1."""
-
-    def __init__(self, compilation: Compilation, rows: CurrentRows) -> None:
-        super().__init__(compilation, _NO_QUERY, None)
-        self._rows_read = rows
-
-    @override
-    def local(self, varno: int, attno: int) -> Value:
-        """Return a column of the row."""
-        del varno
-        return self._rows_read.column(attno)
 
 
 def compile_shared_values(snapshot: TableSnapshot, key: ComputedKey) -> SparkQuery:
@@ -45,9 +25,11 @@ def compile_shared_values(snapshot: TableSnapshot, key: ComputedKey) -> SparkQue
         UnsupportedError: Spark does not compute what PostgreSQL does.
     """
     compilation, rows = current_rows(snapshot, computes=True)
-    scope = _RowScope(compilation, rows)
+    scope = RowScope(compilation, rows)
     values = _values(key, scope)
-    wanted = [] if key.predicate is None else [scope.compile(_node(key.predicate)).sql.copy()]
+    wanted = (
+        [] if key.predicate is None else [scope.compile(expression_node(key.predicate)).sql.copy()]
+    )
     if key.nulls_distinct:
         wanted += [exp.Not(this=is_null(value.sql.copy())) for value in values]
     groups = [grouping_key(value) for value in values]
@@ -91,10 +73,3 @@ def _values(key: ComputedKey, scope: QueryScope) -> list[Value]:
 def _list(text: str | None) -> list[Node]:
     found = parse_item(text) if text else []
     return [item for item in found if isinstance(item, Node)] if isinstance(found, list) else []
-
-
-def _node(text: str) -> Node:
-    found = parse_item(text)
-    if not isinstance(found, Node):
-        raise TypeError(text)
-    return found

@@ -133,14 +133,6 @@ def one_of_group(group: exp.Expression, value: exp.Expression) -> exp.Expression
     return group.copy() if group == value else exp.AnyValue(this=value.copy())
 
 
-def compile_null_keys(snapshot: TableSnapshot, attnum: int) -> SparkQuery:
-    """Return the query for one current row whose future key column is NULL."""
-    compilation, rows = current_rows(snapshot)
-    missing = is_null(rows.column(attnum).sql)
-    query = select([named(literal(1), "o1")], rows.item(), missing)
-    return _finished(compilation, query.limit(1), snapshot, 1, ())
-
-
 def compile_mixed_nulls(snapshot: TableSnapshot, columns: Sequence[int]) -> SparkQuery:
     """Return the query for one current row with NULL in some of several columns, not in all."""
     compilation, rows = current_rows(snapshot)

@@ -41,7 +41,8 @@ from catalog.results import (
     DrainedRows,
     LocalResult,
     Notification,
-    PendingKeys,
+    PendingCheck,
+    PendingConstraints,
     Relation,
     ResultColumn,
     Row,
@@ -845,24 +846,28 @@ class CatalogSession:
             bookkeeping.TRUNCATE, _number(relid), _number(version), encode_segments(ended)
         )
 
-    def pending_keys(self) -> list[PendingKeys]:
-        """Return the keys that the rows of tables must still be checked for."""
+    def pending_constraints(self) -> list[PendingConstraints]:
+        """Return the constraints that the rows of tables must still be checked for."""
         return [
-            PendingKeys(
+            PendingConstraints(
                 relid,
                 tuple(key or ()),
-                tuple(UniqueKey.told(*index) for index in unique),
+                tuple(UniqueKey.told(*index) for index in unique or ()),
+                tuple(PendingCheck(*check) for check in checks or ()),
+                tuple(not_null or ()),
             )
-            for relid, key, unique in json.loads(self._calls.call(bookkeeping.PENDING_KEYS))
+            for relid, key, unique, checks, not_null in json.loads(
+                self._calls.call(bookkeeping.PENDING_CONSTRAINTS)
+            )
         ]
 
     def set_key(self, relid: int) -> None:
         """Complete a pending key after the rows were checked and re-keyed into a new base."""
         self._calls.call(bookkeeping.SET_KEY, _number(relid))
 
-    def set_unique(self, relid: int) -> None:
-        """Note that the rows of a table were checked for its new unique keys."""
-        self._calls.call(bookkeeping.SET_UNIQUE, _number(relid))
+    def set_satisfied(self, relid: int) -> None:
+        """Note that the rows of a table were checked for all its constraints but a pending key."""
+        self._calls.call(bookkeeping.SET_SATISFIED, _number(relid))
 
     # bookkeeping ----------------------------------------------------------------------------------
 

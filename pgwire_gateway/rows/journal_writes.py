@@ -18,7 +18,13 @@ from catalog.pg import sqlstate as codes
 from catalog.results import CaptureReceipt
 from catalog.session import names, residency
 from catalog.session.residency import Loading
-from pgwire_gateway.rows import key_changes, merge_conflicts, text_rows, unique_keys
+from pgwire_gateway.rows import (
+    key_changes,
+    merge_conflicts,
+    row_constraints,
+    text_rows,
+    unique_keys,
+)
 from pgwire_gateway.rows.key_changes import ChangedKeys
 from pgwire_gateway.rows.row_search import look_up
 from pgwire_gateway.session.invocation import Invocation
@@ -382,18 +388,7 @@ class JournalWriter:
 
     def require_unique(self, key: Sequence[int]) -> None:
         """Refuse a key the current rows do not fit: NULL (23502) or shared (23505)."""
-        observation = self._observer.observe([self._relid])
-        snapshot = observation.result.snapshots[self._relid]
-        fields = {"s": snapshot.table.schema, "t": snapshot.table.name}
-        for attnum in key:
-            if self._found(keys.compile_null_keys(snapshot, attnum), observation) is not None:
-                column = snapshot.table.column(attnum)
-                raise GatewayError(
-                    f'column "{column.name}" of relation "{snapshot.table.name}" '
-                    "contains null values",
-                    sqlstate=codes.NOT_NULL_VIOLATION,
-                    fields={**fields, "c": column.name},
-                )
+        row_constraints.require_not_null(self._session, self._relid, self._statement, key)
         unique_keys.require_unique(
             self._session, self._relid, self._statement, self._primary_key(key)
         )

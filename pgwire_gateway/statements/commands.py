@@ -166,7 +166,7 @@ def definition(call: Invocation) -> StatementResult:
         added_references.validate(call)
     if call.statement.details.get("reassigns"):
         session.catalog.call(bookkeeping.FOLLOW_OWNERS)
-    maintenance.complete_pending_keys(session, call.running)
+    maintenance.complete_pending_constraints(session, call.running)
     return result
 
 

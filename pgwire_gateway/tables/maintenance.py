@@ -17,7 +17,7 @@ from catalog.upkeep import vacuum as catalog_vacuum
 from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.hot.announcements import ATTEMPTS
-from pgwire_gateway.rows import unique_keys
+from pgwire_gateway.rows import row_constraints, unique_keys
 from pgwire_gateway.rows.journal_writes import JournalWriter
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
@@ -195,18 +195,21 @@ def compact(
         reach(Failpoint.COMPACTION_PUBLISHED)
 
 
-def complete_pending_keys(session: ClientSession, running: RunningStatement) -> None:
-    """Check the rows of tables that this transaction gave keys, and sort them by a primary one.
+def complete_pending_constraints(session: ClientSession, running: RunningStatement) -> None:
+    """Check the rows of tables that got constraints, and sort them by a new primary key.
 
     Raises:
-        GatewayError: 23505 or 23502 when the rows do not fit the key.
+        GatewayError: 23502, 23505 or 23514 when the rows do not satisfy them.
+        UnsupportedError: Spark does not compute a CHECK constraint as PostgreSQL does.
     """
-    for pending in session.catalog.pending_keys():
+    for pending in session.catalog.pending_constraints():
         relid, key = pending.relid, pending.primary
         for unique in pending.unique:
             unique_keys.require_unique(session, relid, running, unique)
-        if pending.unique:
-            session.catalog.set_unique(relid)
+        row_constraints.require_not_null(session, relid, running, pending.not_null)
+        row_constraints.require_checks(session, relid, running, pending.checks)
+        if pending.unique or pending.checks or pending.not_null:
+            session.catalog.set_satisfied(relid)
         if not key:
             continue
         JournalWriter(session, relid, running).require_unique(key)

@@ -4,7 +4,7 @@ import pytest
 
 from catalog.errors import GatewayError
 from catalog.model import UniqueKey
-from catalog.results import PendingKeys, RelationKind
+from catalog.results import PendingConstraints, RelationKind
 
 pytestmark = pytest.mark.catalog
 
@@ -161,8 +161,8 @@ def test_not_null_without_default_on_rows_fails_as_in_postgresql(client):
     "change",
     [
         "ALTER COLUMN b TYPE int USING b::int",
-        "ALTER COLUMN b SET NOT NULL",
-        "ADD CHECK (a > 0)",
+        "ADD CONSTRAINT present NOT NULL b NOT VALID",
+        "ADD CHECK (a > 0) NOT VALID",
         "DROP CONSTRAINT t_pkey",
         "ALTER COLUMN c TYPE varchar(5)",
     ],
@@ -190,13 +190,32 @@ def test_a_key_added_over_rows_is_pending_until_completed(client):
     relid = client.relid("t")
     client.session.begin()
     client.run("ALTER TABLE t ADD PRIMARY KEY (b, a)")
-    assert client.session.pending_keys() == [PendingKeys(relid, (2, 1), ())]
+    assert client.session.pending_constraints() == [PendingConstraints(relid, (2, 1))]
     assert _table(client, "t").key == ()
     client.session.replace(relid, [], [], 2**62, expected_state=client.state("t"))
     client.session.set_key(relid)
     client.session.commit()
-    assert client.session.pending_keys() == []
+    assert client.session.pending_constraints() == []
     assert _table(client, "t").key == (2, 1)
+
+
+def test_checks_over_rows_are_pending_until_they_have_been_looked_at(client):
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b int, CHECK (b > 0))")
+    client.insert("t", "INSERT INTO t VALUES (1, 2)")
+    relid = client.relid("t")
+    client.session.begin()
+    client.run("ALTER TABLE t ADD CONSTRAINT little CHECK (b < 9), ALTER b SET NOT NULL")
+    client.run("ALTER TABLE t ADD CONSTRAINT ignored CHECK (b > 5) NOT ENFORCED")
+    (pending,) = client.session.pending_constraints()
+    (check,) = pending.checks
+    assert check.name == "little"
+    assert check.tree.startswith("{OPEXPR")
+    assert pending == PendingConstraints(relid, checks=(check,), not_null=(2,))
+    client.session.set_satisfied(relid)
+    client.session.commit()
+    assert client.session.pending_constraints() == []
+    client.run("ALTER TABLE t DROP CONSTRAINT little, ALTER b DROP NOT NULL")
+    assert client.session.pending_constraints() == []
 
 
 def test_a_unique_key_over_rows_is_pending_until_they_have_been_checked(client):
@@ -207,11 +226,11 @@ def test_a_unique_key_over_rows_is_pending_until_they_have_been_checked(client):
     client.session.begin()
     client.run("CREATE UNIQUE INDEX pair ON t (c, b) INCLUDE (a)")
     added = UniqueKey("pair", (3, 2))
-    assert client.session.pending_keys() == [PendingKeys(relid, (), (added,))]
+    assert client.session.pending_constraints() == [PendingConstraints(relid, unique=(added,))]
     assert _table(client, "t").unique_keys == (kept,)
-    client.session.set_unique(relid)
+    client.session.set_satisfied(relid)
     client.session.commit()
-    assert client.session.pending_keys() == []
+    assert client.session.pending_constraints() == []
     assert _table(client, "t").unique_keys == (kept, added)
     client.run("ALTER TABLE t DROP CONSTRAINT t_c_key")
     assert _table(client, "t").unique_keys == (added,)

@@ -26,8 +26,8 @@ DEFINITIONS = {
     "a trigger": "CREATE TRIGGER own BEFORE UPDATE ON {} FOR EACH ROW EXECUTE FUNCTION hinted()",
     "a rule": "CREATE RULE own AS ON DELETE TO {} DO ALSO NOTHING",
     "row security": "ALTER TABLE {} ENABLE ROW LEVEL SECURITY",
-    "NOT NULL": "ALTER TABLE {} ALTER n SET NOT NULL",
-    "CHECK": "ALTER TABLE {} ADD CHECK (n > 0)",
+    "NOT NULL": "ALTER TABLE {} ADD CONSTRAINT present NOT NULL n NOT VALID",
+    "CHECK": "ALTER TABLE {} ADD CHECK (n > 0) NOT VALID",
     "another key": "ALTER TABLE {0} DROP CONSTRAINT {0}_pkey",
 }
 """Statements that resident tables know."""

@@ -110,6 +110,22 @@ BEGIN
     END IF;
 END $$;
 
+-- Whether a column is one of the primary key.
+CREATE OR REPLACE FUNCTION pg_journal.is_key_column(relid oid, attnum int2) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = $1 AND x.contype = 'p' AND $2 = ANY (x.conkey));
+
+-- Whether a column got NOT NULL without a look at the rows there are.
+CREATE OR REPLACE FUNCTION pg_journal.is_unvalidated(relid oid, attnum int2) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM pg_constraint x
+                WHERE x.conrelid = $1 AND x.contype = 'n' AND $2 = ANY (x.conkey) AND NOT x.convalidated);
+
+-- Whether a constraint is a CHECK that rows have to satisfy.
+CREATE OR REPLACE FUNCTION pg_journal.is_enforced_check(x pg_constraint) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+RETURN x.contype = 'c' AND x.conenforced;
+
 -- Bring columns of a tiered table's journal into line with the table.
 CREATE OR REPLACE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
@@ -163,16 +179,17 @@ BEGIN
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING NULL',
                            j.journal_relid::regclass, c.attname, spelled);
         END IF;
-        IF c.attnotnull AND NOT c.not_null AND filled
-           AND NOT EXISTS (SELECT FROM pg_constraint WHERE conrelid = j.relid AND contype = 'p'
-                              AND c.attnum = ANY (conkey)) THEN
-            PERFORM refuse(format('SET NOT NULL on column "%s" of a table with rows is', c.attname), residency_hint(relid));
+        -- Where there are rows they are looked at when the command has been run.
+        IF c.attnotnull AND NOT c.not_null AND filled AND is_unvalidated(j.relid, c.attnum) THEN
+            PERFORM refuse(format('NOT NULL NOT VALID on column "%s" of a table with rows is', c.attname),
+                           residency_hint(relid));
         END IF;
         IF c.tree <> c.generation AND filled THEN
             PERFORM refuse(format('SET EXPRESSION on column "%s" of a table with rows is', c.attname), residency_hint(relid));
         END IF;
         UPDATE columns k SET name = c.attname, type_oid = c.atttypid, typmod = c.atttypmod,
-                             not_null = c.attnotnull, generation = c.tree
+                             not_null = c.attnotnull AND (c.not_null OR NOT filled OR is_key_column(j.relid, c.attnum)),
+                             generation = c.tree
          WHERE k.relid = j.relid AND k.attnum = c.attnum;
     END LOOP;
     FOR c IN SELECT a.* FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
@@ -215,16 +232,18 @@ DECLARE
     added text;
 BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_constraints.relid;
-    checks_now := ARRAY(SELECT x.oid FROM pg_constraint x
-                         WHERE x.conrelid = j.relid AND x.contype IN ('c', 'f') ORDER BY 1);
-    SELECT format('"%s" %s', x.conname, CASE x.contype WHEN 'c' THEN 'CHECK' ELSE 'FOREIGN KEY' END) INTO added
-      FROM pg_constraint x WHERE x.oid = ANY (checks_now) AND x.oid <> ALL (j.checks)
-        AND NOT (x.contype = 'f' AND is_adding()) LIMIT 1;
+    SELECT format('"%s" %s', x.conname, CASE x.contype WHEN 'c' THEN 'CHECK NOT VALID' ELSE 'FOREIGN KEY' END)
+      INTO added
+      FROM pg_constraint x WHERE x.conrelid = j.relid AND x.oid <> ALL (j.checks)
+       AND (x.contype = 'f' AND NOT is_adding() OR x.contype = 'c' AND x.conenforced AND NOT x.convalidated) LIMIT 1;
     IF added IS NOT NULL AND filled THEN
         PERFORM refuse(format('ADD CONSTRAINT %s on a table with rows is', added), residency_hint(relid));
     END IF;
+    -- Where there are rows they are looked at when the command has been run, for new checks and new unique indexes.
+    checks_now := ARRAY(SELECT x.oid FROM pg_constraint x
+                         WHERE x.conrelid = j.relid AND x.contype IN ('c', 'f')
+                           AND NOT (filled AND is_enforced_check(x) AND x.oid <> ALL (j.checks)) ORDER BY 1);
     UPDATE journals jj SET checks = checks_now WHERE jj.relid = j.relid AND jj.checks <> checks_now;
-    -- New ones are looked at when the command has been run.
     UPDATE journals jj SET unique_indexes = ARRAY(SELECT u FROM unnest(unique_indexes(j.relid)) u
                                                    WHERE NOT filled OR u = ANY (jj.unique_indexes))
      WHERE jj.relid = j.relid;

@@ -766,37 +766,49 @@ BEGIN
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
--- Tables whose rows are still to be checked: for a new primary key, and for new unique indexes.
-CREATE OR REPLACE FUNCTION pg_journal.pending_keys(code text) RETURNS bytea
+-- Tables whose rows are still to be checked: for a new primary key, new unique indexes, new CHECK constraints (names, trees)
+-- and columns that are NOT NULL now.
+CREATE OR REPLACE FUNCTION pg_journal.pending_constraints(code text) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(code, 'pending_keys');
+    PERFORM authorize(code, 'pending_constraints');
     RETURN convert_to(coalesce((
-        SELECT json_agg(json_build_array(j.relid::bigint, j.pending_key, coalesce((
-                   SELECT json_agg(unique_key(u.oid) ORDER BY u.oid) FROM unnest(unique_indexes(j.relid)) u(oid)
-                    WHERE u.oid <> ALL (j.unique_indexes)), '[]')))
-          FROM journals j
+        SELECT json_agg(json_build_array(j.relid::bigint, j.pending_key, p.unique_keys, p.checks, p.not_null))
+          FROM journals j CROSS JOIN LATERAL (
+               SELECT (SELECT json_agg(unique_key(u.oid) ORDER BY u.oid) FROM unnest(unique_indexes(j.relid)) u(oid)
+                        WHERE u.oid <> ALL (j.unique_indexes)) AS unique_keys,
+                      (SELECT json_agg(json_build_array(x.conname, x.conbin::text) ORDER BY x.conname)
+                         FROM pg_constraint x
+                        WHERE x.conrelid = j.relid AND is_enforced_check(x) AND x.oid <> ALL (j.checks)) AS checks,
+                      (SELECT json_agg(k.attnum ORDER BY k.attnum)
+                         FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
+                        WHERE k.relid = j.relid AND a.attnotnull AND NOT k.not_null) AS not_null) p
          WHERE j.pending_key IS NOT NULL
-            OR j.residency = 'tiered' AND NOT unique_indexes(j.relid) <@ j.unique_indexes), '[]')::text, 'UTF8');
+            OR j.residency = 'tiered'
+               AND (p.unique_keys IS NOT NULL OR p.checks IS NOT NULL OR p.not_null IS NOT NULL)), '[]')::text, 'UTF8');
 END $$;
 
--- Note that all rows of a tiered table satisfy its unique indexes.
-CREATE OR REPLACE FUNCTION pg_journal.set_unique(code text, wanted oid) RETURNS bytea
+-- Note that all rows of a tiered table satisfy its unique indexes, CHECK constraints and NOT NULL.
+CREATE OR REPLACE FUNCTION pg_journal.set_satisfied(code text, wanted oid) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM authorize(code, 'set_unique', wanted::text);
+    PERFORM authorize(code, 'set_satisfied', wanted::text);
     PERFORM require_right(wanted, true);
     PERFORM locked(wanted);
     UPDATE journals s
-       SET unique_indexes = unique_indexes(wanted), definition = random_mark(), changes = changes + 1
+       SET unique_indexes = unique_indexes(wanted), definition = random_mark(), changes = changes + 1,
+           checks = ARRAY(SELECT x.oid FROM pg_constraint x
+                           WHERE x.conrelid = wanted AND x.contype IN ('c', 'f') ORDER BY 1)
      WHERE s.relid = wanted;
+    UPDATE columns k SET not_null = a.attnotnull
+      FROM pg_attribute a WHERE k.relid = wanted AND a.attrelid = wanted AND a.attnum = k.attnum
+       AND k.not_null <> a.attnotnull;
     RETURN convert_to('null', 'UTF8');
 END $$;
-
 
 -- Complete a pending key: the rows are in a base that is sorted by it, and the tail is empty.
 CREATE OR REPLACE FUNCTION pg_journal.set_key(code text, wanted oid) RETURNS bytea
