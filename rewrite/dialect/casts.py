@@ -20,9 +20,9 @@ from rewrite.dialect.datetimes import (
 )
 from rewrite.dialect.floats import OVERFLOW, UNDERFLOW, is_infinite, is_zero
 from rewrite.dialect.floats import SPARK_TYPES as SPARK_FLOATS
-from rewrite.dialect.integers import SPARK_TYPES
+from rewrite.dialect.integers import SPARK_TYPES, object_id
 from rewrite.dialect.numeric_functions import from_integer
-from rewrite.dialect.numerics import as_fixed, as_text, is_fixed, shape_of
+from rewrite.dialect.numerics import absolute, as_fixed, as_text, is_fixed, shape_of
 from rewrite.dialect.text_input import read_char
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.values import Constant, DecimalShape, Value
@@ -164,7 +164,7 @@ def _numeric_length(call: Call) -> Value:
             if scale >= 0
             else b.cast(b.call("round", number, b.integer(scale)), b.decimal_type(*wide))
         )
-        too_large = b.infix(exp.GTE, b.call("abs", rounded), _power_of_ten(whole))
+        too_large = b.infix(exp.GTE, absolute(rounded, wide), _power_of_ten(whole))
         return b.checked(b.cast(rounded, b.decimal_type(*target)), (too_large, overflow))
 
     # Negative scales round digits before the point: none may be rounded away before.
@@ -283,6 +283,12 @@ def _text_to_name(call: Call) -> Value:
     return call.result(b.let([text], body))
 
 
+def _small_integer(call: Call) -> Value:
+    if call.result_oid in oids.OBJECT_IDS:
+        return call.result(object_id(call.trees[0]))
+    return _to("INT")(call)
+
+
 def _same(call: Call) -> Value:
     return call.result(call.trees[0])
 
@@ -299,7 +305,7 @@ def _temporal(convert: Callable[..., b.Tree]) -> Handler:
 
 
 FUNCTIONS: Final[dict[str, Handler]] = {
-    "i2toi4": lambda call: _to("BIGINT" if call.result_oid in oids.OBJECT_IDS else "INT")(call),
+    "i2toi4": _small_integer,
     "int28": _to("BIGINT"),
     "int48": _to("BIGINT"),
     "oidtoi8": _same,

@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import Final
 
-from sqlglot import exp
-
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import array_of, element_value
 from rewrite.dialect.compiler import Compiler, NodeHandler
+from rewrite.dialect.integers import object_id
 from rewrite.dialect.text_input import input_value
 from rewrite.dialect.text_output import output_text
 from rewrite.dialect.type_mapping import storage_type
@@ -63,8 +62,7 @@ def relabelled(value: Value, type_oid: int, typmod: int) -> Value:
     source, target = storage_type(value.type_oid, -1), storage_type(type_oid, -1)
     sql = value.sql
     if source == "INT" and type_oid in oids.OBJECT_IDS:
-        # Object ids are unsigned.
-        sql = b.infix(exp.BitwiseAnd, b.cast(sql, "BIGINT"), b.bigint(0xFFFFFFFF))
+        sql = object_id(sql)
     elif source != target:
         names = oids.type_name(value.type_oid), oids.type_name(type_oid)
         raise UnsupportedError(f"casting {names[0]} to {names[1]} is not supported")

@@ -172,7 +172,6 @@ def _power(call: Call) -> Value:
         zero_base = b.both(is_zero(base), b.infix(exp.LT, exponent, ZERO))
         complex_result = b.both(
             b.infix(exp.LT, base, ZERO),
-            b.negation(is_infinite(base)),
             b.negation(is_infinite(exponent)),
             b.negation(is_nan(exponent)),
             b.infix(exp.NEQ, b.call("rint", exponent), exponent),

@@ -16,6 +16,11 @@ SPARK_TYPES: Final[dict[int, str]] = {oids.INT2: "SMALLINT", oids.INT4: "INT", o
 _WIDER: Final[dict[int, str]] = {oids.INT2: "INT", oids.INT4: "BIGINT"}
 
 
+def object_id(number: b.Tree) -> b.Tree:
+    """Return an integer as an object id, which is unsigned."""
+    return b.infix(exp.BitwiseAnd, b.cast(number, "BIGINT"), b.bigint(0xFFFFFFFF))
+
+
 def _narrowed(call: Call, compute: Callable[..., b.Tree]) -> Value:
     """Compute in the next wider type, so that Spark's error names the type that overflows."""
     wider = _WIDER.get(call.result_oid)

@@ -16,12 +16,16 @@ from rewrite.dialect.numeric_quotients import (
 )
 from rewrite.dialect.numerics import (
     WHOLE,
+    WHOLE_SHAPE,
+    absolute,
     as_floating,
     floating,
     is_fixed,
+    negated,
     scale_of,
     scaled_up,
     shape_of,
+    unsigned_text,
 )
 from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.values import Value
@@ -81,7 +85,7 @@ def _known_lead(value: Value) -> b.Tree | None:
 def _result_scale(left: Value, right: Value, originals: tuple[Value, Value]) -> b.Tree:
     """Return a quotient's scale: no less than 16 significant digits and the operands' scales."""
     known = [_known_lead(value) for value in originals]
-    texts = [b.cast(b.call("abs", value.sql), "STRING") for value in (left, right)]
+    texts = [unsigned_text(value.sql) for value in (left, right)]
 
     def scale(*bound: b.Tree) -> b.Tree:
         one, other = (
@@ -178,10 +182,11 @@ def _long_division(left: Value, right: Value, *originals: Value) -> Value:
     def digits(scale: Value) -> Value:
         sign = b.infix(exp.Mul, b.call("sign", left.sql), b.call("sign", right.sql))
         negative = b.infix(exp.LT, sign, _ZERO)
-        operands = [b.call("abs", left.sql), b.call("abs", right.sql), _shift(left, right, scale)]
+        magnitudes = [absolute(value.sql, WHOLE_SHAPE) for value in (left, right)]
+        operands = [*magnitudes, _shift(left, right, scale)]
         signed = b.let(
             [b.let(operands, magnitude)],
-            lambda number: b.case((negative, b.negate(number)), otherwise=number),
+            lambda number: b.case((negative, negated(number, WHOLE_SHAPE)), otherwise=number),
         )
         return floating(signed, scale.sql)
 

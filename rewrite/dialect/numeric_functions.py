@@ -15,6 +15,8 @@ from rewrite.dialect.literals import numeric_literal
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numerics import (
     WHOLE,
+    WHOLE_SHAPE,
+    absolute,
     add,
     as_fixed,
     as_floating,
@@ -22,6 +24,7 @@ from rewrite.dialect.numerics import (
     fixed,
     is_fixed,
     multiply,
+    negated,
     remainder,
     scale_of,
     shape_of,
@@ -39,14 +42,17 @@ def _binary(operation: Callable[[Value, Value], Value]) -> Handler:
     return handle
 
 
-def _keeping_scale(function: Callable[[b.Tree], b.Tree]) -> Handler:
+def _keeping_scale(function: Callable[[b.Tree, DecimalShape], b.Tree]) -> Handler:
     """Map a function of the digits alone, whose result has its argument's scale."""
 
     def handle(call: Call) -> Value:
         value = call.args[0]
         if is_fixed(value):
-            return fixed(function(value.sql), *shape_of(value))
-        return bind([as_floating(value)], lambda number: replace(number, sql=function(number.sql)))
+            return fixed(function(value.sql, shape_of(value)), *shape_of(value))
+        return bind(
+            [as_floating(value)],
+            lambda number: replace(number, sql=function(number.sql, WHOLE_SHAPE)),
+        )
 
     return handle
 
@@ -55,7 +61,7 @@ def _minus(call: Call) -> Value:
     constant = known_decimal(call.args[0])
     if constant is not None:
         return numeric_literal(constant.copy_negate() if constant else constant)
-    return _keeping_scale(b.negate)(call)
+    return _keeping_scale(negated)(call)
 
 
 def _whole(function: str) -> Handler:
@@ -170,7 +176,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "numeric_mod": _binary(remainder),
     "numeric_uminus": _minus,
     "numeric_uplus": lambda call: call.args[0],
-    "numeric_abs": _keeping_scale(lambda value: b.call("abs", value)),
+    "numeric_abs": _keeping_scale(absolute),
     "numeric_ceil": _whole("ceil"),
     "numeric_floor": _whole("floor"),
     "numeric_sign": _sign,

@@ -28,6 +28,12 @@ from rewrite.values import DecimalShape, Mixed, Value
 WHOLE: Final = f"DECIMAL({MAX_PRECISION}, 0)"
 """Spark type of the digits of a floating numeric."""
 
+WHOLE_SHAPE: Final = DecimalShape(MAX_PRECISION, 0)
+"""The same."""
+
+_SPARK_KEEPS: Final = 34
+"""Digits that Spark's minus and ``abs`` of a DECIMAL keep."""
+
 _ZERO: Final = b.integer(0)
 _EXPONENT_BIAS: Final = 100_000
 
@@ -213,7 +219,7 @@ def comparison_key(value: Value) -> b.Tree:
 
     def key(bound: Value) -> Value:
         digits, scale = bound.sql, scale_of(bound)
-        count = b.call("length", b.cast(b.call("abs", digits), "STRING"))
+        count = b.call("length", unsigned_text(digits))
         exponent = b.infix(exp.Add, b.infix(exp.Sub, count, scale), b.integer(_EXPONENT_BIAS))
         signed = b.infix(exp.Mul, b.cast(b.call("sign", digits), "INT"), exponent)
         mantissa = b.infix(
@@ -223,6 +229,31 @@ def comparison_key(value: Value) -> b.Tree:
         return Value(b.case((b.is_not_null(digits), parts)), oids.TEXT)
 
     return bind([as_floating(value)], key).sql
+
+
+def negated(number: b.Tree, shape: DecimalShape) -> b.Tree:
+    """Return a DECIMAL with the other sign. Spark's own minus rounds to 34 digits."""
+    if shape.precision <= _SPARK_KEEPS:
+        return b.negate(number)
+    zero = b.cast(b.integer(0), "DECIMAL(1, 0)")
+    return b.cast(b.infix(exp.Sub, zero, number), b.decimal_type(*shape))
+
+
+def absolute(number: b.Tree, shape: DecimalShape) -> b.Tree:
+    """Return a DECIMAL without its sign. Spark's own ``abs`` rounds to 34 digits."""
+    if shape.precision <= _SPARK_KEEPS:
+        return b.call("abs", number)
+
+    def body(bound: b.Tree) -> b.Tree:
+        is_negative = b.infix(exp.LT, bound, b.integer(0))
+        return b.case((is_negative, negated(bound, shape)), otherwise=bound)
+
+    return b.let([number], body)
+
+
+def unsigned_text(number: b.Tree) -> b.Tree:
+    """Return the digits, and the point, of a DECIMAL."""
+    return b.call("replace", b.cast(number, "STRING"), b.string("-"), b.string(""))
 
 
 def power_of_ten(exponent: b.Tree) -> b.Tree:

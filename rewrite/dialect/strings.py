@@ -84,7 +84,7 @@ def _right(call: Call) -> Value:
             (b.infix(exp.GTE, count, b.integer(0)), b.call("right", text, count)),
             # -(-2**31) overflows in C, and nothing is cut off.
             (b.infix(exp.EQ, count, b.integer(-(2**31))), text),
-            otherwise=b.call("substring", text, start),
+            (b.is_not_null(count), b.call("substring", text, start)),
         )
 
     return call.result(b.let(call.trees, body))

@@ -6,6 +6,7 @@ select sum(i2), sum(i4), sum(n), sum(nn) from edge where id = 6
 select avg(i2), avg(i4), avg(i8), avg(n), avg(n5), avg(nn) from edge
 select avg(i4), avg(n), avg(n5), avg(nn), avg(i8) from edge where id in (1, 7, 8)
 select avg(n), avg(i4) from edge where id = 2
+select avg(n * 0 - 1234567890123456.12345678901234567891), avg(-(n * 0 + 1234567890123456.12345678901234567891)) from edge where id in (1, 2)
 select sum(f8), avg(f8), sum(f4), avg(f4) from edge where id in (1, 2, 3, 7, 8)
 select sum(f8), avg(f8), sum(f4), avg(f4), min(f8), max(f8), min(f4), max(f4) from edge
 select sum(f8), avg(f8) from edge where id in (1, 4)

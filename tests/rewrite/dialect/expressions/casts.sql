@@ -5,7 +5,7 @@ i8::smallint, i8::int ;; abs(i8::numeric) < 30000
 f4::float8, f4::smallint, f4::int, f4::bigint, f8::smallint, f8::int, f8::bigint ;; abs(f8) < 1000 and abs(f4) < 1000
 0.5::float8::int, 1.5::float8::int, 2.5::float8::bigint, (-0.5)::float8::int, (-1.5)::float8::smallint, 2.5::real::int
 f8::real ;; f8 > -1e30
-o::bigint, i4::oid, o::oid
+o::bigint, i4::oid, o::oid, i2::oid, i2::oid > 5
 b::int, i4::bool, b::text, b::varchar, b::char(5), 0::bool
 i4::text, i8::text, i2::varchar(3), n::text, nn::varchar, d::text, ts::text, tz::text, ti::text, u::text, by::text, s::text, v::text, c::text, nam::text, ch::text, o::text
 s::varchar(3), s::varchar, v::varchar(20), s::char(3), s::char(20), v::bpchar, c::char(3), c::char(10), c::varchar(4), s::name, i4::varchar(2), c::name, s::"char", nam::char(8), nam::varchar(2) ;; id <> 4

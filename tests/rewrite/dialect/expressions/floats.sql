@@ -53,6 +53,8 @@ f8 = n, f8 > n
 ! 22003 exp(1000::float8 + f8) ;; f8 = 2.5
 ! 2201F sqrt(f8)
 ! 2201F power(f8, 0.5::float8)
+! 2201F power('-Infinity'::float8 + f8 - f8, 0.5::float8) ;; f8 = 2.5
+! 2201F ('-Infinity'::float8 + f8 - f8) ^ (-1.5)::float8 ;; f8 = 2.5
 ! 2201F power(f8 - f8, -1::float8) ;; f8 = 2.5
 ! 2201E ln(f8)
 ! 2201E ln(f8 - f8) ;; f8 = 2.5

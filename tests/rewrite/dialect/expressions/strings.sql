@@ -11,7 +11,8 @@ substring(s, 1, 3), substring(s, 2), substring(s, 0, 3), substring(s, -1, 4), su
 substr(s, 2, 3), substr(s, i2::int, 3), substr(s, i2::int), substring(s, 2, abs(i2::int)), substring(s, i4, 2147483647), substr(s, -2147483648, 2147483647)
 substring(v from 2 for 2), substring(c, 2, 3)
 left(s, 3), left(s, -2), left(s, 0), left(s, 100), left(s, -100), left(s, i2), left(s, -2147483648)
-right(s, 3), right(s, -2), right(s, 0), right(s, 100), right(s, -100), right(s, i2), right(s, -2147483648)
+right(s, 3), right(s, -2), right(s, 0), right(s, 100), right(s, -100), right(s, i2), right(s, -2147483648), right(s, null)
+left('abc', i2), right('abc', i2), right(t, i2) is null
 lpad(s, 8), lpad(s, 8, 'xy'), lpad(s, 2), lpad(s, 0), lpad(s, -1), lpad(s, 8, ''), lpad(s, 3, ''), lpad(t, 5, 'ß'), lpad(s, i2::int % 10, '*'), lpad(s, 8, null), lpad(s, null)
 rpad(s, 8), rpad(s, 8, 'xy'), rpad(s, 2), rpad(s, 0), rpad(s, -1), rpad(s, 8, ''), rpad(s, 3, ''), rpad(t, 5, 'ß'), rpad(s, i2::int % 10, '*')
 trim(s), ltrim(s), rtrim(s), btrim(s), trim(both from s), trim(leading from s), trim(trailing from s)
