@@ -277,12 +277,13 @@ def let(values: Sequence[Tree], body: Callable[..., Tree]) -> Tree:
             argument, bound = struct(**fields), [field(variable(name), label) for label in fields]
         rest = iter(bound)
         result = body(*(value if is_simple(value) else next(rest) for value in values))
-        return _let(argument, name, result)
+        return bound_once(argument, name, result)
 
     return fresh_variable(build)
 
 
-def _let(value: Tree, name: str, body: Tree) -> Tree:
+def bound_once(value: Tree, name: str, body: Tree) -> Tree:
+    """Return ``body``, in which the variable ``name`` is a value that is evaluated once."""
     found = call("transform", array(value), lambda_function(body, name))
     return call("element_at", found, integer(1))
 
@@ -308,7 +309,7 @@ def in_let(tree: Tree, change: Callable[[Tree], Tree | None]) -> Tree | None:
     changed = in_let(function.this, change) or change(function.this)
     if changed is None:
         return None
-    return _let(values.expressions[0], function.expressions[0].name, changed)
+    return bound_once(values.expressions[0], function.expressions[0].name, changed)
 
 
 def raise_error(

@@ -22,7 +22,7 @@ from rewrite.dialect.floats import OVERFLOW, UNDERFLOW, is_infinite, is_zero
 from rewrite.dialect.floats import SPARK_TYPES as SPARK_FLOATS
 from rewrite.dialect.integers import SPARK_TYPES, object_id
 from rewrite.dialect.numeric_functions import from_integer
-from rewrite.dialect.numerics import absolute, as_fixed, as_text, is_fixed, shape_of
+from rewrite.dialect.numerics import as_fixed, as_text, is_fixed, shape_of
 from rewrite.dialect.text_input import read_char
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.values import Constant, DecimalShape, Value
@@ -164,7 +164,10 @@ def _numeric_length(call: Call) -> Value:
             if scale >= 0
             else b.cast(b.call("round", number, b.integer(scale)), b.decimal_type(*wide))
         )
-        too_large = b.infix(exp.GTE, absolute(rounded, wide), _power_of_ten(whole))
+        too_large = b.either(
+            b.infix(exp.GTE, rounded, _power_of_ten(whole)),
+            b.infix(exp.LTE, rounded, _power_of_ten(whole, "-")),
+        )
         return b.checked(b.cast(rounded, b.decimal_type(*target)), (too_large, overflow))
 
     # Negative scales round digits before the point: none may be rounded away before.
@@ -185,12 +188,13 @@ def _surely_fits(shape: DecimalShape, whole: int, scale: int) -> bool:
     return shape.scale <= scale and shape.precision - shape.scale <= whole
 
 
-def _power_of_ten(exponent: int) -> b.Tree:
+def _power_of_ten(exponent: int, sign: str = "") -> b.Tree:
     if exponent >= MAX_PRECISION:
-        return b.cast(b.string("9" * MAX_PRECISION), b.decimal_type(MAX_PRECISION, 0))
+        return b.cast(b.string(sign + "9" * MAX_PRECISION), b.decimal_type(MAX_PRECISION, 0))
     if exponent >= 0:
-        return b.cast(b.string(f"1{'0' * exponent}"), b.decimal_type(exponent + 1, 0))
-    return b.cast(b.string(f"0.{'0' * (-exponent - 1)}1"), b.decimal_type(-exponent, -exponent))
+        return b.cast(b.string(f"{sign}1{'0' * exponent}"), b.decimal_type(exponent + 1, 0))
+    digits = f"{sign}0.{'0' * (-exponent - 1)}1"
+    return b.cast(b.string(digits), b.decimal_type(-exponent, -exponent))
 
 
 def _varchar_length(call: Call) -> Value:

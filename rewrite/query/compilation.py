@@ -77,6 +77,8 @@ class Compilation:
     """Tables whose rows can be read without Spark, by alias."""
     filters: bool = False
     """Whether a condition leaves rows out."""
+    lone: set[str] = field(default_factory=set)
+    """Aliases of aggregations that have one row, before HAVING."""
     _names: int = 0
     _shields: bool | None = None
 

@@ -230,6 +230,7 @@ def group(
     else:
         bound = 1
         groups.count = known_count(scope)
+        scope.compilation.lone.add(alias)
         if groups.count is not None:
             grouped.set("from_", None)
     return groups, select([], groups.item), bound

@@ -15,6 +15,7 @@ from rewrite.dialect.arrays import element_sql
 from rewrite.errors import UnsupportedError
 from rewrite.query.compilation import Block
 from rewrite.query.constant_values import constant_integer, is_constant
+from rewrite.query.lone_rows import merged
 from rewrite.query.sql import (
     aliased,
     call,
@@ -222,7 +223,11 @@ def column_value(node: Node, scope: "QueryScope", number: int) -> Value:
     block = scope.compilation.block(node.node("subselect"), scope, apart=True)
     alias = scope.compilation.name("s")
     found = block.relation(alias)[number - 1]
-    return found.with_parts([_scalar(block, alias, part) for part in found.parts])
+    if len(found.parts) > 1:
+        return found.with_parts([_scalar(block, alias, part) for part in found.parts])
+    compilation = scope.compilation
+    query = select([found.sql.copy()], aliased(block.query.copy(), alias))
+    return found.with_parts([exp.Subquery(this=merged(query, compilation.lone, compilation.name))])
 
 
 def _scalar(block: Block, alias: str, expression: exp.Expression) -> exp.Expression:
