@@ -592,8 +592,11 @@ class Backend:
             self._deliver_notifications()
 
     def fileno(self) -> int:
-        """Return the socket, to wait for notifications together with other sockets."""
-        return self._socket
+        """Return the socket, to wait together with other sockets; -1 when the session has ended.
+
+        libpq has closed it then, and another connection may have its number.
+        """
+        return -1 if self._connection.status == pq.ConnStatus.BAD else self._socket
 
     def require_connected(self) -> None:
         """Raise what the server said when it has ended the session.
@@ -601,10 +604,12 @@ class Backend:
         Raises:
             CatalogUnavailableError: 57P01, 57P02, 57P05 … as PostgreSQL says them.
         """
-        poll = select.poll()
-        poll.register(self._socket, _HUNG_UP)
-        if not poll.poll(0):
-            return
+        socket = self.fileno()
+        if socket >= 0:
+            poll = select.poll()
+            poll.register(socket, _HUNG_UP)
+            if not poll.poll(0):
+                return
         with self._lock:
             self.stand_down()
             with suppress(OperationalError):

@@ -80,6 +80,8 @@ def _refusal(connection: PGconn) -> CatalogError | CatalogUnavailableError:
         (code for pattern, code in _REFUSALS if re.search(pattern, message)),
         sqlstate.CONNECTION_FAILURE,
     )
+    if code == sqlstate.CANNOT_CONNECT_NOW:
+        return CatalogUnavailableError(message, detail=parts.get("DETAIL"), hint=parts.get("HINT"))
     return CatalogError(
         message,
         sqlstate=code,

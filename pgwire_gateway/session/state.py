@@ -238,8 +238,9 @@ class ClientSession(Session):  # type: ignore[misc]
         if errors.is_fatal(error):
             if isinstance(error, GatewayError) and error.sqlstate in LOST:
                 # A connection of the gateway's own may have been meant. PostgreSQL may have said
-                # more to this session.
+                # more to this session, or nothing yet: 57P03 is what those are told who come anew.
                 self.catalog.require_connected()
+                error.sqlstate = CONNECTION_FAILURE
             raise error
         # What ends the session may be why the statement failed.
         self.catalog.require_connected()

@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -104,6 +105,29 @@ def test_who_is_terminated_is_told_by_whatever_is_asked_next(
     with pytest.raises(CatalogUnavailableError) as again:
         client.session.require_connected()
     assert again.value.sqlstate == "57P01"
+
+
+def test_who_is_terminated_is_told_though_another_has_the_number_of_its_socket(
+    client: Client, catalog, database
+) -> None:
+    administrator = catalog.admin(database)
+    client.session.stand_in(TEXT, lambda: True)
+    number = client.session.fileno()
+    terminate = f"SELECT pg_terminate_backend({client.session.backend_pid}, 5000)"
+    list(administrator.execute(terminate).rows)
+    administrator.close()
+    with pytest.raises(CatalogUnavailableError):
+        client.session.interruption(PATIENCE_S)
+    with ExitStack() as stack:
+        numbers: set[int] = set()
+        while number not in numbers and len(numbers) < 1_000:
+            pair = socket.socketpair()
+            numbers.update(stack.enter_context(end).fileno() for end in pair)
+        assert number in numbers
+        assert client.session.fileno() == -1
+        with pytest.raises(CatalogUnavailableError) as caught:
+            client.session.require_connected()
+    assert caught.value.sqlstate == "57P01"
 
 
 def test_a_backend_whose_gateway_is_gone_does_not_sleep_on(client: Client, other: Client) -> None:
