@@ -1,7 +1,8 @@
-"""Small writes of a tiered table beside bulk writers, upkeep and readers, and processes that die.
+"""Small writes of tiered tables beside bulk writers, upkeep and readers, and processes that die.
 
-Every acknowledged transaction is in the table exactly once, and of no other a part; the balances
-have the same sum at any moment; what PostgreSQL holds is what the journal says.
+Every acknowledged transaction is in the tables exactly once, and of no other a part; the balances
+have the same sum at any moment; no value of a UNIQUE column is there twice, and what rows reference
+is there; what PostgreSQL holds is what the journal says.
 """
 
 import os
@@ -9,23 +10,41 @@ import random
 import signal
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import psycopg
 import pytest
 
-from tests.support import hot_load
+from tests.support import hot_bulk_steps, hot_load, related_rows, related_steps
 from tests.support.fix_server import SPARK_OPTIONS
-from tests.support.hot_load import Effects, Step, WrongAnswerError
+from tests.support.hot_clients import (
+    BULK_PARTS,
+    CATALOG_LOST,
+    LEVELS,
+    PATIENCE_S,
+    READERS,
+    REST_S,
+    SPARK_LOST,
+    TABLES,
+    WRITERS,
+    Client,
+    Door,
+    Findings,
+    Reader,
+    Vacuuming,
+    Writer,
+    connected,
+    work,
+)
 from tests.support.processes import descendants
+from tests.support.races import RACES, Racing
 from tests.support.servers import Address, GatewayProcess
 
-SEED = 20251122
+SEED = int(os.environ.get("STRESS_SEED", "20251122"))
+"""By which everything is drawn; the variable lets others be tried."""
 
 OPTIONS = (
     *SPARK_OPTIONS,
@@ -36,332 +55,12 @@ OPTIONS = (
     "--hot-age-s=1",
 )
 
-WRITERS, READERS = 4, 2
-
-STRESS_S = 20.0
+STRESS_S = 28.0
 
 LEAST_COMMITS = 100
 
 LONGEST_S = 120.0
 """How long clients work at most until each kind of them has done something."""
-
-PATIENCE_S = 60.0
-"""How long clients may take to end what they are doing."""
-
-VACUUM_S = 3.0
-
-REST_S = 1.0
-"""How long those rest who lock the table as a whole."""
-
-READ_COMMITTED = ("READ COMMITTED",)
-
-LEVELS = (*READ_COMMITTED, "REPEATABLE READ", "SERIALIZABLE")
-
-LOCK_TIMEOUT = "20s"
-
-CONFLICTING = frozenset({hot_load.insert, hot_load.merge})
-"""Steps that may find that somebody else has inserted their key."""
-
-Connection = psycopg.Connection
-State = Counter[tuple[str, int]]
-
-
-@dataclass
-class Findings:
-    """What clients met."""
-
-    wrong: list[object] = field(default_factory=list)
-    commits: Counter[str] = field(default_factory=Counter)
-    """By step."""
-    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By step and SQLSTATE."""
-    reads: int = 0
-    last: dict[int, deque[object]] = field(default_factory=dict)
-    """The last transactions on each row that were acknowledged."""
-
-    def note(self, who: int, number: int, steps: Sequence[str], effects: Effects) -> None:
-        """Note a transaction that was acknowledged."""
-        self.commits.update(steps)
-        for row in {row for _, row in effects.added}:
-            added = {what: n for (what, of), n in effects.added.items() if of == row and n}
-            told = (round(time.time(), 3), who, number, *steps, added)
-            self.last.setdefault(row, deque(maxlen=12)).append(told)
-
-
-class Door:
-    """Where small writers stop for a moment, so that the table can have hot rows again."""
-
-    def __init__(self) -> None:
-        """Open it."""
-        self._changed = threading.Condition()
-        self._inside = 0
-        self._closed = False
-
-    @contextmanager
-    def passed(self) -> Iterator[None]:
-        """Be inside while the context lasts."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._closed, PATIENCE_S)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._inside -= 1
-                self._changed.notify_all()
-
-    def warm(self, connection: Connection) -> None:
-        """Write rows by their keys while nobody is inside."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._closed, PATIENCE_S)
-            self._closed = True
-            self._changed.wait_for(lambda: not self._inside, PATIENCE_S)
-        try:
-            connection.execute("UPDATE t SET note = 'warm' WHERE k = 1")
-            connection.execute("DELETE FROM receipts WHERE writer = -1 AND number = -1")
-        finally:
-            with self._changed:
-                self._closed = False
-                self._changed.notify_all()
-
-
-class Client(Protocol):
-    """Who works until told to stop, or until the connection breaks."""
-
-    address: Address
-
-    def run(self, stopped: Callable[[], bool]) -> None:
-        """Work."""
-
-
-@dataclass
-class InDoubt:
-    """A transaction whose fate is not known."""
-
-    effects: Effects
-    number: int | None = None
-    """That of its receipt, if it has one."""
-
-
-class Writer:
-    """Runs random transactions, and knows what those come to that were acknowledged."""
-
-    def __init__(  # noqa: PLR0913 - who, and what is to be done how
-        self,
-        number: int,
-        findings: Findings,
-        door: Door,
-        steps: Sequence[tuple[Step, bool]] = hot_load.SMALL_STEPS,
-        *,
-        levels: Sequence[str] = READ_COMMITTED,
-        rest_s: float = 0.0,
-    ) -> None:
-        """Number the writer; its transactions are drawn by that number.
-
-        Who rests between them locks the table as a whole.
-        """
-        self.number = number
-        self.address = Address("127.0.0.1", 0)
-        self.state: State = Counter()
-        self.receipts: set[int] = set()
-        self.in_doubt: InDoubt | None = None
-        self._findings = findings
-        self._steps = steps
-        self._door = door
-        self._levels = levels
-        self._rest_s = rest_s
-        self._next = 0
-        self._chance = random.Random(SEED + number)  # noqa: S311 - not for secrets
-
-    def run(self, stopped: Callable[[], bool]) -> None:
-        """Write until told to stop, or until the connection breaks."""
-        try:
-            with connected(self.address) as connection:
-                connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")  # type: ignore[call-overload]
-                while not stopped():
-                    with nullcontext() if self._rest_s else self._door.passed():
-                        if self._rest_s or self._chance.random() < 0.6:
-                            self._transaction(connection)
-                        else:
-                            self._alone(connection)
-                    if self._rest_s:
-                        self._warm(connection)
-                        pause(self._rest_s, stopped)
-        except psycopg.OperationalError as error:
-            if not is_lost(error):
-                self._findings.wrong.append(("writer", self.number, repr(error)))
-
-    def _warm(self, connection: Connection) -> None:
-        try:
-            self._door.warm(connection)
-        except psycopg.Error as error:
-            self._fail(connection, error, None, ("warm",))
-
-    def _transaction(self, connection: Connection) -> None:
-        number, effects = self._next, Effects()
-        self._next += 1
-        level = self._chance.choice(self._levels)
-        fit = [step for step, in_any in self._steps if in_any or level in READ_COMMITTED]
-        steps = self._chance.choices(fit, k=self._chance.choice((1, 1, 2)))
-        step: Step | None = None
-        try:
-            connection.execute(f"BEGIN ISOLATION LEVEL {level}")  # type: ignore[call-overload]
-            for step in steps:
-                if not step(connection, self._chance, effects):
-                    connection.execute("ROLLBACK")
-                    return
-            step = None
-            query = "INSERT INTO receipts VALUES (%s, %s)"
-            connection.execute(query, [self.number, number])
-            self.in_doubt = InDoubt(effects, number)
-            connection.execute("COMMIT")
-        except (psycopg.Error, WrongAnswerError) as error:
-            self._fail(connection, error, step, (level, *steps))
-            connection.execute("ROLLBACK")
-            self.in_doubt = None
-            return
-        self.receipts.add(number)
-        self._acknowledged(number, [step.__name__ for step in steps], effects)
-
-    def _alone(self, connection: Connection) -> None:
-        """Run a statement that is a transaction of its own."""
-        number, effects = self._next, Effects()
-        self._next += 1
-        step = hot_load.add if self._chance.random() < 0.7 else hot_load.add_wherever
-        # What the statement does is known before its answer.
-        (key,) = hot_load.some_keys(self._chance, 1)
-        row = hot_load.row_of(key)
-        effects.add("n", row)
-        self.in_doubt = InDoubt(effects)
-        try:
-            if step is hot_load.add:
-                query = "UPDATE t SET n = n + 1 WHERE k = %s"
-                done = hot_load.touched(connection.execute(query, [key]), key)
-            else:
-                found = connection.execute("UPDATE t SET n = n + 1 WHERE id = %s", [row])
-                done = bool(found.rowcount)
-                hot_load.expect(done or row in hot_load.PUT_BACK, "always there", row)
-        except (psycopg.Error, WrongAnswerError) as error:
-            self._fail(connection, error, step, ("alone", step))
-            self.in_doubt = None
-            return
-        if done:
-            self._acknowledged(number, [f"{step.__name__} alone"], effects)
-        self.in_doubt = None
-
-    def _acknowledged(self, number: int, steps: list[str], effects: Effects) -> None:
-        self.in_doubt = None
-        self.state.update(effects.added)
-        self._findings.note(self.number, number, steps, effects)
-
-    def _fail(
-        self,
-        connection: Connection,
-        error: Exception,
-        step: Step | None,
-        steps: Sequence[object],
-    ) -> None:
-        """Note an error; those of processes that have gone are raised again."""
-        name = step.__name__ if step else "the end"
-        if isinstance(error, psycopg.Error):
-            if connection.broken or is_lost(error):
-                raise psycopg.OperationalError from error
-            self._findings.refused[name, error.sqlstate or ""] += 1
-            if error.sqlstate in {*hot_load.PASSING, "23505" * (step in CONFLICTING)}:
-                return
-        names = [getattr(step, "__name__", step) for step in steps]
-        self._findings.wrong.append((time.time(), self.number, name, names, repr(error)))
-
-
-class Vacuuming:
-    """Merges the table's journal every now and then."""
-
-    def __init__(self, findings: Findings, door: Door) -> None:
-        """Note what is wrong there."""
-        self.address = Address("127.0.0.1", 0)
-        self._findings = findings
-        self._door = door
-
-    def run(self, stopped: Callable[[], bool]) -> None:
-        """Vacuum until told to stop, or until the connection breaks."""
-        try:
-            with connected(self.address) as connection:
-                while not stopped():
-                    pause(VACUUM_S, stopped)
-                    self._vacuum(connection)
-        except psycopg.OperationalError:
-            return
-
-    def _vacuum(self, connection: Connection) -> None:
-        try:
-            connection.execute("VACUUM t")
-            self._findings.commits["vacuum"] += 1
-            self._door.warm(connection)
-        except psycopg.Error as error:
-            if connection.broken or is_lost(error):
-                raise psycopg.OperationalError from error
-            self._findings.refused["vacuum", error.sqlstate or ""] += 1
-            if error.sqlstate not in hot_load.PASSING:
-                self._findings.wrong.append((time.time(), "vacuum", repr(error)))
-
-
-ALWAYS = {
-    "SELECT sum(balance) FROM t": (hot_load.TOTAL,),
-    f"SELECT sum(balance) FROM ({hot_load.REPLAYED}) replayed": (hot_load.TOTAL,),
-    "SELECT count(*) - count(DISTINCT k), count(*) - count(DISTINCT id) FROM t": (0, 0),
-    f"SELECT count(*) FROM t WHERE id <= {hot_load.LASTING[-1]}": (len(hot_load.LASTING),),
-    "SELECT gateway.check('t')": (0,),
-}
-"""What every reader finds at any moment."""
-
-
-class Reader:
-    """Reads what stays the same."""
-
-    def __init__(self, number: int, findings: Findings) -> None:
-        """Number the reader; what it reads is drawn by that number."""
-        self.address = Address("127.0.0.1", 0)
-        self._findings = findings
-        self._chance = random.Random(SEED - number)  # noqa: S311 - not for secrets
-
-    def run(self, stopped: Callable[[], bool]) -> None:
-        """Read until told to stop, or until the connection breaks."""
-        try:
-            with connected(self.address) as connection:
-                while not stopped():
-                    level = self._chance.choice(LEVELS)
-                    connection.execute(f"BEGIN ISOLATION LEVEL {level}")  # type: ignore[call-overload]
-                    for _ in range(2):
-                        self._read(connection)
-                    connection.execute("COMMIT")
-                    time.sleep(0.5)
-        except psycopg.Error as error:
-            if not is_lost(error):
-                self._findings.wrong.append((time.time(), "reader", repr(error)))
-
-    def _read(self, connection: Connection) -> None:
-        query, expected = self._chance.choice(list(ALWAYS.items()))
-        found = connection.execute(query).fetchone()  # type: ignore[call-overload]
-        self._findings.reads += 1
-        if found != expected:
-            self._findings.wrong.append((time.time(), query, found))
-
-
-def connected(address: Address) -> Connection:
-    return psycopg.connect(address.conninfo(), autocommit=True)
-
-
-def is_lost(error: psycopg.Error) -> bool:
-    """Return whether a process has gone that the statement needed."""
-    if error.sqlstate is None:
-        return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate[:2] in {"08", "57", "58"}
-
-
-def pause(seconds: float, stopped: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + seconds
-    while not stopped() and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -370,36 +69,22 @@ def process(tmp_path: Path) -> Iterator[GatewayProcess]:
     gateway = GatewayProcess(tmp_path / "data", *OPTIONS, module="tests.support.changeable")
     try:
         gateway.start()
-        gateway.address.execute(*hot_load.SCHEMA.split(";"))
+        for schema in (hot_load.SCHEMA, related_rows.SCHEMA):
+            gateway.address.execute(*schema.split(";"))
         yield gateway
     finally:
         gateway.kill_if_running()
 
 
 def clients(findings: Findings) -> tuple[list[Writer], list[Client]]:
-    """Return those who write, and those who do not."""
+    """Return those who write, and those who do not, or nothing that lasts."""
     door = Door()
     small = [Writer(number, findings, door) for number in range(WRITERS)]
     by_snapshot = Writer(WRITERS, findings, door, levels=LEVELS[1:], rest_s=REST_S)
-    bulk = Writer(WRITERS + 1, findings, door, hot_load.BULK_STEPS, levels=LEVELS, rest_s=REST_S)
+    bulk = Writer(WRITERS + 1, findings, door, BULK_PARTS, levels=LEVELS, rest_s=REST_S)
     readers = [Reader(number, findings) for number in range(READERS)]
-    return [*small, by_snapshot, bulk], [*readers, Vacuuming(findings, door)]
-
-
-def work(workers: Sequence[Client], stopped: Callable[[], bool], process: GatewayProcess) -> None:
-    """Have clients work side by side until they stop."""
-    threads = []
-    for worker in workers:
-        worker.address = process.address
-        threads.append(threading.Thread(target=worker.run, args=[stopped], daemon=True))
-        threads[-1].start()
-    while not stopped():
-        time.sleep(0.05)
-    deadline = time.monotonic() + PATIENCE_S
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    still = [w for w, thread in zip(workers, threads, strict=True) if thread.is_alive()]
-    assert not still, "clients wait for ever"
+    others = [*readers, Racing(findings, door), Vacuuming(findings, door)]
+    return [*small, by_snapshot, bulk], others
 
 
 def check(address: Address, writers: list[Writer], findings: Findings) -> None:
@@ -408,41 +93,63 @@ def check(address: Address, writers: list[Writer], findings: Findings) -> None:
         stored = sorted(connection.execute(hot_load.ROWS).fetchall())
         replayed = sorted(connection.execute(hot_load.REPLAYED).fetchall())
         found = connection.execute("SELECT writer, number FROM receipts").fetchall()
-        differences = {
+        unlike = {
             table: connection.execute(f"SELECT gateway.check('{table}')").fetchone()  # type: ignore[call-overload]
-            for table in ("t", "receipts")
+            for table in (*TABLES, "receipts")
         }
+        related = check_related(connection)
     decide(writers, set(found), stored)
     state = hot_load.initial()
+    state.update(related_rows.initial())
     for writer in writers:
         state.update(writer.state)
-    expected = hot_load.rows_of(state)
-    unlike = set(stored) ^ set(expected)
-    last = {row: list(findings.last.get(row, ())) for row in sorted({row[0] for row in unlike})}
-    assert stored == expected, f"SEED {SEED}; {sorted(unlike)}; {last}"
+    expected = hot_load.rows_of(state.added)
+    wrong = set(stored) ^ set(expected)
+    last = {row: list(findings.last.get(row, ())) for row in sorted({row[0] for row in wrong})}
+    assert stored == expected, f"SEED {findings.seed}; {sorted(wrong)}; {last}"
     assert replayed == stored
     assert sorted(found) == sorted((w.number, number) for w in writers for number in w.receipts)
-    assert differences == {"t": (0,), "receipts": (0,)}
+    assert set(unlike.values()) == {(0,)}, unlike
+    differences = related_rows.differences(state, related)
+    told = {
+        place: [*findings.last.get(place, ())] for place in {(d[0], d[1][0]) for d in differences}
+    }
+    assert differences == [], f"SEED {findings.seed}; {told}"
+
+
+def check_related(connection: psycopg.Connection) -> related_rows.Rows:
+    """Look for values that are there twice and for rows without what they reference.
+
+    Returns:
+        The rows, as Spark reads them.
+    """
+    connection.execute("SET gateway.executor TO spark")
+    for query in (related_rows.VIOLATIONS, related_rows.REPLAYED_VIOLATIONS):
+        assert connection.execute(query).fetchone() == related_rows.NO_VIOLATION  # type: ignore[call-overload]
+    rows = related_rows.stored(connection)
+    assert related_rows.stored(connection, replayed=True) == rows
+    connection.execute("RESET gateway.executor")
+    assert related_rows.stored(connection) == rows
+    return rows
 
 
 def decide(
     writers: list[Writer], receipts: set[tuple[int, int]], stored: Sequence[tuple[int, ...]]
 ) -> None:
     """Find out which of the transactions in doubt have been committed."""
-    for writer in writers:
-        doubt = writer.in_doubt
-        if doubt and doubt.number is not None and (writer.number, doubt.number) in receipts:
+    doubts = [(writer, doubt) for writer in writers for doubt in writer.doubts]
+    for writer, doubt in doubts:
+        if doubt.number is not None and (writer.number, doubt.number) in receipts:
             writer.receipts.add(doubt.number)
-            writer.state.update(doubt.effects.added)
-            writer.in_doubt = None
+            writer.state.update(doubt.effects)
     counted = {row: n for row, _, _, n in stored}
-    for writer in writers:
-        if writer.in_doubt and writer.in_doubt.number is None:
-            ((place, _),) = writer.in_doubt.effects.added.items()
-            known = sum(other.state[place] for other in writers)
+    for writer, doubt in doubts:
+        if doubt.number is None:
+            ((place, _),) = doubt.effects.added.items()
+            known = sum(other.state.added[place] for other in writers)
             if counted[place[1]] > known:
-                writer.state.update(writer.in_doubt.effects.added)
-        writer.in_doubt = None
+                writer.state.update(doubt.effects)
+        writer.doubts = []
 
 
 def small_writes_work(process: GatewayProcess) -> None:
@@ -460,7 +167,10 @@ def report(findings: Findings, seconds: float, process: GatewayProcess) -> str:
     cooled = sum("went cold" in line for line in process.log)
     rate = round(sum(findings.commits.values()) / seconds)
     commits, refused = dict(findings.commits), dict(findings.refused)
-    return f"{rate} commits/s, {cooled=}, {findings.reads=}, {commits=}, {refused=}"
+    races, lost = dict(findings.races), dict(findings.lost)
+    return (
+        f"{rate} commits/s, {cooled=}, {findings.reads=}, {races=}, {lost=}, {commits=}, {refused=}"
+    )
 
 
 def has_done_all(findings: Findings) -> bool:
@@ -468,15 +178,17 @@ def has_done_all(findings: Findings) -> bool:
     return (
         sum(findings.commits.values()) > LEAST_COMMITS
         and findings.commits["vacuum"] > 1
-        and any(findings.commits[step.__name__] for step, _ in hot_load.BULK_STEPS)
+        and any(findings.commits[part.step.__name__] for part in hot_bulk_steps.PARTS)
+        and any(findings.commits[part.step.__name__] for part in related_steps.BULK_PARTS)
         and findings.reads > 0
+        and len({race for race, *_ in findings.races}) > len(RACES) // 2
     )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_every_acknowledged_change_is_there_once(process: GatewayProcess) -> None:
-    findings = Findings()
+    findings = Findings(SEED)
     writers, others = clients(findings)
     began = time.monotonic()
 
@@ -487,6 +199,7 @@ def test_every_acknowledged_change_is_there_once(process: GatewayProcess) -> Non
     work([*writers, *others], enough, process)
     print(report(findings, time.monotonic() - began, process))
     assert findings.wrong == [], f"SEED {SEED}"
+    assert not findings.lost
     check(process.address, writers, findings)
     small_writes_work(process)
     assert has_done_all(findings)
@@ -517,21 +230,24 @@ def wait_for_progress(findings: Findings, before: int) -> None:
         time.sleep(0.01)
 
 
+PROGRAMS = ("postgres", "postgres backend", "java")
+
+
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "programs",
     [
-        pytest.param(("", "postgres", "postgres backend", "java"), id="each once"),
-        pytest.param(("", "postgres", "postgres backend", "java") * 4, id="each four times"),
+        pytest.param(("", *PROGRAMS), id="each once"),
+        pytest.param(("", *PROGRAMS) * 4, id="each four times"),
     ],
 )
 def test_acknowledged_changes_survive_whichever_process_is_killed(
     process: GatewayProcess, programs: tuple[str, ...]
 ) -> None:
     moments = random.Random(SEED)  # noqa: S311 - not for secrets
-    findings, victims = Findings(), [""] * programs.count("")
+    findings, victims = Findings(SEED), [""] * programs.count("")
     writers, others = clients(findings)
     for program in programs:
         killed = threading.Event()
@@ -567,6 +283,61 @@ def test_acknowledged_changes_survive_whichever_process_is_killed(
         check(process.address, writers, findings)
         small_writes_work(process)
     assert Counter(victims) == Counter(programs)
+    assert process.terminate() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "programs",
+    [pytest.param(PROGRAMS, id="each once"), pytest.param(PROGRAMS * 4, id="each four times")],
+)
+def test_a_gateway_goes_on_whichever_process_of_it_is_killed(
+    process: GatewayProcess, programs: tuple[str, ...]
+) -> None:
+    moments = random.Random(SEED)  # noqa: S311 - not for secrets
+    findings, number = Findings(SEED), process.process_id
+    writers, others = clients(findings)
+    for program in programs:
+        healed = threading.Event()
+        begun, rest_s = moments.uniform(3.0, 6.0), moments.uniform(0.0, 1.0)
+        found: list[tuple[int | None, int]] = []
+        findings.lost.clear()
+
+        def kill(
+            program: str = program,
+            waits_s: tuple[float, ...] = (begun, rest_s),
+            found: list[tuple[int | None, int]] = found,
+            healed: threading.Event = healed,
+        ) -> None:
+            try:
+                time.sleep(waits_s[0])
+                wait_for_progress(findings, sum(findings.commits.values()))
+                one = victim(process, program)
+                if one is not None:
+                    os.kill(one, signal.SIGKILL)
+                found.append((one, sum(findings.commits.values())))
+                wait_for_progress(findings, found[0][1])
+                time.sleep(waits_s[1])
+            finally:
+                healed.set()
+
+        killer = threading.Thread(target=kill, daemon=True)
+        killer.start()
+        work([*writers, *others], healed.is_set, process)
+        killer.join(PATIENCE_S)
+        print(program, report(findings, begun, process))
+        ((killed, before),) = found
+        assert killed is not None, program
+        assert findings.wrong == [], f"SEED {SEED}"
+        assert {*findings.lost} <= (SPARK_LOST if program == "java" else CATALOG_LOST)
+        assert findings.lost or program == "java"
+        assert sum(findings.commits.values()) > before + WRITERS, program
+        check(process.address, writers, findings)
+        small_writes_work(process)
+        assert process.exit_status is None
+    assert process.process_id == number
     assert process.terminate() == 0
 
 
