@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
+from benchmarks import freezing
 from benchmarks.client import AnswerError, Client
 from benchmarks.datasets import Dataset, load_gateway, load_postgres
 from benchmarks.laboratory import Laboratory
@@ -41,6 +42,7 @@ INSERT_AIM_MS = 5.0
 MERGE_AIM_MS = 60.0
 CONDITION_AIM_S = 0.77
 READ_AIM = 1.15
+BESIDE_AIM = 3.0
 
 INT8 = 20
 
@@ -99,12 +101,18 @@ class _Pair:
 
 
 def run(laboratory: Laboratory) -> Outcome:
-    """Measure single statements, then rates, then what reading costs beside them and afterwards."""
-    outcomes = [_of_table(laboratory, rows) for rows in ROWS]
+    """Measure single statements, then rates, then what reading costs beside them and afterwards.
+
+    Last, on a table of its own, what a single statement costs while rows go cold.
+    """
+    outcomes = [*(_of_table(laboratory, rows) for rows in ROWS), freezing.run(laboratory)]
     return Outcome(
         tuple(judgement for outcome in outcomes for judgement in outcome.judgements),
         tuple(samples for outcome in outcomes for samples in outcome.samples),
-        ("Rows are in files; statements are prepared, and autocommitted.",),
+        (
+            "Rows are in files; statements are prepared, and autocommitted.",
+            *(fact for outcome in outcomes for fact in outcome.facts),
+        ),
     )
 
 
@@ -139,6 +147,11 @@ def _of_table(laboratory: Laboratory, rows: int) -> Outcome:
             f"aggregate after {CHANGES:,} hot changes ÷ compacted",
             after.median / compacted.median,
             READ_AIM,
+        ),
+        Judgement(
+            "aggregate beside transfers ÷ alone",
+            beside[0].median / compacted.median,
+            BESIDE_AIM,
         ),
     ]
     measured = [*samples, *rates, *changed, compacted, *beside, after]
