@@ -54,6 +54,9 @@ UNKNOWN = "40003"
 CATALOG_LOST = frozenset({"57P01", "57P02", "08006", UNKNOWN})
 """What clients are told when the catalog has gone, and the gateway has not."""
 
+UNHEARD = "unheard"
+"""The session has ended, and psycopg says no more: of pipelines never, on PostgreSQL too."""
+
 SPARK_LOST = frozenset({"57P02"})
 
 CANCELED = "57014"
@@ -76,7 +79,7 @@ class Findings:
     races: Counter[tuple[str, ...]] = field(default_factory=Counter)
     """By the kind of it, and how it ended for each."""
     lost: Counter[str] = field(default_factory=Counter)
-    """SQLSTATEs that clients were told when a process had gone, else all there was to be told."""
+    """SQLSTATEs that clients were told when a process had gone."""
     last: dict[object, deque[object]] = field(default_factory=dict)
     """The last transactions on each row that were acknowledged."""
 
@@ -95,7 +98,7 @@ class Findings:
         """Note what has ended the connection of a client; that a process has gone may have."""
         reason = error.__cause__ if isinstance(error.__cause__, psycopg.Error) else error
         if is_lost(reason):
-            self.lost[reason.sqlstate or reason.diag.sqlstate or repr(reason)] += 1
+            self.lost[reason.sqlstate or reason.diag.sqlstate or UNHEARD] += 1
         else:
             self.wrong.append((time.time(), who, repr(reason)))
 

@@ -48,7 +48,7 @@ PATIENCE_S: Final = 60.0
 UNHEARD_S: Final = 1.0
 """After this time what a client sends has reached PostgreSQL."""
 
-ENDED: Final = frozenset({"57P01", "57P02", "57P03", "08006", "58000"})
+ENDED: Final = frozenset({"57P01", "57P02", "08006", "58000"})
 """What is told of what was under way when a process died."""
 
 UNKNOWN: Final = "40003"
