@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import cycle
 
 import psycopg
 
@@ -152,6 +153,7 @@ class Racing:
         self._door = door
         self._chance = random.Random(findings.seed)  # noqa: S311 - not for secrets
         self._number = RACED
+        self._races = cycle(self._chance.sample(RACES, len(RACES)))
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Hold races until told to stop, or until a connection breaks."""
@@ -162,7 +164,7 @@ class Racing:
                 for session in sessions:
                     session.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")  # type: ignore[call-overload]
                 while not stopped():
-                    self._hold(pool, sessions, self._chance.choice(RACES))
+                    self._hold(pool, sessions, next(self._races))
                     pause(REST_S, stopped)
         except psycopg.Error as error:
             if error.sqlstate not in hot_load.PASSING:
