@@ -21,7 +21,7 @@ WRITERS, READERS = 4, 2
 PATIENCE_S = 60.0
 """How long clients may take to end what they are doing."""
 
-VACUUM_S = 3.0
+VACUUM_S = 1.0
 
 REST_S = 1.0
 """How long those rest who lock the table as a whole."""
