@@ -26,6 +26,9 @@ _OWN_STATEMENT: Final = re.compile(
 )
 """What one of them was executing, which may have several lines, and stands before it."""
 
+_OWN_TUPLE: Final = re.compile(rf"^while [^\n]*\n(?=[^\n]*{_OWN_FUNCTION.pattern})", re.MULTILINE)
+"""What it was doing to a row or an index entry of some relation, which stands before that."""
+
 _COPY: Final = re.compile(r"\n?^COPY .+, line \d+.*\Z", re.MULTILINE)
 """The last line of the context of what goes wrong in a COPY."""
 
@@ -63,7 +66,7 @@ def is_own(context: str) -> bool:
 
 def clients_part(context: str) -> str | None:
     """Return the lines about the client's functions; None where ours met the error."""
-    lines = _OWN_STATEMENT.sub("", context).split("\n")
+    lines = _OWN_TUPLE.sub("", _OWN_STATEMENT.sub("", context)).split("\n")
     if _OWN_FUNCTION.search(lines[0]):
         return None
     return "\n".join(line for line in lines if not _OWN_FUNCTION.search(line))

@@ -285,13 +285,14 @@ def reindex(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def vacuum(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`is_vacuum` (else ANALYZE), `is_full`, `relations`, `options`."""
+    """`is_vacuum` (else ANALYZE), `is_full`, `skips_locked`, `relations`, `options`."""
     fields = statement.fields
     relations = [r["VacuumRelation"].get("relation") for r in fields.get("rels", ())]
     options = _options(fields)
     return {
         "is_vacuum": fields.get("is_vacuumcmd", False),
         "is_full": "full" in options and _is_on(options["full"]),
+        "skips_locked": "skip_locked" in options and _is_on(options["skip_locked"]),
         "relations": tuple(_relation(r) for r in relations if r),
         "options": options,
     }
@@ -506,6 +507,9 @@ def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
 
     `referencing` and `referenced` if all it does is add a foreign key that is to be validated: the
     relations.
+
+    `keeps_writers` is False if PostgreSQL does all of it beside writers, and it is nothing that
+    journals keep: statistics of columns, storage parameters.
     """
     fields = statement.fields
     commands = [entry["AlterTableCmd"] for entry in fields.get("cmds", ())]
@@ -516,17 +520,37 @@ def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
             "triggers_of": _relation(fields["relation"]),
             "user_triggers": _of_user_triggers(statement.encoded),
         }
-    if len(commands) != 1 or commands[0].get("subtype") not in {
-        "AT_SetRelOptions",
-        "AT_ResetRelOptions",
-    }:
-        return {}
-    options = [e["DefElem"] for e in commands[0].get("def", {}).get("List", {}).get("items", ())]
+    slight = {"keeps_writers": False} if all(map(_is_slight, commands)) else {}
+    if len(commands) != 1 or commands[0].get("subtype") not in _OF_STORAGE:
+        return slight
+    options = _storage_parameters(commands[0])
     if len(options) != 1 or options[0].get("defnamespace") != "gateway":
-        return {}
+        return slight
     value = str(_literal(options[0]["arg"])) if "arg" in options[0] else None
     relation = _relation(fields["relation"])
     return {"relation": relation, "setting": options[0]["defname"], "value": value}
+
+
+_OF_STORAGE: Final = frozenset({"AT_SetRelOptions", "AT_ResetRelOptions"})
+
+_OF_STATISTICS: Final = frozenset({"AT_SetStatistics", "AT_SetOptions", "AT_ResetOptions"})
+
+
+def _is_slight(command: Mapping[str, Any]) -> bool:
+    """Return whether a part of ALTER TABLE takes no stronger lock than SHARE UPDATE EXCLUSIVE.
+
+    See ``AlterTableGetLockLevel`` of PostgreSQL. Of storage parameters one is for others.
+    """
+    subtype = command.get("subtype")
+    if subtype in _OF_STORAGE:
+        return all(
+            option["defname"] != "user_catalog_table" for option in _storage_parameters(command)
+        )
+    return subtype in _OF_STATISTICS
+
+
+def _storage_parameters(command: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [e["DefElem"] for e in command.get("def", {}).get("List", {}).get("items", ())]
 
 
 def _added_reference(relation: dict[str, Any], constraint: Mapping[str, Any]) -> Mapping[str, Any]:

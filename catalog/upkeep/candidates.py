@@ -40,9 +40,10 @@ def large_tails(session: CatalogSession, rows: int, size_bytes: int) -> list[int
     return [int(row[0] or b"0") for row in result.rows]
 
 
-def wait_at_most(session: CatalogSession, wait_ms: int) -> None:
-    """Let statements of this session wait no longer than this for a lock (55P03)."""
-    for _ in session.execute(f"SET lock_timeout = {wait_ms}").rows:
+def wait_at_most(session: CatalogSession, wait_ms: int, *, local: bool = False) -> None:
+    """Let statements of this session, or transaction, wait no longer for a lock (55P03)."""
+    scope = "LOCAL" if local else "SESSION"
+    for _ in session.execute(f"SET {scope} lock_timeout = {wait_ms}").rows:
         pass
 
 

@@ -1,7 +1,7 @@
 """Statements with work of the gateway's own around what PostgreSQL does."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -156,7 +156,8 @@ def definition(call: Invocation) -> StatementResult:
     session.passages.clear()
     session.transaction.begin_implicit()
     unvalidated = _told_unvalidated(call)
-    if not LOCKING_NOTHING.match(call.statement.text):
+    keeps_writers = call.statement.details.get("keeps_writers", True)
+    if keeps_writers and not LOCKING_NOTHING.match(call.statement.text):
         _close_gates(call)
     adds_reference = added_references.applies(call)
     text = added_references.begin(call) if adds_reference else _without_capture(call)
@@ -338,16 +339,18 @@ def vacuum(call: Invocation) -> StatementResult:
         CatalogError: PostgreSQL's errors for options, names and columns; 25001 in a transaction.
     """
     session, details = call.session, call.statement.details
+    told: Collection[str] = ()
     if call.statement.relations or not details["is_vacuum"]:
-        result = local_queries.pass_on(session, call.statement.text)
+        with session.notices() as notices:
+            result = local_queries.pass_on(session, call.statement.text)
+        told = {fields["M"] for fields in notices}
     else:
         maintenance.check_options(session, call.statement.text)
         result = StatementResult(None, NoRows(), lambda _: "VACUUM")
     if details["is_vacuum"]:
         session.watch(call.running, call.statement.text)
-        maintenance.vacuum(
-            session, call.statement.relations, call.running, is_full=details["is_full"]
-        )
+        manner = maintenance.manner_of(details, told)
+        maintenance.vacuum(session, call.statement.relations, call.running, manner)
     return result
 
 

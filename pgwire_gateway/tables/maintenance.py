@@ -1,10 +1,16 @@
 """Upkeep of journals: VACUUM compacts them, a key added later re-keys them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
-from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
+from catalog.errors import (
+    CatalogError,
+    GatewayError,
+    OutdatedPlanError,
+    OutdatedTransactionError,
+)
 from catalog.failpoints import Failpoint, reach
 from catalog.model import SegmentKind, TableSnapshot
 from catalog.pg import sqlstate
@@ -33,6 +39,33 @@ ORPHAN_AGE_S = 24 * 3600.0
 """Age at which files of writes that never committed are taken for abandoned."""
 
 
+WRITERS_WAIT_MS: Final = 5000
+"""How long a VACUUM of tables that it names waits for who writes one of them as a whole.
+
+PostgreSQL's waits as long for the lock it needs to truncate a table (``vacuumlazy.c``).
+"""
+
+NO_WAIT_MS: Final = 1
+"""The shortest time a lock can be waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How tables are to be vacuumed."""
+
+    is_full: bool
+    """Whether files of others are copied that are all there is of a table."""
+    skips_locked: bool = False
+    """Whether nobody is waited for."""
+    told: Collection[str] = ()
+    """What the client has been told by PostgreSQL's own VACUUM."""
+
+
+def manner_of(details: Mapping[str, object], told: Collection[str]) -> Manner:
+    """Return how a VACUUM statement of these details is to be done."""
+    return Manner(bool(details["is_full"]), bool(details["skips_locked"]), told)
+
+
 def check_options(session: ClientSession, text: str) -> None:
     """Let PostgreSQL check the options of a VACUUM that names no table.
 
@@ -52,18 +85,12 @@ def vacuum(
     session: ClientSession,
     relations: Sequence[RelationName],
     running: RunningStatement,
-    *,
-    is_full: bool,
+    manner: Manner,
 ) -> None:
     """Compact the journals named, or all of the database the role may maintain.
 
-    Each table is compacted in a transaction of its own, as PostgreSQL does.
-
-    Args:
-        session: Whose statement it is.
-        relations: The tables; none for all.
-        running: The statement.
-        is_full: Whether files of others are copied that are all there is of a table.
+    Each table is compacted in a transaction of its own, as PostgreSQL does. One that somebody is
+    writing as a whole for longer than it may be waited for is skipped, with a warning.
 
     Raises:
         GatewayError: PostgreSQL's errors for names and privileges.
@@ -71,20 +98,51 @@ def vacuum(
     catalog = session.catalog
     named = [names.relation_oid(catalog, relation) for relation in relations]
     wanted = named or upkeep.maintainable_tables(catalog)
+    wait_ms = _wait_ms(session, manner, is_named=bool(named))
     for relid in wanted:  # which grows by the leaves of partitioned tables
         relation = catalog.relations([relid]).get(relid)
         if relation is not None and relation.tree is not None:
             wanted += [leaf.relid for leaf in relation.tree.leaves]
         elif relation is not None and upkeep.may_maintain(catalog, relid):
             # PostgreSQL has said so of others.
-            _vacuum_table(session, relid, running, is_full=is_full)
+            try:
+                _vacuum_table(session, relid, running, manner, wait_ms)
+            except GatewayError as error:
+                if error.sqlstate != sqlstate.LOCK_NOT_AVAILABLE:
+                    raise
+                _tell_skipped(session, relation.name, manner)
     remove_files(session)
 
 
+def _wait_ms(session: ClientSession, manner: Manner, *, is_named: bool) -> int:
+    """Return how long each table's writers are waited for: never longer than `lock_timeout`."""
+    if manner.skips_locked:
+        return NO_WAIT_MS
+    # One that is in use is not to keep a whole database waiting.
+    most_ms = WRITERS_WAIT_MS if is_named else upkeep.LOCK_WAIT_MS
+    query = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'lock_timeout'"
+    ((setting,),) = session.catalog.execute(query).rows
+    return min(int(setting or b"0") or most_ms, most_ms)
+
+
+def _tell_skipped(session: ClientSession, name: str, manner: Manner) -> None:
+    """Undo what was begun of a table, and tell the client as PostgreSQL tells of SKIP_LOCKED."""
+    if session.transaction.open:
+        session.catalog.rollback()
+    session.transaction.settle()
+    message = f'skipping vacuum of "{name}" --- lock not available'
+    if message not in manner.told:
+        session.warn(message, sqlstate.LOCK_NOT_AVAILABLE)
+
+
 def _vacuum_table(
-    session: ClientSession, relid: int, running: RunningStatement, *, is_full: bool
+    session: ClientSession, relid: int, running: RunningStatement, manner: Manner, wait_ms: int
 ) -> None:
-    """Compact one journal where its rows are; upkeep may have moved them since it was looked up."""
+    """Compact one journal where its rows are; upkeep may have moved them since it was looked up.
+
+    Raises:
+        GatewayError: 55P03 when somebody has it for longer than that.
+    """
     catalog, services = session.catalog, session.services
     for _ in range(ATTEMPTS):
         relation = catalog.relations([relid]).get(relid)
@@ -93,20 +151,28 @@ def _vacuum_table(
             RelationKind.RESIDENT,
         }:
             return
+        _await_writer(session, relid, running, wait_ms)
         warm = services.catalog.thawing(session.database).is_warm(relid)
         if relation.kind is RelationKind.RESIDENT or warm:
-            done = services.flusher.compact(session.database, relid, running, is_full=is_full)
+            done = services.flusher.compact(
+                session.database, relid, running, is_full=manner.is_full, wait_ms=wait_ms
+            )
             if done:
                 return
             if relation.kind is RelationKind.RESIDENT:
                 continue
-        services.flusher.flush_large(session.database, relid, running)
+        services.flusher.flush_large(
+            session.database, relid, running, waits=not manner.skips_locked
+        )
         try:
             with _compacting(session, relid):
-                session.transaction.expect_implicit()
-                compact(session, relid, running, is_full=is_full)
+                session.transaction.begin_implicit()
+                upkeep.wait_at_most(catalog, wait_ms, local=True)
+                compact(session, relid, running, is_full=manner.is_full)
                 session.transaction.end_implicit()
-        except OutdatedPlanError:
+        except (OutdatedPlanError, OutdatedTransactionError):
+            if session.transaction.open:
+                catalog.rollback()
             session.transaction.settle()
         else:
             return
@@ -114,6 +180,23 @@ def _vacuum_table(
         "a table becomes resident, and tiered, faster than can be followed",
         sqlstate=sqlstate.SERIALIZATION_FAILURE,
     )
+
+
+def _await_writer(
+    session: ClientSession, relid: int, running: RunningStatement, wait_ms: int
+) -> None:
+    """Wait until nobody writes a table as a whole.
+
+    Raises:
+        CatalogError: 55P03 when that takes too long, 57014 when cancelled.
+    """
+    administrator = session.services.catalog.admin(session.database)
+    try:
+        upkeep.wait_at_most(administrator, wait_ms)
+        with running.stopping(administrator.cancel):
+            upkeep.await_writer(administrator, relid)
+    finally:
+        administrator.close()
 
 
 @contextmanager

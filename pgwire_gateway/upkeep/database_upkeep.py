@@ -10,7 +10,7 @@ from catalog.api import Catalog
 from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
-from catalog.pg.sqlstate import SERIALIZATION_FAILURE, SYSTEM_ERROR
+from catalog.pg.sqlstate import LOCK_NOT_AVAILABLE, SERIALIZATION_FAILURE, SYSTEM_ERROR
 from catalog.session.connections import CatalogSession
 from catalog.upkeep import candidates as upkeep
 from catalog.upkeep import work as upkeep_work
@@ -69,17 +69,19 @@ class DatabaseUpkeep:
             self._session = None
             session.close()
 
-    def flush_large(self, relid: int, running: RunningStatement) -> None:
+    def flush_large(self, relid: int, running: RunningStatement, *, waits: bool = True) -> None:
         """Write a table's tail to files where it is large, unless somebody else has it.
 
         Args:
             relid: The table.
             running: The statement that wants it; who comes second waits for the first.
+            waits: Whether it does.
 
         Raises:
-            GatewayError: 57014 when cancelled, 58000 when the catalog was lost.
+            GatewayError: 57014 when cancelled, 58000 when the catalog was lost, 55P03 when another
+                one is doing it, and is not to be waited for.
         """
-        with self._alone(relid, running):
+        with self._alone(relid, running, waits=waits):
             try:
                 session = self._catalog.admin(self._database)
                 try:
@@ -96,10 +98,12 @@ class DatabaseUpkeep:
                 ) from error
 
     @contextmanager
-    def _alone(self, relid: int, running: RunningStatement) -> Iterator[None]:
+    def _alone(self, relid: int, running: RunningStatement, *, waits: bool) -> Iterator[None]:
         lock = self._flushing.setdefault(relid, threading.Lock())
-        while not lock.acquire(timeout=CHECK_S):
+        while not lock.acquire(timeout=CHECK_S if waits else 0):
             running.check()
+            if not waits:
+                raise GatewayError("the table is in use", sqlstate=LOCK_NOT_AVAILABLE)
         try:
             yield
         finally:

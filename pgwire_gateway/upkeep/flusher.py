@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from catalog.api import Catalog
 from catalog.errors import GatewayError
 from catalog.pg.sqlstate import INVALID_CATALOG_NAME, LOCK_NOT_AVAILABLE
+from catalog.upkeep import candidates as upkeep
 from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
@@ -76,30 +77,40 @@ class Flusher:
             self.notice(database)
 
     def compact(
-        self, database: str, relid: int, running: RunningStatement, *, is_full: bool
+        self,
+        database: str,
+        relid: int,
+        running: RunningStatement,
+        *,
+        is_full: bool,
+        wait_ms: int,
     ) -> bool:
         """Merge all of a resident or hot table's journal; what cannot be in files stays as it is.
 
         False, and nothing is done, for a table that is neither.
 
         Raises:
-            GatewayError: 57014 when cancelled.
+            GatewayError: 57014 when cancelled, 55P03 when locks take longer than `wait_ms`.
         """
         residency = self._of(database).residency
         session = self._catalog.admin(database)
         try:
+            upkeep.wait_at_most(session, wait_ms)
             with running.stopping(session.cancel):
                 return residency.compact(session, relid, running, is_full=is_full)
         finally:
             session.close()
 
-    def flush_large(self, database: str, relid: int, running: RunningStatement) -> None:
+    def flush_large(
+        self, database: str, relid: int, running: RunningStatement, *, waits: bool = True
+    ) -> None:
         """Write a table's tail to files where it is large, unless somebody else has it.
 
         Raises:
-            GatewayError: 57014 when cancelled, 58000 when the catalog was lost.
+            GatewayError: 57014 when cancelled, 58000 when the catalog was lost; 55P03 where it
+                does not wait for who is doing the same.
         """
-        self._of(database).flush_large(relid, running)
+        self._of(database).flush_large(relid, running, waits=waits)
 
     def forget(self) -> None:
         """Forget what was found at former visits."""
@@ -139,8 +150,8 @@ class Flusher:
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             with self._changed:
                 visiting = list(self._busy.values())
-            for upkeep in visiting:
-                upkeep.stop()
+            for visited in visiting:
+                visited.stop()
             alive[0].join(1.0)
 
     # when -----------------------------------------------------------------------------------------
@@ -198,10 +209,10 @@ class Flusher:
     def _may_visit(self, database: str) -> bool:
         return database not in self._busy and not any(kept(database) for kept in self._kept)
 
-    def _visit(self, database: str, upkeep: DatabaseUpkeep) -> None:
+    def _visit(self, database: str, visited: DatabaseUpkeep) -> None:
         """Look after one database, whatever is wrong with it."""
         try:
-            upkeep.visit()
+            visited.visit()
         except GatewayError as error:
             if error.sqlstate == INVALID_CATALOG_NAME:
                 self._catalog.forget(database)
@@ -214,11 +225,11 @@ class Flusher:
 
     def _of(self, database: str) -> DatabaseUpkeep:
         with self._changed:
-            upkeep = self._upkeep.get(database)
-            if upkeep is None:
-                upkeep = DatabaseUpkeep(database, self._catalog, self._compactor, self._config)
-                self._upkeep[database] = upkeep
-            return upkeep
+            found = self._upkeep.get(database)
+            if found is None:
+                found = DatabaseUpkeep(database, self._catalog, self._compactor, self._config)
+                self._upkeep[database] = found
+            return found
 
 
 def _left(until_s: float) -> float:

@@ -262,8 +262,9 @@ class Residency:
         False, and nothing is done, for one that is neither.
 
         Raises:
-            GatewayError: 57014 when cancelled.
+            GatewayError: 57014 when cancelled, 55P03 when others keep the table.
         """
+        overtaken: GatewayError | None = None
         for _ in range(MOST_COMPACTIONS):
             try:
                 return self._compacted_once(session, relid, running, is_full=is_full)
@@ -275,7 +276,10 @@ class Residency:
                     raise
                 session.rollback()
                 running.check()
+                overtaken = error
                 time.sleep(OVERTAKEN_S)
+        if overtaken is not None and overtaken.sqlstate == sqlstate.LOCK_NOT_AVAILABLE:
+            raise overtaken
         return True
 
     def _compacted_once(

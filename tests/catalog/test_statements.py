@@ -233,6 +233,11 @@ def test_qualified_system_relations_need_no_tree(sql, expected):
         ("ALTER TABLE t SET (gateway.hot_rows = 0)", {"setting": "hot_rows", "value": "0"}),
         ("ALTER TABLE t SET (gateway.hot_age_s = 1.5)", {"setting": "hot_age_s", "value": "1.5"}),
         ("ALTER TABLE t SET (gateway.residency = '')", {"setting": "residency", "value": ""}),
+        ("ALTER TABLE t SET (fillfactor = 90, parallel_workers = 2)", {"keeps_writers": False}),
+        ("ALTER TABLE t ALTER a SET STATISTICS 9, RESET (fillfactor)", {"keeps_writers": False}),
+        ("ALTER TABLE t ALTER a SET (n_distinct = 9)", {"keeps_writers": False}),
+        ("VACUUM (SKIP_LOCKED) t", {"skips_locked": True, "is_full": False}),
+        ("VACUUM (SKIP_LOCKED off, FULL) t", {"skips_locked": False, "is_full": True}),
         ("SELECT 1 FOR SHARE", {"locking": True, "modifying": False}),
         ("WITH x AS (INSERT INTO t VALUES (1)) SELECT 1", {"modifying": True}),
     ],
@@ -240,6 +245,20 @@ def test_qualified_system_relations_need_no_tree(sql, expected):
 def test_details(sql, details):
     found = only(sql).details
     assert {name: found[name] for name in details} == details
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "ALTER TABLE t SET (user_catalog_table = true)",
+        "ALTER TABLE t SET (fillfactor = 90), ALTER a DROP DEFAULT",
+        "ALTER TABLE t VALIDATE CONSTRAINT c",
+        "ALTER TABLE t ENABLE TRIGGER ALL",
+        "ALTER TABLE t SET (gateway.residency = never)",
+    ],
+)
+def test_what_keeps_writers_waiting_is_not_taken_for_less(sql):
+    assert only(sql).details.get("keeps_writers", True)
 
 
 @pytest.mark.parametrize("operators", [60, 300, 2000])

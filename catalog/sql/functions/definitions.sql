@@ -894,6 +894,41 @@ BEGIN
     RETURN convert_to('null', 'UTF8');
 END $$;
 
+-- True when this transaction has a lock on a table that keeps writers waiting.
+CREATE OR REPLACE FUNCTION pg_journal.keeps_writers(relid oid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN EXISTS (SELECT FROM pg_locks l
+                WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.relation = keeps_writers.relid
+                  AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                  AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'));
+
+-- True where an ALTER TABLE has kept no writers from what it is about: then it has set storage parameters or statistics, whose
+-- new values journals do not keep, or has looked at rows for a constraint.
+CREATE OR REPLACE FUNCTION pg_journal.is_slight(tg_tag text) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN tg_tag = 'ALTER TABLE'
+   AND NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e LEFT JOIN pg_class c ON c.oid = e.objid
+                    WHERE e.classid IS DISTINCT FROM 'pg_class'::regclass OR c.relkind NOT IN ('r', 'p')
+                       OR keeps_writers(e.objid));
+
+-- True when a slight ALTER TABLE has left a table as its journal has it: constraints have not been validated, nor has it got
+-- another place in a tree.
+CREATE OR REPLACE FUNCTION pg_journal.is_left_alone(relid oid) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    RETURN NOT keeps_writers(relid)
+       AND EXISTS (SELECT FROM journals j
+                    WHERE j.relid = is_left_alone.relid AND j.ancestors = ancestors(j.relid)
+                      AND j.watched IS NOT DISTINCT FROM watch_signature(j.relid))
+       -- Numbers of this transaction, and later ones.
+       AND NOT EXISTS (SELECT FROM pg_constraint x
+                        WHERE is_left_alone.relid IN (x.conrelid, x.confrelid) AND age(x.xmin) <= 0);
+END $$;
+
 -- Let the bookkeeping follow a command, in silence: notices of its own commands would be the client's. What the client
 -- is to be told is kept for tell_deferred().
 CREATE OR REPLACE FUNCTION pg_journal.follow_command(tg_tag text) RETURNS void
@@ -904,6 +939,7 @@ SET event_triggers = off
 AS $$
 DECLARE
     touched oid;
+    slight boolean := is_slight(tg_tag);
 BEGIN
     -- Of a session's own functions too: indexes and statistics of lasting tables may call them.
     PERFORM check_planning();
@@ -966,7 +1002,7 @@ BEGIN
             PERFORM follow_partitioned(touched, tg_tag);
         END IF;
         -- COMMENT changes nothing that is kept, and is not to wait for writers.
-        CONTINUE WHEN tg_tag = 'COMMENT' OR NOT is_journalable(touched);
+        CONTINUE WHEN tg_tag = 'COMMENT' OR NOT is_journalable(touched) OR slight AND is_left_alone(touched);
         PERFORM check_lasting(touched);
         IF EXISTS (SELECT FROM journals j WHERE j.relid = touched) THEN
             PERFORM reconcile(touched);
@@ -984,7 +1020,7 @@ BEGIN
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;
-    IF tg_tag IN ('ALTER TYPE', 'ALTER TABLE') THEN
+    IF tg_tag IN ('ALTER TYPE', 'ALTER TABLE') AND NOT slight THEN
         PERFORM follow_altered_types(ARRAY(
             SELECT e.objid FROM pg_event_trigger_ddl_commands() e WHERE e.classid = 'pg_class'::regclass));
     END IF;

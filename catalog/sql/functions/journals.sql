@@ -502,36 +502,43 @@ BEGIN
     END IF;
 END $$;
 
--- Let those read the journal who may read the table, or one that it is a partition of, whose journal shows it.
+-- Who may read these tables and not the journal, and who may read the journal alone.
+CREATE OR REPLACE FUNCTION pg_journal.unlike_readers(journal oid, tables oid[])
+RETURNS TABLE (reader text, may_read boolean)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    WITH wanted AS (SELECT c.relowner AS oid FROM pg_class c WHERE c.oid = ANY (tables)
+                    UNION
+                    SELECT x.grantee FROM pg_class c, aclexplode(c.relacl) x
+                     WHERE c.oid = ANY (tables) AND x.privilege_type = 'SELECT'),
+         had AS (SELECT DISTINCT x.grantee AS oid FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = journal)
+    SELECT CASE oid WHEN 0 THEN 'PUBLIC' ELSE oid::regrole::text END, wanted.oid IS NOT NULL
+      FROM wanted FULL JOIN had USING (oid)
+     WHERE (wanted.oid IS NULL OR had.oid IS NULL) AND oid <> (SELECT c.relowner FROM pg_class c WHERE c.oid = journal)
+     ORDER BY 1
+$$;
+
+-- Let those read the journal who may read the table, or one that it is a partition of, whose journal shows it. Writers of
+-- the table are not waited for, nor kept waiting.
 CREATE OR REPLACE FUNCTION pg_journal.mirror_readers(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    j record;
+    journal regclass := (SELECT j.journal_relid FROM journals j WHERE j.relid = mirror_readers.relid);
     tables oid[] := ARRAY(SELECT mirror_readers.relid
                           UNION SELECT a::oid FROM pg_partition_ancestors(mirror_readers.relid) a);
-    wanted text;
-    reader text;
+    r record;
 BEGIN
     PERFORM mirror_row_security(mirror_readers.relid, tables);
-    SELECT jj.journal_relid, jj.readers, jj.relid INTO j FROM journals jj WHERE jj.relid = mirror_readers.relid;
-    SELECT string_agg(DISTINCT name, ', ' ORDER BY name) INTO wanted
-      FROM (SELECT c.relowner::regrole::text AS name FROM pg_class c WHERE c.oid = ANY (tables)
-             UNION
-            SELECT CASE WHEN x.grantee = 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END
-              FROM pg_class c, aclexplode(c.relacl) x
-             WHERE c.oid = ANY (tables) AND x.privilege_type = 'SELECT') r;
-    IF wanted IS NOT DISTINCT FROM j.readers THEN RETURN; END IF;
-    UPDATE journals jj SET readers = wanted WHERE jj.relid = j.relid;
-    FOR reader IN
-        SELECT DISTINCT CASE WHEN x.grantee = 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END
-          FROM pg_class c, aclexplode(c.relacl) x
-         WHERE c.oid = j.journal_relid AND x.grantee <> c.relowner
-    LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM %s', j.journal_relid::regclass, reader);
+    IF NOT EXISTS (SELECT FROM unlike_readers(journal, tables)) THEN RETURN; END IF;
+    -- What others are changing is seen when they have done it.
+    EXECUTE format('LOCK TABLE ONLY %s IN SHARE UPDATE EXCLUSIVE MODE', journal);
+    FOR r IN SELECT * FROM unlike_readers(journal, tables) LOOP
+        EXECUTE format(CASE WHEN r.may_read THEN 'GRANT SELECT ON %s TO %s' ELSE 'REVOKE ALL ON %s FROM %s' END,
+                       journal, r.reader);
     END LOOP;
-    EXECUTE format('GRANT SELECT ON %s TO %s', j.journal_relid::regclass, wanted);
 END $$;
 
 -- Bring the readers of all journals into line with their tables, after what no event trigger tells of: REASSIGN OWNED.

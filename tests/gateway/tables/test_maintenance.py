@@ -41,7 +41,7 @@ class Table:
         self.done.append("resident")
         return self.kind is RelationKind.RESIDENT
 
-    def flush_large(self, *_: object) -> None:
+    def flush_large(self, *_: object, **__: object) -> None:
         """Find the tail to be small."""
 
     def compact_tiered(self, *_: object, **__: object) -> None:
@@ -59,10 +59,14 @@ def vacuum(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "compact", table.compact_tiered)
     monkeypatch.setattr(maintenance, "_compacting", NoWork)
     monkeypatch.setattr(maintenance, "remove_files", lambda _: None)
+    monkeypatch.setattr(maintenance, "_wait_ms", lambda *_, **__: 1)
+    monkeypatch.setattr(maintenance, "_await_writer", lambda *_: None)
+    monkeypatch.setattr(maintenance.upkeep, "wait_at_most", lambda *_, **__: None)
     monkeypatch.setattr(maintenance.names, "relation_oid", lambda *_: RELID)
     monkeypatch.setattr(maintenance.upkeep, "may_maintain", lambda *_: True)
     transaction = SimpleNamespace(
-        expect_implicit=lambda: table.done.append("begin"),
+        open=False,
+        begin_implicit=lambda: table.done.append("begin"),
         end_implicit=lambda: table.done.append("commit"),
         settle=lambda: table.done.append("settle"),
     )
@@ -74,7 +78,8 @@ def vacuum(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     session = SimpleNamespace(
         catalog=table, services=services, transaction=transaction, database="d"
     )
-    maintenance.vacuum(cast("Any", session), [cast("Any", "t")], cast("Any", None), is_full=True)
+    manner = maintenance.Manner(is_full=True)
+    maintenance.vacuum(cast("Any", session), [cast("Any", "t")], cast("Any", None), manner)
 
 
 TIERED, RESIDENT = RelationKind.JOURNALED, RelationKind.RESIDENT
