@@ -134,6 +134,16 @@ def _run(
     """Answer the client; False when nothing was done and the long way is left."""
     checks = passage.outside if outside else passage.inside
     session.running = RunningStatement()
+    if not outside and (doubt := _doubt(session, passage)) is not None:
+        if doubt.error is None:
+            # Nothing has been done: the long way plans it again, whatever the block has done before.
+            _forget(session, passage)
+            session.finish()
+            return False
+        _note(session, passage, doubt)
+        _answer(session, doubt)
+        session.ready_for_query()
+        return True
     commits = passage.action in commands.COMMITTING
     if passage.action in commands.ENDING:
         session.catalog.end_guard()
@@ -147,6 +157,8 @@ def _run(
             simple=simple,
             sink=session.frontend.send_encoded,
         )
+    if reply.confirmed:
+        session.shortcuts.note_proved(passage.proofs)
     if (reply.error is None and reply.confirmed) or not _is_outdated(
         session, passage, reply, outside=outside
     ):
@@ -157,8 +169,7 @@ def _run(
         session.ready_for_query()
         return True
     # The next time they are planned again, where they cannot be this time.
-    session.shortcuts.forget(passage.shortcuts)
-    session.passages.clear()
+    _forget(session, passage)
     if reply.error is None and not outside and not passage.repeatable:
         if _was_local(session, passage):
             _note(session, passage, reply)
@@ -179,6 +190,30 @@ def _run(
     return True
 
 
+def _doubt(session: ClientSession, passage: Passage) -> Reply | None:
+    """Ask whether plans hold before statements of a block are run that cannot be taken back.
+
+    Nothing is asked where it has been proved just now: definitions change rarely.
+
+    Returns:
+        What says that they do not hold, or the error that asking met; None when all is well.
+    """
+    if passage.action or passage.repeatable:
+        return None
+    if session.shortcuts.is_proved(passage.proofs):
+        return None
+    proven = together(proof.telling for proof in passage.proofs)
+    reply = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
+    if reply.error is None and reply.confirmed:
+        return None
+    return reply
+
+
+def _forget(session: ClientSession, passage: Passage) -> None:
+    session.shortcuts.forget(passage.shortcuts)
+    session.passages.clear()
+
+
 def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outside: bool) -> bool:
     """Return whether plans do not hold any more."""
     if passage.action and len(passage.shortcuts) == 1:
@@ -190,11 +225,11 @@ def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outs
     at_our_own = reply.answered in {0, passage.answers} and code in ours
     if code == bookkeeping.OUTDATED or at_our_own:
         return True
-    proven = [shortcut.proof.telling for shortcut in passage.shortcuts if shortcut.proof]
-    if not outside or reply.sent or not proven or code == codes.QUERY_CANCELED:
+    if not outside or reply.sent or not passage.proofs or code == codes.QUERY_CANCELED:
         return False
     # The error may be one of the outdated plan.
-    again = session.catalog.exchange(b"", 0, together(proven), sink=session.frontend.send_encoded)
+    proven = together(proof.telling for proof in passage.proofs)
+    again = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
     return not again.confirmed
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from struct import Struct
 from typing import Final, NamedTuple
 
-from catalog.bookkeeping.proofs import READ_COMMITTED, Checks, together
+from catalog.bookkeeping.proofs import READ_COMMITTED, Checks, Proof, together
 from catalog.connection.relay import message
 from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.session.portals import PreparedStatement
@@ -81,9 +81,14 @@ class Passage:
         return self.shortcuts[0].action
 
     @property
+    def proofs(self) -> tuple[Proof, ...]:
+        """What shows that the plans of the statements hold."""
+        return tuple(dict.fromkeys(found.proof for found in self.shortcuts if found.proof))
+
+    @property
     def repeatable(self) -> bool:
-        """Whether executing it twice does what executing it once does."""
-        return all(shortcut.repeatable for shortcut in self.shortcuts)
+        """Whether passing it twice does what passing it once does."""
+        return not self.executes or all(shortcut.repeatable for shortcut in self.shortcuts)
 
     def messages(self, series: "Series") -> bytes:
         """Return what PostgreSQL is sent for a series."""

@@ -5,6 +5,7 @@ become shortcuts and finds them again by what the client sent; it sends nothing 
 """
 
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -22,6 +23,9 @@ KEPT = 500
 
 KEPT_BYTES = 5_000
 """Texts longer than this are not kept."""
+
+PROVED_S = 0.05
+"""How long what was proved is taken for granted by statements that cannot be taken back."""
 
 TRANSACTION_ACTIONS = frozenset(
     {"begin", "start", "commit", "rollback", "savepoint", "release", "rollback_to"}
@@ -84,6 +88,9 @@ class Shortcuts:
         self._volatilities = volatilities
         self.read_committed = False
         """Whether the client's transaction is known to be of this isolation level."""
+        self._proved: tuple[Proof, ...] = ()
+        self._proved_s = 0.0
+        """When they were proved last, by the monotonic clock."""
         self.declined = False
         """Whether the messages up to the next Sync take the long way."""
 
@@ -133,6 +140,17 @@ class Shortcuts:
         for name, (plan, shortcut) in list(self._prepared.items()):
             if shortcut is not None and shortcut.proof in proofs:
                 self._prepared[name] = (plan, None)
+
+    def note_proved(self, proofs: tuple[Proof, ...]) -> None:
+        """Note what has been proved."""
+        if proofs:
+            self._proved, self._proved_s = proofs, time.monotonic()
+
+    def is_proved(self, proofs: tuple[Proof, ...]) -> bool:
+        """Return whether all of this has been proved just now."""
+        if not all(proof in self._proved for proof in proofs):
+            return False
+        return not proofs or time.monotonic() - self._proved_s < PROVED_S
 
     def clear(self) -> None:
         """Forget all, as the same bytes are another text now."""

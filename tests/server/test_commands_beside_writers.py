@@ -133,6 +133,24 @@ def test_vacuum_waits_a_moment(writer: psycopg.Connection, client: psycopg.Conne
         assert vacuum.result() == []
 
 
+def test_who_lets_hot_rows_go_cold_has_locked_the_table(
+    writer: psycopg.Connection, client: psycopg.Connection
+) -> None:
+    client.execute(ONE)
+    writer.execute(WHOLE)
+    client.execute("SET lock_timeout = '2s'")
+    client.execute("GRANT SELECT ON s TO PUBLIC")
+    assert told(client, "VACUUM (SKIP_LOCKED) s") == [SKIPPED]
+    client.execute("SET lock_timeout = '100ms'")
+    for command in ("VACUUM s", "ANALYZE s", "ALTER TABLE s SET (fillfactor = 90)"):
+        with pytest.raises(errors.LockNotAvailable) as caught:
+            client.execute(command)
+        assert caught.value.diag.context is None
+    writer.execute("COMMIT")
+    assert told(client, "VACUUM s") == []
+    assert client.execute("SELECT count(*), sum(v) FROM s").fetchone() == (60, 61)
+
+
 def test_vacuum_does_not_wait_for_writers_of_single_rows(
     writer: psycopg.Connection, client: psycopg.Connection
 ) -> None:

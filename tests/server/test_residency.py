@@ -739,6 +739,48 @@ def test_upkeep_that_failed_is_tried_again_though_nobody_writes(
     assert logged(small_bounds, seen, 'of "t"')
 
 
+WRITES = (
+    "UPDATE t SET v = v + 1 WHERE id = 2",
+    "UPDATE t SET v = v + 1",
+    "INSERT INTO t VALUES (100000, 1)",
+    "DELETE FROM t WHERE id = 3",
+)
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+@pytest.mark.parametrize("has_written", [False, True])
+@pytest.mark.parametrize("write", WRITES)
+def test_a_block_with_a_savepoint_writes_tables_that_have_become_tiered(
+    write: str,
+    has_written: bool,  # noqa: FBT001 - a parameter
+    prepare: bool,  # noqa: FBT001 - another one
+    client: Client,
+    other: Client,
+) -> None:
+    client.run("CREATE TABLE u (id integer PRIMARY KEY)")
+    make(client, tiered=False)
+    for _ in range(3):  # how it is run is known
+        client.run("BEGIN")
+        client.run("SAVEPOINT s")
+        expected = changed(client, write, prepare=prepare)
+        client.run("ROLLBACK")
+    client.run("BEGIN")
+    if has_written:
+        client.run("INSERT INTO u VALUES (1)")
+    client.run("SAVEPOINT s")
+    other.run("ALTER TABLE t SET (gateway.residency = never)")
+    assert other.becomes("t", "tiered")
+    assert changed(client, write, prepare=prepare) == expected
+    client.run("COMMIT")
+    assert client.run("SELECT count(*) FROM u") == [(int(has_written),)]
+    assert client.is_lawful("t")
+
+
+def changed(client: Client, statement: str, *, prepare: bool) -> int:
+    """Return how many rows a statement has changed."""
+    return client.connection.execute(statement, prepare=prepare).rowcount  # type: ignore[call-overload]
+
+
 def test_vacuum_that_waits_for_upkeep_can_be_cancelled(
     small_bounds: GatewayProcess, client: Client
 ) -> None:
