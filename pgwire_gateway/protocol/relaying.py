@@ -132,18 +132,26 @@ def _run(
     simple: bool = False,
 ) -> bool:
     """Answer the client; False when nothing was done and the long way is left."""
-    checks = passage.outside if outside else passage.inside
     session.running = RunningStatement()
-    if not outside and (doubt := _doubt(session, passage)) is not None:
-        if doubt.error is None:
-            # Nothing has been done: the long way plans it again, whatever the block has done before.
-            _forget(session, passage)
-            session.finish()
-            return False
-        _note(session, passage, doubt)
-        _answer(session, doubt)
-        session.ready_for_query()
-        return True
+    doubt = None if outside else _doubt(session, passage)
+    if doubt is None:
+        return _pass_on(session, passage, messages, outside=outside, simple=simple)
+    if doubt.error is None:
+        # The long way plans it again, whatever the block has done before.
+        _forget(session, passage)
+        session.finish()
+        return False
+    _note(session, passage, doubt)
+    _answer(session, doubt)
+    session.ready_for_query()
+    return True
+
+
+def _pass_on(
+    session: ClientSession, passage: Passage, messages: bytes, *, outside: bool, simple: bool
+) -> bool:
+    """Have PostgreSQL run it, and answer; False when nothing was done and the long way is left."""
+    checks = passage.outside if outside else passage.inside
     commits = passage.action in commands.COMMITTING
     if passage.action in commands.ENDING:
         session.catalog.end_guard()
@@ -157,8 +165,6 @@ def _run(
             simple=simple,
             sink=session.frontend.send_encoded,
         )
-    if reply.confirmed:
-        session.shortcuts.note_proved(passage.proofs)
     if (reply.error is None and reply.confirmed) or not _is_outdated(
         session, passage, reply, outside=outside
     ):
@@ -270,6 +276,8 @@ def _end_outdated(session: ClientSession, passage: Passage, reply: Reply) -> Non
 def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
     """Keep what the session knows of itself in step with PostgreSQL."""
     action = passage.action
+    if reply.confirmed:
+        session.shortcuts.note_proved(passage.proofs)
     if reply.defers:
         session.transaction.defers = True
     if not action:

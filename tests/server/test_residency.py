@@ -752,8 +752,8 @@ WRITES = (
 @pytest.mark.parametrize("write", WRITES)
 def test_a_block_with_a_savepoint_writes_tables_that_have_become_tiered(
     write: str,
-    has_written: bool,  # noqa: FBT001 - a parameter
-    prepare: bool,  # noqa: FBT001 - another one
+    has_written: bool,
+    prepare: bool,
     client: Client,
     other: Client,
 ) -> None:

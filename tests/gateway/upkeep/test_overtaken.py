@@ -49,12 +49,25 @@ def compacted(table: Overtaken, running: RunningStatement) -> tuple[bool, int]:
 
 
 @pytest.mark.parametrize("sqlstate", ["40001", "55P03"])
-@pytest.mark.parametrize("times", [0, 1, MOST_COMPACTIONS + 1])
+@pytest.mark.parametrize("times", [0, 1, MOST_COMPACTIONS - 1])
 def test_it_is_begun_again(times: int, sqlstate: str) -> None:
     table = Overtaken(times, sqlstate)
-    met = min(times, MOST_COMPACTIONS)
-    assert compacted(table, RunningStatement()) == (True, met)
-    assert table.tried == min(times + 1, MOST_COMPACTIONS)
+    assert compacted(table, RunningStatement()) == (True, times)
+    assert table.tried == times + 1
+
+
+def test_one_whose_segments_others_swap_again_and_again_is_left_to_them() -> None:
+    table = Overtaken(MOST_COMPACTIONS + 1, "40001")
+    assert compacted(table, RunningStatement()) == (True, MOST_COMPACTIONS)
+    assert table.tried == MOST_COMPACTIONS
+
+
+def test_one_that_others_keep_is_told() -> None:
+    table = Overtaken(MOST_COMPACTIONS + 1, "55P03")
+    with pytest.raises(GatewayError) as caught:
+        compacted(table, RunningStatement())
+    assert caught.value.sqlstate == "55P03"
+    assert table.tried == MOST_COMPACTIONS
 
 
 def test_other_failures_are_told() -> None:
