@@ -45,6 +45,10 @@ _MANY: Final = 64
 """More directories than these are made to survive a crash of the machine by one call for all."""
 
 
+ORPHAN_AGE_S: Final = 24 * 3600.0
+"""Age at which files that nobody has kept are taken for abandoned, where nothing else tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """A file with rows of a segment."""
@@ -218,12 +222,22 @@ class Warehouse:
         """Remove the directories of all tables of a database that is gone."""
         shutil.rmtree(self._root / str(database), ignore_errors=True)
 
-    def abandoned(self, known: Set[str], age_s: float) -> list[str]:
-        """Return directories, older than that, of segments that were staged or moved but not kept.
+    def abandoned(self, known: Set[str], open_s: float, *, shared: bool) -> list[str]:
+        """Return directories of segments that were staged or moved but not kept.
+
+        What was there when this process began is nobody's, unless a transaction is as old. Younger
+        ones are taken for that after a day, as all are where others write here too.
 
         Only tables with a known segment are looked at: others may belong to other databases.
+
+        Args:
+            known: The paths of segments that are kept.
+            open_s: For how long the oldest transaction has been open, in seconds.
+            shared: Whether other gateways write here.
         """
-        latest = time.time() - age_s
+        now = time.time()
+        ended = now - ORPHAN_AGE_S
+        latest = min(now - open_s, ended if shared else max(ended, self._opened))
         found = []
         for location in sorted({"/".join(path.split("/")[:2]) for path in known}):
             table = self._root / location

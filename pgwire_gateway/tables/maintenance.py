@@ -35,10 +35,6 @@ SHARED_GRACE_S = 3600.0
 """How long files stay after they were replaced where other gateways may have the same catalog:
 nobody here can tell what their statements read."""
 
-ORPHAN_AGE_S = 24 * 3600.0
-"""Age at which files of writes that never committed are taken for abandoned."""
-
-
 WRITERS_WAIT_MS: Final = 5000
 """How long a VACUUM of tables that it names waits for who writes one of them as a whole.
 
@@ -218,9 +214,10 @@ def remove_files(session: ClientSession) -> None:
     administrator = services.catalog.admin(session.database)
     try:
         retired, dropped = _unread(session, administrator)
+        # Asked for in this order: what is committed in between is known.
+        open_s = catalog_vacuum.open_since_s(administrator)
         known = catalog_vacuum.known_paths(administrator)
-        age_s = max(ORPHAN_AGE_S, catalog_vacuum.open_since_s(administrator))
-        orphans = services.warehouse.abandoned(known, age_s)
+        orphans = services.warehouse.abandoned(known, open_s, shared=bool(services.config.catalog))
         database, locations = catalog_vacuum.known_locations(administrator)
         orphans += services.warehouse.unknown_tables(database, locations)
         for path in (*retired.values(), *dropped, *orphans):

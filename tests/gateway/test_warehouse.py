@@ -1,5 +1,6 @@
 """The directory tree of data files: nothing but its own is read, or removed."""
 
+import math
 import os
 import shutil
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgwire_gateway.spark.warehouse import Warehouse
+from pgwire_gateway.spark.warehouse import STAGING, Warehouse
 
 SEGMENT = "delta-00000000000000000000000000000001"
 
@@ -63,6 +64,32 @@ def test_tables_nobody_knows_are_those_of_transactions_that_ended_with_the_proce
     assert warehouse.unknown_tables(5, {"5/18"}) == ["5/17"]
 
 
+@pytest.mark.parametrize(
+    ("made_s", "open_s", "is_shared", "is_abandoned"),
+    [
+        pytest.param(-60, 0, False, True, id="before this process"),
+        pytest.param(-60, 59, False, True, id="before what is open"),
+        pytest.param(-60, 61, False, False, id="by what is open"),
+        pytest.param(-60, math.inf, False, False, id="perhaps by what is prepared"),
+        pytest.param(-60, 0, True, False, id="perhaps by others"),
+        pytest.param(60, 0, False, False, id="since"),
+        pytest.param(-25 * 3600, 0, True, True, id="by others a day ago"),
+        pytest.param(-25 * 3600, 26 * 3600, True, False, id="by others who have it open"),
+    ],
+)
+def test_what_nobody_keeps_is_abandoned(
+    root: Path, made_s: float, open_s: float, is_shared: bool, is_abandoned: bool
+) -> None:
+    staged = f"5/17/{STAGING}/ab"
+    (root / staged).mkdir(parents=True)
+    warehouse = Warehouse(str(root))
+    moment = time.time() + made_s
+    for path in (f"5/17/{SEGMENT}", staged):
+        os.utime(root / path, (moment, moment))
+    found = warehouse.abandoned({"5/17/other"}, open_s, shared=is_shared)
+    assert found == ([f"5/17/{SEGMENT}", staged] if is_abandoned else [])
+
+
 @pytest.fixture
 def vanishing(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A segment, in a table of its own, that is removed when somebody has just seen its name."""
@@ -85,7 +112,8 @@ def test_segments_that_others_remove_meanwhile_are_not_abandoned(
 ) -> None:
     warehouse = Warehouse(str(root))
     known = {f"5/20/{SEGMENT[:-1]}2", "5/17/other"}
-    assert warehouse.abandoned(known, -60) == [f"5/17/{SEGMENT}"]
+    os.utime(root / f"5/17/{SEGMENT}", (0, 0))
+    assert warehouse.abandoned(known, 0, shared=False) == [f"5/17/{SEGMENT}"]
     assert not (root / vanishing).exists()
 
 

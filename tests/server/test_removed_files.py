@@ -1,5 +1,7 @@
 """Data files are there as long as anybody can need them, and no longer."""
 
+import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import pytest
 
 from catalog.server.embedded import SUPERUSER
 from pgwire_gateway.messages import BackendMessage, DataRow, Execute, Parse, Query, Sync
+from pgwire_gateway.spark.warehouse import STAGING
 from tests.support.dialogues import bind, wire
 from tests.support.servers import GatewayProcess
 
@@ -81,6 +84,24 @@ def client(gateway_process: GatewayProcess, database: str) -> Iterator[psycopg.C
         connection.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
         connection.execute(f"INSERT INTO t SELECT g, 0 FROM generate_series(1, {ROWS}) g")  # type: ignore[call-overload]
         yield connection
+
+
+def test_what_a_killed_process_left_goes_and_what_this_one_writes_stays(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection
+) -> None:
+    kept = listed(gateway_process, database)
+    table = kept[0].parents[len(kept[0].relative_to(directory(gateway_process, client)).parts) - 2]
+    moments = {"0": 0.0, "1": time.time()}
+    copies = {}
+    for name, moment in moments.items():
+        for place in (table / f"base-{name * 32}", table / STAGING / (name * 32)):
+            shutil.copytree(kept[0].parent, place)
+            os.utime(place, (moment, moment))
+            copies[place] = moment
+    left = [place for place, moment in copies.items() if not moment]
+    await_gone(client, left)
+    assert all(place.exists() for place in copies.keys() - set(left))
+    assert all(file.exists() for file in kept)
 
 
 def test_a_snapshot_keeps_what_it_shows_however_old_it_is(

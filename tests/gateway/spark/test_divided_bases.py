@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import math
+import os
 import random
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -466,7 +467,8 @@ def test_files_nobody_knows_are_found_in_partitions_too(journal: Journal):
     journal.write(journal.rows((1, "a-b"), (2, "c"), version=10), kind=SegmentKind.BASE)
     warehouse = journal.relations.warehouse
     one, other = base(journal)
-    assert warehouse.abandoned({one.path}, -60) == [other.path]
+    os.utime(warehouse.absolute(other.path), (0, 0))
+    assert warehouse.abandoned({one.path}, 0, shared=False) == [other.path]
     warehouse.remove(other.path)
     left = Path(warehouse.root, "1", str(journal.relid))
     assert [d.name for d in left.glob("*=*")] == [Path(one.path).parent.name]
