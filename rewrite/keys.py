@@ -162,15 +162,16 @@ def _one_of(
 
 
 def current_rows(
-    snapshot: TableSnapshot, *, computes: bool = False
+    snapshot: TableSnapshot, *, computes: bool = False, constants: SessionConstants = _NEUTRAL
 ) -> tuple[Compilation, CurrentRows]:
     """Return the current rows of a table, and a query to be made of them.
 
     Args:
         snapshot: The table.
         computes: Whether the query has conditions on what is computed of columns, and may fail.
+        constants: What these depend on, unless it is nothing.
     """
-    context = RewriteContext({snapshot.table.relid: snapshot}, _NEUTRAL)
+    context = RewriteContext({snapshot.table.relid: snapshot}, constants)
     compilation = Compilation(context, compile_block, computes=computes)
     return compilation, CurrentRows(compilation, snapshot)
 

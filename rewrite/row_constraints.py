@@ -6,6 +6,7 @@
 from sqlglot import exp
 
 from catalog.model import TableSnapshot
+from rewrite.context import SessionConstants
 from rewrite.journal.current_rows import CurrentRows
 from rewrite.keys import current_rows
 from rewrite.query.compilation import Compilation
@@ -21,17 +22,20 @@ def compile_null(snapshot: TableSnapshot, attnum: int) -> SparkQuery:
     return _first(compilation, rows, is_null(rows.column(attnum).sql))
 
 
-def compile_violation(snapshot: TableSnapshot, check: str) -> SparkQuery:
+def compile_violation(
+    snapshot: TableSnapshot, check: str, constants: SessionConstants
+) -> SparkQuery:
     """Return the query for one current row that a CHECK constraint is false for.
 
     Args:
         snapshot: The table.
         check: The constraint, as ``pg_constraint.conbin``.
+        constants: What is the same for all rows: moment, time zone, settings.
 
     Raises:
         UnsupportedError: Spark does not compute what PostgreSQL does.
     """
-    compilation, rows = current_rows(snapshot, computes=True)
+    compilation, rows = current_rows(snapshot, computes=True, constants=constants)
     condition = RowScope(compilation, rows).compile(expression_node(check)).sql
     return _first(compilation, rows, negation(is_not_false(condition)))
 

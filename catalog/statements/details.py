@@ -520,7 +520,8 @@ def alter_table(statement: ParsedStatement) -> Mapping[str, Any]:
             "triggers_of": _relation(fields["relation"]),
             "user_triggers": _of_user_triggers(statement.encoded),
         }
-    slight = {"keeps_writers": False} if all(map(_is_slight, commands)) else {}
+    of_table = fields.get("objtype") == "OBJECT_TABLE"
+    slight = {"keeps_writers": False} if of_table and all(map(_is_slight, commands)) else {}
     if len(commands) != 1 or commands[0].get("subtype") not in _OF_STORAGE:
         return slight
     options = _storage_parameters(commands[0])
@@ -539,7 +540,7 @@ _OF_STATISTICS: Final = frozenset({"AT_SetStatistics", "AT_SetOptions", "AT_Rese
 def _is_slight(command: Mapping[str, Any]) -> bool:
     """Return whether a part of ALTER TABLE takes no stronger lock than SHARE UPDATE EXCLUSIVE.
 
-    See ``AlterTableGetLockLevel`` of PostgreSQL. Of storage parameters one is for others.
+    See ``AlterTableGetLockLevel`` of PostgreSQL; ``user_catalog_table`` takes ACCESS EXCLUSIVE.
     """
     subtype = command.get("subtype")
     if subtype in _OF_STORAGE:

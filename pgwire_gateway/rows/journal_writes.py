@@ -18,14 +18,9 @@ from catalog.pg import sqlstate as codes
 from catalog.results import CaptureReceipt
 from catalog.session import names, residency
 from catalog.session.residency import Loading
-from pgwire_gateway.rows import (
-    key_changes,
-    merge_conflicts,
-    row_constraints,
-    text_rows,
-    unique_keys,
-)
+from pgwire_gateway.rows import key_changes, merge_conflicts, text_rows, unique_keys
 from pgwire_gateway.rows.key_changes import ChangedKeys
+from pgwire_gateway.rows.row_constraints import RowConstraints
 from pgwire_gateway.rows.row_search import look_up
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -388,7 +383,7 @@ class JournalWriter:
 
     def require_unique(self, key: Sequence[int]) -> None:
         """Refuse a key the current rows do not fit: NULL (23502) or shared (23505)."""
-        row_constraints.require_not_null(self._session, self._relid, self._statement, key)
+        RowConstraints(self._session, self._relid, self._statement).require_not_null(key)
         unique_keys.require_unique(
             self._session, self._relid, self._statement, self._primary_key(key)
         )

@@ -273,13 +273,19 @@ class Observer:
         ]
 
     def complete(self, requests: Sequence[SnapshotRequest], result: SnapshotResult) -> Observation:
-        """Join fetched tails with those held."""
+        """Join fetched tails with those held.
+
+        Raises:
+            OutdatedPlanError: Tables were asked for again, and have been altered in between.
+        """
         try:
             tails = self._tails(requests, result)
         except StaleTailError:
             relids = [request.relid for request in requests]
             full = self.requests(relids, full=True)
-            result = self._session.catalog.snapshot(full)
+            before, result = result, self._session.catalog.snapshot(full)
+            if _definitions(before) != _definitions(result):
+                raise OutdatedPlanError("definitions have changed") from None
             tails = self._tails(full, result)
         result = own_states(result, self._session.transaction.written)
         # What came is held once, as a table.
@@ -329,7 +335,7 @@ class Observer:
             checks, generated = {table.relid: rules.checks}, {table.relid: rules.generated}
         return RewriteContext(
             snapshots=observation.result.snapshots,
-            constants=self._constants(plan, observation),
+            constants=self.constants(plan.analysis.tree if plan.analysis else None, observation),
             journals=plan.journals,
             partitioned={
                 relid: replace(leaves, relids=relids(leaves, observation.united.get(relid, ())))
@@ -416,9 +422,15 @@ class Observer:
             statement=statement,
         )
 
-    def _constants(self, plan: Plan, observation: Observation) -> SessionConstants:
+    def constants(self, tree: str | None, observation: Observation) -> SessionConstants:
+        """Return what a query, or an expression, can depend on besides rows.
+
+        Args:
+            tree: What is compiled, as PostgreSQL writes it; what it does not mention is not asked.
+            observation: What it sees.
+        """
         timestamp, settings = observation.result.transaction_timestamp, self._session.settings
-        names = self._names(plan, observation)
+        names = self._names(tree or "", observation)
         return SessionConstants(
             EPOCH + timedelta(microseconds=timestamp),
             settings.get("TimeZone", "UTC"),
@@ -428,15 +440,14 @@ class Observer:
             names.current_schema,
             settings.get("DateStyle", "ISO, MDY"),
             settings.get("IntervalStyle", "postgres"),
-            self._bytea_output(plan, observation),
+            self._bytea_output(tree or "", observation),
             self._services.zone_rules,
         )
 
-    def _names(self, plan: Plan, observation: Observation) -> Names:
+    def _names(self, tree: str, observation: Observation) -> Names:
         """Return whom and what a statement can name; PostgreSQL does not report all of it."""
         if observation.moment is not None:
             return observation.moment.names
-        tree = (plan.analysis.tree if plan.analysis else None) or ""
         if not any(call in tree for call in _NAMING_CALLS):
             return Names("", "", "", None)
         user, session, database, schema = (
@@ -445,12 +456,11 @@ class Observer:
         )
         return Names(user or "", session or "", database or "", schema)
 
-    def _bytea_output(self, plan: Plan, observation: Observation) -> str:
+    def _bytea_output(self, tree: str, observation: Observation) -> str:
         """Return bytea_output where a statement can depend on it; PostgreSQL does not report it."""
         if observation.moment is not None:
             return observation.moment.bytea_output
-        tree = plan.analysis.tree if plan.analysis else None
-        if not tree or f"type {type_oids.BYTEA} " not in tree:
+        if f"type {type_oids.BYTEA} " not in tree:
             return "hex"
         ((value,),) = self._query("SELECT current_setting('bytea_output')")
         return (value or b"hex").decode()
@@ -493,6 +503,10 @@ class Observer:
 def _require_same_definitions(plan: Plan | None, result: SnapshotResult) -> None:
     if plan is not None and plan.basis and plan.basis.definitions != result.definitions:
         raise OutdatedPlanError("definitions have changed")
+
+
+def _definitions(result: SnapshotResult) -> dict[int, int]:
+    return {relid: seen.table.definition_version for relid, seen in result.snapshots.items()}
 
 
 def _check(plan: Plan | None) -> tuple[str | None, str | None]:

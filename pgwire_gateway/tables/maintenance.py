@@ -1,4 +1,4 @@
-"""Upkeep of journals: VACUUM compacts them, a key added later re-keys them."""
+"""Upkeep of journals: VACUUM compacts them; constraints added later have their rows looked at."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,8 +23,9 @@ from catalog.upkeep import vacuum as catalog_vacuum
 from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.hot.announcements import ATTEMPTS
-from pgwire_gateway.rows import row_constraints, unique_keys
+from pgwire_gateway.rows import unique_keys
 from pgwire_gateway.rows.journal_writes import JournalWriter
+from pgwire_gateway.rows.row_constraints import RowConstraints
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
@@ -286,8 +287,9 @@ def complete_pending_constraints(session: ClientSession, running: RunningStateme
         relid, key = pending.relid, pending.primary
         for unique in pending.unique:
             unique_keys.require_unique(session, relid, running, unique)
-        row_constraints.require_not_null(session, relid, running, pending.not_null)
-        row_constraints.require_checks(session, relid, running, pending.checks)
+        rows = RowConstraints(session, relid, running)
+        rows.require_not_null(pending.not_null)
+        rows.require_checks(pending.checks)
         if pending.unique or pending.checks or pending.not_null:
             session.catalog.set_satisfied(relid)
         if not key:

@@ -66,7 +66,7 @@ def _within(
     if any(column.table != alias or column.name not in made for column in columns):
         return None
     used: dict[str, exp.Expression] = {column.name: made[column.name] for column in columns}
-    if any(part.find(exp.Query, exp.Window) for part in (wanted, *used.values())):
+    if not used or any(part.find(exp.Query, exp.Window) for part in (wanted, *used.values())):
         return None
     times = Counter(column.name for column in columns)
     times.update(column.name for column in columns if column.find_ancestor(exp.Lambda))

@@ -496,6 +496,8 @@ def test_writers_of_ours_wait_for_each_other(journal):
         "ALTER TABLE hr.depts ADD FOREIGN KEY (deptno) REFERENCES plain",
         "CREATE FUNCTION reach() RETURNS int AS 'SELECT deptno FROM hr.depts' LANGUAGE sql",
         "ALTER TABLE hr.depts DROP CONSTRAINT depts_pkey",
+        "ALTER TABLE hr.depts ALTER department_name SET NOT NULL",
+        "ALTER TABLE hr.depts ADD CHECK (department_name <> 'None')",
     ],
 )
 def test_what_is_not_done_is_refused(server, statement):

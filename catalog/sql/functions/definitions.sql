@@ -110,21 +110,32 @@ BEGIN
     END IF;
 END $$;
 
--- Whether a column is one of the primary key.
-CREATE OR REPLACE FUNCTION pg_journal.is_key_column(relid oid, attnum int2) RETURNS boolean
+-- The CHECK and NOT NULL constraints of a table that its rows have to satisfy, foreign keys among them. Of a table with rows
+-- that of a new one must be known; see pending_constraints().
+CREATE OR REPLACE FUNCTION pg_journal.kept_constraints(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = $1 AND x.contype = 'p' AND $2 = ANY (x.conkey));
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT x.oid FROM pg_constraint x
+              WHERE x.conrelid = kept_constraints.relid AND x.contype IN ('c', 'f', 'n') ORDER BY 1);
 
--- Whether a column got NOT NULL without a look at the rows there are.
-CREATE OR REPLACE FUNCTION pg_journal.is_unvalidated(relid oid, attnum int2) RETURNS boolean
+-- Those that rows which were there before may violate.
+CREATE OR REPLACE FUNCTION pg_journal.unvalidated_constraints(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
-RETURN EXISTS (SELECT FROM pg_constraint x
-                WHERE x.conrelid = $1 AND x.contype = 'n' AND $2 = ANY (x.conkey) AND NOT x.convalidated);
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT x.oid FROM pg_constraint x
+              WHERE x.conrelid = unvalidated_constraints.relid AND x.contype IN ('c', 'n') AND x.conenforced
+                AND NOT x.convalidated ORDER BY 1);
 
--- Whether a constraint is a CHECK that rows have to satisfy.
-CREATE OR REPLACE FUNCTION pg_journal.is_enforced_check(x pg_constraint) RETURNS boolean
-LANGUAGE sql IMMUTABLE
-RETURN x.contype = 'c' AND x.conenforced;
+-- Those whose rows are still to be looked at: they are new, or have been validated now, which PostgreSQL has done with the
+-- rows that are hot.
+CREATE OR REPLACE FUNCTION pg_journal.pending_checks(j journals) RETURNS SETOF pg_constraint
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT x.* FROM pg_constraint x
+     WHERE x.conrelid = j.relid AND x.contype IN ('c', 'n') AND x.conenforced AND x.convalidated
+       AND (x.oid <> ALL (j.checks) OR x.oid = ANY (j.unvalidated))
+$$;
 
 -- Bring columns of a tiered table's journal into line with the table.
 CREATE OR REPLACE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
@@ -179,17 +190,11 @@ BEGIN
             EXECUTE format('ALTER TABLE %s ALTER COLUMN %I TYPE %s USING NULL',
                            j.journal_relid::regclass, c.attname, spelled);
         END IF;
-        -- Where there are rows they are looked at when the command has been run.
-        IF c.attnotnull AND NOT c.not_null AND filled AND is_unvalidated(j.relid, c.attnum) THEN
-            PERFORM refuse(format('NOT NULL NOT VALID on column "%s" of a table with rows is', c.attname),
-                           residency_hint(relid));
-        END IF;
         IF c.tree <> c.generation AND filled THEN
             PERFORM refuse(format('SET EXPRESSION on column "%s" of a table with rows is', c.attname), residency_hint(relid));
         END IF;
         UPDATE columns k SET name = c.attname, type_oid = c.atttypid, typmod = c.atttypmod,
-                             not_null = c.attnotnull AND (c.not_null OR NOT filled OR is_key_column(j.relid, c.attnum)),
-                             generation = c.tree
+                             not_null = c.attnotnull, generation = c.tree
          WHERE k.relid = j.relid AND k.attnum = c.attnum;
     END LOOP;
     FOR c IN SELECT a.* FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
@@ -213,6 +218,11 @@ BEGIN
             END IF;
         END IF;
         PERFORM add_column(relid, c.attnum, missing);
+        -- Rows that were there have its default.
+        UPDATE journals jj
+           SET checks = jj.checks || ARRAY(SELECT x.oid FROM pg_constraint x
+                                            WHERE x.conrelid = j.relid AND x.contype = 'n' AND x.conkey = ARRAY[c.attnum])
+         WHERE jj.relid = j.relid AND c.attnotnull;
         EXECUTE format('ALTER TABLE %s ADD COLUMN %I %s', j.journal_relid::regclass, c.attname, spelled);
     END LOOP;
     PERFORM bound_rows(relid, true);
@@ -228,22 +238,32 @@ DECLARE
     filled boolean := has_rows(relid);
     primary_key record;
     wanted int2[];
-    checks_now oid[];
+    kept oid[];
     added text;
 BEGIN
     SELECT * INTO j FROM journals jj WHERE jj.relid = reconcile_constraints.relid;
-    SELECT format('"%s" %s', x.conname, CASE x.contype WHEN 'c' THEN 'CHECK NOT VALID' ELSE 'FOREIGN KEY' END)
+    SELECT format('"%s" %s%s', x.conname,
+                  CASE x.contype WHEN 'c' THEN 'CHECK' WHEN 'n' THEN 'NOT NULL' ELSE 'FOREIGN KEY' END,
+                  CASE WHEN x.contype <> 'f' AND NOT x.convalidated THEN ' NOT VALID' ELSE '' END)
       INTO added
-      FROM pg_constraint x WHERE x.conrelid = j.relid AND x.oid <> ALL (j.checks)
-       AND (x.contype = 'f' AND NOT is_adding() OR x.contype = 'c' AND x.conenforced AND NOT x.convalidated) LIMIT 1;
+      FROM pg_constraint x
+     WHERE x.conrelid = j.relid AND x.oid <> ALL (j.checks)
+       AND CASE WHEN x.contype = 'f' THEN NOT is_adding()
+                -- Others write to it who know of no constraints.
+                ELSE x.contype IN ('c', 'n') AND x.conenforced AND (NOT x.convalidated OR j.external IS NOT NULL) END
+     LIMIT 1;
     IF added IS NOT NULL AND filled THEN
-        PERFORM refuse(format('ADD CONSTRAINT %s on a table with rows is', added), residency_hint(relid));
+        PERFORM refuse(format('ADD CONSTRAINT %s on a table with rows is', added),
+                       CASE WHEN j.external IS NULL THEN residency_hint(relid)
+                            ELSE 'Leave it out: the journal has other writers.' END);
     END IF;
-    -- Where there are rows they are looked at when the command has been run, for new checks and new unique indexes.
-    checks_now := ARRAY(SELECT x.oid FROM pg_constraint x
-                         WHERE x.conrelid = j.relid AND x.contype IN ('c', 'f')
-                           AND NOT (filled AND is_enforced_check(x) AND x.oid <> ALL (j.checks)) ORDER BY 1);
-    UPDATE journals jj SET checks = checks_now WHERE jj.relid = j.relid AND jj.checks <> checks_now;
+    -- Where there are rows they are looked at when the command has been run, for new constraints and new unique indexes.
+    kept := CASE WHEN NOT filled THEN kept_constraints(j.relid)
+                 ELSE ARRAY(SELECT k FROM unnest(kept_constraints(j.relid)) k
+                             WHERE k NOT IN (SELECT p.oid FROM pending_checks(j) p WHERE p.oid <> ALL (j.checks))) END;
+    UPDATE journals jj
+       SET checks = kept, unvalidated = CASE WHEN filled THEN jj.unvalidated ELSE '{}' END
+     WHERE jj.relid = j.relid AND (jj.checks <> kept OR NOT filled AND jj.unvalidated <> '{}');
     UPDATE journals jj SET unique_indexes = ARRAY(SELECT u FROM unnest(unique_indexes(j.relid)) u
                                                    WHERE NOT filled OR u = ANY (jj.unique_indexes))
      WHERE jj.relid = j.relid;
@@ -416,8 +436,7 @@ BEGIN
        SET key = keyed, pinned_by = pin(jj.relid),
            key_name = (SELECT x.conname FROM pg_constraint x
                         WHERE x.conrelid = jj.relid AND x.contype = 'p' AND keyed <> '{}'),
-           checks = ARRAY(SELECT x.oid FROM pg_constraint x
-                           WHERE x.conrelid = jj.relid AND x.contype IN ('c', 'f') ORDER BY 1),
+           checks = kept_constraints(jj.relid),
            schema_name = n.nspname, table_name = t.relname
       FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
      WHERE jj.relid = j.relid AND t.oid = j.relid;

@@ -610,7 +610,7 @@ BEGIN
            CASE WHEN resident THEN pin(t.oid) END, d.oid || '/' || t.oid, keyed,
            (SELECT x.conname FROM pg_constraint x
              WHERE x.conrelid = t.oid AND x.contype = 'p' AND keyed <> '{}'),
-           ARRAY(SELECT x.oid FROM pg_constraint x WHERE x.conrelid = t.oid AND x.contype IN ('c', 'f') ORDER BY 1),
+           kept_constraints(t.oid),
            CASE WHEN resident THEN '{}' ELSE unique_indexes(t.oid) END, random_mark(), ancestors(t.oid)
       FROM pg_database d WHERE d.datname = current_database();
     FOR a IN SELECT attnum, attname, atttypid, atttypmod, attnotnull FROM pg_attribute

@@ -348,9 +348,7 @@ BEGIN
         PERFORM check_default(wanted);
     ELSE
         -- DETACH CONCURRENTLY leaves a constraint behind that says what rows the partition could have.
-        UPDATE journals s SET checks = ARRAY(SELECT x.oid FROM pg_constraint x
-                                              WHERE x.conrelid = wanted AND x.contype IN ('c', 'f') ORDER BY 1)
-         WHERE s.relid = wanted;
+        UPDATE journals s SET checks = kept_constraints(wanted) WHERE s.relid = wanted;
     END IF;
     UPDATE journals s SET ancestors = above WHERE s.relid = wanted;
 END $$;

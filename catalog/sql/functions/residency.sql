@@ -79,6 +79,7 @@ BEGIN
     EXECUTE format(
         'UPDATE pg_journal.journals j SET residency = ''tiered'', turns = turns + 1, epoch = epoch + 1, '
         'changes = changes + 1, unique_indexes = pg_journal.unique_indexes(j.relid), '
+        'unvalidated = pg_journal.unvalidated_constraints(j.relid), '
         'is_full = false, is_outgrown = false, tail_rows = t.n, version = greatest(j.version, t.newest), '
         'definition = pg_journal.random_mark() '
         'FROM (SELECT count(*) AS n, max(version_number) AS newest FROM pg_journal.tail_%1$s) t '

@@ -780,14 +780,13 @@ BEGIN
                SELECT (SELECT json_agg(unique_key(u.oid) ORDER BY u.oid) FROM unnest(unique_indexes(j.relid)) u(oid)
                         WHERE u.oid <> ALL (j.unique_indexes)) AS unique_keys,
                       (SELECT json_agg(json_build_array(x.conname, x.conbin::text) ORDER BY x.conname)
-                         FROM pg_constraint x
-                        WHERE x.conrelid = j.relid AND is_enforced_check(x) AND x.oid <> ALL (j.checks)) AS checks,
-                      (SELECT json_agg(k.attnum ORDER BY k.attnum)
-                         FROM columns k JOIN pg_attribute a ON a.attrelid = k.relid AND a.attnum = k.attnum
-                        WHERE k.relid = j.relid AND a.attnotnull AND NOT k.not_null) AS not_null) p
-         WHERE j.pending_key IS NOT NULL
-            OR j.residency = 'tiered'
-               AND (p.unique_keys IS NOT NULL OR p.checks IS NOT NULL OR p.not_null IS NOT NULL)), '[]')::text, 'UTF8');
+                         FROM pending_checks(j) x WHERE x.contype = 'c') AS checks,
+                      -- Those of a new key are looked at with it.
+                      (SELECT json_agg(x.conkey[1] ORDER BY x.conkey[1]) FROM pending_checks(j) x
+                        WHERE x.contype = 'n' AND x.conkey[1] <> ALL (coalesce(j.pending_key, '{}'))) AS not_null) p
+         WHERE (j.residency = 'tiered' OR j.pending_key IS NOT NULL)
+           AND (j.pending_key IS NOT NULL OR p.unique_keys IS NOT NULL OR p.checks IS NOT NULL
+                OR p.not_null IS NOT NULL)), '[]')::text, 'UTF8');
 END $$;
 
 -- Note that all rows of a tiered table satisfy its unique indexes, CHECK constraints and NOT NULL.
@@ -800,13 +799,10 @@ BEGIN
     PERFORM require_right(wanted, true);
     PERFORM locked(wanted);
     UPDATE journals s
-       SET unique_indexes = unique_indexes(wanted), definition = random_mark(), changes = changes + 1,
-           checks = ARRAY(SELECT x.oid FROM pg_constraint x
-                           WHERE x.conrelid = wanted AND x.contype IN ('c', 'f') ORDER BY 1)
+       SET unique_indexes = unique_indexes(wanted), checks = kept_constraints(wanted),
+           unvalidated = ARRAY(SELECT u FROM unnest(s.unvalidated) u WHERE u = ANY (unvalidated_constraints(wanted))),
+           definition = random_mark(), changes = changes + 1
      WHERE s.relid = wanted;
-    UPDATE columns k SET not_null = a.attnotnull
-      FROM pg_attribute a WHERE k.relid = wanted AND a.attrelid = wanted AND a.attnum = k.attnum
-       AND k.not_null <> a.attnotnull;
     RETURN convert_to('null', 'UTF8');
 END $$;
 
@@ -827,7 +823,9 @@ BEGIN
     END IF;
     PERFORM apply_key(wanted, j.pending_key);
     UPDATE journals s SET definition = random_mark(), epoch = epoch + 1,
-                          changes = changes + 1
+                          changes = changes + 1,
+                          checks = s.checks || ARRAY(SELECT p.oid FROM pending_checks(j) p
+                                                      WHERE p.contype = 'n' AND p.conkey[1] = ANY (j.pending_key))
      WHERE s.relid = wanted;
     PERFORM note_definition();
     RETURN convert_to('null', 'UTF8');

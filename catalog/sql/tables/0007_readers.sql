@@ -1,2 +1,2 @@
--- Who may read a journal the journal itself tells: what was noted here had to wait for the writers of the table.
+-- Who may read a journal its own privileges tell.
 ALTER TABLE pg_journal.journals DROP COLUMN readers;
