@@ -46,6 +46,7 @@ def validate(call: Invocation) -> None:
         GatewayError: 23503 for a row that references what there is not.
     """
     catalog = call.session.catalog
+    call.session.watch(call.running, call.statement.text)
     table = RelationName(*call.statement.details["referencing"])
     relid = names.relation_oid(catalog, table)
     told = json.loads(catalog.call(bookkeeping.ADDED_REFERENCES, str(relid).encode()))

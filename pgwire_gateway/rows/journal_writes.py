@@ -26,6 +26,7 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.conservation import require_all
 from pgwire_gateway.spark.spools import Spool
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.writer import SegmentWriter
@@ -110,14 +111,14 @@ class JournalWriter:
         Returns the segments the rows went to; none when the tail has them.
 
         Raises:
-            GatewayError: 23505 when a key exists already.
+            GatewayError: 23505 when a key exists already, XX001 when rows have got lost.
         """
         reach(Failpoint.CAPTURED)
         if receipt.captured:
             self.require_new_keys(receipt)
             self.require_new_values(receipt.values)
             return ()
-        return self._store_drained()
+        return self._store_drained(receipt.count)
 
     def require_new_values(self, values: Sequence[Sequence[Sequence[Any]]]) -> None:
         """Refuse values of unique keys, in transfer forms, that the table held before (23505)."""
@@ -346,7 +347,7 @@ class JournalWriter:
             raise
         return segments
 
-    def _store_drained(self) -> tuple[Segment, ...]:
+    def _store_drained(self, count: int) -> tuple[Segment, ...]:
         requests = self._observer.requests([self._relid])
         versions, result = self._session.catalog.begin_write([self._relid], requests)
         version = versions[self._relid]
@@ -364,6 +365,7 @@ class JournalWriter:
             table,
             SegmentKind.DELTA if recent else SegmentKind.BASE,
         )
+        require_all(table, count, segments)
         held = snapshot.segments or snapshot.tail_rows or snapshot.outside
         if segments and table.key and held:
             self.require_disjoint(before, segments)

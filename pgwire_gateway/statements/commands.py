@@ -167,7 +167,7 @@ def definition(call: Invocation) -> StatementResult:
         added_references.validate(call)
     if call.statement.details.get("reassigns"):
         session.catalog.call(bookkeeping.FOLLOW_OWNERS)
-    maintenance.complete_pending_constraints(session, call.running)
+    maintenance.complete_pending_constraints(session, call.running, call.statement.text)
     return result
 
 
@@ -309,6 +309,7 @@ def truncate(call: Invocation) -> StatementResult:
     # Before that of the journal: writers that wait for the latter hold weaker locks on the table.
     tables = ", ".join(names.quoted(kinds[relid].schema, kinds[relid].name) for relid in tiered)
     local_queries.pass_on(session, f"LOCK TABLE ONLY {tables} IN ACCESS EXCLUSIVE MODE")
+    session.watch(call.running, call.statement.text)
     observer = Observer(session)
     session.transaction.written.update(tiered)
     requests = observer.requests(tiered)

@@ -276,14 +276,22 @@ def compact(
         reach(Failpoint.COMPACTION_PUBLISHED)
 
 
-def complete_pending_constraints(session: ClientSession, running: RunningStatement) -> None:
+def complete_pending_constraints(
+    session: ClientSession, running: RunningStatement, text: str
+) -> None:
     """Check the rows of tables that got constraints, and sort them by a new primary key.
+
+    Args:
+        session: Whose statement gave them these.
+        running: The statement.
+        text: The client's text of it.
 
     Raises:
         GatewayError: 23502, 23505 or 23514 when the rows do not satisfy them.
         UnsupportedError: Spark does not compute a CHECK constraint as PostgreSQL does.
     """
     for pending in session.catalog.pending_constraints():
+        session.watch(running, text)
         relid, key = pending.relid, pending.primary
         for unique in pending.unique:
             unique_keys.require_unique(session, relid, running, unique)

@@ -19,7 +19,7 @@ from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
 from catalog.hot.resident_upkeep import ResidentTable
 from catalog.journal.layout import column_name
-from catalog.model import Column, SegmentKind, TableSnapshot
+from catalog.model import Column, JournalTable, SegmentKind, TableSnapshot
 from catalog.pg import sqlstate
 from catalog.results import SnapshotRequest, TailRows
 from catalog.session import names
@@ -454,12 +454,13 @@ class Residency:
                 if current.num_rows:
                     resident_upkeep.silence_triggers(session)
                     columns = [column for column in table.columns if column.generated is None]
-                    names.load(
+                    loaded = names.load(
                         session,
                         names.quoted(table.schema, table.name),
                         [column.name for column in columns],
                         _lines(current, columns),
                     )
+                    _require_loaded(table, loaded, current.num_rows)
                 if tail.num_rows and not table.key:
                     # Capture adds rows without identities; those of what is there would be lost.
                     self._settle_tail(session, snapshot, tail)
@@ -472,6 +473,17 @@ class Residency:
                 logger.warning("table %d could not become resident: %s", relid, error.message)
             return
         logger.info('table "%s.%s" is resident now', table.schema, table.name)
+
+
+def _require_loaded(table: JournalTable, tag: str, rows: int) -> None:
+    """Refuse that PostgreSQL has got other rows than the journal has (XX001)."""
+    if tag != f"COPY {rows}":
+        raise GatewayError(
+            f'table "{table.name}" got {tag.removeprefix("COPY ")} of the {rows} rows'
+            " in its journal",
+            sqlstate=sqlstate.DATA_CORRUPTED,
+            detail="Nothing has been changed.",
+        )
 
 
 PASSING = frozenset(

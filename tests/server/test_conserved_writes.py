@@ -1,5 +1,6 @@
 """A write of whose rows the journal does not get all fails (XX001), and nothing of it is there."""
 
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -7,6 +8,7 @@ import pytest
 
 from tests.server.test_removed_files import administrator
 from tests.support.servers import Address, GatewayProcess
+from tests.support.tiers import PATIENCE_S, make_tiered
 
 pytestmark = pytest.mark.server
 
@@ -22,6 +24,14 @@ CREATE TRIGGER lose BEFORE INSERT ON pg_journal.tail_{0} FOR EACH ROW
     EXECUTE FUNCTION pg_journal.lose();
 """
 """Loses row versions of one row, as no role can."""
+
+LOSE_ROW = """
+CREATE FUNCTION pg_journal.lose() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN IF new.id = 3 THEN RETURN NULL; END IF; RETURN new; END';
+CREATE TRIGGER lose BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION pg_journal.lose();
+ALTER TABLE public.t ENABLE ALWAYS TRIGGER lose
+"""
+"""Has PostgreSQL lose one row that is put into the table, as no role can."""
 
 STATEMENTS = {
     "by key": "UPDATE t SET v = 0 WHERE id = 3",
@@ -93,3 +103,34 @@ def test_a_statement_fails_and_leaves_nothing(
         client.execute("UPDATE t SET v = v WHERE id = 2")
         assert client.execute("SELECT gateway.check('t')").fetchone() == (0,)
         assert client.execute(whole).fetchall() == before
+
+
+def test_a_table_does_not_become_resident_without_one_of_its_rows(
+    resident_process: GatewayProcess,
+) -> None:
+    address, whole = resident_process.address, "SELECT count(*), sum(id), sum(v) FROM t"
+    address.execute("CREATE DATABASE conserved_thaw")
+    with (
+        psycopg.connect(address.conninfo("conserved_thaw"), autocommit=True) as client,
+        administrator(resident_process, "conserved_thaw") as catalog,
+    ):
+        for statement in SETUP:
+            client.execute(statement)  # type: ignore[call-overload]
+        make_tiered(client, "t")
+        before = client.execute(whole).fetchall()
+        with catalog.transaction():
+            catalog.execute("SET LOCAL event_triggers = off")
+            catalog.execute(LOSE_ROW)
+        client.execute("ALTER TABLE t SET (gateway.residency = always)")
+        lost = 'table "t" got 1499 of the 1500 rows in its journal'
+        deadline = time.monotonic() + PATIENCE_S
+        while not any(lost in line for line in resident_process.log):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert client.execute(whole).fetchall() == before
+        with catalog.transaction():
+            catalog.execute("SET LOCAL event_triggers = off")
+            catalog.execute("DROP TRIGGER lose ON public.t")
+        client.execute("VACUUM t")
+        assert client.execute(whole).fetchall() == before
+    address.execute("DROP DATABASE conserved_thaw WITH (FORCE)")

@@ -151,6 +151,33 @@ def test_statement_timeout_ends_vacuum(client: psycopg.Connection) -> None:
     assert client.execute("SELECT count(*), max(v) FROM t").fetchall() == [(400000, 400001)]
 
 
+LONG_CHECK = "ALTER TABLE t ADD CONSTRAINT slow CHECK (length(repeat(md5(id::text), 100000)) > 9)"
+"""A definition whose rows Spark looks at for seconds."""
+
+
+def test_statement_timeout_ends_a_look_at_rows(client: psycopg.Connection) -> None:
+    client.execute("SET statement_timeout = '400ms'")
+    with pytest.raises(errors.QueryCanceled, match="statement timeout"):
+        client.execute(LONG_CHECK)
+    client.execute("RESET statement_timeout")
+    query = "SELECT FROM pg_constraint WHERE conname = 'slow'"
+    assert client.execute(query).fetchall() == []
+    assert client.execute("INSERT INTO t VALUES (0, 0)").rowcount == 1
+
+
+def test_a_transaction_is_not_idle_while_rows_are_looked_at(
+    client: psycopg.Connection, shared_pair: Pair
+) -> None:
+    client.execute("BEGIN")
+    statement = running(client, LONG_CHECK)
+    query, wait = seen_by(client, shared_pair, "query, wait_event_type")
+    assert str(query).startswith(f"/* {LONG_CHECK} */")
+    assert wait == "Timeout"
+    cancel = f"SELECT pg_cancel_backend({client.info.backend_pid})"
+    shared_pair.gateway.execute(cancel, database=shared_pair.database)
+    assert isinstance(statement.exception(PATIENCE_S), errors.QueryCanceled)
+
+
 def test_statements_of_a_pipeline_leave_no_thread(
     client: psycopg.Connection, gateway_process: GatewayProcess
 ) -> None:

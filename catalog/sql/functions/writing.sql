@@ -379,6 +379,7 @@ DECLARE
     j journals;
     places tid[];
     moved bigint;
+    stored bigint;
     size bigint;
     new_version timestamptz;
     first_identity bigint;
@@ -419,6 +420,8 @@ BEGIN
         CASE WHEN j.key = '{}' THEN '1 - $3 - row_number() OVER ()' ELSE 'NULL' END)
         FROM columns k WHERE k.relid = wanted AND k.name <> '')
       USING new_version, places, first_identity;
+    GET DIAGNOSTICS stored = ROW_COUNT;
+    IF stored <> moved THEN PERFORM refuse_loss(wanted, 'INSERT', moved, stored); END IF;
     PERFORM silence(wanted, false);
     PERFORM note_write(j, new_version, moved);
     RETURN receipt(j, moved, new_version, unresolved);
@@ -490,6 +493,9 @@ BEGIN
             j.tail_relid::regclass, x.tail_columns, x.tail_values, x.column_count)
           USING tombstones::json, new_version;
         GET DIAGNOSTICS gone = ROW_COUNT;
+        IF gone <> json_array_length(tombstones::json) THEN
+            PERFORM refuse_loss(wanted, 'DELETE', json_array_length(tombstones::json), gone);
+        END IF;
     END IF;
     PERFORM note_moving(true);
     IF new_rows IS NOT NULL AND j.key = '{}' THEN
@@ -501,12 +507,11 @@ BEGIN
             'numbered AS (SELECT *, row_number() OVER () AS xmin FROM written), '
             'moved AS (INSERT INTO %4$s (%5$s, version_number, row_identity) '
             'SELECT %6$s, $2, (u.e->>%7$s)::bigint '
-            'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.xmin) '
-            'SELECT array_agg(ctid) FROM written',
+            'FROM numbered n JOIN json_array_elements($1) WITH ORDINALITY u(e, o) ON u.o = n.xmin RETURNING true) '
+            'SELECT array_agg(ctid), (SELECT count(*) FROM moved) FROM written',
             wanted::regclass, x.settable_columns, x.settable_values, j.tail_relid::regclass, x.tail_columns,
             x.columns, x.column_count)
-           INTO places USING new_rows::json, new_version;
-        added := cardinality(places);
+           INTO places, added USING new_rows::json, new_version;
         PERFORM note_references(wanted);
         PERFORM silence(wanted, true);
         EXECUTE format('DELETE FROM ONLY %s WHERE ctid = ANY ($1)', wanted::regclass) USING places;
@@ -536,6 +541,9 @@ BEGIN
           USING new_version, places;
         GET DIAGNOSTICS added = ROW_COUNT;
         PERFORM silence(wanted, false);
+    END IF;
+    IF added <> coalesce(json_array_length(new_rows::json), 0) THEN
+        PERFORM refuse_loss(wanted, 'INSERT', json_array_length(new_rows::json), added);
     END IF;
     PERFORM note_moving(false);
     PERFORM note_write(j, new_version, gone - replaced + added);

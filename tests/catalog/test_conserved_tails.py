@@ -1,0 +1,71 @@
+"""Rows that are written to the tail of a tiered table without being hot are there, or XX001."""
+
+from collections.abc import Callable
+
+import pytest
+
+from catalog.errors import GatewayError
+from catalog.pg import sqlstate
+from tests.support.fix_catalog import Client
+
+pytestmark = pytest.mark.catalog
+
+KEYED = "CREATE TABLE t (id int PRIMARY KEY, v int)"
+
+KEYLESS = "CREATE TABLE t (id int, v int)"
+
+
+def lose(catalog, database: str, relid: int, condition: str) -> None:
+    """Have the tail of a table silently lose the row versions that a condition holds for."""
+    administrator = Client(catalog.admin(database))
+    administrator.run(
+        f"CREATE FUNCTION pg_journal.lose_{relid}() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN RETURN NULL; END'"
+    )
+    administrator.run(
+        f"CREATE TRIGGER lose BEFORE INSERT ON pg_journal.tail_{relid} FOR EACH ROW"
+        f" WHEN ({condition}) EXECUTE FUNCTION pg_journal.lose_{relid}()"
+    )
+    administrator.session.close()
+
+
+def appended(client: Client, rows: list[list[str | None]], gone: list[list[str | None]]) -> None:
+    """Write row versions and tombstones."""
+    relid = client.relid("t")
+    versions, _ = client.session.begin_write([relid], [])
+    client.session.append(relid, versions[relid], rows, gone)
+
+
+WRITES: dict[str, tuple[str, str, Callable[[Client], object]]] = {
+    "INSERT": (KEYED, "new.c1 = 5", lambda c: c.insert("t", "INSERT INTO t VALUES (5, 1), (6, 1)")),
+    "INSERT without key": (
+        KEYLESS,
+        "new.c1 = 5",
+        lambda c: c.insert("t", "INSERT INTO t VALUES (5, 1), (6, 1)"),
+    ),
+    "a row": (KEYED, "new.c1 = 5", lambda c: appended(c, [["5", "1"], ["6", "1"]], [])),
+    "a row without key": (
+        KEYLESS,
+        "new.c1 = 5",
+        lambda c: appended(c, [["5", "1", "-9"], ["6", "1", "-8"]], []),
+    ),
+    "a tombstone": (
+        KEYED,
+        "new.subsequent_version_number IS NOT NULL",
+        lambda c: appended(c, [], [["1", None, None]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_row_that_is_lost_fails_its_write(client, catalog, database, name):
+    definition, condition, write = WRITES[name]
+    client.run(definition)
+    client.insert("t", "INSERT INTO t VALUES (1, 1), (2, 1)")
+    before = client.tail("t")
+    lose(catalog, database, client.relid("t"), condition)
+    with pytest.raises(GatewayError, match=r"got \d row versions of \d by") as caught:
+        write(client)
+    assert caught.value.sqlstate == sqlstate.DATA_CORRUPTED
+    client.session.rollback()
+    assert client.tail("t") == before
