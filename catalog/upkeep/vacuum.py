@@ -10,10 +10,14 @@ from collections.abc import Iterable
 from catalog.bookkeeping.calls import array
 from catalog.session.connections import CatalogSession
 
-_OLDEST = """(SELECT coalesce(max(pg_catalog.age(a.backend_xmin)), 0)
-FROM pg_catalog.pg_stat_activity a
-WHERE a.datname = pg_catalog.current_database() AND a.pid <> pg_catalog.pg_backend_pid())"""
-"""Age of the oldest snapshot that is in use: what went later, its transaction can still read."""
+_OLDEST = """(SELECT coalesce(max(pg_catalog.age(held.xmin)), 0)
+FROM (SELECT a.backend_xmin FROM pg_catalog.pg_stat_activity a
+       WHERE (a.datname = pg_catalog.current_database() OR a.datname IS NULL)
+         AND a.pid <> pg_catalog.pg_backend_pid()
+      UNION ALL
+      SELECT s.xmin FROM pg_catalog.pg_replication_slots s) held (xmin))"""
+"""Age of the oldest snapshot that is in use, on standbys that tell of theirs too: what went later,
+its transaction can still read."""
 
 _OPEN = """
 SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - CASE

@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     while time.monotonic() < end_s:
         try:
+            sys.stdout.write(f"seed {seed} begins\n")
+            sys.stdout.flush()
             _history(seed, end_s, kills=options.kill, module=options.module, steps=options.steps)
         except DivergenceError as error:
             sys.stdout.write(f"{error}\nDIVERGED with --seed {seed}\n")
