@@ -1,9 +1,10 @@
 """NOT NULL and CHECK of tables that have rows already: each of the current rows is looked at."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from catalog.errors import GatewayError
-from catalog.model import JournalTable
+from catalog.model import JournalTable, TableSnapshot
 from catalog.pg import sqlstate as codes
 from catalog.results import PendingCheck
 from catalog.session import names
@@ -25,13 +26,16 @@ class RowConstraints:
         self._relid = relid
         self._running = running
 
+    @cached_property
+    def _seen(self) -> tuple[TableSnapshot, Observation]:
+        """The table, asked for once for all constraints."""
+        observation = self._observer.observe([self._relid])
+        return observation.result.snapshots[self._relid], observation
+
     def require_not_null(self, columns: Sequence[int]) -> None:
         """Refuse columns that are NULL in a row (23502)."""
-        if not columns:
-            return
-        observation = self._observer.observe([self._relid])
-        snapshot = observation.result.snapshots[self._relid]
         for attnum in columns:
+            snapshot, observation = self._seen
             if self._has_row(row_constraints.compile_null(snapshot, attnum), observation):
                 column, table = snapshot.table.column(attnum), snapshot.table
                 raise GatewayError(
@@ -46,12 +50,9 @@ class RowConstraints:
         Raises:
             UnsupportedError: Spark does not compute a constraint as PostgreSQL does.
         """
-        if not checks:
-            return
-        observation = self._observer.observe([self._relid])
-        snapshot = observation.result.snapshots[self._relid]
-        table = snapshot.table
         for check in checks:
+            snapshot, observation = self._seen
+            table = snapshot.table
             constants = self._observer.constants(check.tree, observation)
             try:
                 query = row_constraints.compile_violation(snapshot, check.tree, constants)

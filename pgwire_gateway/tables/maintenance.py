@@ -290,8 +290,10 @@ def complete_pending_constraints(
         GatewayError: 23502, 23505 or 23514 when the rows do not satisfy them.
         UnsupportedError: Spark does not compute a CHECK constraint as PostgreSQL does.
     """
-    for pending in session.catalog.pending_constraints():
+    found = session.catalog.pending_constraints()
+    if found:
         session.watch(running, text)
+    for pending in found:
         relid, key = pending.relid, pending.primary
         for unique in pending.unique:
             unique_keys.require_unique(session, relid, running, unique)

@@ -7,26 +7,13 @@ import pytest
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate
 from tests.support.fix_catalog import Client
+from tests.support.lossy_tails import lose
 
 pytestmark = pytest.mark.catalog
 
 KEYED = "CREATE TABLE t (id int PRIMARY KEY, v int)"
 
 KEYLESS = "CREATE TABLE t (id int, v int)"
-
-
-def lose(catalog, database: str, relid: int, condition: str) -> None:
-    """Have the tail of a table silently lose the row versions that a condition holds for."""
-    administrator = Client(catalog.admin(database))
-    administrator.run(
-        f"CREATE FUNCTION pg_journal.lose_{relid}() RETURNS trigger LANGUAGE plpgsql AS"
-        " 'BEGIN RETURN NULL; END'"
-    )
-    administrator.run(
-        f"CREATE TRIGGER lose BEFORE INSERT ON pg_journal.tail_{relid} FOR EACH ROW"
-        f" WHEN ({condition}) EXECUTE FUNCTION pg_journal.lose_{relid}()"
-    )
-    administrator.session.close()
 
 
 def appended(client: Client, rows: list[list[str | None]], gone: list[list[str | None]]) -> None:
@@ -63,7 +50,9 @@ def test_a_row_that_is_lost_fails_its_write(client, catalog, database, name):
     client.run(definition)
     client.insert("t", "INSERT INTO t VALUES (1, 1), (2, 1)")
     before = client.tail("t")
-    lose(catalog, database, client.relid("t"), condition)
+    administrator = Client(catalog.admin(database))
+    lose(administrator, client.relid("t"), condition)
+    administrator.session.close()
     with pytest.raises(GatewayError, match=r"got \d row versions of \d by") as caught:
         write(client)
     assert caught.value.sqlstate == sqlstate.DATA_CORRUPTED

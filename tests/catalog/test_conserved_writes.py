@@ -6,6 +6,7 @@ import pytest
 
 from catalog.errors import GatewayError
 from tests.support.fix_catalog import Client
+from tests.support.lossy_tails import lose
 
 pytestmark = pytest.mark.catalog
 
@@ -22,18 +23,7 @@ def administrator(catalog, database, inspector) -> Iterator[Client]:
 def lossy(client, administrator) -> Callable[[str, str], None]:
     """Has the tail of a table silently lose the row versions that a condition holds for."""
 
-    def lose(table: str, condition: str) -> None:
-        relid = client.relid(table)
-        administrator.run(
-            f"CREATE FUNCTION pg_journal.lose_{relid}() RETURNS trigger LANGUAGE plpgsql AS"
-            " 'BEGIN RETURN NULL; END'"
-        )
-        administrator.run(
-            f"CREATE TRIGGER lose BEFORE INSERT ON pg_journal.tail_{relid} FOR EACH ROW"
-            f" WHEN ({condition}) EXECUTE FUNCTION pg_journal.lose_{relid}()"
-        )
-
-    return lose
+    return lambda table, condition: lose(administrator, client.relid(table), condition)
 
 
 ROW = "new.subsequent_version_number IS NULL"

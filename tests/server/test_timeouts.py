@@ -71,6 +71,15 @@ def running(client: psycopg.Connection, statement: str) -> "Future[psycopg.Curso
     return future
 
 
+def require_cancelled(
+    client: psycopg.Connection, pair: Pair, statement: "Future[psycopg.Cursor]"
+) -> None:
+    """Require that pg_cancel_backend() ends what a client runs."""
+    cancel = f"SELECT pg_cancel_backend({client.info.backend_pid})"
+    pair.gateway.execute(cancel, database=pair.database)
+    assert isinstance(statement.exception(PATIENCE_S), errors.QueryCanceled)
+
+
 def work(client: psycopg.Connection) -> None:
     """Have Spark work for longer than the time-outs here, on as few rows as that takes."""
     for rows in (100, 400, 800, 1600, 3000):
@@ -111,9 +120,7 @@ def test_pg_cancel_backend_ends_what_spark_does(
         query, wait = seen_by(client, shared_pair, "query, wait_event_type")
         assert str(query).startswith(f"/* {SLOW} */")
         assert wait == "Timeout"
-        cancel = f"SELECT pg_cancel_backend({client.info.backend_pid})"
-        shared_pair.gateway.execute(cancel, database=shared_pair.database)
-        assert isinstance(statement.exception(PATIENCE_S), errors.QueryCanceled)
+        require_cancelled(client, shared_pair, statement)
     assert client.info.transaction_status is TransactionStatus.INERROR
     client.execute("ROLLBACK")
     assert client.execute("SELECT count(*) FROM t").fetchall() == [(3000,)]
@@ -173,9 +180,7 @@ def test_a_transaction_is_not_idle_while_rows_are_looked_at(
     query, wait = seen_by(client, shared_pair, "query, wait_event_type")
     assert str(query).startswith(f"/* {LONG_CHECK} */")
     assert wait == "Timeout"
-    cancel = f"SELECT pg_cancel_backend({client.info.backend_pid})"
-    shared_pair.gateway.execute(cancel, database=shared_pair.database)
-    assert isinstance(statement.exception(PATIENCE_S), errors.QueryCanceled)
+    require_cancelled(client, shared_pair, statement)
 
 
 def test_statements_of_a_pipeline_leave_no_thread(

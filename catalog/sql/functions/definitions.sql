@@ -110,8 +110,7 @@ BEGIN
     END IF;
 END $$;
 
--- The CHECK and NOT NULL constraints of a table that its rows have to satisfy, foreign keys among them. Of a table with rows
--- that of a new one must be known; see pending_constraints().
+-- The CHECK and NOT NULL constraints and the foreign keys of a table.
 CREATE OR REPLACE FUNCTION pg_journal.kept_constraints(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
