@@ -68,7 +68,7 @@ def narrowed(call: Invocation, *, by_spark: bool = False) -> Invocation:
     reached = _reached(call)
     # In a transaction the locks that readers have are taken by who looks again.
     checked = not call.session.transaction.open or plan.target is not None
-    call = replace(call, plan=(plan := replace(plan, checked=checked)))
+    call = replace(call, plan=(plan := replace(plan, checked=checked, pruned=True)))
     if plan.locks is not None and plan.locks.relids & reached.keys():
         return replace(call, plan=_locking(call, reached))
     if plan.route in _WRITING and plan.target in plan.trees:

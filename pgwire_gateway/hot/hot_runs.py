@@ -58,8 +58,9 @@ def step(call: Invocation) -> Query | Execute:
     code = call.catalog_format
     tree = call.plan.analysis and call.plan.analysis.tree
     once = "ROWMARKCLAUSE" in (tree or "") and runs_once(call.plan.locking or call.query)
-    # A plan that is kept has been made before.
-    if call.plan.prepared and not once:
+    # A plan that is kept has been made before; it may lock all leaves of a partitioned table, and
+    # so wait for who writes one that is not concerned, and who waits for another one.
+    if call.plan.prepared and not once and not call.plan.pruned:
         return Execute(call.plan.prepared, call.values, call.formats, code)
     oids = call.parameter_oids
     return Query(call.statement.text, call.values, oids, call.formats, code, nested_loops=not once)

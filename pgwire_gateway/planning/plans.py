@@ -145,6 +145,8 @@ class Plan:
     """Whether rows that it writes may reference rows of tiered tables."""
     checked: bool = False
     """Whether PostgreSQL has planned it for these values, and so has looked at privileges."""
+    pruned: bool = False
+    """Whether it concerns the leaves that it reaches with these values, and no others."""
     arbiter: tuple[int, ...] | None = None
     """Set of a MERGE in the place of an INSERT with ON CONFLICT: attribute numbers of the unique
     key by which rows are in conflict; nothing where they are by any."""

@@ -296,6 +296,33 @@ def test_partitions_that_cannot_become_tiered_are_refused(both) -> None:
         gateway.execute("DROP FUNCTION told() CASCADE")
 
 
+@pytest.mark.parametrize(
+    ("condition", "k", "others"),
+    [
+        ("k = %s", 105, ("p0", "p2")),
+        ("k = %s", 210, ("p0", "p1a", "p1b")),
+        ("id < 10 AND k = %s", 5, ("p1a", "p1b", "p2")),
+        ("(k, id) = (%s, 1)", 5, ("p1a", "p1b", "p2")),
+    ],
+)
+def test_statements_that_have_run_often_wait_for_writers_of_no_other_partition(
+    both, two_tiers_pair: Pair, condition: str, k: int, others: tuple[str, ...]
+) -> None:
+    """PostgreSQL locks all partitions that a plan it keeps for all values names."""
+    _, gateway = both
+    statement = f"UPDATE p SET v = v + 0 WHERE {condition}"
+    # Small tables let PostgreSQL prefer such a plan.
+    gateway.execute("VACUUM (ANALYZE) p")
+    with connected(two_tiers_pair) as often:
+        for _ in range(8):
+            assert often.execute(statement, [k], prepare=True).statusmessage == "UPDATE 1"
+        often.execute("SET lock_timeout = '3s'")
+        with gateway.transaction():
+            for leaf in others:
+                gateway.execute(f"LOCK TABLE ONLY {leaf} IN EXCLUSIVE MODE")
+            assert often.execute(statement, [k], prepare=True).statusmessage == "UPDATE 1"
+
+
 def test_small_writers_lose_nothing(both, two_tiers_pair: Pair) -> None:
     """One counts rows up by MERGE of all partitions, others single ones; rows move on the way."""
     _, gateway = both
@@ -315,20 +342,24 @@ def test_small_writers_lose_nothing(both, two_tiers_pair: Pair) -> None:
     threads = [threading.Thread(target=count, args=(k, counting)) for k in (210, 240, 105)]
     for thread in threads:
         thread.start()
-    for number in range(rounds):
-        # A row that is far from what others write goes to a resident leaf, and back.
-        there, back = (1, 291) if number % 2 == 0 else (291, 1)
-        gateway.execute(
-            "MERGE INTO p USING (SELECT 1 AS one FROM s LIMIT 1) s ON p.k >= s.one"
-            f" WHEN MATCHED AND p.k = {5 if number == 0 else there} THEN UPDATE SET k = {back}"
-            " WHEN MATCHED THEN UPDATE SET v = p.v + 1000"
-        )
-    for thread in threads:
-        thread.join()
-    assert not failures
-    found = dict(gateway.execute("SELECT k, v FROM p WHERE k IN (210, 240, 105)").fetchall())
-    assert found == {k: v + steps + 1000 * rounds for k, v in before}
-    for leaf in LEAVES:
-        assert gateway.execute(f"SELECT gateway.check('{SCHEMA}.{leaf}')").fetchall() == [(0,)]
-    gateway.execute("DELETE FROM p")
-    gateway.execute(FILL)
+    try:
+        for number in range(rounds):
+            # A row that is far from what others write goes to a resident leaf, and back.
+            there, back = (1, 291) if number % 2 == 0 else (291, 1)
+            gateway.execute(
+                "MERGE INTO p USING (SELECT 1 AS one FROM s LIMIT 1) s ON p.k >= s.one"
+                f" WHEN MATCHED AND p.k = {5 if number == 0 else there} THEN UPDATE SET k = {back}"
+                " WHEN MATCHED THEN UPDATE SET v = p.v + 1000"
+            )
+        for thread in threads:
+            thread.join()
+        assert not failures
+        found = dict(gateway.execute("SELECT k, v FROM p WHERE k IN (210, 240, 105)").fetchall())
+        assert found == {k: v + steps + 1000 * rounds for k, v in before}
+        for leaf in LEAVES:
+            assert gateway.execute(f"SELECT gateway.check('{SCHEMA}.{leaf}')").fetchall() == [(0,)]
+    finally:
+        for thread in threads:
+            thread.join()
+        gateway.execute("DELETE FROM p")
+        gateway.execute(FILL)
