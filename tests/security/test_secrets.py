@@ -123,12 +123,48 @@ def test_parse_trees_and_plans_do_not_reach_clients(place: str, door: str, level
 
 
 @pytest.mark.parametrize("name", SHOW_ALL)
-@pytest.mark.parametrize("door", ["SET", f"ALTER ROLE {ROLE} SET"])
+@pytest.mark.parametrize(
+    "door",
+    [
+        "SET",
+        f"ALTER ROLE {ROLE} SET",
+        f"ALTER ROLE {ROLE} IN DATABASE postgres SET",
+        "ALTER ROLE ALL SET",
+        "ALTER DATABASE postgres SET",
+    ],
+)
 def test_settings_that_print_them_are_refused(
     mallory: psycopg.Connection, door: str, name: str
 ) -> None:
     with pytest.raises(errors.InsufficientPrivilege):
         mallory.execute(f"{door} {name} = on")  # type: ignore[call-overload]
+
+
+def test_functions_that_set_them_tell_nothing(resident_pair: Pair) -> None:
+    notices: list[psycopg.errors.Diagnostic] = []
+    conninfo = resident_pair.gateway.conninfo(resident_pair.database)
+    options = f"-c search_path={SCHEMA}"
+    with psycopg.connect(conninfo, autocommit=True, options=options) as connection:
+        connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        for statement in OWN:
+            connection.execute(statement)  # type: ignore[call-overload]
+        connection.add_notice_handler(notices.append)
+        try:
+            for name in SHOW_ALL:
+                connection.execute(
+                    f"CREATE FUNCTION {name}(integer) RETURNS void LANGUAGE plpgsql AS"  # type: ignore[arg-type]
+                    " 'BEGIN UPDATE t SET v = v + 1 WHERE id = $1; END'"
+                    f" SET {name} = on SET {TELL} = debug5"
+                )
+                for level in ("notice", "log", "debug5"):
+                    connection.execute(f"SET {TELL} = {level}")  # type: ignore[arg-type]
+                    connection.execute(f"SELECT {name}(1)")  # type: ignore[arg-type]
+                    told(connection)
+            assert connection.execute("SELECT v FROM t WHERE id = 1").fetchone() == (1 + 9 * 7,)
+        finally:
+            connection.remove_notice_handler(notices.append)
+            connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+    assert notices == []
 
 
 def test_clients_hear_what_their_own_code_says(resident_pair: Pair) -> None:
