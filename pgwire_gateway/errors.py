@@ -32,12 +32,15 @@ class FatalError(GatewayError):
 def error_response(error: BaseException, severity: str = ERROR) -> ErrorResponse:
     """Describe an exception with the fields of PostgreSQL's "Error and Notice Message Fields".
 
-    What is not one of ours becomes XX000: its traceback goes to the log, not on the wire.
+    What is nested too deeply for us is 54001, as it is for PostgreSQL. What is not one of ours
+    becomes XX000: its traceback goes to the log, not on the wire.
     """
     if isinstance(error, InvalidTextError):
         return _response(severity, codes.CHARACTER_NOT_IN_REPERTOIRE, str(error))
     if isinstance(error, MalformedMessageError):
         return _response(severity, codes.PROTOCOL_VIOLATION, str(error))
+    if isinstance(error, RecursionError):
+        return _response(severity, codes.STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
     if not isinstance(error, GatewayError):
         logger.error("internal error", exc_info=error)
         return _response(severity, codes.INTERNAL_ERROR, "internal error in the gateway")

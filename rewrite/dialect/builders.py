@@ -145,18 +145,25 @@ def negate(value: Tree) -> Tree:
 
 def both(*conditions: Tree) -> Tree:
     """Return the conjunction of conditions."""
-    result = group(conditions[0])
-    for condition in conditions[1:]:
-        result = exp.And(this=result, expression=group(condition))
-    return result
+    return chain(exp.And, [group(condition) for condition in conditions])
 
 
 def either(*conditions: Tree) -> Tree:
     """Return the disjunction of conditions."""
-    result = group(conditions[0])
-    for condition in conditions[1:]:
-        result = exp.Or(this=result, expression=group(condition))
-    return result
+    return chain(exp.Or, [group(condition) for condition in conditions])
+
+
+def chain(connector: type[exp.Connector], operands: Sequence[Tree]) -> Tree:
+    """Return operands, one at least, between which AND or OR stands.
+
+    The tree has as few levels as it can have: hundreds of conditions are no deep nesting.
+    """
+    level = list(operands)
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        odd = level[-1:] if len(level) % 2 else []
+        level = [cast_type("Tree", connector(this=one, expression=two)) for one, two in pairs] + odd
+    return level[0]
 
 
 def negation(condition: Tree) -> Tree:

@@ -5,6 +5,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from rewrite.dialect.builders import chain
+
 _CLOSED = (
     exp.Column,
     exp.Literal,
@@ -95,15 +97,11 @@ def disjunction(conditions: Sequence[exp.Expression]) -> exp.Expression | None:
 
 
 def _joined(
-    connector: type[exp.Expression], conditions: Sequence[exp.Expression]
+    connector: type[exp.Connector], conditions: Sequence[exp.Expression]
 ) -> exp.Expression | None:
     if len(conditions) < 2:
         return conditions[0] if conditions else None
-    result = closed(conditions[0])
-    for condition in conditions[1:]:
-        joined = connector(this=result, expression=closed(condition))
-        result = joined
-    return result
+    return chain(connector, [closed(condition) for condition in conditions])
 
 
 def negation(condition: exp.Expression) -> exp.Expression:

@@ -28,10 +28,11 @@ def test_an_unknown_exception_keeps_its_text_off_the_wire(caplog):
     [
         (MalformedMessageError("invalid message format"), "08P01", False),
         (InvalidTextError("invalid byte sequence"), "22021", False),
+        (RecursionError("maximum recursion depth exceeded"), "54001", False),
         (FramingError("invalid message length"), "08P01", True),
         (FatalError("no", sqlstate="28000"), "28000", True),
     ],
 )
-def test_protocol_failures_have_their_sqlstate_and_weight(error, sqlstate, fatal):
+def test_failures_have_their_sqlstate_and_weight(error, sqlstate, fatal):
     assert dict(error_response(error, FATAL).fields)["C"] == sqlstate
     assert is_fatal(error) is fatal

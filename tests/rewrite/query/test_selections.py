@@ -52,6 +52,15 @@ SELECTIONS = [
     "select id::int, a::bigint, a::numeric(10,0) from t where id < 50",
     "select id from t where a = any('{1,2}') limit 100",
     "select q.x + 1 from (select a as x, id from t where id > 3) q where q.id < 20",
+    # As programs write them; long chains are no deep trees.
+    pytest.param(
+        "select id from t where " + " or ".join(f"id = {n} and a = {n % 5}" for n in range(900)),
+        id="or",
+    ),
+    pytest.param(
+        "select id from t where " + " and ".join(f"(id <> {n} or a < 3)" for n in range(900)),
+        id="and",
+    ),
 ]
 
 OTHERS = [
