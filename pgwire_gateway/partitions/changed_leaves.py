@@ -6,6 +6,7 @@ locked, and then the leaves are that have such rows. Where others have written o
 meanwhile, all leaves are locked, and it is computed again.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -25,7 +26,10 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.united_leaves import MOST_ROWS
+from rewrite.command import source_relations
 from rewrite.context import RewriteContext
+from rewrite.errors import UnsupportedError
 from rewrite.results import RowChange
 
 MOST_BYTES: Final = 16 << 20
@@ -102,6 +106,7 @@ def _locked(call: Invocation, leaves: WrittenLeaves) -> list[StatementResult]:
     if found is not None:
         done = [_written(part, versions[part.leaf]) for part in found if part.rows]
         return done or [changes.nothing(found[0].call, found[0].change, found[0].context)]
+    _require_one_query(call, leaves, len(leaves.tiered))
     return [
         changes.compute(partitions.of_leaf(call, leaf), versions[leaf], observation)
         for leaf in leaves.tiered
@@ -112,11 +117,15 @@ def _computed(
     call: Invocation, leaves: WrittenLeaves, observation: Observation
 ) -> list[_LeafRows] | None:
     """Have Spark compute the rows; None where they are too many to be held."""
-    seen = Observer(call.session).united_for_write(observation, leaves.tree, leaves.tiered)
+    most_rows = math.inf if _reads_itself(call, leaves) else MOST_ROWS
+    seen = Observer(call.session).united_for_write(
+        observation, leaves.tree, leaves.tiered, most_rows=most_rows
+    )
     united = seen.united.get(leaves.tree, ())
     alone = set(leaves.tiered).difference(*(some.leaves for some in united))
     parts = [partitions.of_leaves(call, some.leaves[0], some.relid) for some in united]
     parts += [partitions.of_leaf(call, leaf) for leaf in sorted(alone)]
+    _require_one_query(call, leaves, len(parts))
     found: list[_LeafRows] = []
     size = 0
     for part in parts:
@@ -126,6 +135,26 @@ def _computed(
         size += sum(batch.nbytes for batch in rows.batches)
         found += [rows] if part.target in alone else _by_leaf(rows)
     return found
+
+
+def _reads_itself(call: Invocation, leaves: WrittenLeaves) -> bool:
+    return leaves.tree in source_relations(call.query)
+
+
+def _require_one_query(call: Invocation, leaves: WrittenLeaves, parts: int) -> None:
+    """Refuse that one leaf is all there is to be read of a table, whose rows others have as well.
+
+    Args:
+        call: The statement.
+        leaves: What it writes.
+        parts: How many queries compute the rows.
+    """
+    if parts != 1 and _reads_itself(call, leaves):
+        raise UnsupportedError(
+            "changing very many rows of several partitions, or partitions that differ, by what is"
+            " read of them is not supported",
+            hint="Name a condition on the columns that the table is partitioned by, for one alone.",
+        )
 
 
 def _rows(part: Invocation, observation: Observation, most_bytes: int) -> _LeafRows | None:

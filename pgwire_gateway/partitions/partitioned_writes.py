@@ -109,6 +109,10 @@ def change(call: Invocation) -> StatementResult:
         _require_changeable(call, leaves)
     except UnsupportedError as error:
         return _on_hot_rows(call, error)
+    if leaves.tree in source_relations(query):
+        # Rows that it locks, and that others change meanwhile, are PostgreSQL's to look at again.
+        with suppress(Refusal, NotHotError):
+            return thawed_leaves.on_hot_rows(call)
     if partitions.moves(query, call.plan.trees[leaves.tree]):
         return _move(call, leaves)
     began = not call.session.transaction.open
@@ -122,11 +126,12 @@ def is_for_hot_rows(call: Invocation) -> bool:
     """Return whether an UPDATE or a DELETE is PostgreSQL's, on hot rows, if these can be."""
     if hot_rows.names_rows(call):
         return True
+    leaves = _leaves(call)
     try:
-        _require_changeable(call, _leaves(call))
+        _require_changeable(call, leaves)
     except UnsupportedError:
         return True
-    return False
+    return leaves.tree in source_relations(call.query)
 
 
 def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
@@ -151,9 +156,12 @@ def _require_changeable(call: Invocation, leaves: WrittenLeaves) -> None:
             "RETURNING of an UPDATE of columns that a table is partitioned by is not supported",
             hint="Name a condition that only rows of resident partitions satisfy, or leave it out.",
         )
-    if leaves.tree in source_relations(query):
+    if leaves.tree in source_relations(query) and (
+        leaves.resident or partitions.moves(query, call.plan.trees[leaves.tree])
+    ):
         raise UnsupportedError(
-            "changing several partitions by what is read of them is not supported",
+            "changing several partitions by what is read of them, where some are resident or rows"
+            " move, is not supported",
             hint="Name a condition on the columns that the table is partitioned by, for one alone.",
         )
     if leaves.resident and call.plan.tables:
