@@ -32,7 +32,9 @@ def as_table(
     Raises:
         GatewayError: 53100 or 58030 when storage fails.
     """
-    state = f"brought_{next(_STATES)}"
+    number = next(_STATES)
+    # Views of tables without rows are told apart by that.
+    table, state = replace(table, definition_version=number), f"brought_{number}"
     if rows.num_rows <= MOST_IN_MEMORY:
         return TableSnapshot(table, state, 0, (), rows.num_rows)
     # What is published nowhere is removed by VACUUM, should this process not live to do so.
