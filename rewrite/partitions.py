@@ -157,6 +157,10 @@ class _Replacing:
     def query(self, query: Node, around: list[frozenset[int]]) -> Node:
         """Return a query inside of others, of which it is told where the table stands."""
         levels = [self._places(query), *around]
+        conflict = query.get("onConflict")
+        if isinstance(conflict, Node):
+            # All that can be named of proposed rows is listed there, whole ones among it.
+            query = query.replace(onConflict=conflict.replace(exclRelTlist=None))
         fields: dict[str, Item] = {
             name: self._item(value, levels) for name, value in query.fields.items()
         }
