@@ -240,12 +240,8 @@ def _writing(call: Invocation, reached: Reached) -> Plan:
     tree = plan.trees[relid]
     written = _written(call, reached)
     tiered = [leaf for leaf in written if leaf.is_tiered]
-    if len(tiered) < len(written) and forced.is_forced(plan) and plan.route not in _INSERTING:
-        raise UnsupportedError(
-            "changing resident partitions beside tiered ones is not supported by"
-            " gateway.executor = spark",
-            hint=forced.HINT,
-        )
+    if len(tiered) < len(written) and plan.route not in _INSERTING:
+        _require_unforced(plan)
     is_move = plan.route is Route.CHANGE and moves(call.query, tree)
     if not tiered and written and not is_move:
         return _native(call, reached, relid)
@@ -273,6 +269,39 @@ def _writing(call: Invocation, reached: Reached) -> Plan:
     sources = reached if relid in source_relations(call.query) and not by_key else others
     narrow = _reading(plan, sources)
     return replace(narrow, trees={relid: tree}, leaves=leaves, reason="several partitions")
+
+
+def merging(call: Invocation, plan: Plan) -> Invocation:
+    """Return an INSERT with ON CONFLICT as the MERGE of this plan, of all leaves of its table.
+
+    Which leaves of others are read the INSERT tells, for which the role has the rights.
+    """
+    relid = plan.target
+    if relid is None:
+        raise TypeError(plan.route)
+    tree = plan.trees[relid]
+    reached = dict(_reached(replace(call, plan=replace(plan, statement=call.statement))))
+    reached.pop(relid)
+    tiered, resident = (
+        tuple(leaf.relid for leaf in tree.leaves if leaf.is_tiered is wanted)
+        for wanted in (True, False)
+    )
+    if resident:
+        _require_unforced(plan)
+    narrow = _reading(plan, reached)
+    leaves = WrittenLeaves(relid, tiered, resident)
+    narrow = replace(narrow, trees={relid: tree}, leaves=leaves, reason="several partitions")
+    return replace(call, plan=narrow)
+
+
+def _require_unforced(plan: Plan) -> None:
+    """Refuse to change resident leaves beside tiered ones where Spark is to change all rows."""
+    if forced.is_forced(plan):
+        raise UnsupportedError(
+            "changing resident partitions beside tiered ones is not supported by"
+            " gateway.executor = spark",
+            hint=forced.HINT,
+        )
 
 
 def moves(query: Node, tree: PartitionTree) -> bool:
@@ -327,6 +356,7 @@ def _on_leaf(
         tables=plan.tables | {leaf.relid},
         target=target,
         bound_columns=bound,
+        arbiter=None if plan.arbiter is None else tuple(numbers[n] for n in plan.arbiter),
     )
 
 

@@ -1,6 +1,6 @@
 """INSERT with ON CONFLICT into tiered tables: PostgreSQL's on few rows, else a MERGE of Spark's."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
@@ -55,25 +55,30 @@ def run(call: Invocation) -> StatementResult:
             raise
     if began:
         announcements.undo(call)
-    return _result(call, found)
+    return result(call, found, changes.by_spark)
 
 
 def merged(call: Invocation) -> Invocation | None:
     """Return the MERGE that does what an INSERT does; None where there is none."""
-    upsert = _upsert(call)
+    upsert = parsed(call)
     if upsert is None:
         return None
     table = _table(call)
     (named,) = names.relation_oids(call.session.catalog, [upsert.target])
+    return merged_into(call, upsert, table) if named == call.target else None
+
+
+def merged_into(call: Invocation, upsert: Upsert, table: JournalTable) -> Invocation | None:
+    """Return the MERGE into a table that an INSERT names; None where there is none."""
     arbiter = _arbiter(upsert, table)
-    if named != call.target or arbiter is None:
+    if arbiter is None:
         return None
     try:
         plan = _plan(call, upsert, table, arbiter)
     except GatewayError:
         # What is proposed has to become of other types first, or there are columns of no row here.
         return None
-    if plan is None or plan.route is not Route.MERGE or plan.target != call.target:
+    if plan is None or plan.route is not Route.MERGE or plan.target != table.relid:
         return None
     same = replanning.row_type(plan) == replanning.row_type(call.plan)
     return replace(call, plan=plan) if same else None
@@ -81,7 +86,7 @@ def merged(call: Invocation) -> Invocation | None:
 
 def _require_arbiter(call: Invocation, hint: str | None) -> None:
     """Refuse rows that are in conflict by other keys, which PostgreSQL cannot have all hot."""
-    upsert = _upsert(call)
+    upsert = parsed(call)
     if upsert is None:
         return
     if _arbiter(upsert, _table(call)) is None:
@@ -92,7 +97,8 @@ def _require_arbiter(call: Invocation, hint: str | None) -> None:
         )
 
 
-def _upsert(call: Invocation) -> Upsert | None:
+def parsed(call: Invocation) -> Upsert | None:
+    """Return an INSERT with ON CONFLICT that may be a MERGE as well; None for any other."""
     is_named = call.plan.named is not None
     if is_named or call.statement.kind is not StatementKind.INSERT:
         return None
@@ -224,9 +230,17 @@ def _is_complete(call: Invocation, table: JournalTable, columns: Collection[str]
     return missing <= names.columns_with_defaults(call.session.catalog, table.relid)
 
 
-def _result(call: Invocation, merge: Invocation) -> StatementResult:
+def result(
+    call: Invocation, merge: Invocation, run: Callable[[Invocation], StatementResult]
+) -> StatementResult:
+    """Run the MERGE that does what an INSERT does; tell its result as that of the latter.
+
+    Raises:
+        GatewayError: As `run` does, 21000 as of the INSERT; 0A000 where by any key rows are in a
+            conflict that is not told.
+    """
     try:
-        result = changes.by_spark(merge)
+        done = run(merge)
     except ChangedTwiceError as error:
         raise GatewayError(
             "ON CONFLICT DO UPDATE command cannot affect row a second time",
@@ -243,4 +257,4 @@ def _result(call: Invocation, merge: Invocation) -> StatementResult:
             hint="Name the key after ON CONFLICT.",
         ) from error
     call.session.last_decision = merge.plan.decision
-    return replace(result, tag=lambda taken: f"INSERT 0 {result.tag(taken).rpartition(' ')[2]}")
+    return replace(done, tag=lambda taken: f"INSERT 0 {done.tag(taken).rpartition(' ')[2]}")

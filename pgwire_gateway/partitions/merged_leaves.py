@@ -95,7 +95,7 @@ def run(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
     tree = call.plan.trees[leaves.tree]
     moves = _changes_key(call, tree)
     comes = moves or any(one.command is Command.INSERT for one in merge_actions(call.query))
-    _require_mergeable(leaves, tree)
+    _require_mergeable(call, leaves, tree)
     locked = sorted(leaf.relid for leaf in tree.leaves if leaf.is_tiered and comes)
     resident = [leaf.relid for leaf in tree.leaves if not leaf.is_tiered and comes]
     others = sorted(set(resident).difference(leaves.resident))
@@ -110,14 +110,14 @@ def run(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
         parts = _computed(call, leaves, observation, ends, moves=moves)
         if comes and len(parts) > 1:
             raise UnsupportedError(
-                "MERGE that inserts or moves rows into partitions that differ, or have very many"
-                " recent changes, is not supported",
-                hint="VACUUM the partitions, or merge into one of them.",
+                f"{_construct(call)} that inserts or moves rows into partitions that differ, or"
+                " have very many recent changes, is not supported",
+                hint="VACUUM the partitions, or name the rows by constants for their keys.",
             )
         if len(parts) > 1 and leaves.tree in source_relations(call.query):
             raise UnsupportedError(
-                "MERGE of many rows of several partitions that differ, by what is read of them, is"
-                " not supported"
+                f"{_construct(call)} of many rows of several partitions that differ, by what is"
+                " read of them, is not supported"
             )
         written = [
             _written(part, leaf, versions[leaf])
@@ -147,12 +147,18 @@ def _routing(tree: PartitionTree) -> tuple[int, ...]:
     return tuple(tree.columns) if tree.routed_by is None else tree.routed_by
 
 
-def _require_mergeable(leaves: WrittenLeaves, tree: PartitionTree) -> None:
+def _construct(call: Invocation) -> str:
+    """Return what a statement is, for errors."""
+    return "MERGE" if call.plan.arbiter is None else "INSERT with ON CONFLICT"
+
+
+def _require_mergeable(call: Invocation, leaves: WrittenLeaves, tree: PartitionTree) -> None:
     """Refuse what several leaves without primary key cannot have (0A000)."""
     if leaves.resident and not tree.key:
         raise UnsupportedError(
-            "MERGE of many rows of tiered and resident partitions without primary key is not"
-            " supported"
+            f"{_construct(call)} of many rows of tiered and resident partitions without primary"
+            " key is not supported",
+            hint="ALTER TABLE ... SET (gateway.residency = never) makes partitions tiered.",
         )
 
 

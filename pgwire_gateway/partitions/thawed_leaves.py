@@ -21,7 +21,7 @@ from catalog.session.connections import Call
 from pgwire_gateway.dml import changes, partitions, upserts
 from pgwire_gateway.hot import hot_rows, hot_runs
 from pgwire_gateway.hot.announcements import NotHotError
-from pgwire_gateway.partitions import merged_leaves
+from pgwire_gateway.partitions import merged_leaves, upserted_leaves
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import EXECUTORS, Route, WrittenLeaves
 from pgwire_gateway.rows import source_rows
@@ -58,7 +58,7 @@ def run(call: Invocation) -> StatementResult:
     try:
         rows = _wanted(call)
     except Refusal as refusal:
-        return _by_conditions(call, refusal)
+        return _by_conditions(call, refusal, began=began)
     if len(rows.leaves) == 1 and rows.leaves[0].is_tiered:
         alone = partitions.of_leaf(call, rows.leaves[0].relid)
         return changes.merge(alone) if call.plan.route is Route.MERGE else upserts.run(alone)
@@ -70,7 +70,7 @@ def run(call: Invocation) -> StatementResult:
         raise _unsupported(call, refusal) from refusal
 
 
-def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
+def _by_conditions(call: Invocation, refusal: Refusal, *, began: bool) -> StatementResult:
     """Run a statement whose rows are not named by keys, for this reason."""
     is_merge = call.plan.route is Route.MERGE
     try:
@@ -84,10 +84,13 @@ def _by_conditions(call: Invocation, refusal: Refusal) -> StatementResult:
             raise reason.unwaited(_name(call)) from reason
     except Refusal as other:
         refusal = other
-    if not is_merge:
-        raise _unsupported(call, refusal) from refusal
     with changes.told(call, refusal):
-        return merged_leaves.run(call, _leaves(call))
+        if is_merge:
+            return merged_leaves.run(call, _leaves(call))
+        done = upserted_leaves.run(call, began=began)
+    if done is None:
+        raise _unsupported(call, refusal) from refusal
+    return done
 
 
 def on_hot_rows(call: Invocation) -> StatementResult:

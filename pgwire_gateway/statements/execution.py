@@ -24,10 +24,9 @@ from pgwire_gateway.dml import (
     inserts,
     partitions,
     reads,
-    upserts,
 )
 from pgwire_gateway.hot import single_trips
-from pgwire_gateway.partitions import partitioned_writes
+from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
 from pgwire_gateway.planning import answerable, hidden_queries, own_statements, router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.references import parents
@@ -363,6 +362,6 @@ ROUTES = {
     Route.APPLY: applied_changes.run,
     Route.CHANGE: changes.change,
     Route.MERGE: changes.merge,
-    Route.THAW: upserts.run,
+    Route.THAW: upserted_leaves.run_alone,
 }
 """What executes each route."""

@@ -12,7 +12,7 @@ from pgwire_gateway.dml import partitions, reads, temporary_rows, thawed_writes,
 from pgwire_gateway.dml.applied_changes import AppliedChange
 from pgwire_gateway.dml.extracts import Extraction
 from pgwire_gateway.hot import hot_runs
-from pgwire_gateway.partitions import partitioned_writes
+from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
 from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
@@ -90,14 +90,17 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
     is_change = call.plan.route is Route.CHANGE and call.plan.leaves is not None
     if is_change and partitioned_writes.is_for_hot_rows(call):
         call = _thawing(call)
+    whole = call
+    if call.plan.route is Route.THAW:
+        call = _decided(call)
     if call.plan.leaves is not None and call.plan.route in {Route.CHANGE, Route.MERGE}:
         # One for all of them.
-        whole, call = call, partitions.of_leaf(call, call.plan.leaves.tiered[0])
+        call = partitions.of_leaf(call, call.plan.leaves.tiered[0])
         return replace(
             _explanation(call, replace(options, analyze=False), execute),
             measured=_measured(whole, execute) if options.analyze else None,
         )
-    if call.plan.route in {Route.CHANGE, Route.MERGE, Route.THAW}:
+    if call.plan.route in {Route.CHANGE, Route.MERGE} and call.plan.arbiter is None:
         call = _decided(call)
     if call.plan.route in OVER_EXTRACTS:
         texts = _plans_over_extracts(call, verbose=options.verbose)
@@ -121,7 +124,7 @@ def _decided(call: Invocation) -> Invocation:
     try:
         thaws = thawed_writes.applies(call)
     except UnsupportedError:
-        merged = upserts.merged(call)
+        merged = upserted_leaves.merged(call) or upserts.merged(call)
         if merged is None:
             raise
         return merged
