@@ -53,8 +53,13 @@ def rows_left(session: CatalogSession, relid: int) -> int:
     relation = session.relations([relid]).get(relid)
     if relation is None or relation.kind is not RelationKind.JOURNALED:
         return 0
-    name = quoted(relation.schema, relation.name)
-    ((count,),) = session.execute(f"SELECT count(*) FROM ONLY {name}").rows  # noqa: S608 - quoted
+    return held_count(session, relation.schema, relation.name)
+
+
+def held_count(session: CatalogSession, schema: str, name: str) -> int:
+    """Return how many rows the catalog table of a table holds."""
+    text = f"SELECT count(*) FROM ONLY {quoted(schema, name)}"  # noqa: S608 - quoted
+    ((count,),) = session.execute(text).rows
     return int(count or b"0")
 
 

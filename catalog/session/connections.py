@@ -811,14 +811,17 @@ class CatalogSession:
         *,
         expected_state: str,
         seen: str | None = None,
+        tail_read: int = 0,
     ) -> dict[str, int]:
         """Swap segments after a flush or compaction that read `expected_state`.
 
         Row versions written meanwhile are kept: only the tail up to `clear_tail_to` goes; of a
         resident table what the snapshot `seen` showed, whose newest version is `clear_tail_to`.
+        These are to be `tail_read` row versions, which were read for the segments.
 
         Raises:
-            CatalogError: 40001 when another flush or compaction, TRUNCATE or DDL came first.
+            CatalogError: 40001 when another flush or compaction, TRUNCATE or DDL came first, XX001
+                when other row versions would go than were read.
         """
         epoch = int(expected_state.partition("_")[0])
         answer: dict[str, int] = json.loads(
@@ -830,6 +833,7 @@ class CatalogSession:
                 array(retired),
                 _number(clear_tail_to) if clear_tail_to is not None else None,
                 seen.encode() if seen is not None else None,
+                _number(tail_read),
             )
         )
         return answer

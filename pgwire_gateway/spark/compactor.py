@@ -51,6 +51,8 @@ class Compaction:
     """segment_id of what `added` replaces."""
     tail_version: int
     """Tail rows up to this version number are contained in `added`."""
+    tail_read: int
+    """How many these are."""
 
 
 class Compactor:
@@ -78,12 +80,13 @@ class Compactor:
         deltas = snapshot.of_kind(SegmentKind.DELTA)
         is_done = not base if partitioning else self._is_sorted(snapshot.table, base)
         if not deltas and not snapshot.tail_rows and is_done:
-            return Compaction((), (), snapshot.version)
+            return Compaction((), (), snapshot.version, 0)
         added = self._write(snapshot, tail, statement, Merge(snapshot).queries, partitioning)
         read = sum(segment.rows for segment in (*base, *deltas))
-        require_all(snapshot.table, read + (0 if tail is None else tail.num_rows), added)
+        tail_read = 0 if tail is None else tail.num_rows
+        require_all(snapshot.table, read + tail_read, added)
         retired = tuple(segment.segment_id for segment in (*base, *deltas))
-        return Compaction(added, retired, snapshot.version)
+        return Compaction(added, retired, snapshot.version, tail_read)
 
     def flush(
         self, snapshot: TableSnapshot, tail: pa.Table, statement: RunningStatement
@@ -94,7 +97,7 @@ class Compactor:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
         added = self._rows(snapshot.table, tail, SegmentKind.DELTA, statement)
-        return Compaction(added, (), snapshot.version)
+        return Compaction(added, (), snapshot.version, tail.num_rows)
 
     def flush_pieces(
         self, snapshot: TableSnapshot, pieces: Iterable[pa.Table], statement: RunningStatement
@@ -107,7 +110,8 @@ class Compactor:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
         added = self._pieces(snapshot.table, pieces, SegmentKind.DELTA, statement)
-        return Compaction(added, (), snapshot.version)
+        # As many as have come, or it would have failed.
+        return Compaction(added, (), snapshot.version, sum(segment.rows for segment in added))
 
     def join(
         self, snapshot: TableSnapshot, tail: pa.Table, statement: RunningStatement
@@ -126,7 +130,7 @@ class Compactor:
         added = self._rows(snapshot.table, joined, SegmentKind.DELTA, statement)
         require_all(snapshot.table, sum(delta.rows for delta in deltas) + tail.num_rows, added)
         retired = tuple(delta.segment_id for delta in deltas)
-        return Compaction(added, retired, snapshot.version)
+        return Compaction(added, retired, snapshot.version, tail.num_rows)
 
     def join_bases(self, snapshot: TableSnapshot, statement: RunningStatement) -> Compaction | None:
         """Write bases of like size as one; None where there are none.
@@ -150,7 +154,7 @@ class Compactor:
         alone = replace(snapshot, segments=joined, tail_rows=0)
         added = self._write(alone, None, statement, Merge(alone).queries)
         require_all(snapshot.table, sum(base.rows for base in joined), added)
-        return Compaction(added, tuple(base.segment_id for base in joined), snapshot.version)
+        return Compaction(added, tuple(base.segment_id for base in joined), snapshot.version, 0)
 
     def end(
         self,
@@ -193,6 +197,26 @@ class Compactor:
         Raises:
             GatewayError: 57014 when cancelled, 58030 when storage fails.
         """
+        return self._live(snapshot, statement, tail)
+
+    def live_count(
+        self, snapshot: TableSnapshot, statement: RunningStatement, tail: pa.Table | None = None
+    ) -> int:
+        """Return how many rows :func:`live_rows` would; Spark fetches none of their values.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 58030 when storage fails.
+        """
+        return int(self._live(snapshot, statement, tail, ("true AS live",)).num_rows)
+
+    def _live(
+        self,
+        snapshot: TableSnapshot,
+        statement: RunningStatement,
+        tail: pa.Table | None,
+        wanted: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return the current rows, where Spark has them with these columns alone."""
         segments = _current(snapshot)
         if not segments and not snapshot.tail_rows:
             return storage_schema(snapshot.table).empty_table()
@@ -206,7 +230,7 @@ class Compactor:
             group = statement.begin(driver)
             session.enter(group)
             frame = self._frames(session, snapshot, tail, Merge(snapshot).queries)[SegmentKind.BASE]
-            found = _all_rows(frame)
+            found = _all_rows(frame if wanted is None else frame.select(wanted))
             statement.end(group)
         return found
 

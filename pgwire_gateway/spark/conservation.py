@@ -31,6 +31,26 @@ def require_all(table: JournalTable, read: int, written: Iterable[Segment]) -> N
         )
 
 
+def require_rows(table: JournalTable, held: int, found: int) -> None:
+    """Refuse that a table's journal has fewer or more rows than PostgreSQL holds.
+
+    Args:
+        table: Whose rows are about to leave PostgreSQL.
+        held: How many it holds.
+        found: How many current rows the journal has.
+
+    Raises:
+        GatewayError: XX001.
+    """
+    if held != found:
+        raise GatewayError(
+            f'the journal of table "{table.name}" has {found} of its {held} rows',
+            sqlstate=sqlstate.DATA_CORRUPTED,
+            detail="Its rows stay in PostgreSQL.",
+            hint="SELECT gateway.check('...') compares all of them.",
+        )
+
+
 def require_equal(relid: int, differing: int) -> None:
     """Refuse hot rows that are not what their journal says.
 

@@ -320,6 +320,8 @@ def _replace(session: ClientSession, snapshot: TableSnapshot, compaction: Compac
         compaction.retired,
         compaction.tail_version,
         expected_state=snapshot.state,
+        # What was captured of hot rows has been settled since it was read.
+        tail_read=compaction.tail_read if snapshot.seen is None else snapshot.tail_rows,
     )
 
 

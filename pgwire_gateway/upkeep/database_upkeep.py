@@ -183,6 +183,7 @@ class DatabaseUpkeep:
                 flushed.retired,
                 flushed.tail_version,
                 expected_state=snapshot.state,
+                tail_read=flushed.tail_read,
             )
             reach(Failpoint.FLUSH_PUBLISHED)
             session.commit()

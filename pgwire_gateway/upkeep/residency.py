@@ -28,6 +28,7 @@ from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compaction, Compactor
+from pgwire_gateway.spark.conservation import require_rows
 from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types.catalog_rows import tail_of
@@ -242,6 +243,7 @@ class Residency:
             elif rows.num_rows:
                 tail = self._settled(session, snapshot, rows)
                 written = self._merged(work, snapshot, tail) or self._written(work, snapshot, tail)
+                written = replace(written, tail_read=rows.num_rows)
             else:
                 return True
             reach(Failpoint.FLUSH_WRITTEN)
@@ -325,7 +327,7 @@ class Residency:
         work.begin("publishing", snapshot.stored_rows + rows.num_rows)
         session.begin()
         resident_upkeep.seize(session, relid)
-        self._replace(session, snapshot, merged)
+        self._replace(session, snapshot, replace(merged, tail_read=rows.num_rows))
         reach(Failpoint.COMPACTION_PUBLISHED)
         session.commit()
         return True
@@ -341,7 +343,7 @@ class Residency:
 
     def _written(self, work: Work | None, snapshot: TableSnapshot, tail: pa.Table) -> Compaction:
         if not tail.num_rows:
-            return Compaction((), (), snapshot.version)
+            return Compaction((), (), snapshot.version, 0)
         if work is not None:
             work.begin("writing files", tail.num_rows)
         return self._compactor.flush(snapshot, tail, self._running)
@@ -364,7 +366,8 @@ class Residency:
                     snapshot, settled_pieces(snapshot, pieces, first), self._running
                 )
             rows = captured_lines(snapshot.table, reading.lines)
-        return snapshot, self._written(None, snapshot, self._settled(session, snapshot, rows))
+        written = self._written(None, snapshot, self._settled(session, snapshot, rows))
+        return snapshot, replace(written, tail_read=rows.num_rows)
 
     def _settled(
         self,
@@ -381,15 +384,18 @@ class Residency:
         return settle(
             snapshot,
             rows,
-            lambda: self._compactor.live_rows(
-                replace(snapshot, tail_rows=0), running or self._running
-            ),
+            lambda: self._stored(snapshot, running),
             first,
         )
+
+    def _stored(self, snapshot: TableSnapshot, running: RunningStatement | None = None) -> pa.Table:
+        """Return the current rows of a table's segments."""
+        return self._compactor.live_rows(replace(snapshot, tail_rows=0), running or self._running)
 
     def _replace(
         self, session: CatalogSession, snapshot: TableSnapshot, written: Compaction
     ) -> None:
+        """Publish what holds a tail; `tail_read` is of what was captured."""
         session.replace(
             snapshot.table.relid,
             written.added,
@@ -397,6 +403,7 @@ class Residency:
             snapshot.version,
             expected_state=snapshot.state,
             seen=snapshot.seen,
+            tail_read=written.tail_read,
         )
 
     def _settle_tail(
@@ -410,6 +417,7 @@ class Residency:
             flushed.retired,
             flushed.tail_version,
             expected_state=snapshot.state,
+            tail_read=flushed.tail_read,
         )
 
     # growing --------------------------------------------------------------------------------------
@@ -418,23 +426,48 @@ class Residency:
         """Make a table tiered: its rows leave PostgreSQL once the journal has them all in files."""
         started = time.monotonic()
         self.flush(session, table.relid)
-        snapshot, _ = _read(session, table.relid)
-        schema, name = snapshot.table.schema, snapshot.table.name
-        with (
-            Work(session, table.relid, upkeep_work.FREEZE) as work,
-            _noted(work, "moving rows out", table.rows),
-            resident_upkeep.exclusive(session, schema, name, LOCK_WAIT_MS),
-        ):
-            snapshot, fetched = _read(session, table.relid)
-            rows = captured(snapshot.table, fetched)
-            if rows.num_rows and (not snapshot.table.key or has_marks(rows)):
-                # A tail of a tiered table has identities, and no marks.
-                tail = self._settled(session, snapshot, rows)
-                self._replace(session, snapshot, self._written(None, snapshot, tail))
-            resident_upkeep.make_tiered(session, table.relid)
-            reach(Failpoint.MADE_TIERED)
+        with Work(session, table.relid, upkeep_work.FREEZE) as work:
+            work.begin("counting rows", table.rows)
+            counted = self._counted(session, table.relid)
+            work.begin("moving rows out", table.rows)
+            with resident_upkeep.exclusive(session, counted.schema, counted.name, LOCK_WAIT_MS):
+                self._move_out(session, table.relid)
         taken_s = time.monotonic() - started
-        logger.info('table "%s.%s" is tiered now (%.3f s)', schema, name, taken_s)
+        logger.info('table "%s.%s" is tiered now (%.3f s)', counted.schema, counted.name, taken_s)
+
+    def _counted(self, session: CatalogSession, relid: int) -> JournalTable:
+        """Return a table whose journal has as many rows as PostgreSQL holds of it.
+
+        Writers go on: what they write after this snapshot is counted as it is captured.
+
+        Raises:
+            GatewayError: XX001 when it has others.
+        """
+        session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            snapshot, fetched = _read(session, relid)
+            table = snapshot.table
+            held = resident_upkeep.held_count(session, table.schema, table.name)
+        finally:
+            session.rollback()
+        if snapshot.seen is None:
+            return table  # which is tiered
+        tail = settle(snapshot, captured(table, fetched), lambda: self._stored(snapshot))
+        whole = replace(snapshot, tail_rows=tail.num_rows)
+        require_rows(table, held, self._compactor.live_count(whole, self._running, tail))
+        return table
+
+    def _move_out(self, session: CatalogSession, relid: int) -> None:
+        """Leave a table to Spark, whose writers are kept away."""
+        snapshot, fetched = _read(session, relid)
+        rows = captured(snapshot.table, fetched)
+        if rows.num_rows and (not snapshot.table.key or has_marks(rows)):
+            # A tail of a tiered table has identities, and no marks.
+            tail = self._settled(session, snapshot, rows)
+            written = self._written(None, snapshot, tail)
+            self._replace(session, snapshot, replace(written, tail_read=rows.num_rows))
+        resident_upkeep.make_tiered(session, relid)
+        reach(Failpoint.MADE_TIERED)
 
     # shrinking ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import pytest
 
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate
+from catalog.results import SnapshotRequest
 from tests.support.fix_catalog import Client
 from tests.support.lossy_tails import lose
 
@@ -58,3 +59,37 @@ def test_a_row_that_is_lost_fails_its_write(client, catalog, database, name):
     assert caught.value.sqlstate == sqlstate.DATA_CORRUPTED
     client.session.rollback()
     assert client.tail("t") == before
+
+
+@pytest.mark.parametrize("resident", [False, True])
+@pytest.mark.parametrize("read", [0, 1, 3])
+def test_what_was_read_of_a_tail_is_what_is_taken_out_of_it(client, inspector, resident, read):
+    inspector.run(f"SELECT pg_journal.configure({10000 if resident else 0}, 1000000, 1000000)")
+    client.run(KEYED)
+    if resident:
+        client.run("INSERT INTO t VALUES (1, 1), (2, 1)")
+    else:
+        client.insert("t", "INSERT INTO t VALUES (1, 1), (2, 1)")
+    (snapshot,) = inspector.session.snapshot(
+        [SnapshotRequest(client.relid("t"))]
+    ).snapshots.values()
+    assert (snapshot.seen is not None) is resident
+
+    def replace(tail_read: int) -> None:
+        inspector.session.replace(
+            client.relid("t"),
+            [],
+            [],
+            snapshot.version,
+            expected_state=snapshot.state,
+            seen=snapshot.seen,
+            tail_read=tail_read,
+        )
+
+    before = client.tail("t")
+    with pytest.raises(GatewayError, match=f"{read} row .* were read .*, and 2 taken") as caught:
+        replace(read)
+    assert caught.value.sqlstate == sqlstate.DATA_CORRUPTED
+    assert client.tail("t") == before
+    replace(2)
+    assert client.tail("t") == []

@@ -192,7 +192,7 @@ def test_a_key_added_over_rows_is_pending_until_completed(client):
     client.run("ALTER TABLE t ADD PRIMARY KEY (b, a)")
     assert client.session.pending_constraints() == [PendingConstraints(relid, (2, 1))]
     assert _table(client, "t").key == ()
-    client.session.replace(relid, [], [], 2**62, expected_state=client.state("t"))
+    client.session.replace(relid, [], [], 2**62, expected_state=client.state("t"), tail_read=1)
     client.session.set_key(relid)
     client.session.commit()
     assert client.session.pending_constraints() == []

@@ -32,7 +32,7 @@ WRITES: Sequence[Call] = [
     (bookkeeping.CAPTURE, lambda t: (t, b"1", b"1")),
     (bookkeeping.APPEND, lambda t: (t, b"1", None, None, b"f")),
     (bookkeeping.PUBLISH, lambda t: (t, b"1", b"[]")),
-    (bookkeeping.REPLACE, lambda t: (t, b"1", b"[]", b"{}", None, None)),
+    (bookkeeping.REPLACE, lambda t: (t, b"1", b"[]", b"{}", None, None, b"0")),
     (bookkeeping.TRUNCATE, lambda t: (t, b"1", b"[]")),
     (bookkeeping.RESERVE_IDENTITIES, lambda t: (t, b"1")),
     (bookkeeping.CLEAR_DRAINED, lambda t: (t, b"f")),

@@ -207,7 +207,9 @@ def test_a_flush_keeps_what_was_written_meanwhile(client, other, table):
     (flushed,) = other.snapshot("t").snapshots.values()
     client.insert("t", "INSERT INTO t VALUES (2)")
     delta = _delta(client)
-    other.session.replace(table, [delta], [], flushed.version, expected_state=flushed.state)
+    other.session.replace(
+        table, [delta], [], flushed.version, expected_state=flushed.state, tail_read=1
+    )
     (after,) = other.snapshot("t").snapshots.values()
     assert (len(after.segments), after.tail_rows) == (1, 1)
     assert _keys(client, table)[0] == [2]

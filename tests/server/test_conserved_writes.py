@@ -8,7 +8,7 @@ import pytest
 
 from tests.server.test_removed_files import administrator
 from tests.support.servers import Address, GatewayProcess
-from tests.support.tiers import PATIENCE_S, make_tiered
+from tests.support.tiers import PATIENCE_S, await_tiered, make_tiered
 
 pytestmark = pytest.mark.server
 
@@ -32,6 +32,14 @@ CREATE TRIGGER lose BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION pg_j
 ALTER TABLE public.t ENABLE ALWAYS TRIGGER lose
 """
 """Has PostgreSQL lose one row that is put into the table, as no role can."""
+
+KEEP = """
+CREATE FUNCTION pg_journal.keep() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN IF old.c1 = 3 THEN RETURN NULL; END IF; RETURN old; END';
+CREATE TRIGGER keep BEFORE DELETE ON pg_journal.tail_{0} FOR EACH ROW
+    EXECUTE FUNCTION pg_journal.keep();
+"""
+"""Keeps row versions of one row in the tail when they are in files, as no role can."""
 
 STATEMENTS = {
     "by key": "UPDATE t SET v = 0 WHERE id = 3",
@@ -109,6 +117,7 @@ def test_a_table_does_not_become_resident_without_one_of_its_rows(
     resident_process: GatewayProcess,
 ) -> None:
     address, whole = resident_process.address, "SELECT count(*), sum(id), sum(v) FROM t"
+    logged = len(resident_process.log)
     address.execute("CREATE DATABASE conserved_thaw")
     with (
         psycopg.connect(address.conninfo("conserved_thaw"), autocommit=True) as client,
@@ -122,11 +131,7 @@ def test_a_table_does_not_become_resident_without_one_of_its_rows(
             catalog.execute("SET LOCAL event_triggers = off")
             catalog.execute(LOSE_ROW)
         client.execute("ALTER TABLE t SET (gateway.residency = always)")
-        lost = 'table "t" got 1499 of the 1500 rows in its journal'
-        deadline = time.monotonic() + PATIENCE_S
-        while not any(lost in line for line in resident_process.log):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        _await_line(resident_process, 'table "t" got 1499 of the 1500 rows in its journal', logged)
         assert client.execute(whole).fetchall() == before
         with catalog.transaction():
             catalog.execute("SET LOCAL event_triggers = off")
@@ -134,3 +139,90 @@ def test_a_table_does_not_become_resident_without_one_of_its_rows(
         client.execute("VACUUM t")
         assert client.execute(whole).fetchall() == before
     address.execute("DROP DATABASE conserved_thaw WITH (FORCE)")
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+def test_what_stays_in_the_tail_is_not_published(
+    process: GatewayProcess, tier: str, key: str
+) -> None:
+    address, whole = process.address, "SELECT count(*), sum(id), sum(v) FROM t"
+    address.execute("CREATE DATABASE conserved_flush")
+    with (
+        psycopg.connect(address.conninfo("conserved_flush"), autocommit=True) as client,
+        administrator(process, "conserved_flush") as catalog,
+    ):
+        client.execute(f"CREATE TABLE t (id integer {key}, v integer)")  # type: ignore[call-overload]
+        client.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 9) g")
+        if tier == "hot" and key:
+            client.execute("UPDATE t SET v = v WHERE id IN (2, 3)")
+        before = client.execute(whole).fetchall()
+        ((relid,),) = catalog.execute("SELECT 't'::regclass::oid::integer").fetchall()
+        catalog.execute(KEEP.format(relid))
+        with pytest.raises(psycopg.errors.DataCorrupted, match=r"were read .*, and \d+ taken out"):
+            client.execute("VACUUM t")
+        assert client.execute(whole).fetchall() == before
+        query = f"SELECT count(*) FROM pg_journal.segments WHERE relid = {relid}"
+        assert catalog.execute(query).fetchall() == [(0,)]
+        catalog.execute(f"DROP TRIGGER keep ON pg_journal.tail_{relid}")
+        client.execute("VACUUM t")
+        assert client.execute(whole).fetchall() == before
+        assert client.execute("SELECT gateway.check('t')").fetchone() == (0,)
+    address.execute("DROP DATABASE conserved_flush WITH (FORCE)")
+
+
+def test_upkeep_does_not_publish_what_stays_in_the_tail(gateway_process: GatewayProcess) -> None:
+    address, logged = gateway_process.address, len(gateway_process.log)
+    address.execute("CREATE DATABASE conserved_upkeep")
+    with (
+        psycopg.connect(address.conninfo("conserved_upkeep"), autocommit=True) as client,
+        administrator(gateway_process, "conserved_upkeep") as catalog,
+    ):
+        client.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+        ((relid,),) = catalog.execute("SELECT 't'::regclass::oid::integer").fetchall()
+        catalog.execute(KEEP.format(relid))
+        for first in range(1, 11_000, 900):
+            client.execute(
+                "INSERT INTO t SELECT g, g FROM generate_series(%s::int, %s) g",
+                [first, first + 899],
+            )
+        _await_line(gateway_process, "were read for its files, and", logged)
+        assert client.execute("SELECT count(*) FROM t").fetchall() == [(11_700,)]
+        segments = f"SELECT count(*) FROM pg_journal.segments WHERE relid = {relid}"
+        assert catalog.execute(segments).fetchall() == [(0,)]
+    address.execute("DROP DATABASE conserved_upkeep WITH (FORCE)")
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_a_table_does_not_become_tiered_without_one_of_its_rows(
+    resident_process: GatewayProcess, *, in_files: bool
+) -> None:
+    address, whole = resident_process.address, "SELECT count(*), sum(id), sum(v) FROM t"
+    logged = len(resident_process.log)
+    address.execute("CREATE DATABASE conserved_freeze")
+    with (
+        psycopg.connect(address.conninfo("conserved_freeze"), autocommit=True) as client,
+        administrator(resident_process, "conserved_freeze") as catalog,
+    ):
+        for statement in SETUP:
+            client.execute(statement)  # type: ignore[call-overload]
+        before = client.execute(whole).fetchall()
+        ((relid,),) = catalog.execute("SELECT 't'::regclass::oid::integer").fetchall()
+        catalog.execute(f"DELETE FROM pg_journal.tail_{relid} WHERE c1 = 3")
+        if in_files:
+            client.execute("VACUUM t")
+            client.execute("UPDATE t SET v = v WHERE id < 3")
+        client.execute("ALTER TABLE t SET (gateway.residency = never)")
+        _await_line(resident_process, 'the journal of table "t" has 1499 of its 1500 rows', logged)
+        assert client.execute(whole).fetchall() == before
+        client.execute("UPDATE t SET v = v WHERE id = 3")
+        await_tiered(client, "t")
+        assert client.execute(whole).fetchall() == before
+    address.execute("DROP DATABASE conserved_freeze WITH (FORCE)")
+
+
+def _await_line(process: GatewayProcess, text: str, start: int) -> None:
+    """Wait until the log has a line with a text, from a line on."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not any(text in line for line in process.log[start:]):
+        assert time.monotonic() < deadline, text
+        time.sleep(0.1)

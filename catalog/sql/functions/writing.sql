@@ -680,10 +680,11 @@ BEGIN
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
--- Swap segments after a flush or a compaction, and drop the part of the tail they now contain.
+-- Swap segments after a flush or a compaction, and drop the part of the tail they now contain: as many row versions as were
+-- read of it for them.
 CREATE OR REPLACE FUNCTION pg_journal.replace(
     code text, wanted oid, expected_epoch bigint, segment_list json, retired bigint[],
-    tail_to_micros bigint, seen text)
+    tail_to_micros bigint, seen text, tail_read bigint)
 RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -693,10 +694,11 @@ DECLARE
     numbers json;
     found_retired bigint;
     cleared bigint := 0;
+    captured bigint := 0;
     done_at timestamptz := clock_timestamp();
 BEGIN
     PERFORM authorize(code, 'replace', wanted::text, expected_epoch::text, segment_list::text, retired::text,
-                      tail_to_micros::text, seen);
+                      tail_to_micros::text, seen, tail_read::text);
     PERFORM require_right(wanted, true);
     PERFORM fold(wanted);
     j := locked(wanted);
@@ -714,10 +716,16 @@ BEGIN
         -- Versions are in the order of commits by row only: what went is what the snapshot showed.
         EXECUTE format('DELETE FROM %s WHERE pg_visible_in_snapshot(writer, $1)', j.tail_relid::regclass)
           USING seen::pg_snapshot;
+        GET DIAGNOSTICS captured = ROW_COUNT;
     ELSIF tail_to_micros IS NOT NULL THEN
         EXECUTE format('DELETE FROM %s WHERE version_number <= $1', j.tail_relid::regclass)
           USING moment(tail_to_micros);
         GET DIAGNOSTICS cleared = ROW_COUNT;
+    END IF;
+    IF cleared + captured <> tail_read THEN
+        RAISE EXCEPTION '% row versions of the tail of table "%" were read for its files, and % taken out of it',
+            tail_read, j.table_name, cleared + captured
+            USING ERRCODE = 'data_corrupted', DETAIL = 'Nothing has been changed.';
     END IF;
     numbers := add_segments(wanted, segment_list);
     UPDATE journals s
