@@ -179,3 +179,40 @@ def test_what_has_gone_without_key_depends_on_what_was_there(inspector, client, 
     assert resident_upkeep.stands_alone(inspector.session, relid) == bool(key)
     client.run("TRUNCATE t")
     assert not resident_upkeep.stands_alone(inspector.session, relid)
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_defaults_of_rows_that_are_there_count(bounded, inspector, resident):
+    if resident:
+        inspector.run("SELECT pg_journal.configure(10000, 1000000, 1000000)")
+        bounded.run("DROP TABLE t")
+        bounded.run("CREATE TABLE t (a int PRIMARY KEY, b text, c bytea)")
+        bounded.run(f"INSERT INTO t {ROWS.format(30)}")
+    else:
+        bounded.insert("t", f"INSERT INTO t {ROWS.format(30)}")
+    relid = bounded.relid("t")
+    assert resident_upkeep.tail_bytes(inspector.session, relid) == 0
+    bounded.run("ALTER TABLE t ADD COLUMN d text DEFAULT repeat('x', 9000)")
+    assert resident_upkeep.tail_bytes(inspector.session, relid) > 30 * 9000
+    tail, rows = _fetched(bounded, "t")
+    assert len(tail.parts) > 9
+    assert len(rows) == 30
+
+
+def test_defaults_that_no_row_could_hold_are_refused(bounded):
+    add = "ALTER TABLE t ADD COLUMN {} text DEFAULT repeat('x', {})"
+    bounded.insert("t", f"INSERT INTO t {ROWS.format(3)}")
+    assert bounded.sqlstate(add.format("d", 100001)) == "54000"
+    bounded.run(add.format("d", 60000))
+    assert bounded.sqlstate(add.format("e", 60000)) == "54000"
+    bounded.run("ALTER TABLE t DROP COLUMN d")
+    bounded.run(add.format("e", 60000))
+    assert len(bounded.tail("t")) == 3
+
+
+def test_a_default_for_new_rows_alone_is_not_bounded(bounded):
+    bounded.run("ALTER TABLE t ADD COLUMN d text DEFAULT repeat('x', 100001)")
+    with pytest.raises(GatewayError, match="row is too big"):
+        bounded.insert("t", "INSERT INTO t VALUES (1)")
+    bounded.session.rollback()
+    bounded.insert("t", "INSERT INTO t VALUES (1, NULL, NULL, 'x')")

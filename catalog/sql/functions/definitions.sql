@@ -66,6 +66,7 @@ BEGIN
     VALUES (add_column.relid, add_column.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
             storage_name(add_column.relid, a.attname), missing,
             generation_tree(add_column.relid, add_column.attnum));
+    IF missing IS NOT NULL THEN PERFORM check_missing(relid); END IF;
     PERFORM bound_rows(relid, false);
     EXECUTE format('ALTER TABLE %s ADD COLUMN %s%s', tail, tail_column(attnum, a.atttypid, a.atttypmod),
                    CASE WHEN missing IS NOT NULL THEN format(' DEFAULT %L', missing) ELSE '' END);

@@ -963,7 +963,7 @@ DECLARE
     few boolean;
 BEGIN
     -- What is stored is compressed, 255 times at most.
-    IF pg_table_size(relation) <= 262144 THEN RETURN true; END IF;
+    IF size_at_most(relation) <= 262144 THEN RETURN true; END IF;
     EXECUTE format('SELECT coalesce(sum(octet_length(json_build_array(%s)::text)), 0) <= 67108864 FROM %s', listed, rows)
        INTO few;
     RETURN few;

@@ -286,6 +286,25 @@ RETURN (SELECT concat_ws(' + ', 40 * (count(*) + 3), string_agg(
                        AND tail_type(k.type_oid, k.typmod) !~ '^numeric[(][^[]*$' AS is_long
                   FROM columns k WHERE k.relid = wanted AND k.name <> '') t);
 
+-- Bytes of a relation, with those that its rows have by columns that were added later: PostgreSQL stores the default once,
+-- for all rows that were there. A row takes up 40 bytes at least.
+CREATE OR REPLACE FUNCTION pg_journal.size_at_most(relation oid) RETURNS bigint
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT pg_table_size(relation)
+               + coalesce(pg_relation_size(relation) / 40 * sum(octet_length(a.attmissingval::text)), 0)::bigint
+          FROM pg_attribute a WHERE a.attrelid = relation AND a.atthasmissing);
+
+-- Refuse columns whose defaults for the rows that are there, as text, are more than a row can hold.
+CREATE OR REPLACE FUNCTION pg_journal.check_missing(wanted oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM require_size(coalesce(sum(octet_length(k.missing_value)), 0))
+       FROM columns k WHERE k.relid = wanted AND k.name <> '';
+END $$;
+
 -- True for rows that journals can hold; others are refused (54000).
 CREATE OR REPLACE FUNCTION pg_journal.require_size(size bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE

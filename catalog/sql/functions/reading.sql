@@ -54,9 +54,9 @@ DECLARE
 BEGIN
     -- What is stored is compressed: read, it may be 255 times as much. Twice as much as is allowed, or some times more,
     -- does no harm; but the text of a number may be thousands of times as long.
-    IF pg_table_size(tail) > most_bytes / 256 THEN
+    IF size_at_most(tail) > most_bytes / 256 THEN
         sized := row_size(wanted, 'v');
-        IF pg_table_size(tail) > most_bytes / 32 OR sized ~ '::text' THEN
+        IF size_at_most(tail) > most_bytes / 32 OR sized ~ '::text' THEN
             EXECUTE format('SELECT sum(%s) FROM %s', sized, q.rows) INTO size;
         END IF;
         IF size > most_bytes THEN

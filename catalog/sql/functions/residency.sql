@@ -346,7 +346,7 @@ AS $$
 DECLARE
     size bigint := 0;
 BEGIN
-    IF pg_table_size(tail) > 65536 THEN
+    IF size_at_most(tail) > 65536 THEN
         EXECUTE format('SELECT coalesce(sum(%s), 0) FROM %s v', row_size(wanted, 'v'), tail::regclass) INTO size;
     END IF;
     RETURN size;
