@@ -402,6 +402,7 @@ BEGIN
        AND NOT (tg_op IN ('UPDATE', 'DELETE') AND pg_trigger_depth() > 1) THEN
         PERFORM refuse_unannounced(tg_relid);
     END IF;
+    IF tg_op = 'INSERT' THEN PERFORM await_arrival(tg_relid); END IF;
     RETURN NULL;
 END $$;
 

@@ -394,7 +394,7 @@ BEGIN
     PERFORM fold(wanted);
     PERFORM note_references(wanted);
     EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
-    PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
+    PERFORM forget_arrivals(wanted);
     EXECUTE format(
         'UPDATE pg_journal.journals j SET is_hot = false, is_overheated = false, cooled_at = clock_timestamp(), '
         'epoch = epoch + 1, changes = changes + 1, tail_rows = t.n, version = greatest(j.version, t.newest) '

@@ -17,6 +17,8 @@ BEGIN
     PERFORM authorize(code, 'thaw', wanted::text, rows);
     PERFORM require_right(wanted, true);
     x := row_parts(wanted);
+    -- These rows are among those that are looked for when the statement has run.
+    PERFORM await_arrival(wanted);
     PERFORM silence(wanted, true);
     EXECUTE format(
         'WITH written AS (INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM json_array_elements($1) u(e) '

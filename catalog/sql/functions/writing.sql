@@ -175,10 +175,38 @@ BEGIN
                     JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum), key_text);
 END $$;
 
+-- Note, before a statement inserts rows into an empty catalog table, how many this session has inserted there so far. What was
+-- noted before, and nobody has looked for since, stays: too small a number costs a longer search, too large a one would
+-- end it too early.
+CREATE OR REPLACE FUNCTION pg_journal.await_arrival(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    noted bigint[] := string_to_array(
+        nullif(current_setting('pg_journal.awaited_' || wanted, true), ''), ',')::bigint[];
+    file bigint := pg_relation_filenode(wanted);
+BEGIN
+    IF noted[2] IS DISTINCT FROM file THEN
+        PERFORM set_config('pg_journal.awaited_' || wanted,
+                           concat_ws(',', pg_stat_get_xact_tuples_inserted(wanted), file), true);
+    END IF;
+END $$;
+
+-- Forget what is known of where rows arrive: the numbers of those inserted begin anew.
+CREATE OR REPLACE FUNCTION pg_journal.forget_arrivals(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM set_config('pg_journal.arrived_' || wanted, '', true), set_config('pg_journal.awaited_' || wanted, '', true);
+END $$;
+
 -- The rows a statement has just put into a catalog table that was empty before, as many as wanted and one.
--- Rows that passed through earlier in the transaction still occupy their places: where the last ones were
--- found is remembered, with the number of rows inserted by then, so that no scan passes them again. TRUNCATE begins the
--- table's file, and the count, anew.
+-- Rows that passed through earlier still occupy their places, for as long as some snapshot may show them: where the last ones
+-- of this transaction were found is remembered, with the number of rows inserted by then, so that no scan passes them again.
+-- Else they are looked for at both ends of the table, where new rows are put, until as many are found as have been
+-- inserted. TRUNCATE begins the table's file, and the count, anew.
 CREATE OR REPLACE FUNCTION pg_journal.arrived(wanted oid, at_most bigint) RETURNS tid[]
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -188,19 +216,38 @@ DECLARE
     file bigint := pg_relation_filenode(wanted);
     remembered bigint[] := string_to_array(
         nullif(current_setting('pg_journal.arrived_' || wanted, true), ''), ',')::bigint[];
+    awaited bigint[] := string_to_array(
+        nullif(current_setting('pg_journal.awaited_' || wanted, true), ''), ',')::bigint[];
+    -- Without statistics nothing tells how many there are.
+    is_counted boolean := current_setting('track_counts') = 'on';
+    blocks bigint := pg_relation_size(wanted) / current_setting('block_size')::bigint;
+    near bigint := 4;
+    expected bigint;
     places tid[];
     last_block bigint;
 BEGIN
-    IF remembered[3] <> file OR remembered[1] > inserted THEN
+    IF NOT is_counted OR remembered[3] <> file OR remembered[1] > inserted THEN
         remembered := NULL;
     END IF;
+    IF is_counted AND awaited[2] = file AND awaited[1] <= inserted THEN
+        expected := least(inserted - greatest(awaited[1], remembered[1]), at_most + 1);
+    ELSIF remembered IS NOT NULL THEN
+        expected := least(inserted - remembered[1], at_most + 1);
+    END IF;
+    PERFORM set_config('pg_journal.awaited_' || wanted, '', true);
     IF remembered IS NOT NULL THEN
         EXECUTE format('SELECT array_agg(ctid) FROM (SELECT ctid FROM ONLY %s WHERE ctid >= $1 LIMIT $2) x',
                        wanted::regclass)
            INTO places USING format('(%s,0)', remembered[2])::tid, at_most + 1;
     END IF;
-    IF remembered IS NULL
-       OR coalesce(cardinality(places), 0) < least(inserted - remembered[1], at_most + 1) THEN
+    WHILE coalesce(cardinality(places), 0) < expected AND near * 2 < blocks LOOP
+        EXECUTE format('SELECT array_agg(ctid) FROM (SELECT ctid FROM ONLY %1$s WHERE ctid >= $1 '
+                       'UNION ALL SELECT ctid FROM ONLY %1$s WHERE ctid < $2 LIMIT $3) x', wanted::regclass)
+           INTO places
+          USING format('(%s,0)', blocks - near)::tid, format('(%s,0)', near)::tid, at_most + 1;
+        near := near * 4;
+    END LOOP;
+    IF (coalesce(cardinality(places), 0) < expected) IS NOT FALSE THEN
         EXECUTE format('SELECT array_agg(ctid) FROM (SELECT ctid FROM ONLY %s LIMIT $1) x', wanted::regclass)
            INTO places USING at_most + 1;
     END IF;
@@ -621,7 +668,7 @@ BEGIN
         END IF;
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE NOWAIT', wanted::regclass);
         EXECUTE format('TRUNCATE TABLE ONLY %s', wanted::regclass);
-        PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
+        PERFORM forget_arrivals(wanted);
     EXCEPTION WHEN lock_not_available THEN
         PERFORM silence(wanted, true);
         EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
@@ -773,7 +820,7 @@ BEGIN
     GET DIAGNOSTICS cleared = ROW_COUNT;
     stored := (SELECT coalesce(sum((e.value->>'row_count')::bigint), 0) FROM json_array_elements(segment_list) e);
     -- A table made in this transaction keeps its file.
-    PERFORM set_config('pg_journal.arrived_' || wanted, '', true);
+    PERFORM forget_arrivals(wanted);
     numbers := add_segments(wanted, segment_list);
     PERFORM note_truncation(wanted, moment(version_micros), stored - cleared);
     UPDATE journals s
