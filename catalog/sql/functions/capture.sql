@@ -72,14 +72,15 @@ END $$;
 
 -- SQL of the next version number: later than any that a row of the table has had. The clock alone would do
 -- but for one that was set back. Reading the tail would make serializable transactions conflict. Where `grows`, a
--- condition, holds, rows are inserted: that is refused, or told, of tables that are too large.
+-- condition, holds, rows are inserted: that is refused, or told, of tables that are too large. A snapshot that is older than
+-- the table does not show its journal, nor row versions of others that PostgreSQL would let it change.
 CREATE OR REPLACE FUNCTION pg_journal.next_version(relid oid, serializable boolean, grows text DEFAULT 'false') RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
-RETURN format('(SELECT CASE WHEN j.is_full AND %1$s THEN pg_journal.refuse_growth(j.relid) ELSE '
+RETURN format('coalesce((SELECT CASE WHEN j.is_full AND %1$s THEN pg_journal.refuse_growth(j.relid) ELSE '
               'greatest(clock_timestamp(), j.version + interval ''1 microsecond''%2$s, '
               'CASE WHEN j.is_outgrown AND %1$s THEN pg_journal.tell_growth(j.relid) END) '
-              'END FROM pg_journal.journals j WHERE j.relid = %3$s)', grows,
+              'END FROM pg_journal.journals j WHERE j.relid = %3$s), greatest(clock_timestamp()%2$s))', grows,
               CASE WHEN NOT serializable
                    THEN format(', (SELECT max(v.version_number) + interval ''1 microsecond'' '
                                'FROM pg_journal.tail_%s v)', relid) ELSE '' END, relid);
