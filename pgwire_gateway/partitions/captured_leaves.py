@@ -12,6 +12,8 @@ def capture(call: Invocation, tiered: Iterable[int]) -> list[CaptureReceipt]:
     relids = list(tiered)
     # First: where rows are many, that leaf alone is announced as written when they are settled.
     receipts = [call.session.catalog.capture(relid, *call.inline) for relid in relids]
+    if not all(receipt.captured for receipt in receipts):
+        call.session.watch_from_now(call.running, call.statement.text)
     for relid, receipt in zip(relids, receipts, strict=True):
         JournalWriter(call.session, relid, call.running).settle(receipt)
     return receipts

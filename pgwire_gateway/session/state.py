@@ -192,6 +192,11 @@ class ClientSession(Session):  # type: ignore[misc]
         self._finish_attendance()
         self._attendance = Attendance(self.catalog, text, limits.idle_s, self._interrupt)
 
+    def watch_from_now(self, running: RunningStatement, text: str) -> None:
+        """Look after a statement on which PostgreSQL has worked so far, unless somebody does."""
+        if self._attendance is None:
+            self.watch(running, text)
+
     def _interrupt(self, message: str) -> None:
         running = self.running
         if running is not None:

@@ -37,24 +37,30 @@ def differences_of(call: Invocation, table: str) -> int:
     """Return in how many rows a table differs from its journal.
 
     Raises:
-        GatewayError: 42501 where the role may not read the table.
+        GatewayError: 42501 where the role may not read the table, 57014 when cancelled.
     """
     session = call.session
     relid = names.named_relation(session.catalog, table)
     if not names.may_select(session.catalog, relid):
         raise GatewayError(f"permission denied for table {table}", sqlstate=INSUFFICIENT_PRIVILEGE)
+    session.watch(call.running, call.statement.text, call.limits or call.plan.limits)
     administrator = session.services.catalog.admin(session.database)
     try:
-        administrator.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        try:
-            reading = _read(administrator, relid)
-        finally:
-            administrator.rollback()
+        with call.running.stopping(administrator.cancel):
+            administrator.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                reading = _read(administrator, relid)
+            finally:
+                administrator.rollback()
     finally:
         administrator.close()
-    if isinstance(reading, _Reading):
-        return _noted(relid, _differences(reading, session.services.compactor, call.running))
-    return _noted(relid, reading)
+    call.running.check()
+    found = reading
+    if isinstance(found, _Reading):
+        found = _differences(found, session.services.compactor, call.running)
+    # No Spark job may have been there to be cancelled.
+    call.running.check()
+    return _noted(relid, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ def _captured(call: Invocation, relid: int | None, tag: str) -> StatementResult:
     session = call.session
     if relid is not None:
         receipt = session.catalog.capture(relid, *call.inline)
+        if not receipt.captured:
+            session.watch_from_now(call.running, call.statement.text)
         JournalWriter(session, relid, call.running).settle(receipt)
         if session.catalog.relations([relid])[relid].is_external:
             external_writes.append(call, relid)
@@ -158,6 +160,7 @@ def _copy_to(call: Invocation) -> StatementResult:
         return _pass_on(session, call.statement, reading.plan.answerable)
     columns = reading.columns or ()
     options = _options(details["options"])
+    session.watch(call.running, call.statement.text, plan.limits)
     code = int(options.format == "binary")
     session.send(CopyOutResponse(code, (code,) * len(columns)))
     compiled, batches = reads.start(reading)

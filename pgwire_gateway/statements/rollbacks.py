@@ -181,7 +181,9 @@ class _Rollback:
                 sqlstate=codes.UNDEFINED_OBJECT,
                 hint="Commits are listed by gateway.commits.",
             )
-        self._call.session.transaction.begin_implicit()
+        call = self._call
+        call.session.transaction.begin_implicit()
+        call.session.watch(call.running, call.statement.text, call.limits or call.plan.limits)
         if any(True for _ in self._catalog.execute(_OWN_WRITES).rows):
             raise UnsupportedError(
                 "rolling back commits in a transaction that has written something is not supported"

@@ -46,6 +46,7 @@ def register(call: Invocation, run: Callable[[str], StatementResult]) -> Stateme
         raise
     require_privilege(catalog)
     call.session.transaction.begin_implicit()
+    call.session.watch(call.running, call.statement.text)
     (path,) = allowed(call.session).existing(given["connection"])
     found = relations_of(call.session.services.engine, str(path), theirs, call.running)
     for name in found:

@@ -97,6 +97,7 @@ def register(call: Invocation, run: Callable[[str], StatementResult]) -> Stateme
         raise
     require_privilege(call.session.catalog)
     call.session.transaction.begin_implicit()
+    call.session.watch(call.running, call.statement.text)
     register_one(call, run, registration)
     return StatementResult(None, NoRows(), lambda _: "CALL")
 
