@@ -63,17 +63,18 @@ DECLARE
 BEGIN
     IF hot AND when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
     -- The relation's lock before that of its journal, as DDL takes them: the other way round each could wait for the
-    -- other. At once the strongest that is needed, for the same reason, unless the table has become hot just now.
-    IF hot THEN
-        PERFORM pass_gate(wanted, 'EXCLUSIVE');
-    ELSE
-        PERFORM lock_table(wanted, 'ROW EXCLUSIVE');
+    -- other. At once the strongest that is needed, and the gate before the table, for the same reason: where the table has
+    -- become hot just now its lock is given back.
+    IF NOT hot THEN
+        BEGIN
+            PERFORM lock_table(wanted, 'ROW EXCLUSIVE');
+            hot := (SELECT s.is_hot FROM journals s WHERE s.relid = wanted);
+            IF hot THEN PERFORM has_hot_rows(); END IF;
+        EXCEPTION WHEN SQLSTATE 'GW003' THEN
+            IF when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
+        END;
     END IF;
-    IF NOT hot AND (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN
-        IF when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
-        hot := true;
-        PERFORM pass_gate(wanted, 'EXCLUSIVE');
-    END IF;
+    IF hot THEN PERFORM pass_gate(wanted, 'EXCLUSIVE'); END IF;
     IF hot AND current_setting('transaction_isolation') <> 'read committed' AND NOT wanted = ANY (checked) THEN
         RETURN jsonb_build_object('unchecked', jsonb_build_array(wanted::bigint, pg_current_snapshot()::text));
     END IF;
@@ -84,7 +85,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- End a statement that would rather write hot rows. The code is not for clients.
+-- End a block, or a statement that would rather write hot rows. The code is not for clients.
 CREATE OR REPLACE FUNCTION pg_journal.has_hot_rows() RETURNS void
 LANGUAGE plpgsql
 AS $$
