@@ -11,6 +11,17 @@
 -- A key has to be in the table of hot keys before anything but an INSERT changes it. So whoever finds it there when
 -- making it hot knows that what was read of it may be old.
 
+-- Pass the gate of a tiered table.
+CREATE OR REPLACE FUNCTION pg_journal.lock_gate(wanted oid, mode text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN %s MODE', wanted, mode);
+EXCEPTION WHEN undefined_table THEN
+    PERFORM outdated();
+END $$;
+
 -- Pass the gate of a tiered table, and lock the table. Who does not wait for rows that others have locked (NOWAIT, SKIP
 -- LOCKED) does not wait for who writes the table as a whole, and has locked all of them (55P03), but for upkeep, which closes
 -- the gate for a moment.
@@ -25,10 +36,8 @@ BEGIN
         IF NOT waits AND own::interval NOT BETWEEN interval '1 microsecond' AND interval '1 second' THEN
             PERFORM set_config('lock_timeout', '1s', true);
         END IF;
-        EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN %s MODE', wanted, mode);
+        PERFORM lock_gate(wanted, mode);
     EXCEPTION
-        WHEN undefined_table THEN
-            PERFORM outdated();
         WHEN lock_not_available THEN
             IF waits THEN RAISE; END IF;
             RAISE EXCEPTION 'could not obtain lock on relation "%"',
@@ -351,14 +360,13 @@ DECLARE
 BEGIN
     IF (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN RETURN true; END IF;
     PERFORM set_config('lock_timeout', '1000', true);
-    -- The tail first, as others do, which gets an index; writers of hot rows there are none to wait for.
-    BEGIN
-        EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN SHARE MODE', wanted);
-    EXCEPTION WHEN undefined_table THEN
-        PERFORM outdated();
-    END;
     -- PostgreSQL's triggers lock tables ROW SHARE that they have looked for references in.
     PERFORM lock_table(wanted, 'SHARE ROW EXCLUSIVE');
+    -- The tail, which gets an index, after the table, as those come to it who write it as a whole. Who comes the other way
+    -- defines the table, and is let pass.
+    PERFORM set_config('lock_timeout', '100', true);
+    PERFORM lock_gate(wanted, 'SHARE');
+    PERFORM set_config('lock_timeout', '1000', true);
     PERFORM fold(wanted);
     j := locked(wanted);
     -- A crash must not bring back a number of heats: it tells what can be relied on.

@@ -61,20 +61,24 @@ AS $$
 DECLARE
     hot boolean := (SELECT s.is_hot FROM journals s WHERE s.relid = wanted);
 BEGIN
-    IF hot AND when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
     -- The relation's lock before that of its journal, as DDL takes them: the other way round each could wait for the
-    -- other. At once the strongest that is needed, and the gate before the table, for the same reason: where the table has
-    -- become hot just now its lock is given back.
-    IF NOT hot THEN
+    -- other. At once the strongest that is needed, and the gate first where there is one, for the same reason: what has been
+    -- locked is let go where the table has become hot, or gone cold, while it was waited for.
+    LOOP
+        IF hot AND when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
         BEGIN
-            PERFORM lock_table(wanted, 'ROW EXCLUSIVE');
-            hot := (SELECT s.is_hot FROM journals s WHERE s.relid = wanted);
-            IF hot THEN PERFORM has_hot_rows(); END IF;
+            IF hot THEN
+                PERFORM lock_gate(wanted, 'EXCLUSIVE');
+            ELSE
+                PERFORM lock_table(wanted, 'ROW EXCLUSIVE');
+            END IF;
+            IF hot <> (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN PERFORM has_hot_rows(); END IF;
+            EXIT;
         EXCEPTION WHEN SQLSTATE 'GW003' THEN
-            IF when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
+            hot := NOT hot;
         END;
-    END IF;
-    IF hot THEN PERFORM pass_gate(wanted, 'EXCLUSIVE'); END IF;
+    END LOOP;
+    IF hot THEN PERFORM lock_table(wanted, 'EXCLUSIVE'); END IF;
     IF hot AND current_setting('transaction_isolation') <> 'read committed' AND NOT wanted = ANY (checked) THEN
         RETURN jsonb_build_object('unchecked', jsonb_build_array(wanted::bigint, pg_current_snapshot()::text));
     END IF;
