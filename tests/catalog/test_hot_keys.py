@@ -1,6 +1,7 @@
 """Hot keys as the bookkeeping has them: announced, made hot, captured, refused, and gone."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -464,6 +465,47 @@ def test_upkeep_waits_for_nobody_who_may_wait_for_it(catalog, database, administ
     closer.run("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
     assert resident_upkeep.hot_tables(administrator.session) == []
     closer.session.close()
+
+
+def await_waiter(administrator, condition: str) -> None:
+    """Wait until a session waits for such a lock."""
+    deadline = time.monotonic() + 30
+    while not administrator.run(f"SELECT FROM pg_locks WHERE NOT granted AND {condition}"):
+        assert time.monotonic() < deadline, "nobody waits"
+        time.sleep(0.01)
+
+
+def test_a_gate_is_not_kept_by_who_waited_there_until_rows_had_gone_cold(
+    catalog, database, client, administrator, warm
+):
+    keeper = Client(catalog.admin(database))
+    keeper.session.begin()
+    keeper.run(f"LOCK TABLE pg_journal.tail_{warm} IN ROW SHARE MODE")
+    administrator.run("SET lock_timeout = '5s'")
+    with ThreadPoolExecutor() as threads:
+        late = threads.submit(client.session.begin_write, [warm])
+        await_waiter(administrator, f"relation = 'pg_journal.tail_{warm}'::regclass")
+        administrator.run(f"UPDATE pg_journal.journals SET is_hot = false WHERE relid = {warm}")
+        # Who comes now has the table first, and its tail when there is something to append.
+        administrator.session.begin_write([warm])
+        keeper.session.commit()
+        await_waiter(administrator, "(locktype = 'transactionid' OR relation = 't'::regclass)")
+        administrator.run(f"LOCK TABLE pg_journal.tail_{warm} IN ROW EXCLUSIVE MODE")
+        administrator.session.commit()
+        versions, _ = late.result()
+    assert versions.keys() == {warm}
+    keeper.session.close()
+
+
+def test_who_lets_rows_become_hot_keeps_nobody_from_the_tail(client, administrator, table, thawing):
+    client.run("SET lock_timeout = '500ms'")
+    client.session.begin_write([table])
+    with ThreadPoolExecutor() as threads:
+        warming = threads.submit(thawing.warm, table)
+        await_waiter(administrator, "relation = 't'::regclass")
+        client.insert("t", "INSERT INTO t VALUES (3, 30)", commit=False)
+        client.session.commit()
+        assert warming.result()
 
 
 def test_types_of_hot_keys_are_those_the_rewriter_compares(administrator):
