@@ -56,6 +56,21 @@ def rows_left(session: CatalogSession, relid: int) -> int:
     return held_count(session, relation.schema, relation.name)
 
 
+def begin_counting(session: CatalogSession, relid: int) -> None:
+    """Begin a transaction of one snapshot, for which the rows of a table are there as a whole.
+
+    TRUNCATE, and what writes a table anew, take them away from older snapshots as well.
+
+    Raises:
+        CatalogError: 42P01 when the table is gone, 55P03 when others define it.
+    """
+    relation = session.relations([relid]).get(relid)
+    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    if relation is not None:
+        table = quoted(relation.schema, relation.name)
+        _run(session, f"LOCK TABLE ONLY {table} IN ACCESS SHARE MODE")
+
+
 def held_count(session: CatalogSession, schema: str, name: str) -> int:
     """Return how many rows the catalog table of a table holds."""
     text = f"SELECT count(*) FROM ONLY {quoted(schema, name)}"  # noqa: S608 - quoted

@@ -16,7 +16,8 @@ SELECT pg_catalog.json_build_array(
              WHERE u.o <= i.indnkeyatts),
            i.indexprs, i.indpred, NOT i.indnullsnotdistinct)::pg_catalog.text
   FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
- WHERE i.indrelid = $1 AND (i.indisunique OR i.indisexclusion) ORDER BY i.indexrelid
+ WHERE i.indrelid = $1 AND i.indisvalid AND (i.indisunique OR i.indisexclusion)
+ ORDER BY i.indexrelid
 """
 
 _KEYS_OF_LEAVES: Final = """
@@ -25,7 +26,7 @@ SELECT 1 FROM pg_catalog.pg_partition_tree($1) t
  WHERE t.isleaf AND (i.indisunique OR i.indisexclusion)
    AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_ancestors(i.indexrelid) a
                      JOIN pg_catalog.pg_index above ON above.indexrelid = a.relid
-                    WHERE above.indrelid = $1)
+                    WHERE above.indrelid = $1 AND above.indisvalid)
  LIMIT 1
 """
 

@@ -5,7 +5,7 @@ so, and the statement runs beside those of others. What it changes is captured. 
 the transaction makes them hot itself (:mod:`.own_hot_rows`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -197,6 +197,17 @@ def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
         NotHotError: They cannot be locked one by one.
         GatewayError: PostgreSQL's own errors.
     """
+    return or_unlock(call, lambda: run(call, finder))
+
+
+def or_unlock(call: Invocation, attempt: Callable[[], StatementResult]) -> StatementResult:
+    """Return the result of an attempt; what it has locked is free again where there is none.
+
+    Raises:
+        Refusal: As of the attempt.
+        NotHotError: As of the attempt.
+        GatewayError: PostgreSQL's own errors.
+    """
     session = call.session
     began = not session.transaction.open
     # Where all rows are known to be hot there is nothing to be tried.
@@ -204,7 +215,7 @@ def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
     if tries:
         session.catalog.savepoint(_SAVEPOINT)
     try:
-        done = run(call, finder)
+        done = attempt()
     except (Refusal, NotHotError):
         if began:
             undo(call)

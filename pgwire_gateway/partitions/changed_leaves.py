@@ -72,6 +72,7 @@ def change(call: Invocation, leaves: WrittenLeaves) -> list[StatementResult]:
     before = observer.observe(plan.tables.union(leaves.tiered), plan)
     found = _computed(call, leaves, before)
     if found is None:
+        _require_one_query(call, leaves, len(leaves.tiered))
         return _locked(call, leaves)
     changed = sorted(part.leaf for part in found if part.rows)
     if not changed:

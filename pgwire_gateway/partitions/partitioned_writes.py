@@ -7,6 +7,7 @@ leaves, and rows that it inserts it puts where they belong. Spark changes the ro
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from catalog.session import names
 from pgwire_gateway.dml import changes, inserts, partitions
@@ -112,7 +113,7 @@ def change(call: Invocation) -> StatementResult:
     if leaves.tree in source_relations(query):
         # Rows that it locks, and that others change meanwhile, are PostgreSQL's to look at again.
         with suppress(Refusal, NotHotError):
-            return thawed_leaves.on_hot_rows(call)
+            return hot_rows.or_unlock(call, partial(thawed_leaves.on_hot_rows, call))
     if partitions.moves(query, call.plan.trees[leaves.tree]):
         return _move(call, leaves)
     began = not call.session.transaction.open

@@ -126,6 +126,7 @@ class ClientSession(Session):  # type: ignore[misc]
         """Who evaluated the latest statement that was planned, and why."""
         self.skip_until_sync = False
         self.running: RunningStatement | None = None
+        self._watched: RunningStatement | None = None
         self._timer: Deadline | None = None
         self._attendance: Attendance | None = None
         self._prepared = 0
@@ -175,17 +176,20 @@ class ClientSession(Session):  # type: ignore[misc]
         """Look after a statement that others than PostgreSQL work on.
 
         It is cancelled when it runs longer than statement_timeout allows, and PostgreSQL stands in
-        for it.
+        for it. One that is looked after already goes on as it is.
 
         Args:
             running: The statement.
             text: The client's text of it.
             limits: What limits the session, if that is known.
         """
+        if self._watched is running:
+            return
         limits = limits or session_state.time_outs(self.catalog)
+        self._watched = running
         if limits.statement_s > 0:
             message = "canceling statement due to statement timeout"
-            self.finish_watch()
+            self._stop_timer()
             self._timer = deadlines.PROCESS.after(
                 limits.statement_s, lambda: running.cancel(message)
             )
@@ -205,8 +209,7 @@ class ClientSession(Session):  # type: ignore[misc]
     def finish(self) -> None:
         """Note that no statement is running any more."""
         self.running = None
-        if self._timer is not None:
-            self.finish_watch()
+        self.finish_watch()
         if self._attendance is not None:
             self._finish_attendance()
 
@@ -217,6 +220,10 @@ class ClientSession(Session):  # type: ignore[misc]
 
     def finish_watch(self) -> None:
         """Let the statement run as long as it takes."""
+        self._watched = None
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

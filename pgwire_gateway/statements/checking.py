@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from catalog.errors import GatewayError
+from catalog.errors import CatalogError, GatewayError
 from catalog.hot import resident_upkeep
 from catalog.hot.expected_keys import Key
 from catalog.journal.layout import column_names
@@ -52,6 +52,10 @@ def differences_of(call: Invocation, table: str) -> int:
                 reading = _read(administrator, relid)
             finally:
                 administrator.rollback()
+    except CatalogError:
+        # It knows of a cancellation, and not why.
+        call.running.check()
+        raise
     finally:
         administrator.close()
     call.running.check()

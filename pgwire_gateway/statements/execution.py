@@ -62,8 +62,11 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     result_formats: Sequence[int] = (),
     *,
     alone: bool = True,
+    running: RunningStatement | None = None,
 ) -> StatementResult:
     """Run a statement; see :class:`Invocation` for the arguments.
+
+    One that is part of another one is what is `running` already: they are cancelled together.
 
     Raises:
         GatewayError: Whatever went wrong, with PostgreSQL's SQLSTATE.
@@ -75,8 +78,7 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     if journal_names.sets_lists(plan.statement):
         session.shortcuts.clear()
         session.passages.clear()
-    running = RunningStatement()
-    session.running = running
+    session.running = running = running or RunningStatement()
     call = Invocation(session, plan, running, values, formats, result_formats, alone)
     try:
         with own_statements.refused_elsewhere(plan.statement):
@@ -218,13 +220,13 @@ def _execute_within(
     session = call.session
     # The transaction cannot be begun again without what came before.
     session.transaction.note_run()
+    call.running.check()
     try:
-        return execute(session, router.plan(session.catalog, split(text)[0], (), ""), alone=False)
+        plan = router.plan(session.catalog, split(text)[0], (), "")
+        return execute(session, plan, alone=False, running=call.running)
     except GatewayError as error:
         error.position = place(error.position) if place and error.position else None
         raise
-    finally:
-        session.running = call.running
 
 
 def _run(call: Invocation) -> StatementResult:

@@ -244,6 +244,7 @@ class _Rollback:
         former = _Former(table, names.quoted("pg_temp", f"pgwire former {next(_NUMBERS)}"))
         created = f"CREATE TEMPORARY TABLE {former.rows.partition('.')[2]} ON COMMIT DROP AS "
         known = former_rows.find(self._call.services, observation, written)
+        self._call.running.check()
         if known is None:
             self._run(created + _former_rows(former, journal, written)).status()
         else:

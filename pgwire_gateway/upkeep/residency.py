@@ -443,8 +443,8 @@ class Residency:
         Raises:
             GatewayError: XX001 when it has others.
         """
-        session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
+            resident_upkeep.begin_counting(session, relid)
             snapshot, fetched = _read(session, relid)
             table = snapshot.table
             held = resident_upkeep.held_count(session, table.schema, table.name)

@@ -107,6 +107,46 @@ def test_partitions_that_differ_are_refused(both) -> None:
     assert gateway.execute("SELECT count(*), sum(v) FROM q").fetchone() == (4000, 7998000)
 
 
+def test_rows_that_move_and_very_many_are_refused(both) -> None:
+    _, gateway = both
+    before = rows(gateway)
+    with pytest.raises(errors.FeatureNotSupported, match="or rows move"):
+        gateway.execute("UPDATE p SET r = 'z' WHERE v > (SELECT avg(v) FROM p)")
+    assert rows(gateway) == before
+    gateway.execute("CREATE TABLE b (k integer PRIMARY KEY, t text) PARTITION BY RANGE (k)")
+    gateway.execute("CREATE TABLE b_0 PARTITION OF b FOR VALUES FROM (0) TO (2000)")
+    gateway.execute("CREATE TABLE b_1 PARTITION OF b FOR VALUES FROM (2000) TO (9000)")
+    gateway.execute("INSERT INTO b SELECT g, 't' FROM generate_series(0, 3999) g")
+    with pytest.raises(errors.FeatureNotSupported, match="very many rows"):
+        gateway.execute("UPDATE b SET t = repeat('x', 9999) WHERE k < (SELECT max(k) FROM b)")
+    assert gateway.execute("SELECT count(*), max(t) FROM b").fetchone() == (4000, "t")
+
+
+def test_attempts_on_hot_rows_leave_no_lock_behind(both, shared_pair: Pair) -> None:
+    _, gateway = both
+    gateway.execute("UPDATE p SET v = v + 1 WHERE (k, r) IN ((6, 'a'), (8, 'c'), (9, 'd'))")
+    statement = f"UPDATE {SCHEMA}.p SET v = v + (SELECT count(*) FROM {SCHEMA}.p)"
+    (before,) = gateway.execute("SELECT sum(v) FROM p").fetchone()
+    failures: list[psycopg.Error] = []
+
+    def change() -> None:
+        try:
+            with psycopg.connect(shared_pair.gateway.conninfo(shared_pair.database)) as connection:
+                for _ in range(3):
+                    connection.execute(statement)  # type: ignore[call-overload]
+                    connection.commit()
+        except psycopg.Error as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=change) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert gateway.execute("SELECT sum(v) FROM p").fetchone() == (before + 6 * 4000 * 4000,)
+
+
 def test_no_write_beside_it_is_lost(both, shared_pair: Pair) -> None:
     _, gateway = both
     rounds, steps = 3, 20

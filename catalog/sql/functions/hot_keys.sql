@@ -362,17 +362,17 @@ BEGIN
     PERFORM set_config('lock_timeout', '1000', true);
     -- PostgreSQL's triggers lock tables ROW SHARE that they have looked for references in.
     PERFORM lock_table(wanted, 'SHARE ROW EXCLUSIVE');
-    -- The tail, which gets an index, after the table, as those come to it who write it as a whole. Who comes the other way
-    -- defines the table, and is let pass.
-    PERFORM set_config('lock_timeout', '100', true);
-    PERFORM lock_gate(wanted, 'SHARE');
-    PERFORM set_config('lock_timeout', '1000', true);
     PERFORM fold(wanted);
     j := locked(wanted);
     -- A crash must not bring back a number of heats: it tells what can be relied on.
     PERFORM set_config('synchronous_commit', 'on', true);
     IF NOT has_hot_key(j) THEN RETURN false; END IF;
     IF j.is_hot THEN RETURN true; END IF;
+    -- The tail, which gets an index, comes last, as for those who write the table as a whole, and for upkeep. Who comes the
+    -- other way defines the table, and is let pass.
+    PERFORM set_config('lock_timeout', '100', true);
+    PERFORM lock_gate(wanted, 'SHARE');
+    PERFORM set_config('lock_timeout', '1000', true);
     parts := key_parts(wanted);
     EXECUTE format('DROP TABLE IF EXISTS pg_journal.hot_%s', wanted);
     EXECUTE format('CREATE TABLE pg_journal.hot_%s (%s, thawed_at timestamptz NOT NULL DEFAULT clock_timestamp(), '
