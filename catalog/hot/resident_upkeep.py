@@ -62,7 +62,7 @@ def begin_counting(session: CatalogSession, relid: int) -> None:
     TRUNCATE, and what writes a table anew, take them away from older snapshots as well.
 
     Raises:
-        CatalogError: 42P01 when the table is gone, 55P03 when others define it.
+        CatalogError: 42P01 when the table goes meanwhile, 55P03 when others define it.
     """
     relation = session.relations([relid]).get(relid)
     session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -118,7 +118,7 @@ def _computed(
     call: Invocation, leaves: WrittenLeaves, observation: Observation
 ) -> list[_LeafRows] | None:
     """Have Spark compute the rows; None where they are too many to be held."""
-    most_rows = math.inf if _reads_itself(call, leaves) else MOST_ROWS
+    most_rows = math.inf if reads_itself(call, leaves) else MOST_ROWS
     seen = Observer(call.session).united_for_write(
         observation, leaves.tree, leaves.tiered, most_rows=most_rows
     )
@@ -138,7 +138,8 @@ def _computed(
     return found
 
 
-def _reads_itself(call: Invocation, leaves: WrittenLeaves) -> bool:
+def reads_itself(call: Invocation, leaves: WrittenLeaves) -> bool:
+    """Return whether a statement reads the table it changes, apart from the rows it changes."""
     return leaves.tree in source_relations(call.query)
 
 
@@ -150,7 +151,7 @@ def _require_one_query(call: Invocation, leaves: WrittenLeaves, parts: int) -> N
         leaves: What it writes.
         parts: How many queries compute the rows.
     """
-    if parts != 1 and _reads_itself(call, leaves):
+    if parts != 1 and reads_itself(call, leaves):
         raise UnsupportedError(
             "changing very many rows of several partitions, or partitions that differ, by what is"
             " read of them is not supported",

@@ -25,7 +25,7 @@ from pgwire_gateway.session.joined_results import joined
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from rewrite import pipeline
-from rewrite.command import command, source_relations
+from rewrite.command import command
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
 
@@ -110,7 +110,7 @@ def change(call: Invocation) -> StatementResult:
         _require_changeable(call, leaves)
     except UnsupportedError as error:
         return _on_hot_rows(call, error)
-    if leaves.tree in source_relations(query):
+    if changed_leaves.reads_itself(call, leaves):
         # Rows that it locks, and that others change meanwhile, are PostgreSQL's to look at again.
         with suppress(Refusal, NotHotError):
             return hot_rows.or_unlock(call, partial(thawed_leaves.on_hot_rows, call))
@@ -127,12 +127,11 @@ def is_for_hot_rows(call: Invocation) -> bool:
     """Return whether an UPDATE or a DELETE is PostgreSQL's, on hot rows, if these can be."""
     if hot_rows.names_rows(call):
         return True
-    leaves = _leaves(call)
     try:
-        _require_changeable(call, leaves)
+        _require_changeable(call, _leaves(call))
     except UnsupportedError:
         return True
-    return leaves.tree in source_relations(call.query)
+    return False
 
 
 def _on_hot_rows(call: Invocation, error: UnsupportedError) -> StatementResult:
@@ -157,7 +156,7 @@ def _require_changeable(call: Invocation, leaves: WrittenLeaves) -> None:
             "RETURNING of an UPDATE of columns that a table is partitioned by is not supported",
             hint="Name a condition that only rows of resident partitions satisfy, or leave it out.",
         )
-    if leaves.tree in source_relations(query) and (
+    if changed_leaves.reads_itself(call, leaves) and (
         leaves.resident or partitions.moves(query, call.plan.trees[leaves.tree])
     ):
         raise UnsupportedError(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from time import perf_counter
 
@@ -12,8 +12,8 @@ from pgwire_gateway.dml import partitions, reads, temporary_rows, thawed_writes,
 from pgwire_gateway.dml.applied_changes import AppliedChange
 from pgwire_gateway.dml.extracts import Extraction
 from pgwire_gateway.hot import hot_runs
-from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
-from pgwire_gateway.planning.plans import Route
+from pgwire_gateway.partitions import changed_leaves, partitioned_writes, upserted_leaves
+from pgwire_gateway.planning.plans import Route, WrittenLeaves
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
 from pgwire_gateway.session.invocation import Invocation
@@ -87,11 +87,10 @@ def _refuse_parameters(call: Invocation, options: ExplainOptions) -> None:
 
 def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) -> Explanation:
     started = perf_counter()
-    is_change = call.plan.route is Route.CHANGE and call.plan.leaves is not None
-    if is_change and partitioned_writes.is_for_hot_rows(call):
-        call = _thawing(call)
     whole = call
-    if call.plan.route is Route.THAW:
+    if call.plan.route is Route.CHANGE and call.plan.leaves is not None:
+        call = _of_leaves(call, call.plan.leaves)
+    elif call.plan.route is Route.THAW:
         call = _decided(call)
     if call.plan.leaves is not None and call.plan.route in {Route.CHANGE, Route.MERGE}:
         # One for all of them.
@@ -117,6 +116,16 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
         (planned - started) * 1000,
         _measured(call, execute) if options.analyze else None,
     )
+
+
+def _of_leaves(call: Invocation, leaves: WrittenLeaves) -> Invocation:
+    """Return an UPDATE or a DELETE of several leaves with the route it would take."""
+    if partitioned_writes.is_for_hot_rows(call):
+        return _decided(_thawing(call))
+    if changed_leaves.reads_itself(call, leaves):
+        with suppress(UnsupportedError):
+            return _decided(_thawing(call))
+    return call
 
 
 def _decided(call: Invocation) -> Invocation:

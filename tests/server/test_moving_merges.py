@@ -7,8 +7,9 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from tests.support import both_sides
+from tests.support.both_sides import Both, said_and_left
 from tests.support.fix_server import Pair
-from tests.support.tiers import make_tiered
 
 pytestmark = pytest.mark.server
 
@@ -50,42 +51,21 @@ LEAVES = ("p0", "p1a", "p1b", "p2")
 
 
 @pytest.fixture(scope="module")
-def both(two_tiers_pair: Pair) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
+def both(two_tiers_pair: Pair) -> Iterator[Both]:
     """Connections to PostgreSQL and to the gateway, with the same tables; two leaves are tiered."""
-    with (
-        psycopg.connect(two_tiers_pair.plain.conninfo(two_tiers_pair.database)) as plain,
-        psycopg.connect(two_tiers_pair.gateway.conninfo(two_tiers_pair.database)) as gateway,
-    ):
-        for connection in (plain, gateway):
-            connection.autocommit = True
-            for statement in SETUP:
-                connection.execute(statement)  # type: ignore[call-overload]
-        make_tiered(gateway, *TIERED)
-        yield plain, gateway
-        for leaf in LEAVES:
-            found = gateway.execute(f"SELECT gateway.check('{SCHEMA}.{leaf}')").fetchall()
-            assert (leaf, found) == (leaf, [(0,)])
-        for connection in (plain, gateway):
-            connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+    with both_sides.both_sides(two_tiers_pair, SCHEMA, SETUP, TIERED, LEAVES) as sides:
+        yield sides
 
 
-def outcome(connection, *statements: str):
+def outcome(connection: psycopg.Connection, *statements: str):
     """Return what the last statement says, and what is in each leaf then; take it back."""
-    with connection.transaction(force_rollback=True):
-        for statement in statements:
-            done = connection.execute(statement)
-        returned = sorted(done.fetchall(), key=str) if done.description else None
-        message = done.statusmessage
-        rows = [sorted(connection.execute(f"TABLE {leaf}").fetchall()) for leaf in LEAVES]
-        whole = connection.execute("SELECT count(*), sum(v), sum(g), sum(k) FROM p").fetchall()
-        return message, returned, rows, whole
+    whole = "SELECT count(*), sum(v), sum(g), sum(k) FROM p"
+    queries = [*(f"TABLE {leaf}" for leaf in LEAVES), whole]
+    return said_and_left(connection, statements, queries)
 
 
 def connected(pair: Pair, user: str = "postgres") -> psycopg.Connection:
-    options = f"-c search_path={SCHEMA} -c lock_timeout=60s"
-    return psycopg.connect(
-        pair.gateway.conninfo(pair.database), user=user, autocommit=True, options=options
-    )
+    return both_sides.connected(pair, SCHEMA, user)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from tests.support.both_sides import Both, both_sides, said_and_left
 from tests.support.fix_server import Pair
 
 pytestmark = pytest.mark.server
@@ -58,32 +59,17 @@ INSERT = "WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k, s.v, s.t)"
 
 
 @pytest.fixture(scope="module")
-def both(shared_pair: Pair) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
+def both(shared_pair: Pair) -> Iterator[Both]:
     """Connections to PostgreSQL and to the gateway, with the same tables."""
-    with (
-        psycopg.connect(shared_pair.plain.conninfo(shared_pair.database)) as plain,
-        psycopg.connect(shared_pair.gateway.conninfo(shared_pair.database)) as gateway,
-    ):
-        for connection in (plain, gateway):
-            connection.autocommit = True
-            for statement in SETUP:
-                connection.execute(statement)  # type: ignore[call-overload]
-        yield plain, gateway
-        for connection in (plain, gateway):
-            connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+    with both_sides(shared_pair, SCHEMA, SETUP) as sides:
+        yield sides
 
 
-def outcome(connection, statement: str, table: str):
+def outcome(connection: psycopg.Connection, statement: str, table: str):
     """Return what a statement says and leaves in each leaf, and take it back."""
-    with connection.transaction(force_rollback=True):
-        done = connection.execute(statement)
-        returned = sorted(done.fetchall(), key=str) if done.description else None
-        leaves = [table, *(f"{table}{n}" for n in range(3 if table in {"p", "w"} else 2))]
-        rows = [
-            sorted(connection.execute(f"SELECT id, k, v, t FROM {leaf}").fetchall(), key=str)
-            for leaf in leaves
-        ]
-        return done.statusmessage, returned, rows
+    leaves = [table, *(f"{table}{n}" for n in range(3 if table in {"p", "w"} else 2))]
+    queries = [f"SELECT id, k, v, t FROM {leaf}" for leaf in leaves]
+    return said_and_left(connection, [statement], queries)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from tests.support.both_sides import Both, both_sides
 from tests.support.fix_server import Pair
 
 pytestmark = pytest.mark.server
@@ -49,19 +50,10 @@ MANY = (
 
 
 @pytest.fixture
-def both(shared_pair: Pair) -> Iterator[tuple[psycopg.Connection, psycopg.Connection]]:
+def both(shared_pair: Pair) -> Iterator[Both]:
     """Connections to PostgreSQL and to the gateway, all of whose tables are tiered."""
-    with (
-        psycopg.connect(shared_pair.plain.conninfo(shared_pair.database)) as plain,
-        psycopg.connect(shared_pair.gateway.conninfo(shared_pair.database)) as gateway,
-    ):
-        for connection in (plain, gateway):
-            connection.autocommit = True
-            for statement in SETUP:
-                connection.execute(statement)  # type: ignore[call-overload]
-        yield plain, gateway
-        for connection in (plain, gateway):
-            connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+    with both_sides(shared_pair, SCHEMA, SETUP) as sides:
+        yield sides
 
 
 def done(connection: psycopg.Connection, statement: str):
@@ -93,6 +85,24 @@ def test_rows_are_those_of_postgresql(both) -> None:
     for connection in both:
         connection.execute("ROLLBACK")
     assert rows(gateway) == rows(plain)
+
+
+def test_explain_tells_who_runs_it(both) -> None:
+    _, gateway = both
+
+    def told(statement: str, options: str) -> str:
+        return str(gateway.execute(f"EXPLAIN ({options}) {statement}").fetchall())
+
+    before = rows(gateway)
+    many = f"{ABOVE_AVERAGE} - 1000"
+    few = "DELETE FROM p WHERE k < 9 AND v < (SELECT max(v) FROM p o WHERE o.k < 9)"
+    for statement, reason in ((many, "several partitions"), (few, "single rows by key")):
+        assert reason in told(statement, "FORMAT json")
+    assert rows(gateway) == before
+    gateway.execute("BEGIN")
+    assert "Execution Time" in told(many, "ANALYZE")
+    assert len(rows(gateway)) < len(before)
+    gateway.execute("ROLLBACK")
 
 
 def test_partitions_that_differ_are_refused(both) -> None:

@@ -11,15 +11,13 @@
 -- A key has to be in the table of hot keys before anything but an INSERT changes it. So whoever finds it there when
 -- making it hot knows that what was read of it may be old.
 
--- Pass the gate of a tiered table.
+-- Pass the gate of a tiered table; there is none where there is no table any more (42P01).
 CREATE OR REPLACE FUNCTION pg_journal.lock_gate(wanted oid, mode text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     EXECUTE format('LOCK TABLE ONLY pg_journal.tail_%s IN %s MODE', wanted, mode);
-EXCEPTION WHEN undefined_table THEN
-    PERFORM outdated();
 END $$;
 
 -- Pass the gate of a tiered table, and lock the table. Who does not wait for rows that others have locked (NOWAIT, SKIP
@@ -38,6 +36,8 @@ BEGIN
         END IF;
         PERFORM lock_gate(wanted, mode);
     EXCEPTION
+        WHEN undefined_table THEN
+            PERFORM outdated();
         WHEN lock_not_available THEN
             IF waits THEN RAISE; END IF;
             RAISE EXCEPTION 'could not obtain lock on relation "%"',

@@ -74,8 +74,11 @@ BEGIN
             END IF;
             IF hot <> (SELECT s.is_hot FROM journals s WHERE s.relid = wanted) THEN PERFORM has_hot_rows(); END IF;
             EXIT;
-        EXCEPTION WHEN SQLSTATE 'GW003' THEN
-            hot := NOT hot;
+        EXCEPTION
+            WHEN undefined_table THEN
+                PERFORM outdated();
+            WHEN SQLSTATE 'GW003' THEN
+                hot := NOT hot;
         END;
     END LOOP;
     IF hot THEN PERFORM lock_table(wanted, 'EXCLUSIVE'); END IF;
