@@ -7,6 +7,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from catalog.divisions import Division, DivisionField, Partition, Transform
@@ -86,8 +87,11 @@ class KnownState:
             )
         return json.dumps(asked).encode()
 
-    def decode(self, answer: Sequence[bytes]) -> SnapshotResult:
-        """Return the snapshots of the catalog's answer: what there is, then parts of tails."""
+    def decode(self, answer: Sequence[bytes], *, unwritten: bool = False) -> SnapshotResult:
+        """Return the snapshots of the catalog's answer: what there is, then parts of tails.
+
+        What a transaction sees that has an ID is what others see as long as it is `unwritten`.
+        """
         document = json.loads(answer[0])
         snapshots = {}
         tails = {}
@@ -113,8 +117,12 @@ class KnownState:
                     tail_rows=entry["tail_rows"],
                     seen=entry.get("seen"),
                 )
-                if not entry.get("own"):
+                of_others = entry.get("seen_of_others")
+                if of_others is None:
                     self._snapshots.put((relid, snapshot.state), snapshot)
+                elif unwritten:
+                    lasting = replace(snapshot, seen=of_others)
+                    self._snapshots.put((relid, snapshot.state), lasting)
             snapshots[relid] = snapshot
             tails[relid] = TailRows(
                 increment=entry["same"] or entry["increment"],

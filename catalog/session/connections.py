@@ -792,6 +792,45 @@ class CatalogSession:
             return [], None, answers
         return *tail.inserted(self._backend, results[place]), answers
 
+    def announce(  # noqa: PLR0913 - what is announced, read and checked
+        self,
+        call: Call,
+        named: Iterable[str],
+        basis: Basis | None,
+        requests: Sequence[SnapshotRequest],
+        *,
+        began: bool,
+        check: str | None = None,
+        check_prepared: str | None = None,
+    ) -> tuple[bytes, SnapshotResult]:
+        """Announce a write, then read what it sees, in one round trip.
+
+        Args:
+            call: The call that announces it.
+            named: The relations the statement names, as SQL.
+            basis: What it was planned on.
+            requests: What is read.
+            began: Whether the transaction is for this statement; after an error it is rolled back.
+            check: The statement's text, if its privileges are to be checked, of which no lock is
+                kept.
+            check_prepared: Or the name it was prepared under.
+
+        Returns:
+            The answer of the call, and the snapshots.
+
+        Raises:
+            OutdatedPlanError: The statement was planned on another basis than this one.
+            CatalogError: PostgreSQL's own errors.
+        """
+        steps: list[Step] = [Query("BEGIN")] if self._backend.transaction_status == "I" else []
+        steps += self._expect_steps(basis, named)
+        steps += self._calls.steps(call[0], *call[1])
+        place = len(steps) - 1
+        steps += _unlocked(self._check_steps(check, check_prepared))
+        with self._undoing(began=began):
+            results, snapshot = self._snapshot(steps, requests, unwritten=began)
+        return value_of(results[place]), snapshot
+
     def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> dict[str, int]:
         """Add the segments of a bulk write; return their numbers by path."""
         answer: dict[str, int] = json.loads(
@@ -958,14 +997,19 @@ class CatalogSession:
         )
 
     def _snapshot(
-        self, before: list[Step], requests: Sequence[SnapshotRequest], after: Sequence[Step] = ()
+        self,
+        before: list[Step],
+        requests: Sequence[SnapshotRequest],
+        after: Sequence[Step] = (),
+        *,
+        unwritten: bool = False,
     ) -> tuple[list[PGresult], SnapshotResult]:
         steps = self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
         results = self._calls.run_all([*before, *steps, *after])
         answer = results[len(before) + len(steps) - 1]
         for _ in range(100):
             try:
-                return results, self._known.decode(values_of(answer))
+                return results, self._known.decode(values_of(answer), unwritten=unwritten)
             except StaleDefinitionError as stale:
                 self._known.forget(stale.relid)
                 (answer,) = self._calls.run_all(

@@ -17,6 +17,8 @@ from catalog.session.connections import Call
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import WrittenLeaves
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
+from pgwire_gateway.session.observer import Observer
 from rewrite.errors import UnsupportedError
 
 ATTEMPTS: Final = 5
@@ -93,16 +95,45 @@ def announce(
     Raises:
         NotHotError: The table cannot have hot rows.
     """
-    session, thawing = call.session, thawing_of(call)
-    session.transaction.expect_implicit()
-    _, _, (answer,) = session.catalog.run_between(
+    call.session.transaction.expect_implicit()
+    _, _, (answer,) = call.session.catalog.run_between(
         None,
         router.named(call.statement),
         call.plan.basis,
         began=began,
         before=[writing.announced(strict=False, searched=searched)],
     )
-    announced = hot_keys.announced(answer)
+    return _announced(call, writing, hot_keys.announced(answer), began=began, probe=probe)
+
+
+def announce_cold(
+    call: Invocation, writing: Writing, *, began: bool, probe: Callable[[], None]
+) -> tuple[Announcement | None, Observation | None]:
+    """Announce a write as `announce` does; return also what is seen of the table, where it is hot.
+
+    That is for keys of which one is probably cold, and is asked for in the same trip.
+
+    Raises:
+        NotHotError: The table cannot have hot rows.
+    """
+    call.session.transaction.expect_implicit()
+    calling = writing.announced(strict=False)
+    answer, seen = Observer(call.session).announce(call.plan, writing.relid, calling, began=began)
+    told = hot_keys.announced(answer)
+    announced = _announced(call, writing, told, began=began, probe=probe)
+    return announced, seen() if announced and not announced.is_complete else None
+
+
+def _announced(
+    call: Invocation,
+    writing: Writing,
+    announced: Announcement,
+    *,
+    began: bool,
+    probe: Callable[[], None] | None,
+) -> Announcement | None:
+    """Return what was told of a table that has hot rows; make it have some where it has not."""
+    session, thawing = call.session, thawing_of(call)
     if announced.hot:
         session.transaction.written.add(writing.relid)
         if announced.new:

@@ -22,6 +22,7 @@ from pgwire_gateway.hot.announcements import (
     ATTEMPTS,
     NotHotError,
     announce,
+    announce_cold,
     announce_insert,
     announcing_leaves,
     definitions_of,
@@ -133,15 +134,27 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
         probe(call, needed, wanted, bound, finder)
         further_rows.probe_all(call, needed, bound, sources.contents)
 
+    observation: Observation | None = None
     with before_running():
-        announced = announce(call, writing, began=began, searched=searched, probe=trial)
+        if _is_cold(call, writing, wanted):
+            announced, observation = announce_cold(call, writing, began=began, probe=trial)
+        else:
+            announced = announce(call, writing, began=began, searched=searched, probe=trial)
     if announced is None:
         return None
     reach(Failpoint.ANNOUNCED)
     if announced.own and unwaited_rows.leaves_some(call, needed):
         return _run_bounded(call, needed, wanted, bound, finder)
     thawed, enough = thaw(
-        call, needed, wanted, announced, bound, finder=finder, began=began, attempt=attempt
+        call,
+        needed,
+        wanted,
+        announced,
+        bound,
+        finder=finder,
+        began=began,
+        attempt=attempt,
+        seen=observation,
     )
     if thawed is not Thawed.DONE:
         if thawed is not Thawed.STALE:
@@ -159,6 +172,15 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     if result is not None:
         _note(call, writing, announced)
     return result
+
+
+def _is_cold(call: Invocation, writing: Writing, wanted: WantedRows) -> bool:
+    """Return whether one of the rows that a statement names by their keys is probably cold."""
+    if not writing.keys or wanted.conditions or wanted.values:
+        return False
+    thawing = thawing_of(call)
+    is_warm = thawing.is_warm(writing.relid)
+    return is_warm and not thawing.expected.are_hot(writing.relid, writing.keys)
 
 
 def _note(call: Invocation, writing: Writing, announced: Announcement) -> None:
@@ -290,7 +312,10 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
     call.session.transaction.note_run()
     after, trees = afterwards(needed), [announcing_leaves(tree) for tree in needed.trees]
     if seen.is_sure:
-        result, answers = hot_runs.run(call, after, before=trees, began=began)
+        commits = began and not after and _is_all(call)
+        result, answers = hot_runs.run(call, after, before=trees, began=began, commits=commits)
+        if commits:
+            call.session.transaction.settle()
         return kept(call, needed, result, answers)
     # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
     latest = source_rows.read(call, needed.all_sources, needed.most)
@@ -322,6 +347,13 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
         if _is_enough(seen.enough, others):
             raise error
     return None
+
+
+def _is_all(call: Invocation) -> bool:
+    """Return whether nothing else belongs to the transaction of a statement on rows of a table."""
+    plan = call.plan
+    others = plan.seeks or plan.takes or plan.is_external or plan.leaves is not None
+    return call.alone and not others and not call.session.transaction.defers
 
 
 def _parted(answers: Sequence[bytes], calls: Sequence[Sequence[Call]]) -> list[Sequence[bytes]]:

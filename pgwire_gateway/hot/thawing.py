@@ -17,6 +17,7 @@ from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows
 from pgwire_gateway.rows.row_search import Finder, holders, look_up
 from pgwire_gateway.rows.text_rows import key_of, key_row, key_texts
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.context import ParameterValue
@@ -112,8 +113,11 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
     finder: Finder,
     began: bool,
     attempt: int = 1,
+    seen: Observation | None = None,
 ) -> tuple[Thawed, list[Sufficiency]]:
     """Make hot what is not.
+
+    What is seen of the table may be known already.
 
     Returns:
         What became of it; and what is to be asked where few of the rows that satisfy a condition
@@ -146,8 +150,17 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
             # Whoever was waited for has searched for what is remembered now.
             left, enough = asked()
             found = replace(wanted, conditions=left)
+            observation = seen or Observer(call.session).observe([relid], call.plan)
             thawed, few = _made_hot(
-                call, needed, found, announced, bound, finder=finder, began=began, attempt=attempt
+                call,
+                needed,
+                found,
+                announced,
+                bound,
+                observation,
+                finder=finder,
+                began=began,
+                attempt=attempt,
             )
             return thawed, [*enough, *few]
     except UnsupportedError:
@@ -156,12 +169,13 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
         raise
 
 
-def _made_hot(  # noqa: PLR0913 - as above
+def _made_hot(  # noqa: PLR0913, PLR0917 - as above
     call: Invocation,
     needed: NeededRows,
     wanted: WantedRows,
     announced: Announcement,
     bound: tuple[ParameterValue, ...],
+    observation: Observation,
     *,
     finder: Finder,
     began: bool,
@@ -169,7 +183,6 @@ def _made_hot(  # noqa: PLR0913 - as above
 ) -> tuple[Thawed, list[Sufficiency]]:
     """Find the rows of keys that are not hot, of values and of conditions, and make them hot."""
     relid, thawing = needed.table.relid, thawing_of(call)
-    observation = Observer(call.session).observe([relid], call.plan)
     table = observation.result.snapshots[relid].table
     cold, held = (
         [key_of(table, texts) for texts in sorted(found)]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from catalog.bookkeeping.moments import Names
@@ -10,6 +11,7 @@ from catalog.errors import OutdatedPlanError
 from catalog.model import Domain, JournalTable, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
 from catalog.session import names, session_state
+from catalog.session.connections import Call
 from pgwire_gateway.files import external_files
 from pgwire_gateway.planning import forced, router
 from pgwire_gateway.planning.plans import Plan, Route, RowRules
@@ -86,8 +88,51 @@ class Observer:
         result = self._session.catalog.snapshot(
             requests, check=check, check_prepared=check_prepared, writes=writes
         )
+        return self._completed(requests, result, plan)
+
+    def announce(
+        self, plan: Plan, relid: int, announced: Call, *, began: bool
+    ) -> tuple[bytes, Callable[[], Observation]]:
+        """Announce a write of hot rows, and ask for what is seen of their table then, at once.
+
+        Args:
+            plan: The statement's.
+            relid: The table.
+            announced: The call that announces it.
+            began: Whether the transaction is for this statement.
+
+        Returns:
+            The answer of the call; and what yields what is seen, which can raise as `observe` does.
+
+        Raises:
+            CatalogError: 42501 when the role may not run the planned statement.
+            OutdatedPlanError: It was planned on other definitions.
+        """
+        requests = self.requests([relid])
+        check, check_prepared = _check(plan)
+        named = router.named(plan.statement)
+        answer, result = self._session.catalog.announce(
+            announced,
+            named,
+            plan.basis,
+            requests,
+            began=began,
+            check=check,
+            check_prepared=check_prepared,
+        )
+        return answer, partial(self._completed, requests, result, plan, unwritten=began)
+
+    def _completed(
+        self,
+        requests: Sequence[SnapshotRequest],
+        result: SnapshotResult,
+        plan: Plan | None,
+        *,
+        unwritten: bool = False,
+    ) -> Observation:
         _require_same_definitions(plan, result)
-        observation = self._without_large_tails(plan, self.complete(requests, result))
+        observation = self.complete(requests, result, unwritten=unwritten)
+        observation = self._without_large_tails(plan, observation)
         return observation if plan is None else self.united(observation, plan.partitioned)
 
     def observe_at_once(self, call: Invocation) -> Observation:
@@ -272,14 +317,22 @@ class Observer:
             for relid in sorted(relids)
         ]
 
-    def complete(self, requests: Sequence[SnapshotRequest], result: SnapshotResult) -> Observation:
+    def complete(
+        self,
+        requests: Sequence[SnapshotRequest],
+        result: SnapshotResult,
+        *,
+        unwritten: bool = False,
+    ) -> Observation:
         """Join fetched tails with those held.
+
+        Of a transaction that has written nothing, announced or not, others see the same.
 
         Raises:
             OutdatedPlanError: Tables were asked for again, and have been altered in between.
         """
         try:
-            tails = self._tails(requests, result)
+            tails = self._tails(requests, result, unwritten=unwritten)
         except StaleTailError:
             relids = [request.relid for request in requests]
             full = self.requests(relids, full=True)
@@ -305,14 +358,20 @@ class Observer:
         }
         return replace(result, snapshots=result.snapshots | found) if found else result
 
-    def _tails(self, requests: Sequence[SnapshotRequest], result: SnapshotResult) -> dict[int, Any]:
+    def _tails(
+        self,
+        requests: Sequence[SnapshotRequest],
+        result: SnapshotResult,
+        *,
+        unwritten: bool = False,
+    ) -> dict[int, Any]:
         return {
             request.relid: self._services.tails.complete(
                 self._session.database,
                 result.snapshots[request.relid],
                 request.known_state,
                 result.tails.get(request.relid),
-                committed=request.relid not in self._session.transaction.written,
+                committed=unwritten or request.relid not in self._session.transaction.written,
                 stored=self._stored(result.snapshots[request.relid]),
             )
             for request in requests

@@ -61,7 +61,7 @@ def test_a_process_is_killed_in_the_middle_of_a_write(
 @pytest.mark.parametrize(
     ("name", "before"),
     [
-        ("a cold row", Failpoint.RUN),
+        ("a cold row", Failpoint.THAWED),
         pytest.param("all rows", Failpoint.PUBLISHED, marks=pytest.mark.exhaustive),
     ],
 )

@@ -28,6 +28,20 @@ SET search_path = pg_catalog, pg_temp
 RETURN pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax(seen)
    AND NOT EXISTS (SELECT FROM pg_snapshot_xip(pg_current_snapshot()) x WHERE pg_visible_in_snapshot(x, seen));
 
+-- The snapshot of the statement as others take it: this transaction is one that goes on.
+CREATE OR REPLACE FUNCTION pg_journal.snapshot_of_others() RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    seen pg_snapshot := pg_current_snapshot();
+    own xid8 := pg_current_xact_id_if_assigned();
+BEGIN
+    IF own IS NULL OR own >= pg_snapshot_xmax(seen) THEN RETURN seen::text; END IF;
+    RETURN concat_ws(':', least(own, pg_snapshot_xmin(seen)), pg_snapshot_xmax(seen), (
+        SELECT string_agg(x::text, ',' ORDER BY x) FROM (SELECT pg_snapshot_xip(seen) UNION SELECT own) u(x)));
+END $$;
+
 -- SQL of the row versions of a tail `v`, as arrays of transfer forms, and the condition of those that are wanted.
 CREATE OR REPLACE FUNCTION pg_journal.tail_query(wanted oid, tail oid, condition text, OUT image text, OUT rows text)
 LANGUAGE sql STABLE
@@ -128,7 +142,7 @@ BEGIN
         'segments', CASE WHEN NOT same THEN visible_segments(wanted) END, 'definition_version', j.definition,
         'resident', true, 'seen', pg_current_snapshot()::text,
         -- A snapshot's text shows the transaction it is of as one that has ended.
-        'own', pg_current_xact_id_if_assigned() IS NOT NULL,
+        'seen_of_others', CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL THEN snapshot_of_others() END,
         'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
 END $$;
 
