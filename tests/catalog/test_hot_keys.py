@@ -324,6 +324,45 @@ def test_what_a_transaction_sees_of_itself_is_not_taken_for_seen(
     assert [row[:2] for row in found.tails[warm].rows] == [[1, 0]]
 
 
+def test_what_is_seen_with_an_announcement_is_known_to_others(
+    client, other, administrator, warm, thawing
+):
+    thaw(thawing, administrator, warm, ROWS)
+    write(client, warm, "UPDATE t SET b = 1 WHERE a = 2", 2)
+    calling = Writing(warm, (("1",),)).announced(strict=False)
+    asked = [SnapshotRequest(warm)]
+    answer, seen = client.session.announce(calling, (), None, asked, began=True)
+    assert hot_keys.announced(answer).is_complete
+    assert [row[:2] for row in seen.tails[warm].rows] == [[1, 10], [2, 20], [2, 1]]
+    administrator.run("SELECT pg_current_xact_id()")  # a later one that ends before
+    client.run("UPDATE t SET b = 0 WHERE a = 1")
+    client.session.commit()
+    state = seen.snapshots[warm].state
+    found = other.session.snapshot([SnapshotRequest(warm, known_state=state)])
+    assert found.tails[warm].increment
+    assert [row[:2] for row in found.tails[warm].rows] == [[1, 0]]
+
+
+def test_what_others_take_a_snapshot_for_shows_the_transaction_as_one_that_goes_on(
+    client, other, administrator
+):
+    client.run("BEGIN")
+    client.run("SELECT pg_current_xact_id()")
+    administrator.run("BEGIN")
+    administrator.run("SELECT pg_current_xact_id()")
+    other.run("SELECT pg_current_xact_id()")  # a later one that has ended
+    ((own_is_seen, of_others, snapshot),) = administrator.run(
+        "SELECT pg_visible_in_snapshot(pg_current_xact_id(), s.seen::pg_snapshot), s.seen,"
+        " pg_current_snapshot() FROM pg_journal.snapshot_of_others() s(seen)"
+    )
+    ((own,),) = administrator.run("SELECT pg_current_xact_id()")
+    administrator.run("ROLLBACK")
+    client.run("ROLLBACK")
+    least, end, going = snapshot.split(":")
+    assert own_is_seen == "f"
+    assert of_others == f"{least}:{end}:{going},{own}"
+
+
 def test_who_would_rather_write_hot_rows_is_told(client, administrator, warm, thawing):
     thaw(thawing, administrator, warm, ROWS)
     with pytest.raises(HotRowsError):
