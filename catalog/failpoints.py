@@ -32,7 +32,10 @@ class Failpoint(Enum):
     THAWED = "thawed"
     """The rows of a statement are hot."""
     RUN = "run"
-    """PostgreSQL has run a statement on hot rows, and captured what it has made of them."""
+    """PostgreSQL has run a statement on hot rows, and captured what it has made of them.
+
+    A transaction of that statement alone may have been committed with it.
+    """
     CAPTURED = "captured"
     """The rows of an INSERT or COPY are in the tail, or are many."""
     COMPUTED = "computed"

@@ -118,9 +118,9 @@ class KnownState:
                     seen=entry.get("seen"),
                 )
                 of_others = entry.get("seen_of_others")
-                if of_others is None:
+                if not entry.get("own"):
                     self._snapshots.put((relid, snapshot.state), snapshot)
-                elif unwritten:
+                elif unwritten and of_others is not None:
                     lasting = replace(snapshot, seen=of_others)
                     self._snapshots.put((relid, snapshot.state), lasting)
             snapshots[relid] = snapshot

@@ -744,8 +744,8 @@ class CatalogSession:
     ) -> tuple[list[Row], LocalResult | None, list[bytes]]:
         """Run a client's statement between calls of the bookkeeping, in one round trip.
 
-        Begins a transaction when idle, which the caller commits. The rows of RETURNING come fully
-        fetched.
+        Begins a transaction when idle, which the caller commits unless this `commits` it. The rows
+        of RETURNING come fully fetched.
 
         Args:
             step: The statement, if any.

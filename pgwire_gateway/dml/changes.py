@@ -50,7 +50,7 @@ _SAVEPOINT: Final = "pgwire_change"
 
 
 def change(call: Invocation) -> StatementResult:
-    """Run an UPDATE or DELETE; everything is written when this returns, nothing is committed.
+    """Run an UPDATE or DELETE; everything is written when this returns.
 
     PostgreSQL runs it where the rows are named by their keys, or few; and where Spark cannot.
 
@@ -65,7 +65,7 @@ def change(call: Invocation) -> StatementResult:
 
 
 def merge(call: Invocation) -> StatementResult:
-    """Run a MERGE; everything is written when this returns, nothing is committed.
+    """Run a MERGE; everything is written when this returns.
 
     PostgreSQL runs it where the rows that it can touch are named by their keys, or few.
 

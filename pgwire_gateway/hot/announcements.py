@@ -121,7 +121,8 @@ def announce_cold(
     answer, seen = Observer(call.session).announce(call.plan, writing.relid, calling, began=began)
     told = hot_keys.announced(answer)
     announced = _announced(call, writing, told, began=began, probe=probe)
-    return announced, seen() if announced and not announced.is_complete else None
+    # What came is kept, for whoever asks next, also where it is not needed now.
+    return announced, seen() if announced is not None else None
 
 
 def _announced(

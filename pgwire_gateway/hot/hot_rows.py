@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from catalog.errors import HotRowsError
+from catalog.errors import CatalogError, HotRowsError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Announcement, Thawed, Writing
@@ -78,7 +78,9 @@ def names_rows(call: Invocation) -> bool:
 
 
 def run(call: Invocation, finder: Finder = find) -> StatementResult:
-    """Run a statement on rows that are named by their keys, or few; nothing is committed.
+    """Run a statement on rows that are named by their keys, or few.
+
+    It is committed where it is a transaction of its own, and nothing is to be looked at after it.
 
     Args:
         call: The statement.
@@ -310,13 +312,9 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
 ) -> StatementResult | None:
     """Run a statement; None where it may see other rows than those, and nothing is done."""
     call.session.transaction.note_run()
-    after, trees = afterwards(needed), [announcing_leaves(tree) for tree in needed.trees]
     if seen.is_sure:
-        commits = began and not after and _is_all(call)
-        result, answers = hot_runs.run(call, after, before=trees, began=began, commits=commits)
-        if commits:
-            call.session.transaction.settle()
-        return kept(call, needed, result, answers)
+        return _run_surely(call, needed, began=began)
+    after, trees = afterwards(needed), [announcing_leaves(tree) for tree in needed.trees]
     # Searching takes longer than a trip to the catalog, and sources may have changed meanwhile.
     latest = source_rows.read(call, needed.all_sources, needed.most)
     for part in (needed, *needed.further):
@@ -349,11 +347,19 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
     return None
 
 
-def _is_all(call: Invocation) -> bool:
-    """Return whether nothing else belongs to the transaction of a statement on rows of a table."""
-    plan = call.plan
-    others = plan.seeks or plan.takes or plan.is_external or plan.leaves is not None
-    return call.alone and not others and not call.session.transaction.defers
+def _run_surely(call: Invocation, needed: NeededRows, *, began: bool) -> StatementResult | None:
+    """Run a statement that sees what it is thought to; None where it is to be committed apart."""
+    after, trees = afterwards(needed), [announcing_leaves(tree) for tree in needed.trees]
+    commits = began and not after and hot_runs.may_commit(call)
+    try:
+        result, answers = hot_runs.run(call, after, before=trees, began=began, commits=commits)
+    except CatalogError as error:
+        if commits and hot_runs.commits_apart(call, error):
+            return None
+        raise
+    if commits:
+        call.session.transaction.settle()
+    return kept(call, needed, result, answers)
 
 
 def _parted(answers: Sequence[bytes], calls: Sequence[Sequence[Call]]) -> list[Sequence[bytes]]:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from catalog.connection.steps import Execute, Query
+from catalog.errors import CatalogError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Unsearched, Writing
+from catalog.pg import sqlstate
 from catalog.results import LocalResult, Row
 from catalog.session.connections import Call
 from pgwire_gateway.hot import own_hot_rows, unwaited_rows
@@ -51,6 +53,32 @@ def run(  # noqa: PLR0913 - what goes along with it
     by_key = f"{EXECUTORS[Route.THAW]}: {REASON}"
     call.session.last_decision = call.plan.decision if inserts else by_key
     return result_of(call, returned, result), answers[len(before) :]
+
+
+def may_commit(call: Invocation) -> bool:
+    """Return whether the transaction of a statement may be committed in the trip that runs it.
+
+    Afterwards nothing is looked at, and nothing can fail: columns of several formats are encoded
+    here, where a value may have no binary form.
+    """
+    plan, transaction = call.plan, call.session.transaction
+    others = plan.seeks or plan.takes or plan.is_external or plan.leaves is not None
+    formats = set(format_codes(call.result_formats, len(call.columns or ())))
+    is_alone = call.alone and not others and not transaction.commits_apart
+    return is_alone and len(formats) <= 1
+
+
+def commits_apart(call: Invocation, error: CatalogError) -> bool:
+    """Return whether an error is COMMIT's, which others have to go before, and note that.
+
+    What a statement defers to the end of the transaction is known only when it runs.
+    """
+    transaction = call.session.transaction
+    if error.sqlstate != sqlstate.FEATURE_NOT_SUPPORTED or not transaction.defers:
+        return False
+    transaction.commits_apart = True
+    transaction.settle()
+    return True
 
 
 def step(call: Invocation) -> Query | Execute:

@@ -11,12 +11,20 @@ from catalog.hot.hot_keys import Writing
 from catalog.session.connections import Call
 from pgwire_gateway.hot import insert_sizes
 from pgwire_gateway.hot.announcements import thawing_of
-from pgwire_gateway.hot.hot_runs import afterwards, kept, run, searched, writing_of
+from pgwire_gateway.hot.hot_runs import (
+    afterwards,
+    commits_apart,
+    kept,
+    may_commit,
+    run,
+    searched,
+    writing_of,
+)
 from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.rows.needed_rows import known_rows
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.portals import StatementResult, format_codes
+from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.state import ClientSession
 from rewrite.needs.results import Refusal
 
@@ -38,8 +46,6 @@ def run_at_once(call: Invocation) -> StatementResult | None:
         return None
     if transaction.runs_nothing_at_once or not _is_utf8(call.session):
         return None
-    # What is wrong with these is to be told before anything is committed.
-    format_codes(call.result_formats, len(call.columns or ()))
     if plan.route is Route.INSERT:
         return None if transaction.open else _insert_alone(call)
     writing, needed = expected(call), known_rows(call)
@@ -49,7 +55,7 @@ def run_at_once(call: Invocation) -> StatementResult | None:
         return None
     after = afterwards(needed)
     if not transaction.open:
-        done = _alone(call, writing, after, commits=not after)
+        done = _alone(call, writing, after, commits=not after and may_commit(call))
     else:
         # What this transaction has written before is not looked for again.
         done = None if after else _within(call, writing)
@@ -126,6 +132,8 @@ def _alone(
         session.transaction.settle()
         return None
     except CatalogError as error:
+        if commits and commits_apart(call, error):
+            return None
         if error.sqlstate != bookkeeping.NOT_HOT:
             raise
         session.transaction.settle()

@@ -24,7 +24,7 @@ from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.executor import SparkPlan
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types import type_oids
-from pgwire_gateway.wire_types.tails import StaleTailError
+from pgwire_gateway.wire_types.tails import held_for
 from rewrite.context import (
     CheckConstraint,
     Leaves,
@@ -213,8 +213,8 @@ class Observer:
 
     def observe_segments(self, relid: int) -> Observation:
         """Return what the segments of a table hold now, whatever its tail says of it."""
-        known = self._services.tails.known_state(self._session.database, relid)
-        result = self._session.catalog.snapshot([SnapshotRequest(relid, known_state=known)])
+        request = self._services.tails.request(self._session.database, relid)
+        result = self._session.catalog.snapshot([request])
         return Observation(result, {}).segments_only(relid)
 
     def observe_for_write(self, plan: Plan, *, cools: bool = True) -> tuple[int, Observation]:
@@ -301,19 +301,14 @@ class Observer:
         _require_same_definitions(plan, result)
         return versions, self.complete(requests, result)
 
-    def requests(self, relids: Iterable[int], *, full: bool = False) -> list[SnapshotRequest]:
+    def requests(self, relids: Iterable[int]) -> list[SnapshotRequest]:
         """Ask for tables, naming the tails that are held already."""
         written, database = self._session.transaction.written, self._session.database
         tails, thawing = self._services.tails, self._services.catalog.thawing(database)
         # Of hot rows a transaction's own versions come like those of others, by their writer.
-        unknown = {relid for relid in written if full or not thawing.is_warm(relid)}
+        unknown = {relid for relid in written if not thawing.is_warm(relid)}
         return [
-            SnapshotRequest(
-                relid,
-                known_state=None
-                if full or relid in unknown
-                else tails.known_state(database, relid),
-            )
+            SnapshotRequest(relid) if relid in unknown else tails.request(database, relid)
             for relid in sorted(relids)
         ]
 
@@ -327,19 +322,8 @@ class Observer:
         """Join fetched tails with those held.
 
         Of a transaction that has written nothing, announced or not, others see the same.
-
-        Raises:
-            OutdatedPlanError: Tables were asked for again, and have been altered in between.
         """
-        try:
-            tails = self._tails(requests, result, unwritten=unwritten)
-        except StaleTailError:
-            relids = [request.relid for request in requests]
-            full = self.requests(relids, full=True)
-            before, result = result, self._session.catalog.snapshot(full)
-            if _definitions(before) != _definitions(result):
-                raise OutdatedPlanError("definitions have changed") from None
-            tails = self._tails(full, result)
+        tails = self._tails(requests, result, unwritten=unwritten)
         result = own_states(result, self._session.transaction.written)
         # What came is held once, as a table.
         return Observation(self._with_outside(replace(result, tails={})), tails)
@@ -369,7 +353,7 @@ class Observer:
             request.relid: self._services.tails.complete(
                 self._session.database,
                 result.snapshots[request.relid],
-                request.known_state,
+                held_for(request),
                 result.tails.get(request.relid),
                 committed=unwritten or request.relid not in self._session.transaction.written,
                 stored=self._stored(result.snapshots[request.relid]),
@@ -562,10 +546,6 @@ class Observer:
 def _require_same_definitions(plan: Plan | None, result: SnapshotResult) -> None:
     if plan is not None and plan.basis and plan.basis.definitions != result.definitions:
         raise OutdatedPlanError("definitions have changed")
-
-
-def _definitions(result: SnapshotResult) -> dict[int, int]:
-    return {relid: seen.table.definition_version for relid, seen in result.snapshots.items()}
 
 
 def _check(plan: Plan | None) -> tuple[str | None, str | None]:

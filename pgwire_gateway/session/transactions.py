@@ -93,6 +93,11 @@ class Transaction:
         """
         self.runs_nothing_at_once = False
         """Whether no statement is run any more in the hope that all rows it needs are hot."""
+        self.commits_apart = False
+        """Whether no statement is committed any more in the trip that runs it.
+
+        One has left something to be looked at before COMMIT.
+        """
         self.guarded = 0
         """How many savepoints of ours statements of this transaction have had to go back to."""
         self.made: dict[int, str] = {}

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +11,32 @@ import pyarrow.compute as pc
 from catalog.journal.layout import SUBSEQUENT, VERSION, column_names, identity_names
 from catalog.journal.order import OURS
 from catalog.model import JournalTable, TableSnapshot
-from catalog.results import TailRows
+from catalog.results import SnapshotRequest, TailRows
 from pgwire_gateway.wire_types.catalog_rows import tail_of
 from pgwire_gateway.wire_types.plain_keys import has_one_form, plain, tuples
 from pgwire_gateway.wire_types.settling import captured, settle
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class HeldTail:
+    """The tail of a table in one of its states."""
+
     state: str
     version: int
     rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class TailRequest(SnapshotRequest):
+    """Ask for a table's snapshot; what is held is kept for the answer, whatever others read."""
+
+    held: HeldTail | None = field(default=None, compare=False, repr=False)
+    """The tail in the state that is named."""
+
+
+def held_for(request: SnapshotRequest) -> HeldTail | None:
+    """Return the tail that a request rests on."""
+    return request.held if isinstance(request, TailRequest) else None
 
 
 class TailCache:
@@ -33,24 +48,24 @@ class TailCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._entries: dict[tuple[str, int], _Entry] = {}
+        self._entries: dict[tuple[str, int], HeldTail] = {}
 
     def clear(self) -> None:
         """Hold nothing any more."""
         with self._lock:
             self._entries.clear()
 
-    def known_state(self, database: str, relid: int) -> str | None:
-        """Return the state whose rows are held, None when there are none."""
+    def request(self, database: str, relid: int) -> TailRequest:
+        """Return what asks for a table, naming the state whose rows are held, if any."""
         with self._lock:
-            entry = self._entries.get((database, relid))
-        return entry.state if entry else None
+            held = self._entries.get((database, relid))
+        return TailRequest(relid, known_state=held.state if held else None, held=held)
 
     def complete(  # noqa: PLR0913 - what is held, what came, and where the rest is
         self,
         database: str,
         snapshot: TableSnapshot,
-        known: str | None,
+        held: HeldTail | None,
         fetched: TailRows | None,
         *,
         committed: bool,
@@ -61,27 +76,30 @@ class TailCache:
         Args:
             database: Name of the database of the table.
             snapshot: What the statement sees.
-            known: The state that was named when fetching.
-            fetched: Rows the catalog sent; None when the known state is still the current one.
+            held: The tail whose state was named when fetching.
+            fetched: Rows the catalog sent; None when that state is still the current one.
             committed: False when the snapshot holds uncommitted changes of the session.
             stored: Returns the current rows of the segments, for tails that have to be settled.
         """
         key = (database, snapshot.table.relid)
-        with self._lock:
-            entry = self._entries.get(key)
         if fetched is None or fetched.increment:
-            if entry is None or entry.state != known:
-                raise StaleTailError
-            rows = entry.rows
+            if held is None:
+                raise ValueError(snapshot.state)
+            rows = held.rows
             if fetched is not None and (fetched.rows or fetched.parts):
                 added = tail_of(snapshot.table, fetched)
                 rows = pa.concat_tables([rows, added]).combine_chunks()
         else:
             rows = self._whole(snapshot, fetched, stored)
-        if committed and (entry is None or entry.version <= snapshot.version):
-            with self._lock:
-                self._entries[key] = _Entry(snapshot.state, snapshot.version, rows)
+        if committed:
+            self._keep(key, HeldTail(snapshot.state, snapshot.version, rows))
         return rows
+
+    def _keep(self, key: tuple[str, int], tail: HeldTail) -> None:
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or entry.version <= tail.version:
+                self._entries[key] = tail
 
     @staticmethod
     def _whole(
@@ -182,7 +200,3 @@ def recency_columns(rows: pa.Table) -> tuple[np.ndarray, ...]:
     living = rows.column(SUBSEQUENT).is_null().to_numpy()
     newer = living if OURS.living_wins else ~living
     return newer, version_numbers(rows).to_numpy()
-
-
-class StaleTailError(Exception):
-    """Another session replaced the held tail while this one fetched: fetch again, in full."""

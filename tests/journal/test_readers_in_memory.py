@@ -152,7 +152,7 @@ def by_single_rows(table: JournalTable, layout: Layout, draw: random.Random) -> 
 
 def by_cached_tails(table: JournalTable, layout: Layout, draw: random.Random) -> Rows:
     """Tails that grow from one look to the next, with what segments have."""
-    cache, state, versions = TailCache(), None, sorted(layout.tail, key=lambda one: one.number)
+    cache, versions = TailCache(), sorted(layout.tail, key=lambda one: one.number)
     places = sorted({0, len(versions), *(draw.randrange(len(versions) + 1) for _ in range(3))})
     # What one write has appended comes at once.
     numbers = [version.number for version in versions]
@@ -162,11 +162,11 @@ def by_cached_tails(table: JournalTable, layout: Layout, draw: random.Random) ->
         added = [transferred(table, version) for version in versions[start:end]]
         newest = numbers[end - 1] if end else 0
         snapshot = TableSnapshot(table, f"s{end}", newest, (), end)
-        rows = TailRows(state is not None, added)
+        held = cache.request("d", table.relid).held
+        rows = TailRows(held is not None, added)
         tail = cache.complete(
-            "d", snapshot, state, rows, committed=True, stored=lambda: stored(table, [])
+            "d", snapshot, held, rows, committed=True, stored=lambda: stored(table, [])
         )
-        state = snapshot.state
     files = Files(table, layout).of_kind(SegmentKind.BASE, SegmentKind.DELTA)
     whole = pa.concat_tables([files, tail.select(files.column_names)]).combine_chunks()
     return living(table, latest_per_key(whole, identity_names(table.key)))

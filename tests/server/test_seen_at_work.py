@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -27,6 +27,12 @@ CHANGED = 100_000
 
 SLOW = "SELECT max(md5(a.id::text || b.id::text)) FROM t a, t b WHERE a.id <= 10"
 """A query Spark takes seconds for."""
+
+CHANGE = f"UPDATE t SET v = v + 1 WHERE id <= {2 * CHANGED}"
+
+CHANGES = (
+    f"SELECT max(commit) FROM gateway.commits WHERE table_name = 't' AND row_versions = {CHANGED}"
+)
 
 SETUP = (
     "CREATE TABLE r (id integer PRIMARY KEY, v text)",
@@ -75,7 +81,7 @@ WORKS = {
         "CALL gateway.register_journal(target => 'j', location => '{files}', key => 'k')",
         undo="DROP TABLE j",
     ),
-    "rollback_commit": Work("SELECT gateway.rollback_commit('{commit}')"),
+    "rollback_commit": Work("SELECT gateway.rollback_commit('{commit}')", undo=CHANGE),
 }
 
 
@@ -85,12 +91,12 @@ class Place:
 
     process: GatewayProcess
     files: Path
-    commit: str = ""
-    """The last one of table `t`."""
 
     def text_of(self, work: Work) -> str:
-        """Return the statement."""
-        return work.text.replace("{files}", str(self.files)).replace("{commit}", self.commit)
+        """Return the statement, on the last change of table `t`."""
+        with self.connect() as client:
+            ((commit,),) = client.execute(CHANGES).fetchall()  # type: ignore[call-overload]
+        return work.text.replace("{files}", str(self.files)).replace("{commit}", str(commit))
 
     def connect(self) -> psycopg.Connection:
         """Open a session."""
@@ -121,10 +127,8 @@ def place(resident_process: GatewayProcess, allowed_directory: Path) -> Iterator
         for name in ("t", "p"):
             insert = f"INSERT INTO {name} SELECT 2 * g, 0 FROM generate_series(1, {ROWS}) g"
             client.execute(insert)  # type: ignore[call-overload]
-        client.execute(f"UPDATE t SET v = v + 1 WHERE id <= {2 * CHANGED}")  # type: ignore[call-overload]
-        latest = "SELECT commit FROM gateway.commits ORDER BY committed_at DESC LIMIT 1"
-        ((commit,),) = client.execute(latest).fetchall()
-    yield replace(found, commit=str(commit))
+        client.execute(CHANGE)  # type: ignore[call-overload]
+    yield found
     resident_process.address.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
 
 

@@ -170,7 +170,7 @@ _ADD_20 = "INSERT INTO cold SELECT 1000 * {n} + id, 0 FROM t WHERE id <= 20"
 WRITES: Final = (
     Write(
         "a cold row",
-        (_POINTS.ANNOUNCED, _POINTS.THAWED, _POINTS.RUN, _POINTS.COMMIT_SENT),
+        (_POINTS.ANNOUNCED, _POINTS.THAWED, _POINTS.COMMIT_SENT),
         _BY_KEY,
         _count("t", lambda n: n),
     ),

@@ -142,7 +142,9 @@ BEGIN
         'segments', CASE WHEN NOT same THEN visible_segments(wanted) END, 'definition_version', j.definition,
         'resident', true, 'seen', pg_current_snapshot()::text,
         -- A snapshot's text shows the transaction it is of as one that has ended.
-        'seen_of_others', CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL THEN snapshot_of_others() END,
+        'own', pg_current_xact_id_if_assigned() IS NOT NULL,
+        -- Nobody else sees a table as hot that is so only since the snapshot of this transaction.
+        'seen_of_others', CASE WHEN j.is_hot AND pg_current_xact_id_if_assigned() IS NOT NULL THEN snapshot_of_others() END,
         'definition', CASE WHEN j.definition IS DISTINCT FROM known_definition THEN definition(wanted) END);
 END $$;
 

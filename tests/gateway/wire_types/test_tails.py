@@ -5,7 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from catalog.model import JournalTable, TableSnapshot
+from catalog.results import TailRows
 from pgwire_gateway.wire_types.tails import (
+    TailCache,
     latest_per_key,
     newest_version,
     older_than,
@@ -38,6 +41,28 @@ def shown(table: pa.Table) -> list[tuple]:
 
 
 ROWS = tail((1, "a", 1), (2, "b", 2), (1, "c", 3), (3, "b", 3), (2, "d", 5), (1, "a", 4))
+
+
+TABLE = JournalTable(16400, "public", "t", (), (), None, 1, "5/16400")
+
+
+def test_what_was_asked_for_is_completed_although_others_have_read_more() -> None:
+    cache = TailCache()
+
+    def complete(state: str, version: int, held, fetched: TailRows | None) -> pa.Table:
+        snapshot = TableSnapshot(TABLE, state, version, (), 0)
+        return cache.complete(
+            "d", snapshot, held, fetched, committed=True, stored=lambda: ROWS.slice(0, 0)
+        )
+
+    first = complete("one", 1, None, TailRows(increment=False, rows=[]))
+    asked = cache.request("d", TABLE.relid)
+    assert (asked.known_state, asked.held.rows) == ("one", first)
+    complete("two", 2, asked.held, TailRows(increment=True, rows=[]))
+    assert cache.request("d", TABLE.relid).known_state == "two"
+    assert complete("one", 1, asked.held, None) == first
+    # What is newer stays.
+    assert cache.request("d", TABLE.relid).known_state == "two"
 
 
 def test_the_newest_version_of_each_key_is_left() -> None:
