@@ -196,9 +196,11 @@ class Bookkeeping:
         values = (array_text(names), definitions, basis.resolution.encode())
         return [_call(_EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), values, code)]
 
-    def run_all(self, steps: Sequence[Step]) -> list[PGresult]:
-        """Run steps in one round trip."""
-        return self._backend.run_all(steps)
+    def run_all(
+        self, steps: Sequence[Step], on_success: Callable[[Step, PGresult], None] | None = None
+    ) -> list[PGresult]:
+        """Run steps in one round trip; `on_success` hears of each that succeeded."""
+        return self._backend.run_all(steps, on_success)
 
     def call(self, function: Function, *values: bytes | None) -> bytes:
         """Call a function and return its answer."""

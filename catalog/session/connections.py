@@ -785,8 +785,10 @@ class CatalogSession:
         if commits:
             steps.append(COMMIT)
         undoing = self._guarded() if guarded else self._undoing(began=began)
-        with undoing, _doubting() if commits else nullcontext():
-            results = self._calls.run_all(steps)
+        done: list[Step] = []
+        doubting = _doubting(lambda: len(done) >= len(steps) - 1) if commits else nullcontext()
+        with undoing, doubting:
+            results = self._calls.run_all(steps, lambda step, _: done.append(step))
         answers = [value_of(results[number]) for number in places]
         if step is None:
             return [], None, answers
@@ -1065,11 +1067,17 @@ class CatalogSession:
 
 
 @contextmanager
-def _doubting() -> Iterator[None]:
-    """Say of a connection that is lost while it commits that the outcome is unknown (40003)."""
+def _doubting(is_at_commit: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Say of a connection that is lost while it commits that the outcome is unknown (40003).
+
+    Who ends a session by command (57P01) is heard between its steps: then it is known which were
+    done.
+    """
     try:
         yield
     except CatalogUnavailableError as error:
+        if error.sqlstate == sqlstate.ADMIN_SHUTDOWN and not is_at_commit():
+            raise
         raise UnknownOutcomeError(
             "the connection to the catalog was lost during COMMIT; its outcome is unknown",
             detail=error.detail or error.message,

@@ -1,6 +1,8 @@
 """Small writes that are committed in the trip that runs them, and what keeps others from that."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -37,6 +39,8 @@ FUNCTION = (
 )
 
 TEXT, BINARY = 0, 1
+
+PATIENCE_S = 30.0
 
 
 @pytest.fixture
@@ -112,3 +116,28 @@ def test_what_is_deferred_is_looked_at_before(pair: Pair) -> None:
         rows = client.execute("SELECT id, v FROM t WHERE id IN (1, 7, 8) ORDER BY id").fetchall()
         assert rows == [(1, 3), (7, 3), (8, 8)]
         assert client.execute("SELECT count(*) FROM child").fetchone() == (3,)
+
+
+@pytest.mark.parametrize("key", [1, 7], ids=["hot", "cold"])
+def test_who_is_terminated_while_waiting_has_committed_nothing(pair: Pair, key: int) -> None:
+    change = f"UPDATE t SET v = v + 1 WHERE id = {key}"
+    with connected(pair) as writer, connected(pair) as waiting, connected(pair) as other:
+        waiting.execute("UPDATE t SET v = v WHERE id = 1")
+        with writer.transaction():
+            writer.execute(change)
+            with ThreadPoolExecutor(1) as pool:
+                waits = pool.submit(waiting.execute, change)
+                await_waiting(other, waiting.info.backend_pid)
+                other.execute("SELECT pg_terminate_backend(%s)", [waiting.info.backend_pid])
+                with pytest.raises(psycopg.errors.AdminShutdown):
+                    waits.result(PATIENCE_S)
+        assert other.execute(f"SELECT v FROM t WHERE id = {key}").fetchone() == (key + 1,)
+
+
+def await_waiting(client: psycopg.Connection, pid: int) -> None:
+    """Wait until a session waits for a lock."""
+    query = "SELECT FROM pg_locks WHERE pid = %s AND NOT granted"
+    deadline = time.monotonic() + PATIENCE_S
+    while not client.execute(query, [pid]).fetchall():
+        assert time.monotonic() < deadline, "the session does not wait"
+        time.sleep(0.01)
