@@ -784,6 +784,7 @@ class CatalogSession:
         steps += _commands(f"RELEASE {_GUARD}") if guarded else []
         if commits:
             steps.append(COMMIT)
+            self.require_connected()
         undoing = self._guarded() if guarded else self._undoing(began=began)
         done: list[Step] = []
         doubting = _doubting(lambda: len(done) >= len(steps) - 1) if commits else nullcontext()
@@ -1070,19 +1071,21 @@ class CatalogSession:
 def _doubting(is_at_commit: Callable[[], bool] = lambda: True) -> Iterator[None]:
     """Say of a connection that is lost while it commits that the outcome is unknown (40003).
 
-    Who ends a session by command (57P01) is heard between its steps: then it is known which were
+    PostgreSQL says that it ends a session between two of its steps: then it is known which were
     done.
     """
     try:
         yield
     except CatalogUnavailableError as error:
-        if error.sqlstate == sqlstate.ADMIN_SHUTDOWN and not is_at_commit():
+        if error.sqlstate in _ENDINGS and not is_at_commit():
             raise
         raise UnknownOutcomeError(
             "the connection to the catalog was lost during COMMIT; its outcome is unknown",
             detail=error.detail or error.message,
         ) from error
 
+
+_ENDINGS: Final = frozenset({sqlstate.ADMIN_SHUTDOWN, sqlstate.CRASH_SHUTDOWN})
 
 # Local to the transaction, and undone at once.
 _JOINS: Final = (

@@ -537,6 +537,7 @@ SCENARIOS = {
         b: UPDATE t SET v = 1 WHERE id = 1 => error 55P03
         b: SELECT v FROM t WHERE id = 2 FOR SHARE => error 55P03
         b: INSERT INTO t VALUES (7, 77) => error 55P03
+        b: SET lock_timeout = 0
         b: UPDATE t SET v = 1 WHERE id = 3 => UPDATE 1
         a: COMMIT
         b: UPDATE t SET v = 1 WHERE id = 1 => UPDATE 1
@@ -544,7 +545,7 @@ SCENARIOS = {
     "definitions that lock nothing wait for no writer": """
         a: BEGIN
         a: UPDATE t SET v = 0 WHERE id = 1
-        b: SET lock_timeout = '100ms'
+        b: SET lock_timeout = '5s'
         b: GRANT SELECT ON t TO PUBLIC => GRANT
         b: COMMENT ON TABLE t IS 'a comment' => COMMENT
         b: COMMENT ON COLUMN t.v IS 'another' => COMMENT

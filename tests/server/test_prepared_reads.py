@@ -251,12 +251,14 @@ def test_a_lock_that_is_waited_for_can_be_cancelled(served: Pair) -> None:
         before = outcome(reader, READS[0], 2, prepare=True)
         owner.execute("BEGIN")
         owner.execute("ALTER TABLE t ADD COLUMN more integer")
-        reader.execute("SET statement_timeout = '300ms'")
         for begins in (False, True):
             if begins:
                 reader.execute("BEGIN")
+            reader.execute(f"SET {'LOCAL' if begins else ''} statement_timeout = '300ms'")
             state, _ = outcome(reader, READS[0], 2, prepare=True)  # type: ignore[misc]
             assert state == "57014"
+            if not begins:
+                reader.execute("SET statement_timeout = 0")
         state, _ = outcome(reader, READS[0], 2, prepare=True)  # type: ignore[misc]
         assert state == "25P02"
         reader.execute("ROLLBACK")

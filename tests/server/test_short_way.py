@@ -6,7 +6,7 @@ Every step is repeated, as only what has been seen before is passed through.
 import re
 import time
 from collections.abc import Callable, Iterator
-from threading import Thread
+from threading import Event, Thread
 
 import psycopg
 import pytest
@@ -375,10 +375,20 @@ def test_cancel_ends_the_statement_and_keeps_the_session(connection: psycopg.Con
     text = "SELECT pg_sleep(v::float) FROM (SELECT '%s' AS v FROM p LIMIT 1) s"
     again(lambda: connection.execute(text % "0"))
     for _ in range(TIMES):
-        canceller = Thread(target=lambda: (time.sleep(0.3), connection.cancel()))
+        ended = Event()
+
+        def cancel(ended: Event = ended) -> None:
+            # One that comes before the statement is for an idle session: then another follows.
+            delay_s = 0.3
+            while not ended.wait(delay_s):
+                connection.cancel()
+                delay_s = 10.0
+
+        canceller = Thread(target=cancel)
         canceller.start()
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute(text % "30")
+        ended.set()
         canceller.join()
         assert connection.execute("SELECT 1").fetchone() == (1,)
 

@@ -21,7 +21,7 @@ from psycopg.pq import TransactionStatus
 PATIENCE_S = 20.0
 """How long a session may take that need not wait."""
 
-SUSPICION_S = 1.0
+SUSPICION_S = 3.0
 """After this time a session is taken to wait, though PostgreSQL knows nothing of it."""
 
 POLL_S = 0.02
