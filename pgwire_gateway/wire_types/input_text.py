@@ -22,8 +22,8 @@ _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 _INTEGER = re.compile(r"-?\d+")
 _DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)( BC)?")
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
-_OFFSET = re.compile(r"([+-])(\d\d)(?::(\d\d)(?::(\d\d))?)?")
-_TIMESTAMP = re.compile(rf"(\d{{4,}}-\d\d-\d\d) ({_CLOCK.pattern})({_OFFSET.pattern})?( BC)?")
+_TIMESTAMP = re.compile(rf"(\d{{4,}}-\d\d-\d\d) ({_CLOCK.pattern})(?:\+00)?( BC)?")
+_ZONED = re.compile(r"(.+:\d\d(?:\.\d+)?)([+-])(\d\d)(?::(\d\d)(?::(\d\d))?)?( BC)?")
 _INTERVAL_TRANSFER = re.compile(r"(-?\d+) (-?\d+) (-?\d+)")
 _INTERVAL = re.compile(
     r"(?:([+-]?\d+) years? ?)?(?:([+-]?\d+) mons? ?)?(?:([+-]?\d+) days? ?)?"
@@ -136,20 +136,18 @@ def _timestamp(text: str) -> int:
         return int(text)
     if text in {"infinity", "-infinity"}:
         return 2**63 - 1 if text == "infinity" else -(2**63)
-    day, _, hours, minutes, seconds, fraction, offset, *_, before = _matched(
-        _TIMESTAMP, text
-    ).groups()
-    local = _date(day + (before or "")) * DAY + _microseconds((hours, minutes, seconds, fraction))
-    return local - _offset(offset)
+    day, _, *clock, before = _matched(_TIMESTAMP, text).groups()
+    return _date(day + (before or "")) * DAY + _microseconds(clock)
 
 
-def _offset(text: str | None) -> int:
-    """Return how much later it is in a time zone than in UTC."""
-    if text is None:
-        return 0
-    sign, *parts = _matched(_OFFSET, text).groups("0")
-    ahead = _microseconds((*parts, None))
-    return -ahead if sign == "-" else ahead
+def _instant(text: str) -> int:
+    """Read a timestamp that is told in any time zone."""
+    found = _ZONED.fullmatch(text)
+    if found is None:
+        return _timestamp(text)
+    local, sign, hours, minutes, seconds, before = found.groups()
+    ahead = _microseconds((hours, minutes, seconds, None))
+    return _timestamp(local + (before or "")) - (-ahead if sign == "-" else ahead)
 
 
 def _interval(text: str) -> dict[str, int]:
@@ -194,6 +192,6 @@ _PARSERS: dict[int, Callable[[str], Any]] = {
     type_oids.DATE: _date,
     type_oids.TIME: _time,
     type_oids.TIMESTAMP: _timestamp,
-    type_oids.TIMESTAMPTZ: _timestamp,
+    type_oids.TIMESTAMPTZ: _instant,
     type_oids.INTERVAL: _interval,
 }

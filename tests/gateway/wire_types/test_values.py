@@ -2,6 +2,9 @@
 
 import pytest
 
+from catalog.errors import GatewayError
+from pgwire_gateway.wire_types import type_oids
+from pgwire_gateway.wire_types.input_text import text_values
 from tests.gateway.wire_types.oracle import Oracle, encoded
 from tests.gateway.wire_types.samples import DATE_STYLES, SAMPLES, ZONES
 
@@ -29,6 +32,17 @@ def test_timestamptz_is_shown_in_the_time_zone(oracle: Oracle, time_zone: str):
     _require_same(oracle, "timestamptz", 0, time_zone=time_zone)
 
 
+@pytest.mark.parametrize("time_zone", ZONES)
+@pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "timestamptz[]"])
+def test_what_is_shown_in_a_time_zone_is_read_as_what_it_is(
+    oracle: Oracle, kind: str, time_zone: str
+):
+    stored = oracle.stored(kind, SAMPLES[kind])
+    oracle.apply(oracle.settings(time_zone=time_zone))
+    shown = [field and field.decode() for (field,) in oracle.values(kind, SAMPLES[kind])]
+    assert text_values(shown, oracle.type_of(kind)[0]).equals(stored)
+
+
 @pytest.mark.parametrize("date_style", DATE_STYLES)
 @pytest.mark.parametrize("kind", ["date", "time", "timestamp", "timestamptz", "timestamptz[]"])
 def test_dates_follow_the_date_style(oracle: Oracle, kind: str, date_style: str):
@@ -53,3 +67,8 @@ def test_bytea_follows_bytea_output(oracle: Oracle, kind: str):
 @pytest.mark.parametrize("digits", [-15, -5, 0, 1, 3])
 def test_floats_follow_extra_float_digits(oracle: Oracle, kind: str, digits: int):
     _require_same(oracle, kind, 0, extra_float_digits=digits)
+
+
+def test_a_timestamp_without_time_zone_has_no_offset():
+    with pytest.raises(GatewayError):
+        text_values(["2024-01-01 12:00:00+05"], type_oids.TIMESTAMP)
