@@ -184,8 +184,8 @@ def test_what_a_partitioned_table_pins(client: psycopg.Connection) -> None:
         client.execute("DO $$ BEGIN UPDATE p SET v = 1; END $$")
     with pytest.raises(errors.FeatureNotSupported):
         client.execute("CREATE MATERIALIZED VIEW m AS SELECT count(*) FROM p")
-    client.execute("CREATE VIEW seen AS SELECT k, v FROM p WHERE id < 300")
-    assert rows(client, "SELECT count(*) FROM seen WHERE k < 150") == [(150,)]
+    client.execute("CREATE VIEW below_300_of_p AS SELECT k, v FROM p WHERE id < 300")
+    assert rows(client, "SELECT count(*) FROM below_300_of_p WHERE k < 150") == [(150,)]
 
 
 def test_partitions_are_detached_while_others_use_the_table(
