@@ -107,12 +107,18 @@ class Client:
 
 
 def wait_until_waiting(client: Client, observer: Client, event_type: str) -> None:
-    """Wait until PostgreSQL says that a client's statement waits for an event of a type."""
+    """Wait until PostgreSQL says that a client's statement waits for an event of a type.
+
+    The observer may be in a transaction: what that has seen of others would be all it sees.
+    """
     pid = client.session.backend_pid
     query = f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {pid} AND state = 'active'"
     deadline = time.monotonic() + PATIENCE_S
-    while observer.run(query) != [(event_type,)] and time.monotonic() < deadline:
+    observer.run("SELECT pg_stat_clear_snapshot()")
+    while observer.run(query) != [(event_type,)]:
+        assert time.monotonic() < deadline, f"the statement does not wait for {event_type}"
         time.sleep(0.01)
+        observer.run("SELECT pg_stat_clear_snapshot()")
 
 
 def cancel_when_waiting(client: Client, observer: Client, event_type: str) -> None:
