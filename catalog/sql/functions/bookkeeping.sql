@@ -268,14 +268,10 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    base oid;
+    base oid := base_type(type_oid);
     element oid;
     inner_expression text;
 BEGIN
-    SELECT CASE WHEN typtype = 'd' THEN typbasetype ELSE oid END INTO base FROM pg_type WHERE oid = type_oid;
-    WHILE base IN (SELECT oid FROM pg_type WHERE typtype = 'd') LOOP
-        SELECT typbasetype INTO base FROM pg_type WHERE oid = base;
-    END LOOP;
     CASE base
         WHEN 'bool'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'oid'::regtype,
              'text'::regtype, 'varchar'::regtype, 'bpchar'::regtype THEN
@@ -366,11 +362,13 @@ AS $$
 DECLARE
     t record;
 BEGIN
-    LOOP
+    -- PostgreSQL's own types below this number are no domains, and are not looked for: each snapshot asks for all columns.
+    WHILE type_oid >= 10000 LOOP
         SELECT typtype, typbasetype INTO t FROM pg_type WHERE oid = type_oid;
         IF NOT FOUND OR t.typtype <> 'd' THEN RETURN type_oid; END IF;
         type_oid := t.typbasetype;
     END LOOP;
+    RETURN type_oid;
 END $$;
 
 -- Whether values of a type have a form of their own in data files, whose text depends on the session.
