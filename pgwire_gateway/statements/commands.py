@@ -229,10 +229,22 @@ def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
     named = names.relation_oids(session.catalog, (*call.statement.relations, *dropped))
     if schemas := details.get("schemas"):
         named += names.tables_in(session.catalog, schemas)
-    allowed = names.lockable(session.catalog, named) if any(named) else []
+    # What is made beside leaves locks none of them but a default one, which may not be tiered.
+    with_leaves = not CREATES.match(call.statement.text)
+    _hold(session, named, with_leaves=with_leaves, keeps_cold=keeps_cold)
+
+
+def _hold(
+    session: ClientSession,
+    relids: Sequence[int],
+    *,
+    with_leaves: bool = True,
+    keeps_cold: bool = True,
+) -> None:
+    """Let rows of tables go cold that the role may change."""
+    allowed = names.lockable(session.catalog, relids) if any(relids) else []
     if allowed:
-        # What is made beside leaves locks none of them but a default one, which may not be tiered.
-        if not CREATES.match(call.statement.text):
+        if with_leaves:
             allowed += _leaves(session, session.catalog.relations(allowed).values())
         session.catalog.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
 
@@ -292,6 +304,11 @@ def truncate(call: Invocation) -> StatementResult:
     session.transaction.begin_implicit()
     _close_gates(call)
     named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
+    if call.statement.details["cascade"]:
+        reached = _lock_referencing(session, named)
+        if reached is None:  # PostgreSQL refuses it
+            return local_queries.pass_on(session, call.statement.text)
+        named += reached
     kinds = session.catalog.relations(named)
     kinds |= _leaves(session, kinds.values())
     tiered = [
@@ -299,11 +316,6 @@ def truncate(call: Invocation) -> StatementResult:
         for relid, relation in sorted(kinds.items())
         if relation.kind is RelationKind.JOURNALED and relation.tree is None
     ]
-    if call.statement.details["cascade"] and any(kinds[relid].referenced for relid in named):
-        raise UnsupportedError(
-            "TRUNCATE ... CASCADE that reaches tiered tables is not supported",
-            hint="Name all tables that are to be emptied.",
-        )
     if not tiered:
         return local_queries.pass_on(session, call.statement.text)
     # Before that of the journal: writers that wait for the latter hold weaker locks on the table.
@@ -321,6 +333,27 @@ def truncate(call: Invocation) -> StatementResult:
         ended = session.services.compactor.end(snapshot, tail, versions[relid], call.running)
         session.catalog.truncate(relid, versions[relid], ended)
     return result
+
+
+def _lock_referencing(session: ClientSession, named: Sequence[int]) -> list[int] | None:
+    """Lock tables and all that reference them; return the latter, which no others join then.
+
+    None, and nothing is locked, where the role may not empty all.
+    """
+    locked: list[int] = []
+    while reached := names.referencing(session.catalog, named):
+        if not all(reached.values()):
+            return None
+        if list(reached) == locked:
+            break
+        locked = list(reached)
+        _hold(session, locked)
+        kinds = session.catalog.relations([*named, *locked])
+        # In the order in which PostgreSQL locks them.
+        ordered = [kinds[relid] for relid in [*named, *locked] if relid in kinds]
+        tables = ", ".join(f"ONLY {names.quoted(table.schema, table.name)}" for table in ordered)
+        local_queries.pass_on(session, f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE")
+    return list(reached)
 
 
 def _leaves(session: ClientSession, relations: Iterable[Relation]) -> dict[int, Relation]:
