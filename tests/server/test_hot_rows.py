@@ -665,6 +665,19 @@ SCENARIOS = {
         b: COMMIT
         c goes on => INSERT 0 1
     """,
+    "TRUNCATE … CASCADE reaches what comes to reference the table while it waits": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        a: CREATE TABLE child (id integer PRIMARY KEY, t integer REFERENCES t)
+        a: INSERT INTO child VALUES (1, 1), (2, 6)
+        b: TRUNCATE t CASCADE -- waits
+        a: COMMIT
+        b goes on => TRUNCATE TABLE
+        c: SELECT count(*) FROM child => 0
+        c: INSERT INTO child VALUES (1, 1) => error 23503
+        c: INSERT INTO t VALUES (1, 0) => INSERT 0 1
+        c: INSERT INTO child VALUES (1, 1) => INSERT 0 1
+    """,
     "a transaction reads what it wrote, and not what others have not committed": """
         a: BEGIN
         a: UPDATE t SET v = 11 WHERE id = 1
