@@ -365,26 +365,33 @@ class CatalogSession:
         """Begin one with what is asked next; until then it is open in name only."""
         self._backend.begin_later()
 
-    def commit(self) -> str:
+    def commit(self, *, is_seen: bool = False) -> str:
         """Commit; return the command tag, which is ROLLBACK after an error.
+
+        Args:
+            is_seen: As of `doubting`.
 
         Raises:
             UnknownOutcomeError: when the connection was lost meanwhile.
         """
         self.end_guard()
-        with self.doubting():
+        with self.doubting(is_seen=is_seen):
             result = self._backend.run(COMMIT)
         return self._backend.decode(result.command_status or b"")
 
     @contextmanager
-    def doubting(self) -> Iterator[None]:
+    def doubting(self, *, is_seen: bool = False) -> Iterator[None]:
         """Say of a connection that is lost while it commits that the outcome is unknown.
+
+        Args:
+            is_seen: Whether others have seen what was written, whatever becomes of it.
 
         Raises:
             CatalogUnavailableError: It has been lost before, and nothing is committed.
-            UnknownOutcomeError: It was lost meanwhile.
+            UnknownOutcomeError: It was lost meanwhile, or others have seen what was written.
         """
-        self.require_connected()
+        if not is_seen:
+            self.require_connected()
         with _doubting():
             yield
 
@@ -891,6 +898,7 @@ class CatalogSession:
         self._calls.call(
             bookkeeping.TRUNCATE, _number(relid), _number(version), encode_segments(ended)
         )
+        reach(Failpoint.PUBLISHED)
 
     def pending_constraints(self) -> list[PendingConstraints]:
         """Return the constraints that the rows of tables must still be checked for."""

@@ -6,6 +6,7 @@ forgets them then. The lock of the table, which writers of ours wait for, is hel
 """
 
 from catalog.errors import GatewayError
+from catalog.failpoints import Failpoint, reach
 from catalog.pg import sqlstate as codes
 from catalog.upkeep import external_journals
 from pgwire_gateway.planning.plans import Route
@@ -37,6 +38,7 @@ def append(call: Invocation, relid: int) -> None:
     Raises:
         GatewayError: 53100 when the disk is full, 58030 for other failures of storage, 57014 when
             cancelled, and what another database refuses. Nothing is appended then.
+        UnknownOutcomeError: 40003 when the connection to the catalog is lost afterwards.
     """
     session = call.session
     observation = Observer(session).observe([relid])
@@ -46,5 +48,9 @@ def append(call: Invocation, relid: int) -> None:
     tail = observation.tails.get(relid)
     relations = call.services.relations
     ends_rows = call.plan.route not in {Route.INSERT, Route.INSERT_QUERY, Route.COMMAND}
-    external_appends.append(relations, snapshot, tail, call.running, ends_rows=ends_rows)
-    external_journals.forget_written(session.catalog, relid)
+    require = session.catalog.require_connected
+    external_appends.append(relations, snapshot, tail, call.running, require, ends_rows=ends_rows)
+    session.transaction.is_seen = True
+    reach(Failpoint.APPENDED)
+    with session.catalog.doubting(is_seen=True):
+        external_journals.forget_written(session.catalog, relid)

@@ -98,6 +98,8 @@ class Transaction:
 
         One has left something to be looked at before COMMIT.
         """
+        self.is_seen = False
+        """Whether others see already what it has written, to a journal of theirs."""
         self.guarded = 0
         """How many savepoints of ours statements of this transaction have had to go back to."""
         self.made: dict[int, str] = {}
@@ -208,7 +210,7 @@ class Transaction:
         if failed:
             self._catalog.rollback()
         else:
-            self._catalog.commit()
+            self._catalog.commit(is_seen=self.is_seen)
         self._ended()
 
     def prepare_commit(self) -> None:
@@ -229,7 +231,7 @@ class Transaction:
     def fail(self) -> None:
         """Record a failed statement: an implicit transaction ends, the client's own is failed."""
         if self._implicit:
-            self._implicit = self.defers = self.runs_nothing_at_once = False
+            self._implicit = self.defers = self.runs_nothing_at_once = self.is_seen = False
             self.guarded = 0
             self.written.clear()
             self.newly_hot.clear()
@@ -250,7 +252,7 @@ class Transaction:
 
     def _ended(self) -> None:
         written = bool(self.written)
-        self.defers = self.runs_nothing_at_once = False
+        self.defers = self.runs_nothing_at_once = self.is_seen = False
         self.guarded = 0
         self.written.clear()
         self.newly_hot.clear()

@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from catalog.failpoints import Failpoint, reach
 from catalog.journal.layout import SUBSEQUENT, VERSION, column_name
 from catalog.model import ExternalJournal, JournalTable, TableSnapshot
 from pgwire_gateway.spark import databases
@@ -43,11 +44,12 @@ _MANY_ROWS: Final = 100_000
 """More rows are computed by several tasks before one writes them."""
 
 
-def append(
+def append(  # noqa: PLR0913 - all that one append is about
     relations: Relations,
     snapshot: TableSnapshot,
     tail: pa.Table | None,
     statement: RunningStatement,
+    require: Callable[[], None],
     *,
     ends_rows: bool,
 ) -> None:
@@ -61,11 +63,12 @@ def append(
             its own, with the moment of the write as their version.
         tail: Those that are in the tail.
         statement: The statement.
+        require: Raises where nothing may be appended after all; called just before it is seen.
         ends_rows: Whether there may be tombstones among them, which have the values of the row.
 
     Raises:
         GatewayError: 53100 when the disk is full, 58030 for other failures of storage, 57014 when
-            cancelled, and what another database refuses.
+            cancelled, what another database refuses, and what `require` raises.
     """
     table = snapshot.table
     external = table.external
@@ -88,18 +91,20 @@ def append(
             frame = framed(written).select(_stored(session, table))
         else:
             frame = _versions(framed, session, written, snapshot, ends_rows=ends_rows)
-        _written_out(external, frame)
+        _written_out(external, frame, require)
         statement.end(group)
 
 
-def _written_out(external: ExternalJournal, frame: Frame) -> None:
+def _written_out(external: ExternalJournal, frame: Frame, require: Callable[[], None]) -> None:
     """Append rows that have all columns of the journal or table."""
+    if external.format not in {JDBC, TABLE}:
+        _append_file(external, frame, require)
+        return
+    require()
     if external.format == JDBC:
         databases.append(external, frame)
-    elif external.format == TABLE:
-        frame.coalesce(1).insert_into(external.location)
     else:
-        _append_file(external, frame)
+        frame.coalesce(1).insert_into(external.location)
 
 
 def _stored(session: Session, table: JournalTable) -> list[str]:
@@ -182,7 +187,7 @@ def _numbered(
     return f"SELECT {items} FROM {written} w LEFT JOIN ({latest}) j ON {same}"  # noqa: S608
 
 
-def _append_file(external: ExternalJournal, frame: Frame) -> None:
+def _append_file(external: ExternalJournal, frame: Frame, require: Callable[[], None]) -> None:
     """Write one file beside the directory's others, under a name that nobody reads, and rename it.
 
     One, so that there are all rows of it or none, whatever happens.
@@ -197,6 +202,8 @@ def _append_file(external: ExternalJournal, frame: Frame) -> None:
         with storage_failures():
             (part,) = [file for file in staging.iterdir() if file.name.startswith("part-")]
             synchronise(part)
+            reach(Failpoint.APPEND_WRITTEN)
+            require()
             part.rename(directory / part.name)
             synchronise(directory)
     finally:
