@@ -22,6 +22,11 @@ SAMPLE = {
     ("keys of many rows", Failpoint.PUBLISHED, "own backend"),
     ("rows that move between partitions", Failpoint.CAPTURED, "gateway"),
     ("rows that move between partitions by MERGE", Failpoint.PUBLISHED, "backend"),
+    ("files that become rows in place", Failpoint.RENAMED, "gateway"),
+    ("many rows that are rolled back", Failpoint.PUBLISHED, "own backend"),
+    ("few rows for others", Failpoint.APPENDED, "backend"),
+    ("TRUNCATE", Failpoint.PUBLISHED, "postmaster"),
+    ("copied rows that make a table tiered", Failpoint.STAGED, "java"),
     ("the flush of a resident table", Failpoint.FLUSH_PUBLISHED, "postmaster"),
     ("becoming tiered", Failpoint.MADE_TIERED, "own backend"),
 }

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from catalog.failpoints import REACHED, VARIABLE, Failpoint
 from catalog.server.embedded import SUPERUSER
@@ -57,6 +59,14 @@ UNKNOWN: Final = "40003"
 COMMITTING: Final = frozenset({Failpoint.COMMIT_SENT, Failpoint.PASSED_ON})
 """Where a write may be done although nobody was told."""
 
+SEEN_OUTSIDE: Final = frozenset({Failpoint.APPENDED, Failpoint.COMMIT_SENT})
+"""Where others see what a write appends to a journal of theirs, whatever becomes of it."""
+
+SOURCE: Final = "source"
+"""Directory of files with rows, which tables are made of."""
+
+SOURCE_ROWS: Final = 30
+
 AGED: Final = (
     "UPDATE pg_journal.segments SET retired_at = retired_at - interval '25 hours'"
     " WHERE retired_at IS NOT NULL"
@@ -72,9 +82,16 @@ TABLES: Final = {
     "high": ("never", f"INSERT INTO parted SELECT {HIGH} + g, 0 FROM generate_series(31, 60) g"),
     "left_few": ("never", "INSERT INTO few SELECT g, 0 FROM generate_series(1, 4) g"),
     "right_few": ("never", f"INSERT INTO few SELECT {HIGH} + g, 0 FROM generate_series(5, 8) g"),
+    "emptied": ("never", "INSERT INTO emptied SELECT g, 0 FROM generate_series(1, 30) g"),
+    "divided": ("never", "INSERT INTO divided SELECT g, 0 FROM generate_series(1, 60) g"),
+    "outside": ("", "INSERT INTO outside SELECT g, 0 FROM generate_series(1, 10) g"),
 }
 """Tables, their residency, and their first rows: tiered ones, small ones, one that changes from one
-to the other, that of a bystander, and partitions between which rows move, of many rows and few."""
+to the other, that of a bystander, partitions between which rows move, of many rows and few, one
+that is emptied, one that is divided, and a journal of others."""
+
+MADE: Final = "made"
+"""The table that is made and dropped again."""
 
 DEFINITIONS: Final = {
     "low": (
@@ -86,11 +103,21 @@ DEFINITIONS: Final = {
         "CREATE TABLE few (id integer PRIMARY KEY, v integer) PARTITION BY RANGE (id)",
         f"CREATE TABLE left_few PARTITION OF few FOR VALUES FROM (0) TO ({HIGH})",
     ),
+    "divided": (
+        "CREATE TABLE divided (id integer PRIMARY KEY, v integer)",
+        "CALL gateway.partition_by('divided', 'truncate(1000, id)')",
+    ),
+    "outside": (
+        (
+            "CALL gateway.register_journal('outside', location => '{files}/outside', key => 'id',"
+            " format => 'parquet', columns => 'id integer, v integer')"
+        ),
+    ),
     "right_few": (
         f"CREATE TABLE right_few PARTITION OF few FOR VALUES FROM ({HIGH}) TO (MAXVALUE)",
     ),
 }
-"""How tables are made that are not like the others."""
+"""How tables are made that are not like the others; ``{files}`` is a directory of clients."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +127,18 @@ class Write:
     name: str
     points: tuple[Failpoint, ...]
     statement: str
-    """``{n}`` is a number that is another one each time."""
+    """``{n}`` is a number that is another one each time, ``{files}`` a directory of clients, and
+    ``{latest}`` the commit before it."""
     change: Callable[[Tables, int], None]
     """Does to what is known what the statement does to tables."""
     before: tuple[str, ...] = ()
     """Statements that come before, and have nothing to do with what is tried."""
     ages: bool = False
     """Whether files that were replaced before are old enough to be removed."""
+    copied: int = 0
+    """How many rows the client sends for it, as of COPY."""
+    is_outside: bool = False
+    """Whether others see what it writes before it is committed."""
     state: str = ""
     """What the table ``f`` is in the end, as upkeep goes on with what it was doing."""
 
@@ -151,6 +183,26 @@ def _swap(first: str, second: str) -> Callable[[Tables, int], None]:
     return change
 
 
+def _discount(table: str, most: int) -> Callable[[Tables, int], None]:
+    """Take a count back that rows up to a number have got before."""
+
+    def change(tables: Tables, number: int) -> None:
+        tables[table] = {k: v - 1 if k <= most else v for k, v in tables[table].items()}
+
+    return change
+
+
+def _make(rows: int) -> Callable[[Tables, int], None]:
+    def change(tables: Tables, number: int) -> None:
+        tables[MADE] = dict.fromkeys(range(1, rows + 1), 0)
+
+    return change
+
+
+def _empty(tables: Tables, number: int) -> None:
+    tables["emptied"] = {}
+
+
 def _count_both(tables: Tables, number: int) -> None:
     tables["t"][number] += 1
     tables["r"][2] += 1
@@ -165,6 +217,8 @@ _RESIDENT = "UPDATE r SET v = v + 1 WHERE id = 1"
 _OTHER_PARTITION = f"id = CASE WHEN parted.id < {HIGH} THEN {HIGH} ELSE -{HIGH} END + parted.id"
 _OTHER_FEW = _OTHER_PARTITION.replace("parted", "few")
 _WRITTEN: Final = (_POINTS.STAGED, _POINTS.RENAMED, _POINTS.PUBLISHED, _POINTS.COMMIT_SENT)
+_UNMADE = f"DROP TABLE IF EXISTS {MADE}"
+_ROLLED_BACK = "SELECT gateway.rollback_commit('{latest}')"
 _ADD_20 = "INSERT INTO cold SELECT 1000 * {n} + id, 0 FROM t WHERE id <= 20"
 
 WRITES: Final = (
@@ -241,6 +295,100 @@ WRITES: Final = (
         (_POINTS.CAPTURED, _POINTS.RENAMED, _POINTS.PUBLISHED),
         "INSERT INTO cold SELECT 1000 * {n} + g, 0 FROM generate_series(1, 60) g",
         _add("cold", 60),
+    ),
+    Write(
+        "files that become rows in place",
+        _WRITTEN,
+        f"CONVERT TO {MADE} FROM '{{files}}/{SOURCE}' KEY (id) IN PLACE",
+        _make(SOURCE_ROWS),
+        before=(_UNMADE,),
+    ),
+    Write(
+        "files that are copied",
+        _WRITTEN,
+        f"CONVERT TO {MADE} FROM '{{files}}/{SOURCE}' KEY (id)",
+        _make(SOURCE_ROWS),
+        before=(_UNMADE,),
+    ),
+    Write(
+        "a table that is copied",
+        _WRITTEN,
+        f"CONVERT TO {MADE} FROM t KEY (id)",
+        lambda tables, _: tables.update({MADE: tables["t"]}),
+        before=(_UNMADE,),
+    ),
+    Write(
+        "many rows that are rolled back",
+        (_POINTS.COMPUTED, *_WRITTEN),
+        _ROLLED_BACK,
+        _discount("t", ROWS),
+        before=(_OF_CONDITIONS,),
+    ),
+    Write(
+        "few rows that are rolled back",
+        (_POINTS.COMMIT_SENT,),
+        _ROLLED_BACK,
+        _discount("t", 3),
+        before=("UPDATE t SET v = v + 1 WHERE id IN (1, 2, 3)",),
+    ),
+    Write(
+        "rows of a small table that are rolled back",
+        (_POINTS.COMMIT_SENT,),
+        _ROLLED_BACK,
+        _discount("r", 3),
+        before=("UPDATE r SET v = v + 1 WHERE id IN (1, 2, 3)",),
+    ),
+    Write(
+        "few rows for others",
+        (_POINTS.APPEND_WRITTEN, _POINTS.APPENDED, _POINTS.COMMIT_SENT),
+        "UPDATE outside SET v = v + 1 WHERE id = 1",
+        _count("outside", lambda _: 1),
+        is_outside=True,
+    ),
+    Write(
+        "many rows for others",
+        (_POINTS.PUBLISHED, _POINTS.APPEND_WRITTEN, _POINTS.APPENDED, _POINTS.COMMIT_SENT),
+        "INSERT INTO outside SELECT 1000 * {n} + g, 0 FROM generate_series(1, 60) g",
+        _add("outside", 60),
+        is_outside=True,
+    ),
+    Write(
+        "copied rows for others",
+        (_POINTS.PUBLISHED, _POINTS.APPEND_WRITTEN, _POINTS.APPENDED, _POINTS.COMMIT_SENT),
+        "COPY outside FROM STDIN",
+        _add("outside", 60),
+        copied=60,
+        is_outside=True,
+    ),
+    Write(
+        "TRUNCATE",
+        _WRITTEN,
+        "TRUNCATE emptied",
+        _empty,
+        before=("INSERT INTO emptied SELECT 1000 * {n} + g, 0 FROM generate_series(1, 60) g",),
+    ),
+    Write(
+        "copied rows",
+        (_POINTS.CAPTURED, *_WRITTEN),
+        "COPY cold FROM STDIN",
+        _add("cold", 60),
+        copied=60,
+    ),
+    Write(
+        "copied rows that make a table tiered",
+        (_POINTS.CAPTURED, *_WRITTEN),
+        f"COPY {MADE} FROM STDIN",
+        lambda tables, n: tables.update(
+            {MADE: dict.fromkeys(range(1000 * n + 1, 1000 * n + ROWS + 1), 0)}
+        ),
+        before=(_UNMADE, f"CREATE TABLE {MADE} (id integer PRIMARY KEY, v integer)"),
+        copied=ROWS,
+    ),
+    Write(
+        "rows of many partitions",
+        _WRITTEN,
+        "INSERT INTO divided SELECT 500 * {n} + g * 37, 0 FROM generate_series(1, 60) g",
+        lambda tables, n: tables["divided"].update({500 * n + g * 37: 0 for g in range(1, 61)}),
     ),
     Write(
         "the flush of a resident table",
@@ -322,9 +470,16 @@ class Stage:
         """Nothing runs yet."""
         self._points = directory / "failpoints"
         self._points.mkdir()
+        self._files = directory / "files"
+        (self._files / "outside").mkdir(parents=True)
+        (self._files / SOURCE).mkdir()
+        keys = pa.array(range(1, SOURCE_ROWS + 1), pa.int32())
+        zeros = pa.array([0] * SOURCE_ROWS, pa.int32())
+        pq.write_table(pa.table({"id": keys, "v": zeros}), self._files / SOURCE / "part.parquet")
         self.process = GatewayProcess(
             directory / "data",
             *OPTIONS,
+            f"--allow-path={self._files}",
             module="tests.support.restless",
             environment={VARIABLE: str(self._points)},
         )
@@ -340,10 +495,11 @@ class Stage:
                 for table, (residency, rows) in TABLES.items():
                     plain = (f"CREATE TABLE {table} (id integer PRIMARY KEY, v integer)",)
                     for definition in DEFINITIONS.get(table, plain):
-                        run(client, definition)
-                    run(client, f"ALTER TABLE {table} SET (gateway.residency = {residency})")
-                    wanted = "tiered" if residency == "never" else "resident"
-                    self._await(lambda c=client, t=table, w=wanted: _state(c, t) == w)
+                        run(client, definition.format(files=self._files))
+                    if residency:
+                        run(client, f"ALTER TABLE {table} SET (gateway.residency = {residency})")
+                        wanted = "tiered" if residency == "never" else "resident"
+                        self._await(lambda c=client, t=table, w=wanted: _state(c, t) == w)
                     run(client, rows)
                     self.tables[table] = _rows(client, table)
             yield self
@@ -392,11 +548,14 @@ class Stage:
         assert self.process.exit_status is None
         after = {table: dict(rows) for table, rows in self.tables.items()}
         write.change(after, self._number)
+        is_seen = write.is_outside and point in SEEN_OUTSIDE
         told = ENDED | {UNKNOWN} if point in COMMITTING else ENDED
+        told = {UNKNOWN} if is_seen else told
         silent = {""} if victim == "gateway" else set()
         assert _is_tag(ended[0]) or ended[0] in told | silent, ended
         is_open = unheard is None and point in COMMITTING
-        self._settle(write, ended[0], before=before, after=after, is_open=is_open)
+        allowed = [before, after] if is_open else [before]
+        self._settle(write, ended[0], after, [after] if is_seen else allowed)
         self._go_on(write)
         return ended[0]
 
@@ -426,7 +585,7 @@ class Stage:
             with self._administrator() as administrator:
                 run(administrator, AGED)
         self._await(lambda: _is_quiet(client))
-        self.tables = {table: _rows(client, table) for table in TABLES}
+        self.tables = _found(client)
 
     @contextmanager
     def _begun(
@@ -434,8 +593,10 @@ class Stage:
     ) -> Iterator[list[str]]:
         """Run a write, which is to stop at points; how it ended is there when the context ends."""
         ended: list[str] = []
-        statement = write.statement.format(n=self._number)
-        worker = threading.Thread(target=lambda: ended.append(_outcome(client, statement)))
+        latest = _latest(client) if write.statement == _ROLLED_BACK else ""
+        statement = write.statement.format(n=self._number, files=self._files, latest=latest)
+        lines = "".join(f"{1000 * self._number + i + 1}\t0\n" for i in range(write.copied))
+        worker = threading.Thread(target=lambda: ended.append(_outcome(client, statement, lines)))
         for point in points:
             (self._points / point.value).touch()
         worker.start()
@@ -501,18 +662,23 @@ class Stage:
 
     # afterwards -----------------------------------------------------------------------------------
 
-    def _settle(
-        self, write: Write, ended: str, *, before: Tables, after: Tables, is_open: bool
-    ) -> None:
-        """Compare all tables with what is known, and note what has become of the write."""
+    def _settle(self, write: Write, ended: str, after: Tables, otherwise: Sequence[Tables]) -> None:
+        """Compare all tables with what is known, and note what has become of the write.
+
+        Args:
+            write: What was written.
+            ended: How it ended for its client.
+            after: The tables if it was acknowledged.
+            otherwise: What they may be if it was not.
+        """
         with self.connected() as client:
-            found = {table: _rows(client, table) for table in TABLES}
-            before["b"] = self.tables["b"]
-            allowed = [before, after] if is_open else [before]
-            allowed = [after] if _is_tag(ended) else allowed
+            found = _found(client)
+            allowed = [after] if _is_tag(ended) else otherwise
+            for tables in allowed:
+                tables["b"] = self.tables["b"]
             assert found in allowed, (write.name, ended, _differences(found, allowed[-1]))
             self.tables = found
-            for table in TABLES:
+            for table in found:
                 checked = client.execute("SELECT gateway.check(%s)", [table]).fetchall()
                 assert checked == [(0,)], table
                 assert _replayed(client, table) == found[table], table
@@ -529,7 +695,7 @@ class Stage:
                 run(client, statement.format(n=self._number))
             self.tables["t"][self._number] += 1
             self.tables["r"][1] += 1
-            assert {table: _rows(client, table) for table in TABLES} == self.tables
+            assert _found(client) == self.tables
 
     def _administrator(self) -> psycopg.Connection:
         """Return a connection to the catalog itself."""
@@ -552,10 +718,15 @@ def run(client: psycopg.Connection, statement: str) -> None:
     client.execute(statement)  # type: ignore[call-overload]
 
 
-def _outcome(client: psycopg.Connection, statement: str) -> str:
+def _outcome(client: psycopg.Connection, statement: str, lines: str = "") -> str:
     """Return command tag or SQLSTATE; nothing where a connection breaks without a word."""
     try:
-        cursor = client.execute(statement)  # type: ignore[call-overload]
+        if lines:
+            cursor = client.cursor()
+            with cursor.copy(statement) as copy:  # type: ignore[call-overload]
+                copy.write(lines)
+        else:
+            cursor = client.execute(statement)  # type: ignore[call-overload]
     except psycopg.Error as error:
         return error.sqlstate or ""
     return cursor.statusmessage or ""
@@ -568,6 +739,19 @@ def _is_tag(ended: str) -> bool:
 
 def _rows(client: psycopg.Connection, table: str) -> Rows:
     return dict(client.execute(f"SELECT id, v FROM {table}").fetchall())  # type: ignore[call-overload]
+
+
+def _found(client: psycopg.Connection) -> Tables:
+    """Return the rows of all tables that are there."""
+    found = client.execute("SELECT to_regclass(%s) IS NOT NULL", [MADE]).fetchall()
+    made = [MADE] if found == [(True,)] else []
+    return {table: _rows(client, table) for table in (*TABLES, *made)}
+
+
+def _latest(client: psycopg.Connection) -> str:
+    """Return the name of the latest commit that has changed rows."""
+    query = "SELECT commit FROM gateway.commits ORDER BY committed_at DESC LIMIT 1"
+    return str(client.execute(query).fetchall()[0][0])
 
 
 def _replayed(client: psycopg.Connection, table: str) -> Rows:
