@@ -300,6 +300,7 @@ def complete_pending_constraints(
         rows = RowConstraints(session, relid, running)
         rows.require_not_null(pending.not_null)
         rows.require_checks(pending.checks)
+        reach(Failpoint.CHECKED)
         if pending.unique or pending.checks or pending.not_null:
             session.catalog.set_satisfied(relid)
         if not key:

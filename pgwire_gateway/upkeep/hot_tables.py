@@ -15,6 +15,7 @@ from typing import Final
 
 from catalog.api import Catalog
 from catalog.errors import GatewayError
+from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
 from catalog.hot.resident_upkeep import HotTable
 from catalog.pg.sqlstate import DATA_CORRUPTED
@@ -143,6 +144,7 @@ class HotTables:
                 work.pause_s = wait_s
                 work.begin("waiting for writers", table.hot_rows)
                 resident_upkeep.cool(session, table.relid)
+                reach(Failpoint.COOLED)
         except GatewayError:
             self._pauses[place] = _Pause(min(pause.failures + 1, 16), now, now + wait_s)
             raise

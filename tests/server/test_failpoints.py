@@ -27,6 +27,8 @@ SAMPLE = {
     ("few rows for others", Failpoint.APPENDED, "backend"),
     ("TRUNCATE", Failpoint.PUBLISHED, "postmaster"),
     ("copied rows that make a table tiered", Failpoint.STAGED, "java"),
+    ("a key of a tiered table", Failpoint.RENAMED, "backend"),
+    ("hot rows that go cold", Failpoint.COOLED, "own backend"),
     ("the flush of a resident table", Failpoint.FLUSH_PUBLISHED, "postmaster"),
     ("becoming tiered", Failpoint.MADE_TIERED, "own backend"),
 }

@@ -84,14 +84,18 @@ TABLES: Final = {
     "right_few": ("never", f"INSERT INTO few SELECT {HIGH} + g, 0 FROM generate_series(5, 8) g"),
     "emptied": ("never", "INSERT INTO emptied SELECT g, 0 FROM generate_series(1, 30) g"),
     "divided": ("never", "INSERT INTO divided SELECT g, 0 FROM generate_series(1, 60) g"),
+    "warm": ("never", "INSERT INTO warm SELECT g, 0 FROM generate_series(1, 30) g"),
     "outside": ("", "INSERT INTO outside SELECT g, 0 FROM generate_series(1, 10) g"),
 }
 """Tables, their residency, and their first rows: tiered ones, small ones, one that changes from one
 to the other, that of a bystander, partitions between which rows move, of many rows and few, one
-that is emptied, one that is divided, and a journal of others."""
+that is emptied, one that is divided, one whose rows do not stay hot, and a journal of others."""
 
 MADE: Final = "made"
 """The table that is made and dropped again."""
+
+CONSTRAINTS: Final = "constraints"
+"""Stands for a table whose only key is the number of the constraints of that one."""
 
 DEFINITIONS: Final = {
     "low": (
@@ -106,6 +110,10 @@ DEFINITIONS: Final = {
     "divided": (
         "CREATE TABLE divided (id integer PRIMARY KEY, v integer)",
         "CALL gateway.partition_by('divided', 'truncate(1000, id)')",
+    ),
+    "warm": (
+        "CREATE TABLE warm (id integer PRIMARY KEY, v integer)",
+        "ALTER TABLE warm SET (gateway.hot_rows = 1)",
     ),
     "outside": (
         (
@@ -195,8 +203,26 @@ def _discount(table: str, most: int) -> Callable[[Tables, int], None]:
 def _make(rows: int) -> Callable[[Tables, int], None]:
     def change(tables: Tables, number: int) -> None:
         tables[MADE] = dict.fromkeys(range(1, rows + 1), 0)
+        tables[CONSTRAINTS] = {1: 0}
 
     return change
+
+
+def _copy(tables: Tables, number: int) -> None:
+    tables[MADE] = tables["t"]
+    tables[CONSTRAINTS] = {1: 0}
+
+
+def _constrain(tables: Tables, number: int) -> None:
+    tables[CONSTRAINTS] = {count + 1: 0 for count in tables[CONSTRAINTS]}
+
+
+def _count_few(tables: Tables, number: int) -> None:
+    tables["warm"] |= {key: tables["warm"][key] + 1 for key in (1, 2, 3)}
+
+
+def _count_divided(tables: Tables, number: int) -> None:
+    tables["divided"] = {key: value + 1 for key, value in tables["divided"].items()}
 
 
 def _empty(tables: Tables, number: int) -> None:
@@ -218,6 +244,12 @@ _OTHER_PARTITION = f"id = CASE WHEN parted.id < {HIGH} THEN {HIGH} ELSE -{HIGH} 
 _OTHER_FEW = _OTHER_PARTITION.replace("parted", "few")
 _WRITTEN: Final = (_POINTS.STAGED, _POINTS.RENAMED, _POINTS.PUBLISHED, _POINTS.COMMIT_SENT)
 _UNMADE = f"DROP TABLE IF EXISTS {MADE}"
+_MADE_TIERED = (
+    _UNMADE,
+    f"CREATE TABLE {MADE} (id integer NOT NULL, v integer)",
+    f"ALTER TABLE {MADE} SET (gateway.residency = never)",
+    f"INSERT INTO {MADE} SELECT g, 0 FROM generate_series(1, 60) g",
+)
 _ROLLED_BACK = "SELECT gateway.rollback_commit('{latest}')"
 _ADD_20 = "INSERT INTO cold SELECT 1000 * {n} + id, 0 FROM t WHERE id <= 20"
 
@@ -314,7 +346,7 @@ WRITES: Final = (
         "a table that is copied",
         _WRITTEN,
         f"CONVERT TO {MADE} FROM t KEY (id)",
-        lambda tables, _: tables.update({MADE: tables["t"]}),
+        _copy,
         before=(_UNMADE,),
     ),
     Write(
@@ -389,6 +421,46 @@ WRITES: Final = (
         _WRITTEN,
         "INSERT INTO divided SELECT 500 * {n} + g * 37, 0 FROM generate_series(1, 60) g",
         lambda tables, n: tables["divided"].update({500 * n + g * 37: 0 for g in range(1, 61)}),
+    ),
+    Write(
+        "all rows of many partitions",
+        (_POINTS.COMPUTED, *_WRITTEN),
+        "UPDATE divided SET v = v + 1",
+        _count_divided,
+    ),
+    Write(
+        "VACUUM of a divided table",
+        (_POINTS.STAGED, _POINTS.RENAMED, _POINTS.COMPACTION_PUBLISHED),
+        "VACUUM divided",
+        _nothing,
+        before=("UPDATE divided SET v = v + 1",),
+    ),
+    Write(
+        "a table that is divided",
+        (_POINTS.STAGED, _POINTS.RENAMED, _POINTS.COMPACTION_PUBLISHED, _POINTS.COMMIT_SENT),
+        f"CALL gateway.partition_by('{MADE}', 'truncate(10, id)')",
+        _nothing,
+        before=_MADE_TIERED,
+    ),
+    Write(
+        "a key of a tiered table",
+        (_POINTS.CHECKED, _POINTS.STAGED, _POINTS.RENAMED, _POINTS.COMMIT_SENT),
+        f"ALTER TABLE {MADE} ADD PRIMARY KEY (id)",
+        _constrain,
+        before=_MADE_TIERED,
+    ),
+    Write(
+        "a constraint of a tiered table",
+        (_POINTS.CHECKED, _POINTS.COMMIT_SENT),
+        f"ALTER TABLE {MADE} ADD UNIQUE (id), ADD CHECK (v < 10)",
+        lambda tables, _: tables.update({CONSTRAINTS: {2: 0}}),
+        before=_MADE_TIERED,
+    ),
+    Write(
+        "hot rows that go cold",
+        (_POINTS.COOLED,),
+        "UPDATE warm SET v = v + 1 WHERE id IN (1, 2, 3)",
+        _count_few,
     ),
     Write(
         "the flush of a resident table",
@@ -580,7 +652,8 @@ class Stage:
             run(client, statement.format(n=self._number))
             if "residency" in statement:
                 wanted = "resident" if "always" in statement else "tiered"
-                self._await(lambda w=wanted: _state(client, "f") == w)
+                table = statement.split()[2]
+                self._await(lambda t=table, w=wanted: _state(client, t) == w)
         if write.ages:
             with self._administrator() as administrator:
                 run(administrator, AGED)
@@ -678,7 +751,7 @@ class Stage:
                 tables["b"] = self.tables["b"]
             assert found in allowed, (write.name, ended, _differences(found, allowed[-1]))
             self.tables = found
-            for table in found:
+            for table in found.keys() - {CONSTRAINTS}:
                 checked = client.execute("SELECT gateway.check(%s)", [table]).fetchall()
                 assert checked == [(0,)], table
                 assert _replayed(client, table) == found[table], table
@@ -742,10 +815,15 @@ def _rows(client: psycopg.Connection, table: str) -> Rows:
 
 
 def _found(client: psycopg.Connection) -> Tables:
-    """Return the rows of all tables that are there."""
-    found = client.execute("SELECT to_regclass(%s) IS NOT NULL", [MADE]).fetchall()
-    made = [MADE] if found == [(True,)] else []
-    return {table: _rows(client, table) for table in (*TABLES, *made)}
+    """Return the rows of all tables that are there, and how many constraints ``MADE`` has."""
+    found = {table: _rows(client, table) for table in TABLES}
+    query = (
+        "SELECT c.oid, count(x.oid) FROM pg_class c LEFT JOIN pg_constraint x"
+        " ON x.conrelid = c.oid AND x.contype <> 'n' WHERE c.oid = to_regclass(%s) GROUP BY c.oid"
+    )
+    for _, constraints in client.execute(query, [MADE]).fetchall():
+        found |= {MADE: _rows(client, MADE), CONSTRAINTS: {constraints: 0}}
+    return found
 
 
 def _latest(client: psycopg.Connection) -> str:
