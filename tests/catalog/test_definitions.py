@@ -356,3 +356,30 @@ def test_an_expression_is_not_changed_over_rows(client):
     assert client.sqlstate("ALTER TABLE t ALTER COLUMN b SET EXPRESSION AS (c * 4)") == "0A000"
     client.run("ALTER TABLE t ALTER COLUMN b DROP EXPRESSION")
     assert _table(client, "t").columns[1].generated is None
+
+
+def test_a_new_partition_is_compared_with_no_others_one_by_one(client, inspector):
+    inspector.run("SELECT pg_journal.configure(0, 67108864, 1000000)")
+    client.run("CREATE TABLE parent (a int PRIMARY KEY)")
+    client.run("CREATE TABLE child (a int PRIMARY KEY REFERENCES parent)")
+    client.run("CREATE TABLE p (a int PRIMARY KEY CHECK (a < 100)) PARTITION BY LIST (a)")
+    for number in range(20):
+        client.run(f"CREATE TABLE p{number} PARTITION OF p FOR VALUES IN ({number})")
+    # So PostgreSQL joins them where they are many.
+    inspector.run("SET enable_nestloop = off")
+    inspector.run("SET track_functions = 'all'")
+    inspector.run("BEGIN")
+    inspector.run("CREATE TABLE p20 PARTITION OF p FOR VALUES IN (20)")
+    inspector.run("SELECT pg_journal.settle_references('p20'::regclass)")
+    assert inspector.session.pending_constraints() == []
+    calls = inspector.run(
+        "SELECT funcname, calls FROM pg_stat_xact_user_functions"
+        " WHERE funcname IN ('settle_references', 'pending_constraints', 'watch_signature',"
+        " 'unique_indexes')"
+    )
+    inspector.run("ROLLBACK")
+    found = {str(name): int(count or 0) for name, count in calls}
+    assert found["settle_references"] > 0
+    assert found["pending_constraints"] == 1
+    assert found.get("watch_signature", 0) < 10
+    assert found.get("unique_indexes", 0) < 10

@@ -149,12 +149,15 @@ BEGIN
                  UNION
                  SELECT r.relid FROM referencing_tables(wanted) r
                  UNION
-                 SELECT g.tgrelid FROM pg_trigger g WHERE g.tgname ~ '^pgwire_(referenced|seek)_')
-             SELECT j.relid FROM candidates JOIN journals j USING (relid)
-               JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
-              WHERE j.relid <> wanted AND j.watched IS DISTINCT FROM watch_signature(j.relid)
-                -- One that has another name now comes by itself.
-                AND (n.nspname, c.relname) = (j.schema_name, j.table_name) LOOP
+                 SELECT g.tgrelid FROM pg_trigger g WHERE g.tgname ~ '^pgwire_(referenced|seek)_'),
+             -- Known before a signature is asked for, which of all tables would take long.
+             watching AS MATERIALIZED (
+                 SELECT j.relid, j.watched FROM candidates JOIN journals j USING (relid)
+                   JOIN pg_class c ON c.oid = j.relid JOIN pg_namespace n ON n.oid = c.relnamespace
+                  WHERE j.relid <> wanted
+                    -- One that has another name now comes by itself.
+                    AND (n.nspname, c.relname) = (j.schema_name, j.table_name))
+             SELECT s.relid FROM watching s WHERE s.watched IS DISTINCT FROM watch_signature(s.relid) LOOP
         PERFORM watch(k.relid);
     END LOOP;
 END $$;

@@ -855,7 +855,17 @@ BEGIN
                       -- Those of a new key are looked at with it.
                       (SELECT json_agg(x.conkey[1] ORDER BY x.conkey[1]) FROM pending_checks(j) x
                         WHERE x.contype = 'n' AND x.conkey[1] <> ALL (coalesce(j.pending_key, '{}'))) AS not_null) p
-         WHERE (j.residency = 'tiered' OR j.pending_key IS NOT NULL)
+         -- Those are found together first: to look at each table by itself would take long where they are many.
+         WHERE j.relid = ANY (ARRAY(
+                   SELECT k.relid FROM journals k WHERE k.pending_key IS NOT NULL
+                    UNION
+                   SELECT k.relid FROM pg_index i JOIN journals k ON k.relid = i.indrelid
+                    WHERE i.indisunique AND NOT i.indisprimary AND k.residency = 'tiered'
+                      AND i.indexrelid <> ALL (k.unique_indexes)
+                    UNION
+                   SELECT k.relid FROM pg_constraint x JOIN journals k ON k.relid = x.conrelid
+                    WHERE x.contype IN ('c', 'n') AND k.residency = 'tiered'
+                      AND (x.oid <> ALL (k.checks) OR x.oid = ANY (k.unvalidated))))
            AND (j.pending_key IS NOT NULL OR p.unique_keys IS NOT NULL OR p.checks IS NOT NULL
                 OR p.not_null IS NOT NULL)), '[]')::text, 'UTF8');
 END $$;
