@@ -16,6 +16,8 @@ from pgwire_gateway.spark.warehouse import Warehouse
 
 _MANY: Final = 8
 _MOST_ROWS: Final = 100_000
+_FEW_ROWS: Final = 100
+"""In a file on average: so many rows are read here in less time than Spark opens the file."""
 _MOST_BYTES: Final = 16 << 20
 _KEPT_BYTES: Final = 64 << 20
 _LEAF: Final = column_name(LEAF)
@@ -49,7 +51,8 @@ class HeldRows:
         attnums = tuple(column.attnum for column in layout.columns if column.attnum != LEAF)
         if (
             len(segments) < _MANY
-            or sum(segment.rows for segment in segments) > _MOST_ROWS
+            or sum(segment.rows for segment in segments)
+            > max(_MOST_ROWS, _FEW_ROWS * len(segments))
             or any(segment.attnums != attnums or segment.is_borrowed for segment in segments)
             or sum(map(value_bytes, segments)) > _MOST_BYTES
         ):

@@ -285,6 +285,17 @@ def test_many_small_segments_are_read_without_spark_and_are_the_same(journal: Jo
     assert by_window(written) == written.expected
 
 
+def test_more_rows_are_read_without_spark_where_files_have_few_each(journal: Journal) -> None:
+    histories(journal, deltas=9)
+    recent = Source(journal.relid, SourcePart.RECENT, "")
+    segments = Relation(recent, journal.snapshot(), lambda: None).segments()
+    held = HeldRows(journal.relations.warehouse)
+    layout = Layouts.of(journal.table)
+    for told, is_held in ((100, True), (600, False)):
+        many = [replace(segment, rows=told) for segment in segments] * 200
+        assert (held.rows(layout, many, lambda _: 1) is not None) is is_held
+
+
 def test_live_rows_are_the_same_where_they_are_many(
     keyed: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
