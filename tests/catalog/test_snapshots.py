@@ -280,3 +280,19 @@ def test_segments_outside_of_the_tables_directory_are_refused(client, table, pat
     with pytest.raises(GatewayError) as caught:
         client.session.publish(table, versions[table], [outside])
     assert caught.value.sqlstate == "XX001"
+
+
+def test_how_values_travel_is_told_without_a_look_at_all_types(inspector):
+    """There are two of each table: with many tables that would be many looks at many types."""
+    inspector.run("CREATE DOMAIN small AS int; CREATE DOMAIN tiny AS small")
+    inspector.run("BEGIN")
+    read = "SELECT seq_tup_read FROM pg_stat_xact_sys_tables WHERE relname = 'pg_type'"
+    before = inspector.run(read)
+    told = inspector.run(
+        "SELECT pg_journal.transfer_expression('v', t::regtype)"
+        " FROM unnest(ARRAY['int', 'text', 'date', 'numeric', 'tiny']) t"
+    )
+    assert inspector.run(read) == before
+    inspector.run("ROLLBACK")
+    assert told[0] == ("v",)
+    assert told[4] == ("v::integer",)
