@@ -887,6 +887,22 @@ class CatalogSession:
         )
         return answer
 
+    def emptied(
+        self, named: Sequence[int], whole: Sequence[int], *, cascades: bool, locks: bool
+    ) -> list[int] | None:
+        """Return the relations that TRUNCATE empties; None where the role may not.
+
+        Args:
+            named: Those it names.
+            whole: Those of them that are emptied with what is below them.
+            cascades: Whether what references them is emptied, too.
+            locks: Whether they are locked, in PostgreSQL's order; no others join them then.
+        """
+        how = (b"t" if asked else b"f" for asked in (cascades, locks))
+        said = (array(named), array(whole), *how)
+        relids: list[int] | None = json.loads(self._calls.call(bookkeeping.EMPTIED, *said))
+        return relids
+
     def truncate(self, relid: int, version: int, ended: Sequence[Segment]) -> None:
         """Leave a table without current rows; what it had becomes history.
 

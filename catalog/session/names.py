@@ -151,23 +151,6 @@ def tables_in(session: CatalogSession, schemas: Sequence[str]) -> list[int]:
     return [int(row[0] or b"0") for row in result.rows]
 
 
-def referencing(session: CatalogSession, relids: Sequence[int]) -> dict[int, bool]:
-    """Tell of the tables that reference these, also by way of others, if the role may empty them.
-
-    These themselves are left out.
-    """
-    result = session.execute_parameters(
-        "WITH RECURSIVE reached(relid) AS (SELECT pg_catalog.unnest($1) UNION"
-        " SELECT k.conrelid FROM reached r JOIN pg_catalog.pg_constraint k"
-        " ON k.confrelid OPERATOR(pg_catalog.=) r.relid AND k.contype OPERATOR(pg_catalog.=) 'f')"
-        " SELECT relid, pg_catalog.has_table_privilege(relid, 'TRUNCATE') FROM reached"
-        " WHERE relid OPERATOR(pg_catalog.<>) ALL ($1) ORDER BY 1",
-        [("{" + ",".join(map(str, relids)) + "}").encode()],
-        parameter_oids=[OID_ARRAY],
-    )
-    return {int(relid or b"0"): may == b"t" for relid, may in result.rows}
-
-
 def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> list[int]:
     """Return the OID of each relation as the session's search path finds it, else 0."""
     listed = [qualified(name) for name in named]

@@ -242,10 +242,11 @@ def discard(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def truncate(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`relations`, `restart_identity`, `cascade`."""
+    """`relations`, `only` of each, `restart_identity`, `cascade`."""
     fields = statement.fields
     return {
         "relations": tuple(_relation(r["RangeVar"]) for r in fields["relations"]),
+        "only": tuple(not r["RangeVar"].get("inh", False) for r in fields["relations"]),
         "restart_identity": fields.get("restart_seqs", False),
         "cascade": fields.get("behavior") == "DROP_CASCADE",
     }

@@ -205,12 +205,12 @@ class Transaction:
         if not self._implicit:
             return
         self.prepare_commit()
-        failed = self.failed
-        self._implicit = False
+        failed, is_seen = self.failed, self.is_seen
+        self._implicit = self.is_seen = False
         if failed:
             self._catalog.rollback()
         else:
-            self._catalog.commit(is_seen=self.is_seen)
+            self._catalog.commit(is_seen=is_seen)
         self._ended()
 
     def prepare_commit(self) -> None:

@@ -125,7 +125,7 @@ def note_transaction(session: ClientSession, details: Mapping[str, Any]) -> None
         case "rollback_to":
             session.drop_portals(session.transaction.savepoints.roll_back(details["name"]))
         case "commit" | "rollback" if details["chain"]:
-            session.transaction.defers = False
+            session.transaction.defers = session.transaction.is_seen = False
             session.transaction.savepoints.clear()
             session.drop_portals()
     session.transaction.settle()
@@ -300,27 +300,23 @@ def truncate(call: Invocation) -> StatementResult:
             REPEATABLE READ transaction.
         GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
     """
-    session = call.session
+    session, details = call.session, call.statement.details
     session.transaction.begin_implicit()
-    _close_gates(call)
-    named = [names.relation_oid(session.catalog, name) for name in call.statement.relations]
-    if call.statement.details["cascade"]:
-        reached = _lock_referencing(session, named)
-        if reached is None:  # PostgreSQL refuses it
-            return local_queries.pass_on(session, call.statement.text)
-        named += reached
-    kinds = session.catalog.relations(named)
-    kinds |= _leaves(session, kinds.values())
+    listed = [RelationName(*name) for name in details["relations"]]
+    named = [names.relation_oid(session.catalog, name) for name in listed]
+    whole = [relid for relid, only in zip(named, details["only"], strict=True) if not only]
+    emptied = partial(session.catalog.emptied, named, whole, cascades=details["cascade"])
+    _hold(session, emptied(locks=False) or ())
+    # Before their journals: writers that wait for one of these hold weaker locks on the table.
+    locked = emptied(locks=True)
+    kinds = session.catalog.relations(locked or ())
     tiered = [
         relid
         for relid, relation in sorted(kinds.items())
         if relation.kind is RelationKind.JOURNALED and relation.tree is None
     ]
-    if not tiered:
+    if not tiered:  # or PostgreSQL refuses it
         return local_queries.pass_on(session, call.statement.text)
-    # Before that of the journal: writers that wait for the latter hold weaker locks on the table.
-    tables = ", ".join(names.quoted(kinds[relid].schema, kinds[relid].name) for relid in tiered)
-    local_queries.pass_on(session, f"LOCK TABLE ONLY {tables} IN ACCESS EXCLUSIVE MODE")
     session.watch(call.running, call.statement.text)
     observer = Observer(session)
     session.transaction.written.update(tiered)
@@ -333,27 +329,6 @@ def truncate(call: Invocation) -> StatementResult:
         ended = session.services.compactor.end(snapshot, tail, versions[relid], call.running)
         session.catalog.truncate(relid, versions[relid], ended)
     return result
-
-
-def _lock_referencing(session: ClientSession, named: Sequence[int]) -> list[int] | None:
-    """Lock tables and all that reference them; return the latter, which no others join then.
-
-    None, and nothing is locked, where the role may not empty all.
-    """
-    locked: list[int] = []
-    while reached := names.referencing(session.catalog, named):
-        if not all(reached.values()):
-            return None
-        if list(reached) == locked:
-            break
-        locked = list(reached)
-        _hold(session, locked)
-        kinds = session.catalog.relations([*named, *locked])
-        # In the order in which PostgreSQL locks them.
-        ordered = [kinds[relid] for relid in [*named, *locked] if relid in kinds]
-        tables = ", ".join(f"ONLY {names.quoted(table.schema, table.name)}" for table in ordered)
-        local_queries.pass_on(session, f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE")
-    return list(reached)
 
 
 def _leaves(session: ClientSession, relations: Iterable[Relation]) -> dict[int, Relation]:

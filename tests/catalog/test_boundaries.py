@@ -22,6 +22,7 @@ pytestmark = pytest.mark.catalog
         "SELECT pg_journal.snapshot('guess', '[]')",
         "SELECT pg_journal.begin_write(NULL, '{1}', 'x', '{}', 'cool')",
         "SELECT pg_journal.truncate('', 1, 0, '[]')",
+        "SELECT pg_journal.emptied('', '{1}', '{}', false, true)",
         "SELECT pg_journal.create_journal(1::oid)",
         "SELECT pg_journal.add_segments(1::oid, '[]')",
         "SELECT pg_journal.note_definition()",

@@ -164,8 +164,13 @@ def test_qualified_system_relations_need_no_tree(sql, expected):
         ("DEALLOCATE p", {"name": "p"}),
         ("DISCARD TEMP", {"target": "temp"}),
         (
-            "TRUNCATE a, s.b RESTART IDENTITY CASCADE",
-            {"relations": ((None, "a"), ("s", "b")), "restart_identity": True, "cascade": True},
+            "TRUNCATE a, ONLY s.b RESTART IDENTITY CASCADE",
+            {
+                "relations": ((None, "a"), ("s", "b")),
+                "only": (False, True),
+                "restart_identity": True,
+                "cascade": True,
+            },
         ),
         (
             "VACUUM (FULL, VERBOSE) t",

@@ -111,6 +111,64 @@ SCENARIOS = {
         b: SELECT count(*), sum(p) FROM t => 10|60
     """,
     ),
+    "TRUNCATE … CASCADE empties what comes to reference what it empties": (
+        "",
+        """
+        a: BEGIN
+        a: CREATE TABLE late (id integer PRIMARY KEY, t integer REFERENCES t)
+        a: INSERT INTO late VALUES (1, 1)
+        b: TRUNCATE p CASCADE -- waits
+        a: COMMIT
+        b goes on => TRUNCATE TABLE
+        b: SELECT count(*) FROM late => 0
+        b: SELECT count(*) FROM t => 0
+        c: INSERT INTO t VALUES (1, 1, 1) => error 23503
+        c: INSERT INTO p VALUES (1, 1) => INSERT 0 1
+        c: INSERT INTO t VALUES (1, 1, 1) => INSERT 0 1
+    """,
+    ),
+    "TRUNCATE … CASCADE empties what comes to reference the table": (
+        "",
+        """
+        a: ALTER TABLE t DROP CONSTRAINT t_p_fkey
+        a: BEGIN
+        a: ALTER TABLE t ADD FOREIGN KEY (p) REFERENCES p (id)
+        b: TRUNCATE p CASCADE -- waits
+        a: COMMIT
+        b goes on => TRUNCATE TABLE
+        b: SELECT count(*) FROM t => 0
+    """,
+    ),
+    "TRUNCATE … CASCADE goes on without a table that goes": (
+        "",
+        """
+        a: CREATE TABLE late (id integer PRIMARY KEY, t integer REFERENCES t)
+        a: INSERT INTO late VALUES (1, 1)
+        a: BEGIN
+        a: DROP TABLE late
+        b: TRUNCATE p CASCADE -- waits
+        a: COMMIT
+        b goes on => TRUNCATE TABLE
+        b: SELECT count(*) FROM t => 0
+    """,
+    ),
+    "TRUNCATE … CASCADE finds a table by another name": (
+        "",
+        """
+        a: CREATE TABLE late (id integer PRIMARY KEY, t integer REFERENCES t)
+        a: INSERT INTO late VALUES (1, 1)
+        a: BEGIN
+        a: ALTER TABLE late RENAME TO later
+        a: CREATE TABLE late (id integer PRIMARY KEY)
+        a: INSERT INTO late VALUES (1)
+        b: TRUNCATE p CASCADE -- waits
+        a: COMMIT
+        b goes on => TRUNCATE TABLE
+        b: SELECT count(*) FROM later => 0
+        b: SELECT count(*) FROM late => 1
+        b: SELECT count(*) FROM t => 0
+    """,
+    ),
     "writers wait for a cascade": (
         "ON DELETE SET NULL",
         """
@@ -527,6 +585,7 @@ def test_elsewhere_it_is_refused(servers: Mapping[str, Address]) -> None:
         for statement in (
             "SELECT take(1)",
             "DO 'BEGIN DELETE FROM p WHERE id = 1; END'",
+            "DO 'BEGIN TRUNCATE p CASCADE; END'",
             "EXPLAIN ANALYZE DELETE FROM p WHERE id = 1",
         ):
             with pytest.raises(psycopg.errors.FeatureNotSupported):

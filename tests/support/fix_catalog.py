@@ -81,7 +81,8 @@ class Client:
         """End all rows of a table, whose tail and tombstones are in these segments."""
         relid = self.relid(table)
         began = self.session.transaction_status == "I"
-        versions, _ = self.session.begin_write([relid], command="TRUNCATE")
+        versions, _ = self.session.begin_write([relid], command="TRUNCATE TABLE")
+        self.run(f"TRUNCATE {table}")
         self.session.truncate(relid, versions[relid], ended)
         if began:
             self.session.commit()

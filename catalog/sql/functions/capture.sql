@@ -397,6 +397,17 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
+    IF tg_op = 'TRUNCATE' THEN
+        -- Once for each time it is announced: what ends the rows of the journal comes with it.
+        IF current_setting('pg_journal.emptying_' || tg_relid, true) IS DISTINCT FROM announcement(tg_relid) THEN
+            -- By one snapshot it is not seen which tables are tiered now.
+            IF current_setting('transaction_isolation') <> 'read committed' THEN PERFORM outdated(); END IF;
+            RAISE EXCEPTION 'TRUNCATE that reaches the tiered table "%" is not supported here', tg_table_name
+                USING ERRCODE = '0A000', HINT = 'Run it by itself, outside of functions.';
+        END IF;
+        PERFORM set_config('pg_journal.emptying_' || tg_relid, '', true);
+        RETURN NULL;
+    END IF;
     IF current_setting('pg_journal.writing_' || tg_relid, true) IS DISTINCT FROM announcement(tg_relid)
        AND current_setting('pg_journal.hot_' || tg_relid, true) IS DISTINCT FROM hot_announcement(tg_relid, 'keys')
        AND current_setting('pg_journal.hot_' || tg_relid, true) IS DISTINCT FROM hot_announcement(tg_relid, 'insert')

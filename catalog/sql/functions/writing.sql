@@ -125,6 +125,9 @@ BEGIN
         j := locked(wanted);
         IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
         PERFORM set_config('pg_journal.writing_' || wanted, announcement(wanted), true);
+        IF command = 'TRUNCATE TABLE' THEN
+            PERFORM set_config('pg_journal.emptying_' || wanted, announcement(wanted), true);
+        END IF;
         versions := versions || jsonb_build_object(wanted::text, micros(
             greatest(clock_timestamp(), j.version + interval '1 microsecond')));
     END LOOP;
@@ -795,6 +798,75 @@ BEGIN
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
+-- Lock a relation as TRUNCATE does, whatever its name is by then; nothing is done where it is gone, or is no table.
+CREATE OR REPLACE FUNCTION pg_journal.lock_to_empty(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    spelled text;
+BEGIN
+    LOOP
+        spelled := wanted::regclass;
+        -- The number of what is gone is all there is of it. A transaction that reads by one snapshot finds it in pg_class.
+        IF spelled ~ '^\d+$' OR (SELECT c.relkind FROM pg_class c WHERE c.oid = wanted) NOT IN ('r', 'p') THEN RETURN; END IF;
+        BEGIN
+            EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', spelled);
+            IF to_regclass(spelled) = wanted THEN RETURN; END IF;
+            PERFORM outdated();
+        EXCEPTION WHEN undefined_table OR invalid_schema_name OR SQLSTATE 'GW001' THEN
+            -- It has another name now, or is gone; what bears the old one is not locked any more.
+        END;
+    END LOOP;
+END $$;
+
+-- The relations that TRUNCATE empties: the named ones, those below them where it does not say ONLY, and where it cascades all
+-- that reference these, also by way of others (ExecuteTruncate, heap_truncate_find_FKs). Level by level, as PostgreSQL locks
+-- them: where they are locked, no others can come to be among them. null where the role may not empty one that is named or
+-- references: PostgreSQL refuses it.
+CREATE OR REPLACE FUNCTION pg_journal.emptied(
+    code text, named oid[], whole oid[], cascades boolean, locks boolean) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    acting name := coalesce(nullif(current_setting('role'), 'none'), session_user);
+    found oid[] := '{}';
+    level oid[] := named;
+    above oid[] := whole;
+    is_below boolean := false;
+    wanted oid;
+BEGIN
+    PERFORM authorize(code, 'emptied', named::text, whole::text, cascades::text, locks::text);
+    WHILE level <> '{}' LOOP
+        FOREACH wanted IN ARRAY level LOOP
+            CONTINUE WHEN wanted = ANY (found);
+            -- Of what is below a table the right is that on the table.
+            IF NOT is_below AND NOT coalesce(has_table_privilege(acting, wanted, 'TRUNCATE'), true) THEN
+                RETURN convert_to('null', 'UTF8');
+            END IF;
+            IF locks THEN PERFORM lock_to_empty(wanted); END IF;
+            found := found || wanted;
+        END LOOP;
+        level := ARRAY(SELECT i.inhrelid FROM pg_inherits i
+                        WHERE i.inhparent = ANY (above) AND i.inhrelid <> ALL (found) ORDER BY 1);
+        above := above || level;
+        is_below := level <> '{}';
+        CONTINUE WHEN is_below;
+        EXIT WHEN NOT cascades;
+        -- Of a key that has been cloned for a partition also those of the table above are looked at.
+        level := ARRAY(
+            WITH RECURSIVE referenced(relid) AS (
+                SELECT unnest(found)
+                 UNION
+                SELECT u.confrelid FROM referenced r JOIN pg_constraint k ON k.confrelid = r.relid AND k.contype = 'f'
+                  JOIN pg_constraint u ON u.oid = k.conparentid)
+            SELECT DISTINCT k.conrelid FROM referenced r JOIN pg_constraint k ON k.confrelid = r.relid AND k.contype = 'f'
+             WHERE k.conrelid <> ALL (found) ORDER BY 1);
+    END LOOP;
+    RETURN convert_to(to_json(found::bigint[])::text, 'UTF8');
+END $$;
+
 -- End all rows of a table: what there is becomes history. The segments given are the tail's row versions and the
 -- tombstones of the rows that end.
 CREATE OR REPLACE FUNCTION pg_journal.truncate(code text, wanted oid, version_micros bigint, segment_list json) RETURNS bytea
@@ -820,6 +892,10 @@ BEGIN
     END IF;
     IF moment(version_micros) < j.version THEN
         RAISE EXCEPTION 'version number of table % has passed', wanted::regclass USING ERRCODE = '40001';
+    END IF;
+    IF current_setting('pg_journal.emptying_' || wanted, true) IS DISTINCT FROM '' THEN
+        RAISE EXCEPTION 'the rows of table "%" would end in its journal alone', j.table_name
+            USING ERRCODE = 'data_corrupted', DETAIL = 'Nothing has been changed.';
     END IF;
     UPDATE segments s SET kind = 'archive'
      WHERE s.relid = wanted AND s.retired_at IS NULL AND s.kind <> 'archive';
