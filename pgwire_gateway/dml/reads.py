@@ -7,9 +7,12 @@ import pyarrow as pa
 
 from catalog.bookkeeping.moments import Moment
 from catalog.journal.layout import column_names
+from catalog.results import RelationKind
+from catalog.session.names import quoted
 from pgwire_gateway.dml import thawed_writes
 from pgwire_gateway.hot import announcements, hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
+from pgwire_gateway.planning.plans import ASKED_FOR
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -37,14 +40,40 @@ UNREPORTED_SETTINGS = (
 STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022})
 """Types written by settings PostgreSQL does not report: bytea, floats and their arrays."""
 
+_MOST_TOLD = 3
+"""Tables that a hint names."""
+
 
 def read(call: Invocation) -> StatementResult:
     """Run a SELECT; its rows are computed while they are taken, unless they are locked.
 
     Raises:
-        UnsupportedError: Rows are to be locked without waiting, or of resident tables as well, and
-            cannot be locked one by one.
+        UnsupportedError: Spark has no counterpart of something in it; or rows are to be locked
+            without waiting, or of resident tables as well, and cannot be locked one by one.
     """
+    try:
+        return _read(call)
+    except UnsupportedError as error:
+        error.hint = error.hint or _hint(call)
+        raise
+
+
+def _hint(call: Invocation) -> str | None:
+    """Tell what has PostgreSQL compute a query instead of Spark."""
+    relations = call.session.catalog.relations(sorted(call.plan.tables)).values()
+    tiered = [
+        quoted(relation.schema, relation.name)
+        for relation in relations
+        if relation.kind is RelationKind.JOURNALED and not relation.is_external
+    ]
+    if not tiered:
+        return "RESET gateway.executor first." if call.plan.reason == ASKED_FOR else None
+    commands = [f"ALTER TABLE {name} SET (gateway.residency = always)" for name in tiered]
+    told = "; ".join(commands[:_MOST_TOLD]) + (" …" if len(commands) > _MOST_TOLD else "")
+    return f"PostgreSQL computes what reads resident tables alone: {told}."
+
+
+def _read(call: Invocation) -> StatementResult:
     if call.plan.locks:
         try:
             return hot_rows.run(call)

@@ -149,7 +149,11 @@ def _absolute(text: str) -> Path:
             )
         path = unquote(address.path)
     if not path.startswith("/") or "\0" in path:
-        raise GatewayError("relative path not allowed for CONVERT", sqlstate=codes.INVALID_NAME)
+        raise GatewayError(
+            "relative path not allowed for CONVERT",
+            sqlstate=codes.INVALID_NAME,
+            hint="Give an absolute path, or a URI that begins with file:///.",
+        )
     return Path(path)
 
 

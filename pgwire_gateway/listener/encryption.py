@@ -63,6 +63,11 @@ class Encryption:
             if key is not None or config.tls_ca is not None:
                 raise ConfigError("--tls-key and --tls-ca need --tls-certificate")
             return None
+        if key is None and not _has_key(certificate):
+            raise ConfigError(
+                f"there is no private key in {certificate}",
+                hint="Name the file that has it: --tls-key.",
+            )
         _require_private(key or certificate)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -244,6 +249,14 @@ def _end_point(certificates: bytes) -> bytes | None:
         return None
     weak = isinstance(used, hashes.MD5 | hashes.SHA1)
     return own.fingerprint(hashes.SHA256() if weak else used)
+
+
+def _has_key(certificate: Path) -> bool:
+    """Tell whether a PEM file has a private key, too; whoever reads it tells why it cannot be."""
+    try:
+        return b"PRIVATE KEY-----" in certificate.read_bytes()
+    except OSError:
+        return True
 
 
 def _require_private(key: Path) -> None:

@@ -61,6 +61,8 @@ LONG_KEY_BYTES = 32
 HANG_UP_POLL_S = 0.5
 """How often connections with a running statement are looked at."""
 
+_ALL_ADDRESSES = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - what is listened on is configured
+
 SWITCH_INTERVAL_S = 0.000_05
 """How long a thread that computes keeps the interpreter while others want it."""
 
@@ -431,7 +433,8 @@ def serve(config: Config) -> int:
                 gateway.stop()
                 raise
         logger.info("ready: listening on %s port %d", config.host, gateway.port)
-        logger.info("connect with: psql -h %s -p %d -U postgres", config.host, gateway.port)
+        host = "localhost" if config.host in _ALL_ADDRESSES else config.host
+        logger.info("connect with: psql -h %s -p %d -U postgres", host, gateway.port)
         stopped.wait()
         logger.info("stopping")
         gateway.stop()

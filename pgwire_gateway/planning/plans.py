@@ -14,6 +14,9 @@ from rewrite.context import CheckConstraint, Leaves
 from rewrite.row_locks import RowLocks
 from rewrite.tree import Node
 
+ASKED_FOR = "asked for"
+"""Why Spark answers a query of resident tables: as gateway.executor says."""
+
 
 class Route(Enum):
     """Who executes a statement."""

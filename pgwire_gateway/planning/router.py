@@ -21,7 +21,7 @@ from catalog.session.names import have_defaults, qualified, quoted
 from catalog.statements.splitting import Statement, StatementKind, split
 from pgwire_gateway.planning import forced, hidden_queries, own_statements, unlocking
 from pgwire_gateway.planning.answerable import Answerable
-from pgwire_gateway.planning.plans import Plan, Route
+from pgwire_gateway.planning.plans import ASKED_FOR, Plan, Route
 from rewrite import pipeline
 from rewrite.command import (
     Command,
@@ -345,7 +345,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         tables=frozenset((journaled | resident | set(journals.values())) - trees.keys()),
         trees=trees,
         journals=journals,
-        reason="tiered tables" if journaled else "a journal" if journals else "asked for",
+        reason="tiered tables" if journaled else "a journal" if journals else ASKED_FOR,
     )
     if is_idle(queries[0]) and not journaled.intersection(written_relations(queries[0])):
         return replace(local, route=Route.CATALOG, replaceable=True, reason="nothing is done")

@@ -417,5 +417,10 @@ def _require_column(wanted: Registration, found: Sequence[SourceColumn], name: s
         raise GatewayError(
             f'column "{name}" does not exist in the journal of "{wanted.target.name}"',
             sqlstate=codes.UNDEFINED_COLUMN,
-            hint=similar and f'Perhaps you meant the column "{similar}".',
+            hint=(
+                f'Perhaps you meant the column "{similar}".'
+                if similar
+                else "Name the columns of versions: version_column, subsequent_column."
+                " Tables that are no journals are registered by gateway.register_table."
+            ),
         )

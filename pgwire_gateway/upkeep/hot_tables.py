@@ -153,4 +153,4 @@ class HotTables:
             upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
         self._pauses.pop(place, None)
         self._catalog.thawing(database).note_cold(table.relid)
-        logger.info("%d rows of table %d went cold", table.hot_rows, table.relid)
+        logger.info("hot rows of table %d went cold: %d", table.relid, table.hot_rows)

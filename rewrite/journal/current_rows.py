@@ -178,7 +178,8 @@ class CurrentRows:
         if self._is_plain:
             raise UnsupportedError(
                 f'changing rows of "{self._table.name}", which is no journal but a table of others,'
-                " is not supported"
+                " is not supported",
+                hint="Only rows of journals are superseded: see gateway.register_journal.",
             )
         self._need(IDENTITY)
         return Value(column(IDENTITY, self.alias), IDENTITY_COLUMN.type_oid)

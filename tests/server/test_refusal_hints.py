@@ -113,6 +113,32 @@ def test_statements_are_run_once_the_hint_is_followed(
         session.execute(text.format("written"))  # type: ignore[call-overload]
 
 
+def test_queries_are_answered_once_the_hint_is_followed(
+    sessions: Callable[[], psycopg.Connection],
+) -> None:
+    session = sessions()
+    create(session, "queried", "joined")
+    query = (
+        "SELECT count(to_tsvector(q.n::text)) FROM queried q"
+        " JOIN joined USING (id) JOIN small USING (id)"
+    )
+    error = refused(session, query)
+    assert "to_tsvector" in (error.diag.message_primary or "")
+    commands = (error.diag.message_hint or "").rstrip(".").partition(": ")[2].split("; ")
+    assert commands == [
+        f'ALTER TABLE "{SCHEMA}"."{table}" SET (gateway.residency = always)'
+        for table in ("queried", "joined")
+    ]
+    for command in commands:
+        session.execute(command)  # type: ignore[call-overload]
+    for table in ("queried", "joined"):
+        await_resident(session, table)
+    assert session.execute(query).fetchall() == [(1,)]  # type: ignore[call-overload]
+    session.execute("SET gateway.executor = spark")
+    error = refused(session, query)
+    assert error.diag.message_hint == "RESET gateway.executor first."
+
+
 @pytest.mark.parametrize("referenced", ["small", "other"])
 def test_a_foreign_key_is_added_without_not_valid(
     sessions: Callable[[], psycopg.Connection], referenced: str

@@ -149,6 +149,9 @@ def test_files_that_cannot_be_used_are_named(tmp_path):
             Encryption.load(broken)
     with pytest.raises(ConfigError, match="--tls-certificate"):
         Encryption.load(Config(tls_key=files.key))
+    with pytest.raises(ConfigError, match="no private key") as caught:
+        Encryption.load(replace(config(files), tls_key=None))
+    assert "--tls-key" in (caught.value.hint or "")
 
 
 def _second(tmp_path: Path) -> Path:
