@@ -678,6 +678,7 @@ BEGIN
             RAISE lock_not_available;
         END IF;
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE NOWAIT', wanted::regclass);
+        PERFORM set_config('pg_journal.emptying_' || wanted, announcement(wanted), true);
         EXECUTE format('TRUNCATE TABLE ONLY %s', wanted::regclass);
         PERFORM forget_arrivals(wanted);
     EXCEPTION WHEN lock_not_available THEN
