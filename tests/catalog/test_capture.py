@@ -517,10 +517,12 @@ def test_a_tiered_table_refuses_native_writes(client, inspector):
     client.run("CREATE TABLE t (id int PRIMARY KEY)")
     client.run("INSERT INTO t VALUES (1)")
     inspector.run(f"SELECT pg_journal.make_tiered({client.relid('t')})")
-    for sql in ("INSERT INTO t VALUES (2)", "DELETE FROM t", "TRUNCATE t"):
+    for sql in ("INSERT INTO t VALUES (2)", "DELETE FROM t"):
         with pytest.raises(GatewayError) as caught:
             client.run(sql)
         assert caught.value.sqlstate in {"GW001", "40001"}
+    # Who empties a table has locked it before it is looked whether it is tiered.
+    assert client.sqlstate("TRUNCATE t") == "0A000"
     assert client.run("SELECT * FROM t") == []
 
 
