@@ -229,22 +229,10 @@ def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
     named = names.relation_oids(session.catalog, (*call.statement.relations, *dropped))
     if schemas := details.get("schemas"):
         named += names.tables_in(session.catalog, schemas)
-    # What is made beside leaves locks none of them but a default one, which may not be tiered.
-    with_leaves = not CREATES.match(call.statement.text)
-    _hold(session, named, with_leaves=with_leaves, keeps_cold=keeps_cold)
-
-
-def _hold(
-    session: ClientSession,
-    relids: Sequence[int],
-    *,
-    with_leaves: bool = True,
-    keeps_cold: bool = True,
-) -> None:
-    """Let rows of tables go cold that the role may change."""
-    allowed = names.lockable(session.catalog, relids) if any(relids) else []
+    allowed = names.lockable(session.catalog, named) if any(named) else []
     if allowed:
-        if with_leaves:
+        # What is made beside leaves locks none of them but a default one, which may not be tiered.
+        if not CREATES.match(call.statement.text):
             allowed += _leaves(session, session.catalog.relations(allowed).values())
         session.catalog.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
 
@@ -306,7 +294,8 @@ def truncate(call: Invocation) -> StatementResult:
     named = [names.relation_oid(session.catalog, name) for name in listed]
     whole = [relid for relid, only in zip(named, details["only"], strict=True) if not only]
     emptied = partial(session.catalog.emptied, named, whole, cascades=details["cascade"])
-    _hold(session, emptied(locks=False) or ())
+    # Before the tables: writers of hot rows are waited for at their gates.
+    session.catalog.hold(emptied(locks=False) or (), hot_only=True, keeps_cold=True)
     # Before their journals: writers that wait for one of these hold weaker locks on the table.
     locked = emptied(locks=True)
     kinds = session.catalog.relations(locked or ())

@@ -414,13 +414,14 @@ def _require_column(wanted: Registration, found: Sequence[SourceColumn], name: s
     """Refuse the name of a column that the journal does not have (42703)."""
     if all(column.name != name for column in found):
         similar = next((c.name for c in found if c.name.lower() == name.lower()), None)
+        hint = similar and f'Perhaps you meant the column "{similar}".'
+        if not similar and name in {wanted.version, wanted.subsequent}:
+            hint = (
+                "Name the columns of versions: version_column, subsequent_column."
+                " Tables that are no journals are registered by gateway.register_table."
+            )
         raise GatewayError(
             f'column "{name}" does not exist in the journal of "{wanted.target.name}"',
             sqlstate=codes.UNDEFINED_COLUMN,
-            hint=(
-                f'Perhaps you meant the column "{similar}".'
-                if similar
-                else "Name the columns of versions: version_column, subsequent_column."
-                " Tables that are no journals are registered by gateway.register_table."
-            ),
+            hint=hint,
         )

@@ -804,18 +804,14 @@ CREATE OR REPLACE FUNCTION pg_journal.lock_to_empty(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-DECLARE
-    spelled text;
 BEGIN
-    LOOP
-        spelled := wanted::regclass;
-        -- The number of what is gone is all there is of it. A transaction that reads by one snapshot finds it in pg_class.
-        IF spelled ~ '^\d+$' OR (SELECT c.relkind FROM pg_class c WHERE c.oid = wanted) NOT IN ('r', 'p') THEN RETURN; END IF;
+    -- The number of what is gone is all there is of it. A transaction that reads by one snapshot finds it in pg_class.
+    WHILE wanted::regclass::text !~ '^\d+$' LOOP
+        IF (SELECT c.relkind FROM pg_class c WHERE c.oid = wanted) NOT IN ('r', 'p') THEN RETURN; END IF;
         BEGIN
-            EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE', spelled);
-            IF to_regclass(spelled) = wanted THEN RETURN; END IF;
-            PERFORM outdated();
-        EXCEPTION WHEN undefined_table OR invalid_schema_name OR SQLSTATE 'GW001' THEN
+            PERFORM lock_table(wanted, 'ACCESS EXCLUSIVE');
+            RETURN;
+        EXCEPTION WHEN SQLSTATE 'GW001' THEN
             -- It has another name now, or is gone; what bears the old one is not locked any more.
         END;
     END LOOP;
