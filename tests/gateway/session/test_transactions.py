@@ -21,7 +21,7 @@ class StatusOnlyCatalog:
         self.done.append("BEGIN")
         self.transaction_status = "T"
 
-    def commit(self):
+    def commit(self, *, is_seen=False):
         self.done.append("COMMIT")
         self.transaction_status = "I"
 
