@@ -282,6 +282,7 @@ def failures(
     try:
         yield
     except Exception as error:
+        statement.fail()
         failure = translate(error, driver.told(error))
         if isinstance(failure, SparkLostError):
             engine.failed(driver)

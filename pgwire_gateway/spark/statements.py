@@ -4,11 +4,16 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Final
 
 from pgwire_gateway.spark.api import Driver
 from pgwire_gateway.spark.errors import QueryCanceledError
 
 USER_REQUEST = "canceling statement due to user request"
+
+_AGAIN_S: Final = 0.05
+_AGAIN_AT_LEAST_S: Final = 1.0
+"""How long it takes, growing from the first to the second, until Spark is told again to stop."""
 
 
 class RunningStatement:
@@ -44,6 +49,22 @@ class RunningStatement:
             driver, group = job
             with suppress(Exception):  # a driver that does not answer runs nothing
                 driver.cancel(group)
+                threading.Thread(
+                    target=self._cancel_again, args=job, name="cancel-again", daemon=True
+                ).start()
+
+    def _cancel_again(self, driver: Driver, group: str) -> None:
+        """Cancel the jobs of a group until its work is over.
+
+        Who cancels between two stages of an adaptive plan finds no job that runs, and Spark begins
+        the next stage all the same, also in a group that it was told to begin no job in.
+        """
+        over = threading.Event()
+        pause_s = _AGAIN_S
+        with suppress(Exception):  # a driver that does not answer runs nothing
+            while not over.wait(pause_s) and self.job == (driver, group):
+                driver.cancel(group)
+                pause_s = min(2 * pause_s, _AGAIN_AT_LEAST_S)
 
     @contextmanager
     def stopping(self, cancel: Callable[[], None]) -> Iterator[None]:
@@ -77,6 +98,11 @@ class RunningStatement:
             self.check()
             self._job = (driver, group)
         return group
+
+    def fail(self) -> None:
+        """Note that its work on Spark has failed: no job of it runs."""
+        with self._lock:
+            self._job = None
 
     def end(self, group: str) -> None:
         """Note that the work of a job group is over."""

@@ -80,18 +80,18 @@ class PublicFrame:
 
     def parts(self) -> int:
         """Return in how many parts the rows are computed."""
-        with self._groups.working():
-            return int(self._data.rdd.getNumPartitions())
+        self._groups.check()
+        return int(self._data.rdd.getNumPartitions())
 
     def count(self) -> int:
         """Return how many rows there are."""
-        with self._groups.working():
-            return int(self._data.count())
+        self._groups.check()
+        return int(self._data.count())
 
     def first(self) -> tuple[object, ...]:
         """Return the values of the first row."""
-        with self._groups.working():
-            row = self._data.first()
+        self._groups.check()
+        row = self._data.first()
         if row is None:
             raise IndexError("no row")
         return tuple(row)
@@ -107,8 +107,8 @@ class PublicFrame:
         data = self._data if delivery.most_rows is None else self._data.limit(delivery.most_rows)
         if check is not None:
             check()
-        with self._groups.working():
-            rows = data.toArrow()
+        self._groups.check()
+        rows = data.toArrow()
         return PublicRows(rows.cast(arrow_schema(self.schema())), delivery.batch_rows)
 
     def write(self, writing: Writing) -> None:
@@ -118,13 +118,13 @@ class PublicFrame:
             writer = writer.mode("append")
         if writing.partitions:
             writer = writer.partitionBy(*writing.partitions)
-        with self._groups.working():
-            writer.save(writing.path)
+        self._groups.check()
+        writer.save(writing.path)
 
     def insert_into(self, table: str) -> None:
         """Compute the rows and append them to a table of Spark's catalogs."""
-        with self._groups.working():
-            self._data.write.mode("append").insertInto(table)
+        self._groups.check()
+        self._data.write.mode("append").insertInto(table)
 
     def register(self, name: str) -> None:
         """Be ``global_temp.name`` for queries."""

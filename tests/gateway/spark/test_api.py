@@ -33,6 +33,8 @@ pytestmark = pytest.mark.spark
 ALL = Delivery(100)
 SLOW = "SELECT SUM(a.id * b.id) AS o1 FROM range(1000000) AS a CROSS JOIN range(1000000) AS b"
 """Takes hours."""
+SLOW_STAGE = "SELECT id % 7 AS o1, COUNT(*) AS o2 FROM range(1000000000000) GROUP BY id % 7"
+"""Takes hours in its first stage, whose rows are divided among the tasks of the second."""
 NO_PARAMETERS = SimpleNamespace(params={})
 NOTHING = JobProgress()
 PATIENCE_S = 60.0
@@ -326,6 +328,19 @@ def test_a_cancelled_statement_ends(engine: SparkEngine, tmp_path: Path, act: st
     # Others go on, and so does this thread.
     session.enter(RunningStatement().begin(driver))
     assert tuples(session.query("SELECT count(*) FROM range(1000)")) == [(1000,)]
+
+
+def test_a_statement_cancelled_before_a_stage_begins_ends(engine: SparkEngine):
+    session, statement = engine.sessions().large, RunningStatement()
+    driver = session.driver
+    session.enter(statement.begin(driver))
+    frame = session.query(SLOW_STAGE)
+    statement.cancel()
+    began = time.monotonic()
+    with pytest.raises(QueryCanceledError), failures(engine, driver, statement):
+        frame.count()
+    assert time.monotonic() - began < PATIENCE_S
+    assert statement.job is None
 
 
 def test_a_cancelled_group_begins_no_work(engine: SparkEngine):
