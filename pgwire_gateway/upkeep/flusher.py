@@ -65,7 +65,13 @@ class Flusher:
             thread.start()
 
     def notice(self, database: str) -> None:
-        """Remember that a journal of this database was written to."""
+        """Remember that a journal of this database was written to.
+
+        Each write comes by: nobody is woken up for what is remembered already, which is looked at
+        by a visit that has not begun.
+        """
+        if database in self._written:
+            return
         with self._changed:
             self._written.add(database)
             self._changed.notify_all()
@@ -74,7 +80,8 @@ class Flusher:
         """Have this database visited without a pause: it was asked for what upkeep does."""
         with self._changed:
             self._asked = True
-            self.notice(database)
+            self._written.add(database)
+            self._changed.notify_all()
 
     def compact(
         self,
