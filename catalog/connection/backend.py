@@ -93,7 +93,7 @@ _COPY_FLUSH_BYTES: Final = 1 << 20
 _MOST_DUE: Final = 100
 """Statements that wait for being closed."""
 
-_STATUS_LETTERS: Final = {
+_STATUS_LETTERS: Final[dict[int, str]] = {
     pq.TransactionStatus.IDLE: "I",
     pq.TransactionStatus.ACTIVE: "T",
     pq.TransactionStatus.INTRANS: "T",
@@ -175,7 +175,7 @@ class Backend:
             if known:
                 return known
             try:
-                return _STATUS_LETTERS[pq.TransactionStatus(self._connection.transaction_status)]
+                return _STATUS_LETTERS[self._connection.transaction_status]
             except KeyError:
                 raise self._lost() from None
 

@@ -44,7 +44,8 @@ def run_at_once(call: Invocation) -> StatementResult | None:
     plan, transaction = call.plan, call.session.transaction
     if plan.route not in _ROUTES or plan.basis is None or plan.seeks or plan.takes:
         return None
-    if transaction.runs_nothing_at_once or not _is_utf8(call.session):
+    # Rows that nobody locks may go cold before they are read.
+    if plan.only_reads or transaction.runs_nothing_at_once or not _is_utf8(call.session):
         return None
     if plan.route is Route.INSERT:
         return None if transaction.open else _insert_alone(call)
