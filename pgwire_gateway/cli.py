@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from catalog.errors import GatewayError
@@ -51,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="pgwire-gateway",
         description="A PostgreSQL server for every client, with its tables on Apache Spark.",
     )
+    version = f"%(prog)s {metadata.version('pgwire-gateway')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser(
         "serve",

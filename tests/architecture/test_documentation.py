@@ -31,7 +31,7 @@ MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./*]*)`")
 
 
 def options_of_command_line():
-    """Return the long options of every command."""
+    """Return the long options of every command, but for those that only print something."""
     parsers = [cli._parser()]
     found = set()
     for parser in parsers:
@@ -40,7 +40,7 @@ def options_of_command_line():
                 (getattr(action, "choices", None) or {}).values() if is_command(action) else ()
             )
             found |= {option for option in action.option_strings if option.startswith("--")}
-    return found - {"--help"}
+    return found - {"--help", "--version"}
 
 
 def is_command(action):
@@ -160,7 +160,7 @@ def test_options_named_in_documents_exist(path):
 
 
 def is_foreign(option):
-    """Return whether an option belongs to another program the documents mention."""
+    """Return whether an option is no setting: other programs have it, or it only prints."""
     return option in {"--version", "--help"}
 
 

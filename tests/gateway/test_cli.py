@@ -1,12 +1,14 @@
-"""What the command writes to standard error."""
+"""What the command writes."""
 
 import logging
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from pgwire_gateway import cli
+from tests.support.repository import ROOT
 
 
 def test_nothing_of_py4j_is_logged(
@@ -23,3 +25,11 @@ def test_nothing_of_py4j_is_logged(
     logging.getLogger("pgwire_gateway").warning("of the gateway")
     logging.warning("of nobody")  # noqa: LOG015 - as the library does
     assert caplog.messages == ["of the gateway", "of nobody"]
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"{project['name']} {project['version']}\n"
