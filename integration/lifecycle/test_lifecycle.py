@@ -23,6 +23,14 @@ def process(tmp_path: Path):
     gateway.kill_if_running()
 
 
+def test_what_takes_long_is_said_before(gateway_process: GatewayProcess):
+    postgresql, spark, ready = (line.split(" INFO ")[1] for line in gateway_process.log[:3])
+    files = str(gateway_process.data_dir)
+    assert postgresql == f"starting PostgreSQL, with its files in {files}\n"
+    assert spark.startswith("starting Spark, on local[")
+    assert ready.startswith("ready: listening on")
+
+
 def test_second_gateway_on_the_same_directory_is_refused(gateway_process: GatewayProcess):
     second = subprocess.run(
         command(gateway_process.data_dir),

@@ -312,6 +312,10 @@ class Gateway:
         bounds = ResidentBounds(
             config.resident_rows, config.resident_bytes, config.resident_hard_rows
         )
+        if config.catalog:
+            logger.info("connecting to PostgreSQL, the external catalog")
+        else:
+            logger.info("starting PostgreSQL, with its files in %s", data_dir)
         self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog, bounds))
         if config.method is not Method.TRUST and not self._catalog.has_passwords():
             raise ConfigError(
@@ -319,6 +323,7 @@ class Gateway:
                 hint="Start the gateway on 127.0.0.1, say ALTER ROLE postgres PASSWORD '...' (in "
                 "psql: \\password), and start it as you wanted.",
             )
+        logger.info("starting Spark, on %s", config.spark_master)
         self._engine = SparkEngine(
             SparkSettings(
                 warehouse=str(data_dir / "warehouse"),
