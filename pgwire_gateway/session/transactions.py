@@ -231,11 +231,8 @@ class Transaction:
     def fail(self) -> None:
         """Record a failed statement: an implicit transaction ends, the client's own is failed."""
         if self._implicit:
-            self._implicit = self.defers = self.runs_nothing_at_once = self.is_seen = False
-            self.guarded = 0
-            self.written.clear()
-            self.newly_hot.clear()
-            self.savepoints.clear()
+            self._implicit = False
+            self._forget()
             if self.open:
                 self._catalog.rollback()
             self.forget_made()
@@ -252,14 +249,18 @@ class Transaction:
 
     def _ended(self) -> None:
         written = bool(self.written)
+        self._forget()
+        self.forget_made()
+        if written:
+            self._on_written()
+
+    def _forget(self) -> None:
+        """Forget what is noted of the transaction, but for the tables it made."""
         self.defers = self.runs_nothing_at_once = self.is_seen = False
         self.guarded = 0
         self.written.clear()
         self.newly_hot.clear()
         self.savepoints.clear()
-        self.forget_made()
-        if written:
-            self._on_written()
 
     def forget_made(self) -> None:
         """Let go of files of tables that were not committed, after the transaction."""

@@ -126,6 +126,33 @@ def test_tables_that_were_made_are_told_when_the_transaction_has_ended(
     assert transaction.made == {}
 
 
+@pytest.mark.parametrize(
+    "end", [Transaction.fail, Transaction.end_implicit], ids=["it fails", "it is committed"]
+)
+def test_what_is_noted_of_a_transaction_ends_with_it(transaction, end):
+    nothing = noted(transaction)
+    transaction.begin_implicit()
+    transaction.defers = transaction.runs_nothing_at_once = transaction.is_seen = True
+    assert transaction.may_guard()
+    transaction.written.add(1)
+    transaction.newly_hot.add(1)
+    transaction.savepoints.add("s", 1)
+    end(transaction)
+    assert noted(transaction) == nothing
+
+
+def noted(transaction):
+    return (
+        transaction.defers,
+        transaction.runs_nothing_at_once,
+        transaction.is_seen,
+        transaction.guarded,
+        set(transaction.written),
+        set(transaction.newly_hot),
+        transaction.savepoints.latest,
+    )
+
+
 BEGIN = "BEGIN ISOLATION LEVEL SERIALIZABLE"
 
 
