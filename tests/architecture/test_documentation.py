@@ -1,13 +1,16 @@
-"""What the documents name exists, and sessions in them are what psql shows."""
+"""What the documents name exists, and sessions and programs in them do what they show."""
 
 import re
+import shutil
+import subprocess
+import sys
 import unicodedata
 
 import pytest
 
 from pgwire_gateway import cli
 from pgwire_gateway.config import Config
-from tests.support import programs
+from tests.support import drivers, programs
 from tests.support.fix_clients import scratch_database
 from tests.support.repository import PACKAGES, ROOT
 
@@ -27,6 +30,11 @@ PROMPTS = re.compile(r"^postgres[=(-]> ", re.MULTILINE)
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00")
 COMMIT = re.compile(r"\b\d{20}\b")
 SPARK_NUMBER = re.compile(r"#\d+")
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"print\(.*\)  # (.*)$", re.MULTILINE)
+JDBC_URL = re.compile(r"`(jdbc:postgresql:[^`]*)`")
+ADDRESS = "127.0.0.1:5433/postgres"
+"""Where programs of the README connect to."""
 MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./*]*)`")
 
 
@@ -190,6 +198,41 @@ def test_a_session_is_what_psql_shows(resident_gateway, document):
         server = resident_gateway.variables(database)
         done = programs.run("psql", ["--echo-all"], server=server, stdin=typed, merged=True)
     assert comparable(done.stdout) == comparable(PROMPTS.sub("", shown))
+
+
+@pytest.mark.server
+def test_programs_print_what_is_said(resident_gateway):
+    pytest.importorskip("sqlalchemy")
+    shown = PYTHON.findall(README.read_text("utf-8"))
+    assert len(shown) == 2
+    with scratch_database(resident_gateway, "programs") as database:
+        for text in shown:
+            done = output_of(sys.executable, "-c", reaching(text, resident_gateway, database))
+            assert done.splitlines() == PRINTED.findall(text) != []
+
+
+@pytest.mark.server
+def test_the_url_for_jdbc_leads_to_the_gateway(resident_gateway):
+    driver = drivers.driver()
+    if driver is None or shutil.which("javac") is None:
+        pytest.skip("there is no pgjdbc, or no compiler for Java")
+    (url,) = JDBC_URL.findall(README.read_text("utf-8"))
+    program = ROOT / "integration" / "encryption" / "Connect.java"
+    url = reaching(url, resident_gateway, "postgres")
+    assert output_of("java", "-cp", driver, program, url) == "postgres\n"
+
+
+def reaching(text, server, database):
+    """Return a text of the README with a database that is there in place of the one shown."""
+    assert ADDRESS in text
+    return text.replace(ADDRESS, f"{server.host}:{server.port}/{database}")
+
+
+def output_of(*command):
+    """Return what a program prints, which complains of nothing."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stderr, done.returncode) == ("", 0)
+    return done.stdout
 
 
 @pytest.mark.parametrize(
