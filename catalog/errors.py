@@ -79,7 +79,10 @@ class CatalogUnavailableError(GatewayError):
 
 
 class UnknownOutcomeError(CatalogUnavailableError):
-    """The catalog went away while it committed: nobody knows whether it has (SQLSTATE 40003)."""
+    """The catalog went away when something may be there for good already (SQLSTATE 40003).
+
+    It was committing, and nobody knows whether it has, or an external journal has got rows.
+    """
 
     sqlstate = codes.STATEMENT_COMPLETION_UNKNOWN
 

@@ -384,14 +384,18 @@ class CatalogSession:
         """Say of a connection that is lost while it commits that the outcome is unknown.
 
         Args:
-            is_seen: Whether others have seen what was written, whatever becomes of it.
+            is_seen: Whether rows have been appended to an external journal, where they are seen
+                whatever becomes of the transaction.
 
         Raises:
             CatalogUnavailableError: It has been lost before, and nothing is committed.
-            UnknownOutcomeError: It was lost meanwhile, or others have seen what was written.
+            UnknownOutcomeError: It was lost meanwhile, or rows have been appended before.
         """
-        if not is_seen:
-            self.require_connected()
+        if is_seen:
+            with _doubting_appended():
+                yield
+            return
+        self.require_connected()
         with _doubting():
             yield
 
@@ -1106,6 +1110,24 @@ def _doubting(is_at_commit: Callable[[], bool] = lambda: True) -> Iterator[None]
         raise UnknownOutcomeError(
             "the connection to the catalog was lost during COMMIT; its outcome is unknown",
             detail=error.detail or error.message,
+        ) from error
+
+
+@contextmanager
+def _doubting_appended() -> Iterator[None]:
+    """Say of a connection that is lost that rows are in an external journal already (40003).
+
+    Whether it was committing makes no difference to them.
+    """
+    try:
+        yield
+    except CatalogUnavailableError as error:
+        raise UnknownOutcomeError(
+            "the connection to the catalog was lost after rows were appended to an external"
+            " journal",
+            detail=error.detail or error.message,
+            hint="The rows stay there, whatever became of the transaction: look before repeating"
+            " it.",
         ) from error
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
+from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError, UnknownOutcomeError
 from catalog.results import SnapshotRequest
 from tests.support.fix_catalog import cancel_when_waiting
 
@@ -226,13 +226,34 @@ def test_commit_of_a_failed_transaction_says_rollback(client):
 
 def test_a_lost_connection_is_told_apart_from_a_failed_statement(client, catalog, database):
     client.session.begin()
+    end_backend(client, catalog, database)
+    with pytest.raises((CatalogError, CatalogUnavailableError)) as caught:
+        client.session.commit()
+    assert caught.value.sqlstate in {"57P01", "40003"}
+
+
+@pytest.mark.parametrize("command", ["COMMIT", "SELECT 1"])
+def test_of_rows_that_were_appended_elsewhere_is_said_that_they_are_there(
+    client, catalog, database, command
+):
+    client.session.begin()
+    end_backend(client, catalog, database)
+    with pytest.raises(UnknownOutcomeError) as caught, client.session.doubting(is_seen=True):
+        client.session.execute(command)
+    error = caught.value
+    assert error.sqlstate == "40003"
+    assert "after rows were appended to an external journal" in error.message
+    assert "COMMIT" not in error.message
+    assert error.detail == "terminating connection due to administrator command"
+    assert error.hint is not None
+    assert error.hint.startswith("The rows stay there")
+
+
+def end_backend(client, catalog, database):
     administrator = catalog.admin(database)
     rows = administrator.execute(f"SELECT pg_terminate_backend({client.session.backend_pid}, 5000)")
     assert list(rows.rows) == [[b"t"]]
     administrator.close()
-    with pytest.raises((CatalogError, CatalogUnavailableError)) as caught:
-        client.session.commit()
-    assert caught.value.sqlstate in {"57P01", "40003"}
 
 
 def test_a_session_can_be_cancelled_from_another_thread(client, other):
