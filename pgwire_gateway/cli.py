@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from typing_extensions import override
+
 from catalog.errors import GatewayError
 from pgwire_gateway import demo, model_import
 from pgwire_gateway.config import Config
@@ -47,13 +49,23 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
+class _Version(argparse.Action):
+    """Prints the version that is installed, which is looked up only when asked for."""
+
+    @override
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        sys.stdout.write(f"{parser.prog} {metadata.version(parser.prog)}\n")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pgwire-gateway",
         description="A PostgreSQL server for every client, with its tables on Apache Spark.",
     )
-    version = f"%(prog)s {metadata.version('pgwire-gateway')}"
-    parser.add_argument("--version", action="version", version=version)
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="print the version that is installed, and end"
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser(
         "serve",

@@ -73,9 +73,10 @@ def _send_rows(session: ClientSession, result: StatementResult) -> int:
         for data, rows in result.stream.take(0):
             session.frontend.send_encoded(data)
             taken += rows
-    except OSError:
-        if session.running is not None and isinstance(result.stream, SparkRows):
-            session.running.cancel()
+    except BaseException as error:
+        if isinstance(result.stream, SparkRows):
+            if session.running is not None and isinstance(error, OSError):
+                session.running.cancel()
             result.stream.close()
         raise
     return taken

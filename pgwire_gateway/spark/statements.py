@@ -1,6 +1,7 @@
 """One running statement: who runs it may be told by anyone to stop."""
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ class RunningStatement:
         self._lock = threading.Lock()
         self._message: str | None = None
         self._job: tuple[Driver, str] | None = None
+        self._cancels_again = False
         self._others: list[Callable[[], None]] = []
 
     @property
@@ -43,15 +45,17 @@ class RunningStatement:
                 self._message = message
             job = self._job
             others = list(self._others)
+            begins = job is not None and not self._cancels_again
+            self._cancels_again |= begins
         for other in others:
             other()
         if job is not None:
             driver, group = job
             with suppress(Exception):  # a driver that does not answer runs nothing
                 driver.cancel(group)
-                threading.Thread(
-                    target=self._cancel_again, args=job, name="cancel-again", daemon=True
-                ).start()
+            if begins:
+                again = threading.Thread(target=self._cancel_again, args=job, daemon=True)
+                again.start()
 
     def _cancel_again(self, driver: Driver, group: str) -> None:
         """Cancel the jobs of a group until its work is over.
@@ -59,10 +63,12 @@ class RunningStatement:
         Who cancels between two stages of an adaptive plan finds no job that runs, and Spark begins
         the next stage all the same, also in a group that it was told to begin no job in.
         """
-        over = threading.Event()
         pause_s = _AGAIN_S
         with suppress(Exception):  # a driver that does not answer runs nothing
-            while not over.wait(pause_s) and self.job == (driver, group):
+            while True:
+                time.sleep(pause_s)
+                if self.job != (driver, group):
+                    return
                 driver.cancel(group)
                 pause_s = min(2 * pause_s, _AGAIN_AT_LEAST_S)
 

@@ -42,13 +42,17 @@ class DatabaseUpkeep:
         self._catalog = catalog
         self._compactor = compactor
         self._config = config
-        self.residency = Residency(compactor, catalog.bounds, config, self.running)
-        self._hot_tables = HotTables(config, catalog, self.residency.flush)
+        self._residency = self.residency_of(self.running)
+        self._hot_tables = HotTables(config, catalog, self._residency.flush)
         self._session: CatalogSession | None = None
         self._written: set[int] = set()
         """Tables that somebody was writing when their tails were to be flushed."""
         self._flushing: dict[int, threading.Lock] = {}
         """By table: held by the statement that has its tail flushed."""
+
+    def residency_of(self, running: RunningStatement) -> Residency:
+        """Return what looks after resident tables for a statement, and is cancelled with it."""
+        return Residency(self._compactor, self._catalog.bounds, self._config, running)
 
     def visit(self) -> None:
         """Do what is to be done.
@@ -62,7 +66,7 @@ class DatabaseUpkeep:
             large = upkeep.large_tails(session, self._config.flush_rows, self._config.flush_bytes)
             self._flush_all(session, [relid for relid in large if relid not in self._written])
             self._hot_tables.visit(self._database, session, self._stopping)
-            self.residency.visit(self._database, session, self._stopping)
+            self._residency.visit(self._database, session, self._stopping)
             # All others come first: each of these may cost the whole time a lock is waited for.
             self._flush_all(session, [relid for relid in large if relid in self._written])
         finally:
@@ -115,7 +119,7 @@ class DatabaseUpkeep:
         upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
         if resident_upkeep.tail_bytes(session, relid) <= MAX_BYTES:
             return
-        captured = Residency(self._compactor, self._catalog.bounds, self._config, running)
+        captured = self.residency_of(running)
         try:
             if not captured.flush(session, relid):
                 self._flush(session, relid, running)

@@ -99,12 +99,12 @@ class Flusher:
         Raises:
             GatewayError: 57014 when cancelled, 55P03 when locks take longer than `wait_ms`.
         """
-        residency = self._of(database).residency
+        residency = self._of(database).residency_of(running)
         session = self._catalog.admin(database)
         try:
             upkeep.wait_at_most(session, wait_ms)
             with running.stopping(session.cancel):
-                return residency.compact(session, relid, running, is_full=is_full)
+                return residency.compact(session, relid, is_full=is_full)
         finally:
             session.close()
 

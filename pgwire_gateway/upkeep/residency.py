@@ -256,9 +256,7 @@ class Residency:
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
         return True
 
-    def compact(
-        self, session: CatalogSession, relid: int, running: RunningStatement, *, is_full: bool
-    ) -> bool:
+    def compact(self, session: CatalogSession, relid: int, *, is_full: bool) -> bool:
         """Merge tail and segments of a resident or hot table into a base and an archive.
 
         False, and nothing is done, for one that is neither.
@@ -269,7 +267,7 @@ class Residency:
         overtaken: GatewayError | None = None
         for _ in range(MOST_COMPACTIONS):
             try:
-                return self._compacted_once(session, relid, running, is_full=is_full)
+                return self._compacted_once(session, relid, is_full=is_full)
             except GatewayError as error:
                 if error.sqlstate in UNSTORABLE:
                     logger.info("table %d is not compacted: %s", relid, error.message)
@@ -277,32 +275,22 @@ class Residency:
                 if error.sqlstate not in OVERTAKEN:
                     raise
                 session.rollback()
-                running.check()
+                self._running.check()
                 overtaken = error
                 time.sleep(OVERTAKEN_S)
         if overtaken is not None and overtaken.sqlstate == sqlstate.LOCK_NOT_AVAILABLE:
             raise overtaken
         return True
 
-    def _compacted_once(
-        self, session: CatalogSession, relid: int, running: RunningStatement, *, is_full: bool
-    ) -> bool:
+    def _compacted_once(self, session: CatalogSession, relid: int, *, is_full: bool) -> bool:
         for _ in range(MOST_FLUSHES):
             if resident_upkeep.tail_bytes(session, relid) <= MAX_BYTES:
                 break
             self.flush(session, relid)
         with Work(session, relid, upkeep_work.COMPACTION) as work:
-            return self._compacted(session, relid, running, work, is_full=is_full)
+            return self._compacted(session, relid, work, is_full=is_full)
 
-    def _compacted(
-        self,
-        session: CatalogSession,
-        relid: int,
-        running: RunningStatement,
-        work: Work,
-        *,
-        is_full: bool,
-    ) -> bool:
+    def _compacted(self, session: CatalogSession, relid: int, work: Work, *, is_full: bool) -> bool:
         work.begin("reading the tail")
         snapshot, rows = _read_whole(session, relid)
         if snapshot.seen is None or rows is None:
@@ -314,14 +302,14 @@ class Residency:
             or (is_full and snapshot.is_borrowed)
             or snapshot.table.division is not None
         ):
-            tail = self._settled(session, snapshot, rows, running)
+            tail = self._settled(session, snapshot, rows)
             work.begin("merging", snapshot.stored_rows + tail.num_rows)
             merged = self._compactor.compact(
-                replace(snapshot, tail_rows=tail.num_rows), tail, running
+                replace(snapshot, tail_rows=tail.num_rows), tail, self._running
             )
         else:
             work.begin("merging", snapshot.stored_rows)
-            merged = self._compactor.join_bases(snapshot, running)
+            merged = self._compactor.join_bases(snapshot, self._running)
         if merged is None or not (rows.num_rows or merged.retired):
             return True
         work.begin("publishing", snapshot.stored_rows + rows.num_rows)
@@ -374,7 +362,6 @@ class Residency:
         session: CatalogSession,
         snapshot: TableSnapshot,
         rows: pa.Table,
-        running: RunningStatement | None = None,
     ) -> pa.Table:
         first = (
             0
@@ -384,13 +371,13 @@ class Residency:
         return settle(
             snapshot,
             rows,
-            lambda: self._stored(snapshot, running),
+            lambda: self._stored(snapshot),
             first,
         )
 
-    def _stored(self, snapshot: TableSnapshot, running: RunningStatement | None = None) -> pa.Table:
+    def _stored(self, snapshot: TableSnapshot) -> pa.Table:
         """Return the current rows of a table's segments."""
-        return self._compactor.live_rows(replace(snapshot, tail_rows=0), running or self._running)
+        return self._compactor.live_rows(replace(snapshot, tail_rows=0), self._running)
 
     def _replace(
         self, session: CatalogSession, snapshot: TableSnapshot, written: Compaction

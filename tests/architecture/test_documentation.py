@@ -1,5 +1,6 @@
 """What the documents name exists, and sessions and programs in them do what they show."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ SPARK_NUMBER = re.compile(r"#\d+")
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"print\(.*\)  # (.*)$", re.MULTILINE)
 JDBC_URL = re.compile(r"`(jdbc:postgresql:[^`]*)`")
+JAVA_OPTIONS = {"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS"}
 ADDRESS = "127.0.0.1:5433/postgres"
 """Where programs of the README connect to."""
 MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./*]*)`")
@@ -230,7 +232,11 @@ def reaching(text, server, database):
 
 def output_of(*command):
     """Return what a program prints, which complains of nothing."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    # Java says on standard error which of these it has picked up.
+    environment = {name: value for name, value in os.environ.items() if name not in JAVA_OPTIONS}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
     assert (done.stderr, done.returncode) == ("", 0)
     return done.stdout
 

@@ -22,6 +22,7 @@ from pgwire_gateway.spark.api import Delivery, Frame, JobProgress, Reading, Sess
 from pgwire_gateway.spark.engine import SessionKind, SparkEngine
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import failures
+from pgwire_gateway.spark.public.running import Groups
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.zone_rules import ZoneRules
@@ -330,16 +331,31 @@ def test_a_cancelled_statement_ends(engine: SparkEngine, tmp_path: Path, act: st
     assert tuples(session.query("SELECT count(*) FROM range(1000)")) == [(1000,)]
 
 
-def test_a_statement_cancelled_before_a_stage_begins_ends(engine: SparkEngine):
+def test_a_statement_cancelled_between_stages_ends(engine: SparkEngine, monkeypatch):
+    # As if the look at cancelled groups had come just before the cancellation.
+    monkeypatch.setattr(Groups, "check", lambda _: None)
     session, statement = engine.sessions().large, RunningStatement()
     driver = session.driver
-    session.enter(statement.begin(driver))
-    frame = session.query(SLOW_STAGE)
-    statement.cancel()
-    began = time.monotonic()
-    with pytest.raises(QueryCanceledError), failures(engine, driver, statement):
-        frame.count()
-    assert time.monotonic() - began < PATIENCE_S
+    group = statement.begin(driver)
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        session.enter(group)
+        frame = session.query(SLOW_STAGE)
+        statement.cancel()
+        try:
+            with failures(engine, driver, statement):
+                frame.count()
+        except GatewayError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(PATIENCE_S)
+    ended = not thread.is_alive()
+    driver.cancel(group)
+    assert ended
+    assert [error.sqlstate for error in caught] == ["57014"]
     assert statement.job is None
 
 

@@ -1,5 +1,6 @@
 """A cancelled statement is cancelled until its work on Spark is over."""
 
+import threading
 import time
 from types import SimpleNamespace
 
@@ -47,6 +48,18 @@ def test_spark_is_told_again_until_the_work_is_over():
     statement.end(group)
     assert _is_quiet(driver)
     assert set(driver.told) == {group}
+
+
+def test_who_cancels_several_times_has_it_told_by_one():
+    driver, statement = CountingDriver(), RunningStatement()
+    group = statement.begin(driver)
+    before = threading.active_count()
+    for _ in range(20):
+        statement.cancel()
+    assert len(driver.told) >= 20
+    assert threading.active_count() <= before + 1
+    statement.end(group)
+    assert _is_quiet(driver)
 
 
 def test_it_is_not_told_again_when_the_work_has_failed():

@@ -24,8 +24,9 @@ class Session:
 class Overtaken(Residency):
     """Meets others so many times."""
 
-    def __init__(self, times: int, sqlstate: str) -> None:
-        super().__init__(cast("Any", None), ResidentBounds(0), Config(), RunningStatement())
+    def __init__(self, times: int, sqlstate: str, running: RunningStatement | None = None) -> None:
+        running = running or RunningStatement()
+        super().__init__(cast("Any", None), ResidentBounds(0), Config(), running)
         self.times = times
         self.sqlstate = sqlstate
         self.tried = 0
@@ -42,9 +43,9 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(residency, "OVERTAKEN_S", 0.0)
 
 
-def compacted(table: Overtaken, running: RunningStatement) -> tuple[bool, int]:
+def compacted(table: Overtaken) -> tuple[bool, int]:
     session = Session()
-    done = table.compact(cast("Any", session), 1, running, is_full=False)
+    done = table.compact(cast("Any", session), 1, is_full=False)
     return done, session.rolled_back
 
 
@@ -52,31 +53,31 @@ def compacted(table: Overtaken, running: RunningStatement) -> tuple[bool, int]:
 @pytest.mark.parametrize("times", [0, 1, MOST_COMPACTIONS - 1])
 def test_it_is_begun_again(times: int, sqlstate: str) -> None:
     table = Overtaken(times, sqlstate)
-    assert compacted(table, RunningStatement()) == (True, times)
+    assert compacted(table) == (True, times)
     assert table.tried == times + 1
 
 
 def test_one_whose_segments_others_swap_again_and_again_is_left_to_them() -> None:
     table = Overtaken(MOST_COMPACTIONS + 1, "40001")
-    assert compacted(table, RunningStatement()) == (True, MOST_COMPACTIONS)
+    assert compacted(table) == (True, MOST_COMPACTIONS)
     assert table.tried == MOST_COMPACTIONS
 
 
 def test_one_that_others_keep_is_told() -> None:
     table = Overtaken(MOST_COMPACTIONS + 1, "55P03")
     with pytest.raises(GatewayError) as caught:
-        compacted(table, RunningStatement())
+        compacted(table)
     assert caught.value.sqlstate == "55P03"
     assert table.tried == MOST_COMPACTIONS
 
 
 def test_other_failures_are_told() -> None:
     with pytest.raises(GatewayError, match="could not replace"):
-        compacted(Overtaken(1, "58030"), RunningStatement())
+        compacted(Overtaken(1, "58030"))
 
 
 def test_it_is_not_begun_again_for_a_cancelled_statement() -> None:
     running = RunningStatement()
     running.cancel()
     with pytest.raises(QueryCanceledError):
-        compacted(Overtaken(1, "40001"), running)
+        compacted(Overtaken(1, "40001", running))
