@@ -42,6 +42,8 @@ class ClientHandler(BuenaVistaHandler):  # type: ignore[misc]
         """Authenticate the client, then answer its messages until it leaves."""
         connection = ClientConnection(cast("socket.socket", self.request))
         connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Who has vanished without a word keeps no place forever.
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
             self._serve(connection)
         except (EOFError, OSError, MessageLengthError):

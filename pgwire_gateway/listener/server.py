@@ -224,9 +224,12 @@ class GatewayServer(BuenaVistaServer):  # type: ignore[misc]
         logger.error("connection failed", exc_info=True)  # noqa: LOG014 - called while handling
 
     def service_actions(self) -> None:
-        """Look after connections between two accepts."""
-        self.state.cancel_abandoned()
-        self.state.end_lost()
+        """Look after connections between two accepts, which go on whatever becomes of that."""
+        try:
+            self.state.cancel_abandoned()
+            self.state.end_lost()
+        except Exception:
+            logger.exception("could not look after connections")
 
     @property
     def port(self) -> int:

@@ -174,6 +174,9 @@ def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) 
             portal.result_formats,
             alone=not session.transaction.open and session.frontend.next_received() is Sync,
         )
+        portal.running = session.running
+    else:
+        session.running = portal.running
     result = portal.result
     taken = 0
     if portal.state is not PortalState.DONE:

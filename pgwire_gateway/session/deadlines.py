@@ -2,10 +2,13 @@
 
 import heapq
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
+
+logger = logging.getLogger(__name__)
 
 _FEW: Final = 64
 """Called off ones that are not worth making the queue anew."""
@@ -61,8 +64,19 @@ class Deadlines:
 
     def _run(self) -> None:
         while True:
-            # An action may take as long as it likes without delaying the next one.
-            threading.Thread(target=self._next_due(), daemon=True).start()
+            action = self._next_due()
+            try:
+                # An action may take as long as it likes without delaying the next one.
+                threading.Thread(target=action, daemon=True).start()
+            except RuntimeError:  # there are too many threads
+                self._act(action)
+
+    @staticmethod
+    def _act(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception:
+            logger.exception("could not do what was due")
 
     def _next_due(self) -> Callable[[], object]:
         with self._changed:

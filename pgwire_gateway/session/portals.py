@@ -13,6 +13,7 @@ from buenavista.core import BVType, QueryResult
 
 from pgwire_gateway.messages.row_data import FieldDescription
 from pgwire_gateway.planning.plans import Plan
+from pgwire_gateway.spark.statements import RunningStatement
 
 
 class RowStream(Protocol):
@@ -103,6 +104,8 @@ class Portal:
     """One code for each column, or none for text, or one for all."""
     state: PortalState = PortalState.READY
     result: StatementResult | None = field(default=None)
+    running: RunningStatement | None = None
+    """Its execution, which can be cancelled while more of its rows are computed."""
     number: int = field(default_factory=PORTAL_NUMBERS.__next__)
 
     def close(self) -> None:

@@ -165,10 +165,16 @@ class ClientSession(Session):  # type: ignore[misc]
 
     @contextmanager
     def planning(self) -> Iterator[None]:
-        """Let the analysis of a statement be cancelled, which may wait for locks of its tables."""
-        before, self.running = self.running, RunningStatement()
+        """Let the analysis of a statement be cancelled, which may wait for locks of its tables.
+
+        Raises:
+            QueryCanceledError: 57014 when it was cancelled while PostgreSQL had nothing to do.
+        """
+        running = RunningStatement()
+        before, self.running = self.running, running
         try:
             yield
+            running.check()
         finally:
             self.running = before
 

@@ -53,9 +53,8 @@ class RunningStatement:
             driver, group = job
             with suppress(Exception):  # a driver that does not answer runs nothing
                 driver.cancel(group)
-            if begins:
-                again = threading.Thread(target=self._cancel_again, args=job, daemon=True)
-                again.start()
+                if begins:
+                    threading.Thread(target=self._cancel_again, args=job, daemon=True).start()
 
     def _cancel_again(self, driver: Driver, group: str) -> None:
         """Cancel the jobs of a group until its work is over.

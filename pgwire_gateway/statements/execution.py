@@ -297,7 +297,7 @@ def create_table_as(call: Invocation) -> StatementResult:
     target = names.qualified(RelationName(*details["target"]))
     text = f"INSERT INTO {target} {details['query'].text}"
     insert = router.plan(session.catalog, split(text)[0], (), "")
-    result = execute(session, insert, alone=False)
+    result = execute(session, insert, alone=False, running=call.running)
     rows = result.status().rpartition(" ")[2]
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
 

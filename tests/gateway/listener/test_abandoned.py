@@ -2,11 +2,12 @@
 
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from pgwire_gateway.listener.channel import ClientConnection
-from pgwire_gateway.listener.server import ServerState
+from pgwire_gateway.listener.server import GatewayServer, ServerState
 
 
 class Session:
@@ -68,3 +69,13 @@ def test_an_idle_session_is_left_to_its_own_thread(ends) -> None:
 def test_a_connection_may_be_closed_while_it_is_looked_at(ends) -> None:
     ours, _ = ends
     state_with(Session(), ClosedMeanwhile(ours)).cancel_abandoned()
+
+
+def test_clients_are_accepted_whatever_becomes_of_that(ends, caplog) -> None:
+    ours, theirs = ends
+    session = Session()
+    session.cancel = lambda: 1 // 0
+    state = state_with(session, ours)
+    theirs.close()
+    GatewayServer.service_actions(SimpleNamespace(state=state))
+    assert "ZeroDivisionError" in caplog.text

@@ -34,6 +34,22 @@ def test_an_action_that_lasts_delays_no_other():
     release.set()
 
 
+def test_where_no_thread_can_be_started_all_is_done_by_one(monkeypatch, caplog):
+    deadlines, done, last = Deadlines(), [], threading.Event()
+    deadlines.after(LATER_S, lambda: None)  # starts the one that waits
+
+    def refused(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    deadlines.after(0, lambda: 1 // 0)
+    deadlines.after(0.01, lambda: done.append("done"))
+    deadlines.after(0.02, last.set)
+    assert last.wait(PATIENCE_S)
+    assert done == ["done"]
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_many_that_wait_are_one_thread_and_leave_nothing_when_called_off():
     deadlines = Deadlines()
     before = threading.active_count()
