@@ -362,3 +362,85 @@ def test_settings_of_the_database(place: Place) -> None:
         assert rows == [(False, "2001-02-03", b"\0\xff"), (True, "2001-02-03", b"\0\xff")]
         assert owner.execute("SELECT is_called FROM evil.reached").fetchone() == (False,)
         _run(owner, "DROP SCHEMA evil CASCADE", "DROP TABLE t")
+
+
+CHECKED = "CREATE DOMAIN checked AS integer CHECK (one(value) > 0)"
+UNCHECKED = "CREATE DOMAIN checked AS integer"
+
+HIDDEN = {
+    "a domain over it": (CHECKED, "CREATE DOMAIN over AS checked", "over"),
+    "a domain that casts to it": (
+        CHECKED,
+        "CREATE DOMAIN over AS integer CHECK (value::checked > 0)",
+        "over",
+    ),
+    "a domain that parses it": (
+        CHECKED,
+        "CREATE DOMAIN over AS text CHECK (value::checked[] IS NOT NULL)",
+        "over",
+    ),
+    "a domain that is told its name": (
+        CHECKED,
+        "CREATE DOMAIN over AS text CHECK (pg_input_is_valid(value, 'here.checked'))",
+        "over",
+    ),
+    "a domain that fills a row with it": (
+        CHECKED,
+        "CREATE TYPE row_of AS (a checked)",
+        (
+            "CREATE DOMAIN over AS jsonb"
+            " CHECK (jsonb_populate_record(NULL::row_of, value) IS NOT NULL)"
+        ),
+        "over",
+    ),
+    "an array of it": (CHECKED, "checked[]"),
+    "an array of a domain over it": (CHECKED, "CREATE DOMAIN over AS checked", "over[]"),
+    "a range of it": (CHECKED, "CREATE TYPE span AS RANGE (subtype = checked)", "span"),
+    "several ranges of it": (
+        CHECKED,
+        "CREATE TYPE span AS RANGE (subtype = checked, multirange_type_name = spans)",
+        "spans",
+    ),
+    "a domain over an array of it": (CHECKED, "CREATE DOMAIN over AS checked[]", "over"),
+}
+
+
+@pytest.fixture
+def here(mallory: psycopg.Connection) -> Iterator[psycopg.Connection]:
+    _run(mallory, "CREATE SCHEMA here", "SET search_path = here, m")
+    yield mallory
+    _run(mallory, "DROP SCHEMA here CASCADE")
+
+
+@pytest.mark.parametrize("shape", HIDDEN)
+def test_domains_that_other_types_hide(here: psycopg.Connection, shape: str) -> None:
+    *definitions, hiding = HIDDEN[shape]
+    _run(here, *definitions)
+    for table in ("cold", "empty"):
+        with pytest.raises(errors.FeatureNotSupported):
+            here.execute(f"ALTER TABLE {table} ADD COLUMN c {hiding}")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("construct", "definition"),
+    [
+        ("a constraint", "CHECK (v::checked > 0)"),
+        ("a constraint that parses it", "CHECK (v::text::checked > 0)"),
+        ("a generated column", "g integer GENERATED ALWAYS AS (v::checked + 1) STORED"),
+    ],
+)
+def test_expressions_that_make_a_value_of_a_domain(
+    here: psycopg.Connection, construct: str, definition: str
+) -> None:
+    here.execute(CHECKED)
+    for table in ("cold", "empty"):
+        with pytest.raises(errors.FeatureNotSupported):
+            here.execute(f"ALTER TABLE {table} ADD {definition}")  # type: ignore[call-overload]
+
+
+def test_a_domain_that_gets_a_constraint_later(here: psycopg.Connection) -> None:
+    _run(here, UNCHECKED, "CREATE DOMAIN over AS checked", "ALTER TABLE empty ADD COLUMN c over")
+    with pytest.raises(errors.FeatureNotSupported):
+        here.execute("ALTER DOMAIN checked ADD CHECK (one(value) > 0)")
+    _run(here, "INSERT INTO empty (id, c) VALUES (1, 5)", "UPDATE empty SET c = 6 WHERE id = 1")
+    _run(here, "DELETE FROM empty", "ALTER TABLE empty DROP COLUMN c")

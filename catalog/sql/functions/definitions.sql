@@ -84,8 +84,10 @@ DECLARE
     column_name text;
 BEGIN
     SELECT a.attname INTO column_name
-      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace n ON n.oid = t.typnamespace
-     WHERE a.attrelid = check_lasting.relid AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname ~ '^pg_temp_'
+      FROM pg_attribute a CROSS JOIN LATERAL unnest(made_of(ARRAY[a.atttypid])) m(oid)
+      JOIN pg_type t ON t.oid = m.oid JOIN pg_namespace n ON n.oid = t.typnamespace
+     WHERE a.attrelid = check_lasting.relid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384
+       AND n.nspname ~ '^pg_temp_'
      ORDER BY a.attnum LIMIT 1;
     IF FOUND THEN
         PERFORM refuse(format('the column "%s" of a temporary type is', column_name),
@@ -995,7 +997,8 @@ BEGIN
             SELECT p.polrelid FROM e JOIN pg_policy p ON e.classid = 'pg_policy'::regclass AND p.oid = e.objid
             UNION
             SELECT a.attrelid FROM e JOIN pg_attribute a
-                ON e.classid = 'pg_type'::regclass AND a.atttypid = e.objid AND e.command_tag LIKE 'ALTER%'
+                ON e.classid = 'pg_type'::regclass AND e.command_tag LIKE 'ALTER%'
+               AND a.atttypid >= 16384 AND e.objid = ANY (made_of(ARRAY[a.atttypid]))
             UNION
             -- tables of a composite type, which comes as the relation that describes it
             SELECT t.oid FROM e JOIN pg_class y

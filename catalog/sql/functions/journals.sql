@@ -16,10 +16,40 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT format('ALTER TABLE %s SET (gateway.residency = always) first.', wanted::regclass)
           FROM journals j WHERE j.relid = wanted AND j.external IS NULL);
 
--- Functions an expression calls, operators included. The expression is evaluated with the bookkeeping's
+-- The types of users that an expression makes values of.
+CREATE OR REPLACE FUNCTION pg_journal.named_types(expression pg_node_tree) RETURNS SETOF oid
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+    SELECT DISTINCT m[1]::oid FROM regexp_matches(expression::text, ':(?!\w*mod )\w*typ\w* (\d+)', 'g') m
+     WHERE m[1]::bigint >= 16384
+$$;
+
+-- All types that values of these types consist of, and that their domains' constraints name: whoever makes such a value
+-- has these constraints evaluated, which may call functions of users.
+CREATE OR REPLACE FUNCTION pg_journal.made_of(types oid[]) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(
+    WITH RECURSIVE made_of(oid) AS (
+        SELECT u.oid FROM unnest(types) u(oid)
+        UNION
+        SELECT y.part FROM made_of m CROSS JOIN LATERAL (
+            SELECT t.typbasetype AS part FROM pg_type t WHERE t.oid = m.oid AND t.typtype = 'd'
+            UNION ALL SELECT t.typelem FROM pg_type t WHERE t.oid = m.oid AND t.typelem <> 0
+            UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE r.rngtypid = m.oid
+            UNION ALL SELECT r.rngtypid FROM pg_range r WHERE r.rngmultitypid = m.oid
+            UNION ALL SELECT a.atttypid FROM pg_type t JOIN pg_attribute a ON a.attrelid = t.typrelid
+                       WHERE t.oid = m.oid AND t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped
+            UNION ALL SELECT n.oid FROM pg_constraint x CROSS JOIN LATERAL named_types(x.conbin) n(oid)
+                       WHERE x.contypid = m.oid AND x.contype = 'c') y
+         WHERE m.oid >= 16384)
+    SELECT m.oid FROM made_of m);
+
+-- Refuse functions an expression calls, operators included. The expression is evaluated with the bookkeeping's
 -- rights when the gateway appends rows, so it may call nothing the owner could not, and nothing that is
 -- not a function of the row.
-CREATE OR REPLACE FUNCTION pg_journal.check_expression(expression pg_node_tree, owner oid, construct text) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.check_calls(expression pg_node_tree, owner oid, construct text) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -31,8 +61,9 @@ BEGIN
           FROM regexp_matches(expression::text, ':(?:funcid|opfuncid|hashfuncid|negfuncid) (\d+)', 'g') m
          WHERE m[1] <> '0'
     LOOP
+        -- Functions that take a type by its name evaluate the constraints of domains, too.
         IF called >= 16384 OR EXISTS (SELECT FROM pg_proc WHERE oid = called
-                      AND (provolatile = 'v' OR proname = 'current_setting'
+                      AND (provolatile = 'v' OR proname IN ('current_setting', 'pg_input_is_valid', 'pg_input_error_info')
                            OR proname ~ '^(has_.*_privilege|pg_has_role|row_security_active)$')) THEN
             PERFORM refuse(format('%s with the function %s is', construct, called::regprocedure::text));
         END IF;
@@ -44,6 +75,28 @@ BEGIN
     IF expression::text ~ '\{SQLVALUEFUNCTION :op (9|1[0-9])\M' THEN
         PERFORM refuse(format('%s that depends on the current role is', construct));
     END IF;
+END $$;
+
+-- The same for the constraints that values of these types are checked by.
+CREATE OR REPLACE FUNCTION pg_journal.check_domains(types oid[], owner oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    PERFORM check_calls(x.conbin, owner, format('domain constraint "%s"', x.conname))
+       FROM pg_constraint x WHERE x.contypid = ANY (made_of(types)) AND x.contypid <> 0 AND x.contype = 'c';
+END $$;
+
+-- The same for an expression, and for the values that it makes on its way.
+CREATE OR REPLACE FUNCTION pg_journal.check_expression(expression pg_node_tree, owner oid, construct text) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    named oid[] := ARRAY(SELECT named_types(expression));
+BEGIN
+    PERFORM check_calls(expression, owner, construct);
+    IF named <> '{}' THEN PERFORM check_domains(named, owner); END IF;
 END $$;
 
 -- True for types whose values data files can be told apart by, so that keys may consist of them.
@@ -195,11 +248,9 @@ BEGIN
              WHERE d.adrelid = relid AND a.attgenerated = 's' LOOP
         PERFORM check_expression(c.adbin, t.relowner, format('generated column "%s"', c.attname));
     END LOOP;
-    FOR c IN SELECT x.conbin, x.conname FROM pg_attribute a
-               JOIN pg_constraint x ON x.contypid = a.atttypid AND x.contype = 'c'
-              WHERE a.attrelid = relid AND a.attnum > 0 AND NOT a.attisdropped LOOP
-        PERFORM check_expression(c.conbin, t.relowner, format('domain constraint "%s"', c.conname));
-    END LOOP;
+    PERFORM check_domains(ARRAY(SELECT a.atttypid FROM pg_attribute a
+                                 WHERE a.attrelid = relid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384),
+                          t.relowner);
     FOR c IN SELECT i.indexrelid::regclass AS name, e.expression
                FROM pg_index i CROSS JOIN LATERAL (VALUES (i.indexprs), (i.indpred)) e(expression)
               WHERE i.indrelid = relid AND e.expression IS NOT NULL LOOP
