@@ -506,6 +506,11 @@ RETURN (SELECT md5(concat_ws('|', j.residency, j.is_hot, is_in_tree(j.relid), qu
                                 FROM pg_constraint x
                                 JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = ANY (x.confkey)
                                WHERE x.oid = ANY (cold_parents(j.relid))),
+                             (SELECT string_agg(concat_ws(' ', x.oid, x.conrelid::regclass, quote_ident(a.attname)), ','
+                                                ORDER BY x.oid, a.attnum)
+                                FROM pg_constraint x
+                                JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey)
+                               WHERE x.oid = ANY (told_references(j.relid))),
                              -- PostgreSQL makes them anew when types of columns change.
                              (SELECT string_agg(concat_ws(' ', g.oid, g.tgtype), ',' ORDER BY g.oid) FROM pg_trigger g
                                WHERE g.tgrelid = j.relid AND g.tgconstraint = ANY (cold_parents(j.relid))),
@@ -1015,6 +1020,10 @@ BEGIN
         SELECT x.confrelid FROM e JOIN pg_constraint x
             ON e.classid = 'pg_class'::regclass AND x.conrelid = e.objid AND x.contype = 'f'
         UNION
+        SELECT o.relid FROM e JOIN pg_class c ON e.classid = 'pg_namespace'::regclass AND c.relnamespace = e.objid
+          JOIN pg_constraint x ON c.oid IN (x.conrelid, x.confrelid) AND x.contype = 'f'
+         CROSS JOIN LATERAL (VALUES (x.conrelid), (x.confrelid)) o(relid)
+        UNION
         SELECT i.inhparent FROM e JOIN pg_inherits i ON e.classid = 'pg_class'::regclass AND i.inhrelid = e.objid
         UNION
         SELECT j.relid FROM e JOIN pg_class c ON e.classid = 'pg_namespace'::regclass AND c.relnamespace = e.objid
@@ -1042,6 +1051,8 @@ BEGIN
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER DOMAIN') THEN PERFORM check_altered_types(); END IF;
+    -- Only what has been noted as this command began is true.
+    IF tg_tag = 'ALTER TABLE' THEN PERFORM set_config('pg_journal.types_before', '', true); END IF;
     IF tg_tag IN ('ALTER TYPE', 'ALTER TABLE') AND NOT slight THEN
         PERFORM follow_altered_types(ARRAY(
             SELECT e.objid FROM pg_event_trigger_ddl_commands() e WHERE e.classid = 'pg_class'::regclass));
