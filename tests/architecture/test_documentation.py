@@ -34,6 +34,8 @@ SPARK_NUMBER = re.compile(r"#\d+")
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"print\(.*\)  # (.*)$", re.MULTILINE)
 JDBC_URL = re.compile(r"`(jdbc:postgresql:[^`]*)`")
+PRINTING = {"--help", "--version"}
+"""Options that are no settings."""
 JAVA_OPTIONS = {"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS"}
 ADDRESS = "127.0.0.1:5433/postgres"
 """Where programs of the README connect to."""
@@ -50,7 +52,7 @@ def options_of_command_line():
                 (getattr(action, "choices", None) or {}).values() if is_command(action) else ()
             )
             found |= {option for option in action.option_strings if option.startswith("--")}
-    return found - {"--help", "--version"}
+    return found - PRINTING
 
 
 def is_command(action):
@@ -171,7 +173,7 @@ def test_options_named_in_documents_exist(path):
 
 def is_foreign(option):
     """Return whether an option is no setting: other programs have it, or it only prints."""
-    return option in {"--version", "--help"}
+    return option in PRINTING
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

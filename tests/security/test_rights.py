@@ -444,3 +444,27 @@ def test_a_domain_that_gets_a_constraint_later(here: psycopg.Connection) -> None
         here.execute("ALTER DOMAIN checked ADD CHECK (one(value) > 0)")
     _run(here, "INSERT INTO empty (id, c) VALUES (1, 5)", "UPDATE empty SET c = 6 WHERE id = 1")
     _run(here, "DELETE FROM empty", "ALTER TABLE empty DROP COLUMN c")
+
+
+def test_what_is_noted_of_types_is_not_taken_from_a_client(place: Place) -> None:
+    with (
+        psycopg.connect(place.owner, autocommit=True) as owner,
+        psycopg.connect(place.mallory, autocommit=True) as mallory,
+    ):
+        _run(
+            owner,
+            "CREATE SCHEMA o",
+            "CREATE TYPE o.kind AS ENUM ('a')",
+            "CREATE TABLE o.kept (id integer PRIMARY KEY, k o.kind)",
+            "INSERT INTO o.kept VALUES (1, 'a')",
+        )
+        _run(mallory, "CREATE TABLE own (id integer)", "SET lock_timeout = '2s'")
+        with owner.transaction():
+            owner.execute("LOCK TABLE o.kept IN ROW EXCLUSIVE MODE")
+            mallory.execute(
+                "SELECT set_config('pg_journal.types_before', json_build_object('labels',"
+                " (SELECT json_object_agg(oid, 'x') FROM pg_enum))::text, false)"
+            )
+            mallory.execute("ALTER TABLE own ADD COLUMN z integer")
+        _run(owner, "DROP SCHEMA o CASCADE")
+        _run(mallory, "DROP TABLE own")

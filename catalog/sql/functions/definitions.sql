@@ -1001,9 +1001,11 @@ BEGIN
             UNION
             SELECT p.polrelid FROM e JOIN pg_policy p ON e.classid = 'pg_policy'::regclass AND p.oid = e.objid
             UNION
+            -- commands on tables are many, and all columns are looked at
             SELECT a.attrelid FROM e JOIN pg_attribute a
                 ON e.classid = 'pg_type'::regclass AND e.command_tag LIKE 'ALTER%'
                AND a.atttypid >= 16384 AND e.objid = ANY (made_of(ARRAY[a.atttypid]))
+             WHERE tg_tag LIKE 'ALTER%' AND tg_tag <> 'ALTER TABLE'
             UNION
             -- tables of a composite type, which comes as the relation that describes it
             SELECT t.oid FROM e JOIN pg_class y

@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION pg_journal.named_types(expression pg_node_tree) RETUR
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    SELECT DISTINCT m[1]::oid FROM regexp_matches(expression::text, ':(?!\w*mod )\w*typ\w* (\d+)', 'g') m
+    SELECT DISTINCT m[1]::oid FROM regexp_matches(expression::text, ':(?!\w*[mM]od )\w*typ\w* (\d+)', 'g') m
      WHERE m[1]::bigint >= 16384
 $$;
 
@@ -82,9 +82,13 @@ CREATE OR REPLACE FUNCTION pg_journal.check_domains(types oid[], owner oid) RETU
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    all_types oid[];
 BEGIN
+    IF types = '{}' THEN RETURN; END IF;
+    all_types := made_of(types);
     PERFORM check_calls(x.conbin, owner, format('domain constraint "%s"', x.conname))
-       FROM pg_constraint x WHERE x.contypid = ANY (made_of(types)) AND x.contypid <> 0 AND x.contype = 'c';
+       FROM pg_constraint x WHERE x.contypid = ANY (all_types) AND x.contype = 'c';
 END $$;
 
 -- The same for an expression, and for the values that it makes on its way.
@@ -92,11 +96,9 @@ CREATE OR REPLACE FUNCTION pg_journal.check_expression(expression pg_node_tree, 
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-DECLARE
-    named oid[] := ARRAY(SELECT named_types(expression));
 BEGIN
     PERFORM check_calls(expression, owner, construct);
-    IF named <> '{}' THEN PERFORM check_domains(named, owner); END IF;
+    PERFORM check_domains(ARRAY(SELECT named_types(expression)), owner);
 END $$;
 
 -- True for types whose values data files can be told apart by, so that keys may consist of them.

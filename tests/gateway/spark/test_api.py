@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -297,12 +297,29 @@ def test_failures_of_evaluation(engine: SparkEngine, sql: str, sqlstate: str, me
     assert tuples(session.query("SELECT 1 AS o")) == [(1,)]
 
 
+def _begun(
+    engine: SparkEngine, statement: RunningStatement, work: Callable[[], object]
+) -> tuple[threading.Thread, list[GatewayError]]:
+    """Begin the work of a statement in a thread; return that, and what is going to be wrong."""
+    caught: list[GatewayError] = []
+
+    def run() -> None:
+        try:
+            with failures(engine, engine.sessions().large.driver, statement):
+                work()
+        except GatewayError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, caught
+
+
 @pytest.mark.parametrize("act", ["rows", "count", "write", "first"])
 def test_a_cancelled_statement_ends(engine: SparkEngine, tmp_path: Path, act: str):
     session, statement = engine.sessions().large, RunningStatement()
     driver = session.driver
     group = statement.begin(driver)
-    caught: list[BaseException] = []
 
     def run() -> None:
         session.enter(group)
@@ -313,14 +330,9 @@ def test_a_cancelled_statement_ends(engine: SparkEngine, tmp_path: Path, act: st
             "write": lambda: frame.write(Writing("parquet", str(tmp_path / "out"))),
             "first": frame.first,
         }
-        try:
-            with failures(engine, driver, statement):
-                actions[act]()
-        except GatewayError as error:
-            caught.append(error)
+        actions[act]()
 
-    thread = threading.Thread(target=run)
-    thread.start()
+    thread, caught = _begun(engine, statement, run)
     assert _wait_until(lambda: (driver.progress(group) or NOTHING).tasks_total > 0)
     statement.cancel()
     thread.join(PATIENCE_S)
@@ -337,20 +349,14 @@ def test_a_statement_cancelled_between_stages_ends(engine: SparkEngine, monkeypa
     session, statement = engine.sessions().large, RunningStatement()
     driver = session.driver
     group = statement.begin(driver)
-    caught: list[BaseException] = []
 
     def run() -> None:
         session.enter(group)
         frame = session.query(SLOW_STAGE)
         statement.cancel()
-        try:
-            with failures(engine, driver, statement):
-                frame.count()
-        except GatewayError as error:
-            caught.append(error)
+        frame.count()
 
-    thread = threading.Thread(target=run)
-    thread.start()
+    thread, caught = _begun(engine, statement, run)
     thread.join(PATIENCE_S)
     ended = not thread.is_alive()
     driver.cancel(group)
