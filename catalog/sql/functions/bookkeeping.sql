@@ -5,6 +5,17 @@ REVOKE ALL ON SCHEMA pg_journal FROM PUBLIC;
 GRANT USAGE ON SCHEMA pg_journal TO PUBLIC;
 COMMENT ON SCHEMA pg_journal IS 'bookkeeping of journals; maintained by the gateway';
 
+-- Keep the rows of a table of the bookkeeping's own from roles that PostgreSQL gives rights on all tables, as pg_read_all_data
+-- and pg_write_all_data: no policy lets them pass. The owner is exempt.
+CREATE OR REPLACE FUNCTION pg_journal.seal(own regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET event_triggers = off
+AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', own);
+END $$;
+
 CREATE OR REPLACE FUNCTION pg_journal.add_series() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp

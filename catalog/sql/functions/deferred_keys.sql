@@ -118,6 +118,7 @@ BEGIN
         END IF;
         CONTINUE WHEN k.pending IS NOT NULL OR NOT k.condeferrable;
         EXECUTE format('CREATE TABLE pg_journal.pending_%s ()', k.fk);
+        PERFORM seal(format('pg_journal.pending_%s', k.fk));
         EXECUTE format('CREATE CONSTRAINT TRIGGER pgwire_pending AFTER INSERT ON pg_journal.pending_%s DEFERRABLE INITIALLY %s '
                        'FOR EACH ROW EXECUTE FUNCTION pg_journal.require_settled()', k.fk,
                        CASE WHEN k.condeferred THEN 'DEFERRED' ELSE 'IMMEDIATE' END);

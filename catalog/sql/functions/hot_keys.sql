@@ -378,6 +378,7 @@ BEGIN
     EXECUTE format('CREATE TABLE pg_journal.hot_%s (%s, thawed_at timestamptz NOT NULL DEFAULT clock_timestamp(), '
                    'writer xid8 NOT NULL DEFAULT pg_current_xact_id(), PRIMARY KEY (%s))',
                    wanted, parts.definitions, parts.names);
+    PERFORM seal(format('pg_journal.hot_%s', wanted));
     -- Readers look for what transactions have added.
     EXECUTE format('CREATE INDEX IF NOT EXISTS tail_%1$s_writer ON pg_journal.tail_%1$s (writer)', wanted);
     UPDATE journals s

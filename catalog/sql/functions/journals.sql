@@ -702,6 +702,7 @@ BEGIN
         (SELECT string_agg(format('%I %s', h.name, h.type) || CASE WHEN h.place = 1 THEN ' NOT NULL' ELSE '' END, ', '
                            ORDER BY h.place) FROM hidden_columns() h));
     tail := format('pg_journal.tail_%s', t.oid)::regclass;
+    PERFORM seal(tail);
     EXECUTE format('CREATE INDEX tail_%s_version ON %s (version_number)', t.oid, tail);
     -- Without rows; it stands for the journal where names and privileges are concerned.
     EXECUTE format('CREATE TABLE pg_journal.journal_%s (%s)', t.oid,

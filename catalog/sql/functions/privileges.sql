@@ -40,6 +40,21 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Those that stand for journals have no rows, and readers; for what else every role reads see proof.sql.
+DO $$
+DECLARE
+    own regclass;
+BEGIN
+    FOREACH own IN ARRAY ARRAY(
+        SELECT c.oid FROM pg_class c
+         WHERE c.relnamespace = 'pg_journal'::regnamespace AND c.relkind = 'r' AND NOT c.relrowsecurity
+           AND c.oid NOT IN (SELECT j.journal_relid FROM pg_journal.journals j)
+           AND c.oid <> 'pg_journal.definition_marks'::regclass)
+    LOOP
+        PERFORM pg_journal.seal(own);
+    END LOOP;
+END $$;
+
 -- Bodies are parsed when a session first runs them: as they were written, whatever its string literals mean.
 DO $$
 DECLARE

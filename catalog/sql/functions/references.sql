@@ -143,6 +143,7 @@ BEGIN
                 AND to_regclass('pg_journal.references_' || x.oid) IS NULL
               GROUP BY x.oid LOOP
         EXECUTE format('CREATE TABLE pg_journal.references_%s (%s, PRIMARY KEY (%s))', k.fk, k.columns, k.names);
+        PERFORM seal(format('pg_journal.references_%s', k.fk));
     END LOOP;
     FOR k IN WITH candidates AS MATERIALIZED (
                  SELECT x.confrelid AS relid FROM pg_constraint x WHERE x.conrelid = wanted AND x.contype = 'f'
