@@ -27,7 +27,7 @@ OWN = (
     " WHERE c.relnamespace = 'pg_journal'::regnamespace AND c.relkind = 'r'"
     " AND NOT c.relname ~ '^journal_\\d+$' ORDER BY 1"
 )
-"""Tables, and a column of each, but for those that stand for journals: these have no rows, and nobody looks for any."""
+"""Tables, and a column of each. Those that stand for journals have no rows that anybody reads."""
 
 WRITES = {
     "INSERT INTO pg_journal.{} DEFAULT VALUES": DENIED,
