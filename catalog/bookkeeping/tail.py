@@ -9,6 +9,8 @@ from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.calls import Bookkeeping, value_of
 from catalog.connection.backend import Backend, chunk_rows, rows_of
 from catalog.connection.steps import Query, Step
+from catalog.errors import CatalogError
+from catalog.pg import sqlstate
 from catalog.results import CaptureReceipt, DrainedRows, LocalResult, Row
 
 # Transfer forms do not depend on the client's settings; the texts of other types do.
@@ -50,6 +52,21 @@ def inserted(backend: Backend, result: PGresult) -> tuple[list[Row], LocalResult
         command_tag=backend.decode(result.command_status or b""),
     )
     return list(rows_of(result)), answer
+
+
+def require_all(answer: LocalResult, found: CaptureReceipt) -> None:
+    """Refuse an INSERT of whose rows fewer were found than it tells.
+
+    Raises:
+        CatalogError: XX001.
+    """
+    command, _, count = (answer.command_tag or "").rpartition(" ")
+    if command == "INSERT 0" and found.count < int(count):
+        raise CatalogError(
+            f"the journal got {found.count} row versions of {count} by INSERT",
+            sqlstate=sqlstate.DATA_CORRUPTED,
+            detail="Nothing has been changed.",
+        )
 
 
 def drain(backend: Backend, calls: Bookkeeping, relid: int) -> DrainedRows:

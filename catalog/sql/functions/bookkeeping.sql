@@ -103,6 +103,38 @@ BEGIN
     RAISE EXCEPTION 'permission denied for schema pg_journal' USING ERRCODE = '42501';
 END $$;
 
+-- What proves that a setting of the bookkeeping's got its value in this transaction, from the bookkeeping: settings are anybody's
+-- to write. Small writes note some, so that nothing is done here but what it takes: callers have set the search path.
+CREATE OR REPLACE FUNCTION pg_journal.setting_mark(name text, value text) RETURNS text
+LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    mark text;
+BEGIN
+    SELECT encode(sha256(convert_to(concat_ws(':', 'setting', i.secret_key, pg_current_xact_id(), name, value), 'UTF8')), 'hex')
+      INTO mark FROM pg_journal.instance i;
+    RETURN mark;
+END $$;
+
+-- Note something in a setting until the transaction ends, or is rolled back to a savepoint.
+CREATE OR REPLACE FUNCTION pg_journal.note_setting(name text, value text) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM set_config('pg_journal.' || name, value || ' ' || pg_journal.setting_mark(name, value), true);
+END $$;
+
+-- What has been noted so; NULL for nothing, and for what others have written.
+CREATE OR REPLACE FUNCTION pg_journal.noted_setting(name text) RETURNS text
+LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    said text := current_setting('pg_journal.' || name, true);
+BEGIN
+    IF coalesce(said, '') = '' THEN RETURN NULL; END IF;
+    RETURN CASE WHEN right(said, 64) = pg_journal.setting_mark(name, left(said, -65)) THEN left(said, -65) END;
+END $$;
+
 -- STABLE as what they call is: so they are inlined.
 CREATE OR REPLACE FUNCTION pg_journal.micros(moment timestamptz) RETURNS bigint
 LANGUAGE sql STABLE

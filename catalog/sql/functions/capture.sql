@@ -399,7 +399,8 @@ AS $$
 BEGIN
     IF tg_op = 'TRUNCATE' THEN
         -- Once for each time it is announced: what ends the rows of the journal comes with it.
-        IF current_setting('pg_journal.emptying_' || tg_relid, true) IS DISTINCT FROM announcement(tg_relid) THEN
+        IF current_setting('pg_journal.emptying_' || tg_relid, true)
+           IS DISTINCT FROM setting_mark('emptying_' || tg_relid, '') THEN
             -- By one snapshot it is not seen which tables are tiered now.
             IF current_setting('transaction_isolation') <> 'read committed' THEN PERFORM outdated(); END IF;
             RAISE EXCEPTION 'TRUNCATE that reaches the tiered table "%" is not supported here', tg_table_name
@@ -425,6 +426,17 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT encode(sha256(convert_to(
             'write:' || secret_key || ':' || pg_current_xact_id()::text || ':' || relid, 'UTF8')), 'hex')
           FROM instance);
+
+-- Whether this transaction has announced that it writes a tiered table, or hot rows of it. Its triggers ask with the rights of
+-- whoever writes.
+CREATE OR REPLACE FUNCTION pg_journal.is_announced(wanted oid) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF current_setting('pg_journal.writing_' || wanted, true) = announcement(wanted) THEN RETURN true; END IF;
+    RETURN has_announced(wanted);
+END $$;
 
 -- Give a table the triggers its residency asks for, and take others of ours away. Readers are not disturbed.
 CREATE OR REPLACE FUNCTION pg_journal.watch(relid oid) RETURNS void
@@ -487,11 +499,9 @@ BEGIN
         WHEN j.residency = 'tiered' AND NOT j.is_hot THEN ARRAY[
             'pgwire_guard BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s FOR EACH STATEMENT '
             'EXECUTE FUNCTION pg_journal.guard()']
-            -- Rows that are routed here fire no statement trigger. A function for each row would take long.
+            -- Rows that are routed here fire no statement trigger. To note each, for a trigger to come, would take longer.
             || CASE WHEN by_row THEN ARRAY[format(
-                'pgwire_routed AFTER INSERT ON %%s FOR EACH ROW WHEN (coalesce('
-                'nullif(current_setting(''pg_journal.writing_%1$s'', true), ''''), '
-                'current_setting(''pg_journal.hot_%1$s'', true), '''') = '''') '
+                'pgwire_routed AFTER INSERT ON %%s FOR EACH ROW WHEN (NOT pg_journal.is_announced(%s)) '
                 'EXECUTE FUNCTION pg_journal.guard_row()', j.relid)] ELSE '{}'::text[] END
         WHEN by_row AND j.is_hot THEN ARRAY[
             'pgwire_guard BEFORE UPDATE OR DELETE ON %s FOR EACH STATEMENT EXECUTE FUNCTION pg_journal.guard()',

@@ -73,7 +73,8 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     wanted oid := substring(tg_table_name, '[0-9]+$')::oid;
-    settled text := deferral_mark(wanted, 'settled');
+    -- Of what has been deferred until now: what is said of less says nothing.
+    settled text := deferral_mark(wanted, 'settled ' || pg_stat_get_xact_tuples_inserted(tg_relid));
 BEGIN
     IF current_setting('pg_journal.asked', true) = deferral_mark(wanted, 'asked') THEN
         PERFORM set_config('pg_journal.asked', '', true);

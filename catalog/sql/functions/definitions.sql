@@ -705,10 +705,9 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
-    PERFORM set_config('pg_journal.types_before', jsonb_build_object(
+    PERFORM note_setting('types_before', jsonb_build_object(
         'labels', (SELECT jsonb_object_agg(oid, enumlabel) FROM pg_enum),
-        'constraints', (SELECT jsonb_agg(oid) FROM pg_constraint WHERE contypid <> 0 AND convalidated))::text,
-        true);
+        'constraints', (SELECT jsonb_agg(oid) FROM pg_constraint WHERE contypid <> 0 AND convalidated))::text);
 END $$;
 
 -- Refuse changes of types that rows in data files would have to follow, or be checked for.
@@ -717,7 +716,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    before jsonb := nullif(current_setting('pg_journal.types_before', true), '');
+    before jsonb := noted_setting('types_before');
     c record;
 BEGIN
     FOR c IN SELECT y.oid, y.oid::regtype::text AS spelled
@@ -746,7 +745,7 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    before jsonb := nullif(current_setting('pg_journal.types_before', true), '');
+    before jsonb := noted_setting('types_before');
     using_it record;
 BEGIN
     IF NOT EXISTS (SELECT FROM columns k WHERE k.type_oid >= 16384 AND k.name <> '') THEN RETURN; END IF;

@@ -450,7 +450,7 @@ AS $$
 DECLARE
     adds boolean;
 BEGIN
-    IF coalesce(current_setting('pg_journal.hot_' || wanted, true), '') <> '' THEN RETURN false; END IF;
+    IF has_announced(wanted) THEN RETURN false; END IF;
     IF way = 'insert' OR searched THEN RETURN true; END IF;
     EXECUTE format('SELECT pgwire_cold IS NOT NULL OR pgwire_held IS NOT NULL FROM pg_journal.cold_%s($1)', wanted)
        INTO adds USING keys::json;
@@ -471,6 +471,7 @@ DECLARE
     cold json;
     held json;
     mark timestamptz;
+    is_new boolean := pg_current_xact_id_if_assigned() IS NULL;
 BEGIN
     SELECT s.residency, s.is_hot, s.heats, s.definition, s.thaw_rows, s.ancestors, has_hot_key(s) AS fits,
            current_setting('transaction_read_only') = 'off' AND NOT has_deferrable_keys(wanted)
@@ -489,7 +490,7 @@ BEGIN
     END;
     IF NOT is_as_seen(wanted, told) THEN PERFORM refuse_changed(); END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
-    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted] || leaves_beside(wanted, beside)); END IF;
+    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted] || leaves_beside(wanted, beside), is_new); END IF;
     IF way = 'insert' THEN
         EXECUTE 'SELECT ' || next_version(wanted, current_setting('transaction_isolation') = 'serializable') INTO mark;
     END IF;
@@ -518,6 +519,7 @@ DECLARE
     j record;
     found record;
     mark timestamptz;
+    is_new boolean := pg_current_xact_id_if_assigned() IS NULL;
 BEGIN
     PERFORM authorize(code, 'announce', wanted::text, mode, waits::text, way, keys, strict::text, found_in::text,
                       searched::text, own::text, beside::text);
@@ -547,7 +549,7 @@ BEGIN
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
-    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted] || leaves_beside(wanted, beside)); END IF;
+    IF j.ancestors <> '{}' THEN PERFORM announce_above(j.ancestors, ARRAY[wanted] || leaves_beside(wanted, beside), is_new); END IF;
     IF way = 'insert' AND NOT strict THEN EXECUTE 'SELECT ' || next_version(wanted, false) INTO mark; END IF;
     IF keys IS NOT NULL THEN
         EXECUTE format('SELECT pgwire_cold AS cold, pgwire_held AS held FROM pg_journal.cold_%s($1)', wanted)

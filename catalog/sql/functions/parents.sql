@@ -192,7 +192,7 @@ BEGIN
             -- A line for each function that is running.
             GET DIAGNOSTICS pgwire_context = PG_CONTEXT;
             pgwire_nested := strpos(pgwire_context, E'\n') > 0
-                             AND current_setting('pg_journal.moving', true) IS DISTINCT FROM 'on';
+                             AND pg_journal.noted_setting('moving') IS DISTINCT FROM 'on';
             %s
             -- What is deferred may be put there later.
             IF pgwire_missing AND current_setting('transaction_isolation') <> 'read committed' THEN
@@ -400,7 +400,7 @@ BEGIN
               CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
                JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum
               WHERE x.oid IN (SELECT s.fk FROM sought s WHERE s.is_due) GROUP BY x.oid, x.confrelid, p.residency LOOP
-        IF k.residency = 'tiered' AND coalesce(current_setting('pg_journal.hot_' || k.confrelid, true), '') = '' THEN
+        IF k.residency = 'tiered' AND NOT has_announced(k.confrelid) THEN
             PERFORM outdated();
         END IF;
         absent := '{}';
@@ -606,7 +606,7 @@ END $$;
 CREATE OR REPLACE FUNCTION pg_journal.note_moving(moving boolean) RETURNS void
 LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
-AS $$ SELECT set_config('pg_journal.moving', CASE WHEN moving THEN 'on' ELSE '' END, true) $$;
+AS $$ SELECT note_setting('moving', CASE WHEN moving THEN 'on' ELSE 'off' END) $$;
 
 -- Whether a foreign key references a table. PostgreSQL's triggers tell it sooner than its constraints.
 CREATE OR REPLACE FUNCTION pg_journal.is_referenced(relid oid) RETURNS boolean

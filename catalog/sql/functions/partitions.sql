@@ -87,18 +87,22 @@ BEGIN
 END $$;
 
 -- Let PostgreSQL change what is above these leaves, whose write is announced. Leaves that earlier statements of the transaction
--- have announced take no rows any more, unless they are told again: nobody would look for these.
-CREATE OR REPLACE FUNCTION pg_journal.announce_above(above oid[], leaves oid[]) RETURNS void
+-- have announced take no rows any more, unless they are told again: nobody would look for these. A transaction that has had no
+-- number until now has announced none.
+CREATE OR REPLACE FUNCTION pg_journal.announce_above(above oid[], leaves oid[], is_new boolean) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    known text := 'pg_journal.leaves_' || above[1];
+    noted text := noted_setting('leaves_' || above[1]);
+    known oid[] := string_to_array(noted, ',')::oid[];
 BEGIN
+    IF noted IS NULL AND NOT is_new THEN
+        known := ARRAY(SELECT j.relid FROM journals j WHERE j.ancestors[1] = above[1] AND j.residency = 'tiered');
+    END IF;
     PERFORM set_config('pg_journal.writing_' || u.leaf, '', true), set_config('pg_journal.hot_' || u.leaf, '', true)
-       FROM (SELECT unnest(string_to_array(nullif(current_setting(known, true), ''), ',')) EXCEPT
-             SELECT unnest(leaves)::text) u(leaf);
-    PERFORM set_config(known, array_to_string(leaves, ','), true);
+       FROM (SELECT unnest(known) EXCEPT SELECT unnest(leaves)) u(leaf);
+    PERFORM note_setting('leaves_' || above[1], array_to_string(leaves, ','));
     PERFORM set_config('pg_journal.writing_' || u.a, announcement(u.a), true) FROM unnest(above) u(a);
 END $$;
 
@@ -136,6 +140,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     leaf oid;
+    is_new boolean := pg_current_xact_id_if_assigned() IS NULL;
 BEGIN
     PERFORM authorize(code, 'announce_tree', wanted::text, resident::text, tiered::text);
     PERFORM require_right(wanted, true);
@@ -146,7 +151,7 @@ BEGIN
             PERFORM outdated();
         END IF;
     END LOOP;
-    PERFORM announce_above(ancestors(wanted) || wanted, tiered);
+    PERFORM announce_above(ancestors(wanted) || wanted, tiered, is_new);
     RETURN convert_to('null', 'UTF8');
 END $$;
 

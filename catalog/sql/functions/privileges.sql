@@ -30,7 +30,7 @@ BEGIN
                      OR p.proname IN ('residencies', 'maintained', 'listed_commits', 'listed_commit_files',
                                       'listed_savepoints', 'listed_rollbacks', 'listed_amplification', 'listed_progress',
                                       'listed_divisions', 'listed_partitions',
-                                      'named_resolution', 'unproved', 'shows_journals', 'take_series',
+                                      'named_resolution', 'unproved', 'shows_journals', 'take_series', 'is_announced',
                                       'pg_table_is_visible')) AS callable
                FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f.name);

@@ -112,6 +112,7 @@ DECLARE
     j journals;
     obstacle jsonb;
     versions jsonb := '{}';
+    is_new boolean := pg_current_xact_id_if_assigned() IS NULL;
 BEGIN
     PERFORM authorize(code, 'begin_write', relids::text, command, checked::text, when_hot);
     PERFORM require_right(r, true) FROM unnest(relids) r;
@@ -126,12 +127,12 @@ BEGIN
         IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
         PERFORM set_config('pg_journal.writing_' || wanted, announcement(wanted), true);
         IF command = 'TRUNCATE TABLE' THEN
-            PERFORM set_config('pg_journal.emptying_' || wanted, announcement(wanted), true);
+            PERFORM set_config('pg_journal.emptying_' || wanted, setting_mark('emptying_' || wanted, ''), true);
         END IF;
         versions := versions || jsonb_build_object(wanted::text, micros(
             greatest(clock_timestamp(), j.version + interval '1 microsecond')));
     END LOOP;
-    PERFORM announce_above(s.ancestors, relids)
+    PERFORM announce_above(s.ancestors, relids, is_new)
        FROM (SELECT DISTINCT x.ancestors FROM journals x WHERE x.relid = ANY (relids) AND x.ancestors <> '{}') s;
     RETURN convert_to(versions::text, 'UTF8');
 END $$;
@@ -194,13 +195,11 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
-    noted bigint[] := string_to_array(
-        nullif(current_setting('pg_journal.awaited_' || wanted, true), ''), ',')::bigint[];
+    noted bigint[] := string_to_array(noted_setting('awaited_' || wanted), ',')::bigint[];
     file bigint := pg_relation_filenode(wanted);
 BEGIN
     IF noted[2] IS DISTINCT FROM file THEN
-        PERFORM set_config('pg_journal.awaited_' || wanted,
-                           concat_ws(',', pg_stat_get_xact_tuples_inserted(wanted), file), true);
+        PERFORM note_setting('awaited_' || wanted, concat_ws(',', pg_stat_get_xact_tuples_inserted(wanted), file));
     END IF;
 END $$;
 
@@ -225,10 +224,8 @@ AS $$
 DECLARE
     inserted bigint := pg_stat_get_xact_tuples_inserted(wanted);
     file bigint := pg_relation_filenode(wanted);
-    remembered bigint[] := string_to_array(
-        nullif(current_setting('pg_journal.arrived_' || wanted, true), ''), ',')::bigint[];
-    awaited bigint[] := string_to_array(
-        nullif(current_setting('pg_journal.awaited_' || wanted, true), ''), ',')::bigint[];
+    remembered bigint[] := string_to_array(noted_setting('arrived_' || wanted), ',')::bigint[];
+    awaited bigint[] := string_to_array(noted_setting('awaited_' || wanted), ',')::bigint[];
     -- Without statistics nothing tells how many there are.
     is_counted boolean := current_setting('track_counts') = 'on';
     blocks bigint := pg_relation_size(wanted) / current_setting('block_size')::bigint;
@@ -264,7 +261,7 @@ BEGIN
     END IF;
     IF places IS NOT NULL THEN
         last_block := (SELECT max((p::text::point)[0]::bigint) FROM unnest(places) u(p));
-        PERFORM set_config('pg_journal.arrived_' || wanted, concat_ws(',', inserted, last_block, file), true);
+        PERFORM note_setting('arrived_' || wanted, concat_ws(',', inserted, last_block, file));
     END IF;
     RETURN coalesce(places, '{}');
 END $$;
@@ -678,7 +675,7 @@ BEGIN
             RAISE lock_not_available;
         END IF;
         EXECUTE format('LOCK TABLE ONLY %s IN ACCESS EXCLUSIVE MODE NOWAIT', wanted::regclass);
-        PERFORM set_config('pg_journal.emptying_' || wanted, announcement(wanted), true);
+        PERFORM set_config('pg_journal.emptying_' || wanted, setting_mark('emptying_' || wanted, ''), true);
         EXECUTE format('TRUNCATE TABLE ONLY %s', wanted::regclass);
         PERFORM forget_arrivals(wanted);
     EXCEPTION WHEN lock_not_available THEN
