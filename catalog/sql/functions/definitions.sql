@@ -1058,8 +1058,15 @@ BEGIN
         PERFORM follow_altered_types(ARRAY(
             SELECT e.objid FROM pg_event_trigger_ddl_commands() e WHERE e.classid = 'pg_class'::regclass));
     END IF;
-    IF tg_tag ~ ' (FUNCTION|PROCEDURE|ROUTINE|VIEW|RULE|POLICY|TRIGGER)$' THEN PERFORM await_residency(); END IF;
-    IF tg_tag IN ('CREATE VIEW', 'CREATE MATERIALIZED VIEW', 'CREATE RULE', 'CREATE FUNCTION', 'CREATE PROCEDURE') THEN
+    -- ALTER TABLE renames views as well, and CREATE SCHEMA makes some.
+    IF tg_tag ~ ' (FUNCTION|PROCEDURE|ROUTINE|VIEW|RULE|POLICY|TRIGGER)$'
+       OR EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e LEFT JOIN pg_class c
+                      ON e.classid = 'pg_class'::regclass AND c.oid = e.objid
+                   WHERE c.relkind IN ('v', 'm') OR e.classid = 'pg_trigger'::regclass) THEN
+        PERFORM await_residency();
+    END IF;
+    IF tg_tag IN ('CREATE VIEW', 'CREATE MATERIALIZED VIEW', 'CREATE RULE', 'CREATE FUNCTION', 'CREATE PROCEDURE',
+                  'CREATE SCHEMA') THEN
         PERFORM tie_named_journals();
     END IF;
     IF EXISTS (SELECT FROM journals j WHERE j.residency = 'tiered') THEN PERFORM check_code(); END IF;
