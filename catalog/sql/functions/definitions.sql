@@ -968,8 +968,12 @@ DECLARE
 BEGIN
     -- Of a session's own functions too: indexes and statistics of lasting tables may call them.
     PERFORM check_planning();
-    -- Temporary relations are their session's: what names stand for is looked at there.
-    IF (SELECT bool_and(schema_name IS NOT DISTINCT FROM 'pg_temp') FROM pg_event_trigger_ddl_commands()) THEN
+    -- Temporary relations are their session's: what names stand for is looked at there. Those that inherit from a lasting table
+    -- are among its rows.
+    IF (SELECT bool_and(schema_name IS NOT DISTINCT FROM 'pg_temp') FROM pg_event_trigger_ddl_commands())
+       AND NOT EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e JOIN pg_inherits i ON i.inhrelid = e.objid
+                         JOIN journals j ON j.relid = i.inhparent
+                        WHERE e.classid = 'pg_class'::regclass AND tg_tag IN ('CREATE TABLE', 'ALTER TABLE')) THEN
         IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
                     WHERE e.classid = 'pg_proc'::regclass
                        OR e.classid = 'pg_class'::regclass
