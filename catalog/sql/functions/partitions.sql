@@ -119,6 +119,31 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (x'70676a70'::bigint << 32) + coalesce((ancestors(wanted))[1], wanted)::bigint;
 
+-- The topmost table of a tree.
+CREATE OR REPLACE FUNCTION pg_journal.root(wanted oid) RETURNS oid
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN coalesce((ancestors(wanted))[1], wanted);
+
+-- Go past the gate together with others, as soon as nobody locks leaves. Advisory locks are anybody's to take: who has this one
+-- alone, or awaits it, is waited for only if the topmost table is locked, too, as who may not write it cannot. What is gone past
+-- all the same can cost a deadlock, or a try more, and nothing else.
+CREATE OR REPLACE FUNCTION pg_journal.pass_tree_gate(wanted oid) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    WHILE NOT pg_try_advisory_xact_lock_shared(tree_gate(wanted)) AND EXISTS (
+        SELECT FROM pg_locks l JOIN pg_locks t ON t.pid = l.pid
+         WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND l.objsubid = 1 AND l.pid <> pg_backend_pid()
+           AND (l.classid::bigint << 32) + l.objid::bigint = tree_gate(wanted)
+           AND t.locktype = 'relation' AND t.relation = root(wanted) AND t.granted AND t.mode <> 'AccessShareLock'
+           AND t.database = l.database)
+    LOOP
+        PERFORM pg_sleep(0.002);
+    END LOOP;
+END $$;
+
 -- Let others lock leaves, if this session keeps them from it.
 CREATE OR REPLACE FUNCTION pg_journal.leave_gate(wanted oid) RETURNS void
 LANGUAGE plpgsql
@@ -144,7 +169,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'announce_tree', wanted::text, resident::text, tiered::text);
     PERFORM require_right(wanted, true);
-    PERFORM pg_advisory_xact_lock_shared(tree_gate(wanted));
+    PERFORM pass_tree_gate(wanted);
     FOR leaf IN SELECT u.r FROM unnest(resident) u(r) ORDER BY u.r LOOP
         PERFORM lock_table(leaf, 'ROW EXCLUSIVE');
         IF NOT EXISTS (SELECT FROM journals j WHERE j.relid = leaf AND j.residency = 'resident') THEN
@@ -200,6 +225,7 @@ BEGIN
     BEGIN
         -- Less than it takes until a deadlock is looked for.
         PERFORM set_config('lock_timeout', '200ms', true);
+        PERFORM lock_table(root(wanted), 'ROW EXCLUSIVE');
         PERFORM pg_advisory_lock(tree_gate(wanted));
         PERFORM lock_leaves(wanted, held, others);
         PERFORM leave_gate(wanted);
