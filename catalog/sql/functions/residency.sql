@@ -23,7 +23,10 @@ CREATE OR REPLACE FUNCTION pg_journal.obstacle(wanted oid) RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (SELECT CASE WHEN j.wanted_residency = 'always' THEN 'gateway.residency = always'
-                    ELSE coalesce(j.pinned_by, (pg_journal.code_reaching(ARRAY[j.relid])).what) END
+                    -- Temporary children go with their session, untold.
+                    ELSE coalesce(CASE WHEN j.pinned_by = 'INHERITS' AND NOT is_in_tree(j.relid) THEN pin(j.relid)
+                                       ELSE j.pinned_by END,
+                                  (pg_journal.code_reaching(ARRAY[j.relid])).what) END
           FROM journals j WHERE j.relid = wanted);
 
 -- Rows of a resident table and their bytes, where it may be past its bounds; zeros where its file says that it is
