@@ -1033,6 +1033,11 @@ BEGIN
         UNION
         SELECT j.relid FROM e JOIN pg_class c ON e.classid = 'pg_namespace'::regclass AND c.relnamespace = e.objid
           JOIN journals j ON j.relid = c.oid
+        UNION
+        -- tables elsewhere that have columns of its types
+        SELECT k.relid FROM e JOIN columns k ON e.classid = 'pg_namespace'::regclass AND k.type_oid >= 16384 AND k.name <> ''
+          JOIN pg_type y ON y.oid = ANY (made_of(ARRAY[k.type_oid])) AND y.typnamespace = e.objid
+         WHERE tg_tag = 'ALTER SCHEMA'
     LOOP
         IF (SELECT c.relkind = 'p' AND c.relpersistence = 'p' FROM pg_class c WHERE c.oid = touched) THEN
             PERFORM follow_partitioned(touched, tg_tag);
