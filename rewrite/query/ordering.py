@@ -9,9 +9,9 @@ from catalog.pg.nodes import LimitOption
 from rewrite.errors import RewriteError, UnsupportedError
 from rewrite.query.constant_values import constant_integer
 from rewrite.query.scopes import QueryScope
-from rewrite.query.sql import literal
+from rewrite.query.sql import aliased, column, conjunction, literal, named, row_number, select
 from rewrite.query.windows import sort_key
-from rewrite.tree import Node
+from rewrite.tree import Node, walk
 from rewrite.values import Value
 
 _WITH_TIES = LimitOption.WITH_TIES
@@ -29,29 +29,66 @@ def order_by(query: Node, sorted_values: dict[int, Value]) -> exp.Order | None:
     return exp.Order(expressions=keys) if keys else None
 
 
+def is_limited_apart(query: Node) -> bool:
+    """Return whether a query is limited for each row of one around it.
+
+    Spark does so by itself where columns of both are equal and of one type, or none are equal.
+    Where columns are cast to be compared, or computed, it limits the rows of all together.
+    """
+    if query.get("setOperations") is not None:
+        return False
+    if query.optional("limitOffset") is None and query.optional("limitCount") is None:
+        return False
+    return any(
+        node.tag == "VAR" and node.integer("varlevelsup") >= depth > 0
+        for node, depth in walk(query)
+    )
+
+
 def limit_rows(
-    query: Node, select: exp.Expression, bound: int | None, scope: QueryScope
-) -> int | None:
-    """Add LIMIT and OFFSET to a SELECT and return the proven bound of its rows."""
+    query: Node, rows: exp.Select, bound: int | None, scope: QueryScope
+) -> tuple[exp.Select, int | None]:
+    """Add LIMIT and OFFSET to a SELECT; return it, and the proven bound of its rows."""
     if query.get("limitOption") == _WITH_TIES:
         raise UnsupportedError("FETCH FIRST … WITH TIES is not supported")
     context = scope.compilation.context
     offset_node, count_node = query.optional("limitOffset"), query.optional("limitCount")
-    if offset_node is not None:
-        offset = constant_integer(offset_node, context) or 0
-        _check(offset, "OFFSET", _INVALID_OFFSET)
-        if offset:
-            select.set("offset", exp.Offset(expression=_count(offset, bound)))
-        bound = None if bound is None else max(bound - offset, 0)
-    if count_node is not None:
-        count = constant_integer(count_node, context)
-        if count is None:
-            return bound
+    offset = (offset_node is not None and constant_integer(offset_node, context)) or 0
+    _check(offset, "OFFSET", _INVALID_OFFSET)
+    before = bound
+    bound = None if bound is None else max(bound - offset, 0)
+    count = None if count_node is None else constant_integer(count_node, context)
+    if count is not None:
         _check(count, "LIMIT", _INVALID_LIMIT)
-        if bound is None or count < bound:
-            select.set("limit", exp.Limit(expression=_count(count, bound)))
-            return count
-    return bound
+        count = count if bound is None or count < bound else None
+    if not offset and count is None:
+        return rows, bound
+    if is_limited_apart(query):
+        rows = _numbered(rows, offset, count, scope)
+    else:
+        if offset:
+            rows.set("offset", exp.Offset(expression=_count(offset, before)))
+        if count is not None:
+            rows.set("limit", exp.Limit(expression=_count(count, bound)))
+    return rows, bound if count is None else count
+
+
+def _numbered(limited: exp.Select, offset: int, count: int | None, scope: QueryScope) -> exp.Select:
+    """Limit the rows of a SELECT, sorted by columns of its FROM clause, by their numbers."""
+    order = limited.args.pop("order", None)
+    names = [item.alias for item in limited.expressions]
+    alias = scope.compilation.name("q")
+    place = f"{alias}_place"
+    number = row_number([], order.expressions if order is not None else [])
+    limited.append("expressions", named(number, place))
+    conditions: list[exp.Expression] = [
+        exp.GT(this=column(place, alias), expression=literal(offset))
+    ]
+    if count is not None:
+        last = literal(offset + count)
+        conditions.append(exp.LTE(this=column(place, alias), expression=last))
+    items = [named(column(name, alias), name) for name in names]
+    return select(items, aliased(limited, alias), conjunction(conditions))
 
 
 def _check(count: int, clause: str, sqlstate: str) -> None:

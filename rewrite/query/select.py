@@ -12,7 +12,7 @@ from rewrite.query.compilation import Block, Compilation, projected
 from rewrite.query.distinct import distinct_rows
 from rewrite.query.from_clause import from_clause
 from rewrite.query.grouping import GroupedScope, group, is_grouped
-from rewrite.query.ordering import limit_rows, order_by
+from rewrite.query.ordering import is_limited_apart, limit_rows, order_by
 from rewrite.query.predicates import compile_filter, conjuncts, needs_values
 from rewrite.query.relations import BlockRelation
 from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
@@ -76,9 +76,9 @@ def _targets(scope: QueryScope, rows: exp.Select, bound: int | None, prefix: str
     values = [layer.compile(entry.node("expr")) for entry in entries]
     if groups is not None:
         groups.finish()
-    block = _arranged(scope, rows, list(zip(entries, values, strict=True)), prefix)
-    block.bound = limit_rows(query, block.query, bound, layer)
-    return block
+    rows, columns = _arranged(scope, rows, list(zip(entries, values, strict=True)), prefix)
+    rows, bound = limit_rows(query, rows, bound, layer)
+    return Block(rows, columns, bound)
 
 
 def _having(groups: GroupedScope, rows: exp.Select) -> tuple[QueryScope, exp.Select]:
@@ -113,12 +113,16 @@ def _needed(query: Node) -> list[Node]:
 
 def _arranged(
     scope: QueryScope, rows: exp.Select, targets: list[tuple[Node, Value]], prefix: str
-) -> Block:
-    """Give a SELECT its columns and apply DISTINCT and ORDER BY."""
+) -> tuple[exp.Select, tuple[Value, ...]]:
+    """Give a SELECT its columns, which are returned, too, and apply DISTINCT and ORDER BY."""
     query = scope.query
     compilation = scope.compilation
     distinct = query.nodes("distinctClause")
-    layered = bool(query.get("hasDistinctOn")) or any(entry["resjunk"] for entry, _ in targets)
+    layered = (
+        bool(query.get("hasDistinctOn"))
+        or any(entry["resjunk"] for entry, _ in targets)
+        or is_limited_apart(query)
+    )
     inner_prefix = compilation.name("q") + "_" if layered else prefix
     items, columns = projected([value for _, value in targets], inner_prefix)
     rows.set("expressions", items or [named(literal(1), f"{prefix}present")])
@@ -145,7 +149,7 @@ def _arranged(
         rows.set("expressions", items or [named(literal(1), f"{prefix}present")])
     if order is not None:
         rows.set("order", order)
-    return Block(rows, columns, None)
+    return rows, columns
 
 
 def _by_reference(
