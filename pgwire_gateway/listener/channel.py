@@ -64,8 +64,12 @@ class ClientConnection:
         with suppress(OSError):
             self._client.shutdown(socket.SHUT_RDWR)
 
-    def stop_receiving(self) -> None:
-        """Let who waits for the client's messages find their end, from another thread."""
+    def end_soon(self) -> None:
+        """Let who waits for the client find the end of it, from another thread.
+
+        Nothing is received any more, and a client that reads has a moment for the last words.
+        """
+        self._output.end_soon()
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RD)
 

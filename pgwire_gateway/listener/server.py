@@ -79,6 +79,8 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
         self.closing = False
         self._lock = threading.Lock()
         self._open: dict[ClientSession, ClientConnection] = {}
+        self._cancelling: set[ClientSession] = set()
+        """Those of which it is known that what they run is to be stopped."""
 
     @property
     def sessions(self) -> dict[ClientSession, ClientConnection]:
@@ -127,14 +129,34 @@ class ServerState(BuenaVistaConnection):  # type: ignore[misc]
             for session, connection in self.sessions.items()
             if session.running is not None
         ):
-            session.cancel()
+            self._cancel(session)
 
     def end_lost(self) -> None:
         """End sessions the catalog has ended, whatever their threads wait for."""
         sessions = self.sessions
-        for session in _hung_up((session, session.catalog.fileno()) for session in sessions):
+        sockets = {session: session.catalog.fileno() for session in sessions}
+        # Of those without a socket it is known already.
+        lost = [session for session, descriptor in sockets.items() if descriptor < 0]
+        for session in (*lost, *_hung_up(sockets.items())):
+            sessions[session].end_soon()
+            self._cancel(session)
+
+    def _cancel(self, session: ClientSession) -> None:
+        """Stop what a session runs; nobody waits for the catalog or for Spark to take notice."""
+        with self._lock:
+            if session in self._cancelling:
+                return
+            self._cancelling.add(session)
+        deadlines.PROCESS.after(0.0, partial(self._cancel_now, session))
+
+    def _cancel_now(self, session: ClientSession) -> None:
+        try:
             session.cancel()
-            sessions[session].stop_receiving()
+        except Exception:
+            logger.exception("could not cancel what a session runs")
+        finally:
+            with self._lock:
+                self._cancelling.discard(session)
 
     @contextmanager
     def _beginning(self, connection: ClientConnection) -> Iterator[None]:

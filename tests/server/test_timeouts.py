@@ -1,11 +1,17 @@
 """Time-outs and cancellation of PostgreSQL's own kind, while it is Spark that works."""
 
+import fcntl
+import os
+import socket
+import struct
+import termios
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 from psycopg import errors
@@ -30,6 +36,9 @@ SETUP = (
 WORK = "SELECT max(md5(a.id::text || b.id::text)) FROM t a, t b WHERE a.id <= {}"
 SLOW = WORK.format(2000)
 """A query Spark takes seconds for."""
+
+MANY = "SELECT repeat('x', 500) FROM t a, t b WHERE a.id <= 40"
+"""Rows that do not fit into what lies between a server and its client."""
 
 
 @pytest.fixture
@@ -135,6 +144,53 @@ def test_pg_terminate_backend_ends_the_session(
     shared_pair.gateway.execute(terminate, database=shared_pair.database)
     assert isinstance(statement.exception(PATIENCE_S), errors.AdminShutdown)
     assert client.closed
+
+
+@pytest.mark.parametrize("executor", ["spark", "postgres"])
+@pytest.mark.parametrize("form", ["{}", "COPY ({}) TO STDOUT"])
+def test_pg_terminate_backend_ends_a_session_whose_client_does_not_read(
+    client: psycopg.Connection,
+    shared_pair: Pair,
+    gateway_process: GatewayProcess,
+    form: str,
+    executor: str,
+) -> None:
+    others = "SELECT repeat('x', 500) FROM generate_series(1, 120000)"
+    rows = MANY if executor == "spark" else others
+    port = own_port(client)
+    client.pgconn.send_query(form.format(rows).encode())
+    pid = client.info.backend_pid
+    await_standstill(client)
+    assert is_connected(gateway_process, port)
+    terminate = f"SELECT pg_terminate_backend({pid})"
+    shared_pair.gateway.execute(terminate, database=shared_pair.database)
+    deadline = time.monotonic() + 10.0
+    while is_connected(gateway_process, port):
+        assert time.monotonic() < deadline, "the session does not end"
+        time.sleep(0.1)
+
+
+def await_standstill(client: psycopg.Connection) -> None:
+    """Wait until nothing more fits into what lies between the gateway and a client."""
+    before, arrived = -1, 0
+    deadline = time.monotonic() + PATIENCE_S
+    while not arrived or before != arrived:
+        assert time.monotonic() < deadline, "more and more arrives, or nothing"
+        time.sleep(0.5)
+        before = arrived
+        (arrived,) = struct.unpack("i", fcntl.ioctl(client.fileno(), termios.FIONREAD, bytes(4)))
+
+
+def own_port(client: psycopg.Connection) -> int:
+    """Return the port that a client has."""
+    with socket.socket(fileno=os.dup(client.fileno())) as duplicate:
+        return int(duplicate.getsockname()[1])
+
+
+def is_connected(gateway: GatewayProcess, port: int) -> bool:
+    """Tell whether the gateway has a connection with who has this port."""
+    found = psutil.Process(gateway.process_id).net_connections("tcp")
+    return any(connection.raddr and connection.raddr.port == port for connection in found)
 
 
 def test_a_client_that_reads_slowly_is_not_idle(client: psycopg.Connection) -> None:
