@@ -455,6 +455,13 @@ class Backend:
                 self._flush()
             self._flush()
 
+    def refuses_copy(self) -> bool:
+        """Return whether the server is known to take no more data of a COPY FROM STDIN.
+
+        libpq looks at what it has said only after the last data.
+        """
+        return self._relay is not None and self._relay.has_error()
+
     def end_copy(self, error: str | None = None) -> str:
         """End a COPY FROM STDIN, or make it fail, and return the command tag."""
         message = None if error is None else self.encode(error)
@@ -507,7 +514,7 @@ class Backend:
 
     # others' work ---------------------------------------------------------------------------------
 
-    def stand_in(self, text: str, wanted: Callable[[], bool]) -> None:
+    def stand_in(self, text: str, wanted: Callable[[], bool]) -> bool:
         """Let the server sleep under a client's text, unless it is at work, or others ask first.
 
         It is woken by whatever is asked of it next. For another thread than that which asks.
@@ -515,27 +522,31 @@ class Backend:
         Args:
             text: What `pg_stat_activity` shows.
             wanted: Whether that is still to be, asked when nobody can come in between.
+
+        Returns:
+            Whether it sleeps.
         """
         with self._lock:
             idle = (pq.TransactionStatus.IDLE, pq.TransactionStatus.INTRANS)
             if self._present_in or self._streamed is not None or not wanted():
-                return
+                return bool(self._present_in)
             if self._presses:
                 self._run_all(self._taken(), None)
             if not self._relayed_status and self._connection.transaction_status not in idle:
-                return
+                return False
             status = self.transaction_status
             if status == "E":
-                return
+                return False
             try:
                 self._run_all(presence.entering(status), None)
             except CatalogError:
                 self._run_all(presence.leaving(status), None)
-                return
+                return False
             self._guard(self._connection.send_query, self.encode(presence.sleeping(text)))
             self._note_use()
             self._present_in = status
             self._flush()
+            return True
 
     def stand_down(self) -> None:
         """Wake the server if it stands in for others' work."""

@@ -20,18 +20,30 @@ class CopyIn:
         """Format code of each column."""
         self.overall_format = result.binary_tuples
         """1 for COPY … BINARY, else 0."""
+        self._is_over = False
 
     def write(self, data: bytes) -> None:
-        """Pass on the data of one CopyData message."""
+        """Pass on the data of one CopyData message; raise what PostgreSQL has found wrong by now.
+
+        The COPY is over then.
+        """
+        if self._backend.refuses_copy():
+            self.fail("what came before is refused")
         self._backend.put_copy_data(data)
 
     def finish(self) -> str:
         """End the data; return the command tag or raise what PostgreSQL found wrong."""
+        self._is_over = True
         return self._backend.end_copy()
 
     def fail(self, message: str) -> None:
-        """Make the COPY fail with 57014 and raise that error, as after CopyFail."""
-        self._backend.end_copy(message)
+        """Make the COPY fail with 57014 and raise that error, as after CopyFail.
+
+        One that is over already stays as it is.
+        """
+        if not self._is_over:
+            self._is_over = True
+            self._backend.end_copy(message)
 
 
 class CopyOut:

@@ -6,6 +6,7 @@ idle meanwhile, and what it has to know of an exchange is handed to it afterward
 """
 
 import os
+import re
 import select
 import socket
 from collections.abc import Callable, Iterator, Mapping
@@ -50,6 +51,11 @@ _ENDS: Final = b"123nTCIs"
 _COMPLETIONS: Final = b"CIs"
 
 _DATA_ROW: Final = ord("D")
+
+_ERROR: Final = ord("E")
+
+_HARD: Final = re.compile(rb"\0V(?:ERROR|FATAL|PANIC)\0C")
+"""What is in an ErrorResponse, whatever language it is in: where else would it follow an E?"""
 
 _ROW_DESCRIPTION: Final = ord("T")
 
@@ -163,6 +169,26 @@ class Relay:
             if reply.settings:
                 self._hand_over(b"".join(reply.settings))
         return reply
+
+    def has_error(self) -> bool:
+        """Return whether an error is among the messages that have arrived; it is left to libpq.
+
+        Where libpq has part of a message already, that is not told, nor where the server has hung
+        up without a word.
+        """
+        try:
+            data = self._buffer.peek(self._descriptor) or b""
+        except OSError:
+            return False
+        at = 0
+        while at + 5 <= len(data):
+            after = at + 1 + _LENGTH.unpack_from(data, at + 1)[0]
+            if data[at] == _ERROR and _HARD.search(data, at, after):
+                return True
+            if after <= at:
+                return False
+            at = after
+        return False
 
     # sending and receiving ------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ _receive: Final = _LIBRARY.recv
 _receive.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _receive.restype = ctypes.c_ssize_t
 
+_MSG_PEEK: Final = 0x2
 _MSG_DONTWAIT: Final = 0x40
 _MSG_NOSIGNAL: Final = 0x4000
 """Flags of Linux's bits/socket.h."""
@@ -43,7 +44,18 @@ class Buffer:
         Raises:
             OSError: the connection is broken.
         """
-        size = _receive(descriptor, self._address, self._size, _MSG_DONTWAIT)
+        return self._receive(descriptor, _MSG_DONTWAIT)
+
+    def peek(self, descriptor: int) -> bytes | None:
+        """Return the same, and leave it to be received.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        return self._receive(descriptor, _MSG_DONTWAIT | _MSG_PEEK)
+
+    def _receive(self, descriptor: int, flags: int) -> bytes | None:
+        size = _receive(descriptor, self._address, self._size, flags)
         if size < 0:
             _require_patience()
             return None

@@ -959,9 +959,9 @@ class CatalogSession:
         """How often something was asked of PostgreSQL."""
         return self._backend.uses
 
-    def stand_in(self, text: str, wanted: Callable[[], bool]) -> None:
+    def stand_in(self, text: str, wanted: Callable[[], bool]) -> bool:
         """Let PostgreSQL wait under a client's text; see `Backend.stand_in`."""
-        self._backend.stand_in(text, wanted)
+        return self._backend.stand_in(text, wanted)
 
     def stand_down(self) -> None:
         """Have PostgreSQL wait no more."""

@@ -73,7 +73,10 @@ class Attendance:
         if before != self._uses:
             self._over.wait(self._pause_s)
             return
-        self._catalog.stand_in(self._text, lambda: not self._over.is_set())
+        if not self._catalog.stand_in(self._text, lambda: not self._over.is_set()):
+            # PostgreSQL is at work itself, and whatever it says is for who has asked.
+            self._over.wait(LOOK_S)
+            return
         error = self._catalog.interruption(LOOK_S)
         if error is not None:
             raise error

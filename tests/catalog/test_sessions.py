@@ -1,11 +1,13 @@
 """A client's session: analysis, streaming, COPY, notices, transactions and failures."""
 
 import re
+import time
 
 import pytest
 
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError, UnknownOutcomeError
 from catalog.results import SnapshotRequest
+from catalog.session import names
 from tests.support.fix_catalog import cancel_when_waiting
 
 pytestmark = pytest.mark.catalog
@@ -182,6 +184,78 @@ def test_a_failed_copy_leaves_the_session_idle(client):
         copy.fail("no more")
     assert caught.value.sqlstate == "57014"
     assert client.value("SELECT count(*) FROM t") == "0"
+
+
+def _refusal(copy, data, pause_s=0.0):
+    """Return what is told while more is written, and after how much; that is not told to end."""
+    for written in range(3000):
+        try:
+            copy.write(data)
+        except GatewayError as error:
+            return error, written
+        time.sleep(pause_s)
+    raise AssertionError("everything is taken")
+
+
+@pytest.mark.parametrize("form", ["text", "binary"])
+def test_a_copy_that_is_refused_takes_no_more(client, form):
+    client.run("CREATE TEMP TABLE t (a int)")
+    copy = client.session.copy_in(f"COPY t FROM STDIN (FORMAT {form})")
+    error, written = _refusal(copy, b"x\n" * 10_000, 0.01)
+    assert error.sqlstate == {"text": "22P02", "binary": "22P04"}[form]
+    assert written < 1000
+    copy.fail("it has failed already")
+    assert client.value("SELECT count(*) FROM t") == "0"
+
+
+@pytest.mark.usefixtures("inspector")
+def test_a_copy_that_is_refused_after_notices_takes_no_more(client):
+    client.run("CREATE TABLE t (a int)")
+    client.run(
+        "CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE NOTICE 'E %', repeat('E', 3000);"
+        " PERFORM set_config('application_name', 'copying', true);"
+        " IF new.a = 3 THEN RAISE EXCEPTION 'three'; END IF; RETURN new; END $$"
+    )
+    client.run("CREATE TRIGGER told BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION told()")
+    copy = client.session.copy_in("COPY t FROM STDIN")
+    copy.write(b"1\n2\n")
+    time.sleep(0.2)
+    for _ in range(3):
+        copy.write(b"2\n")
+    error, _ = _refusal(copy, b"3\n", 0.01)
+    assert (error.sqlstate, error.message) == ("P0001", "three")
+    notices = [notice for notice in client.notices if notice["M"].startswith("E EEE")]
+    assert len(notices) == 6
+    copy = client.session.copy_in("COPY t FROM STDIN")
+    copy.write(b"1\n" * 200)  # more notices than are looked at
+    assert copy.finish() == "COPY 200"
+
+
+def test_rows_that_are_refused_are_not_computed(client):
+    client.run("CREATE TEMP TABLE t (a int CHECK (a > 1))")
+    computed = []
+
+    def lines():
+        for number in range(3000):
+            computed.append(number)
+            time.sleep(0.01)
+            yield b"%d\n" % number * 1000
+
+    with pytest.raises(CatalogError) as caught:
+        names.load(client.session, "t", ["a"], lines())
+    assert caught.value.sqlstate == "23514"
+    assert len(computed) < 1000
+    assert client.value("SELECT count(*) FROM t") == "0"
+
+
+def test_who_copies_is_told_when_the_session_is_ended(client, other):
+    client.run("CREATE TEMP TABLE t (a int)")
+    copy = client.session.copy_in("COPY t FROM STDIN")
+    copy.write(b"1\n")
+    other.run(f"SELECT pg_terminate_backend({client.session.backend_pid})")
+    error, _ = _refusal(copy, b"1\n", 0.01)
+    assert error.sqlstate == "57P01"
 
 
 def test_notices_and_notifications_arrive_with_statements(client, other):

@@ -1,0 +1,60 @@
+"""PostgreSQL stands in for what others do, where it can, and nobody is busy with that."""
+
+import threading
+import time
+
+from catalog.errors import CatalogError
+from pgwire_gateway.session import attendance
+from pgwire_gateway.session.attendance import Attendance
+
+PATIENCE_S = 30.0
+
+
+class Catalog:
+    """A session that counts how often somebody waits for its interruption."""
+
+    uses = 0
+
+    def __init__(self, stands_in: bool, interruptions: tuple[CatalogError | None, ...] = ()):
+        self._stands_in = stands_in
+        self._interruptions = list(interruptions)
+        self.asked = self.awaited = 0
+
+    def stand_in(self, _text, wanted):
+        self.asked += 1
+        return self._stands_in and wanted()
+
+    def interruption(self, _timeout_s):
+        # As where something has come that is not for it: nobody waits.
+        self.awaited += 1
+        return self._interruptions.pop(0) if self._interruptions else None
+
+    def stand_down(self):
+        """It does not."""
+
+
+def test_nobody_is_busy_while_postgresql_does_something_else(monkeypatch):
+    monkeypatch.setattr(attendance, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(attendance, "LOOK_S", 0.1)
+    catalog = Catalog(stands_in=False)
+    attending = Attendance(catalog, "COPY", 0.0, lambda _: None)
+    time.sleep(0.5)
+    attending.end()
+    assert 2 <= catalog.asked <= 10
+    assert catalog.awaited == 0
+
+
+def test_who_interrupts_it_ends_the_statement(monkeypatch):
+    monkeypatch.setattr(attendance, "PATIENCE_S", 0.01)
+    told, ended = [], threading.Event()
+
+    def end(message):
+        told.append(message)
+        ended.set()
+
+    catalog = Catalog(True, (None, CatalogError("canceling statement", sqlstate="57014")))
+    attending = Attendance(catalog, "SELECT", 0.0, end)
+    assert ended.wait(PATIENCE_S)
+    attending.end()
+    assert told == ["canceling statement"]
+    assert catalog.awaited == 2
