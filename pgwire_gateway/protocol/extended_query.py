@@ -176,7 +176,7 @@ def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) 
         )
         portal.running = session.running
     else:
-        session.running = portal.running
+        session.resume(portal)
     result = portal.result
     taken = 0
     if portal.state is not PortalState.DONE:
@@ -186,10 +186,11 @@ def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) 
     suspended = 0 < maximum_rows <= taken and result.columns is not None
     if not suspended and portal.state is not PortalState.DONE:
         result.prove()
-    portal.state = PortalState.SUSPENDED if suspended else PortalState.DONE
     if suspended:
+        session.suspend(portal)
         session.send(PortalSuspended())
     else:
+        portal.state = PortalState.DONE
         session.send(CommandComplete(result.tag(taken)))
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from catalog.errors import GatewayError
+from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.session.connections import CatalogSession
 from pgwire_gateway.session import deadlines
 
@@ -60,15 +60,24 @@ class Attendance:
         self._catalog.stand_down()
 
     def _attend(self) -> None:
-        try:
-            while not self._over.is_set():
+        while not self._over.is_set():
+            try:
                 self._look()
-        except GatewayError as error:
-            # Whoever asks next is told by PostgreSQL, too.
-            self._on_interruption(error.message)
+            except CatalogUnavailableError as error:
+                # Whoever asks next is told by PostgreSQL, too.
+                self._on_interruption(error.message)
+                return
+            except GatewayError as error:
+                # Until the statement has ended, which may take a while, the session is not idle.
+                self._on_interruption(error.message)
+                self._over.wait(self._pause_s)
 
     def _look(self) -> None:
-        """Stand in if nothing was asked for a while, and wait for an interruption if so."""
+        """Stand in if nothing was asked for a while, and wait for an interruption if so.
+
+        Raises:
+            CatalogError: Somebody has interrupted it.
+        """
         before, self._uses = self._uses, self._catalog.uses
         if before != self._uses:
             self._over.wait(self._pause_s)

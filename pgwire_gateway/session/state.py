@@ -1,5 +1,6 @@
 """One client's session: what it has prepared, its transaction, its settings."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
@@ -181,8 +182,8 @@ class ClientSession(Session):  # type: ignore[misc]
     def watch(self, running: RunningStatement, text: str, limits: TimeOuts | None = None) -> None:
         """Look after a statement that others than PostgreSQL work on.
 
-        It is cancelled when it runs longer than statement_timeout allows, and PostgreSQL stands in
-        for it. One that is looked after already goes on as it is.
+        It is cancelled when it runs longer than statement_timeout allows, counted from when it has
+        begun, and PostgreSQL stands in for it. One that is looked after already goes on as it is.
 
         Args:
             running: The statement.
@@ -195,12 +196,38 @@ class ClientSession(Session):  # type: ignore[misc]
         self._watched = running
         if limits.statement_s > 0:
             message = "canceling statement due to statement timeout"
+            left_s = running.begun_s + limits.statement_s - time.monotonic()
             self._stop_timer()
-            self._timer = deadlines.PROCESS.after(
-                limits.statement_s, lambda: running.cancel(message)
-            )
+            self._timer = deadlines.PROCESS.after(left_s, lambda: running.cancel(message))
         self._finish_attendance()
         self._attendance = Attendance(self.catalog, text, limits.idle_s, self._interrupt)
+
+    def resume(self, portal: Portal) -> None:
+        """Look after the execution of a portal that goes on, with a time-out of its own.
+
+        Raises:
+            QueryCanceledError: 57014 when it was cancelled since it was suspended.
+        """
+        self.running = running = portal.running
+        if running is None or portal.result is None or portal.state is PortalState.DONE:
+            return
+        running.check()
+        plan = portal.statement.plan
+        if plan is not None and portal.result.stream.computes and self._watched is not running:
+            running.begun_s = time.monotonic()
+            self.watch(running, plan.statement.text)
+
+    def suspend(self, portal: Portal) -> None:
+        """Note that a portal has rows left that nobody takes for now.
+
+        Raises:
+            QueryCanceledError: 57014 when it was cancelled meanwhile: who computes more of them has
+                ended.
+        """
+        portal.state = PortalState.SUSPENDED
+        if portal.running is not None:
+            portal.running.check()
+        self.running = None
 
     def watch_from_now(self, running: RunningStatement, text: str) -> None:
         """Look after a statement on which PostgreSQL has worked so far, unless somebody does."""
@@ -282,12 +309,20 @@ class ClientSession(Session):  # type: ignore[misc]
         self.finish()
         self.shortcuts.declined = False
         status = self.transaction.status
-        if status == "I" and self.portals:
-            self.drop_portals()
+        if self.portals:
+            self._release_portals(status)
         if not self.holds_rows:
             self.services.flusher.readers.end(self)
         self.frontend.send_encoded(READY[status])
         self.frontend.flush()
+
+    def _release_portals(self, status: str) -> None:
+        """Close portals whose transaction is over; end what computes for those cancelled."""
+        if status == "I":
+            self.drop_portals()
+        for portal in self.portals.values():
+            if portal.running is not None and portal.running.cancelled:
+                portal.close()
 
     def begin_reading(self) -> None:
         """Note that from here on files may be read that only this session knows to be needed."""

@@ -26,6 +26,8 @@ class RunningStatement:
         self._job: tuple[Driver, str] | None = None
         self._cancels_again = False
         self._others: list[Callable[[], None]] = []
+        self.begun_s = time.monotonic()
+        """When it has begun, or gone on, by the monotonic clock: time-outs count from then."""
 
     @property
     def job(self) -> tuple[Driver, str] | None:

@@ -17,8 +17,13 @@ import pytest
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 
+from pgwire_gateway.messages import Execute, Parse, Sync
+from pgwire_gateway.messages.base import BackendMessage
+from pgwire_gateway.messages.responses import ErrorResponse
+from tests.support.dialogues import bind, wire
 from tests.support.fix_server import Pair
 from tests.support.servers import GatewayProcess
+from tests.support.wire_client import WireClient
 
 pytestmark = pytest.mark.server
 
@@ -251,3 +256,58 @@ def test_statements_of_a_pipeline_leave_no_thread(
     with client.cursor() as cursor:
         cursor.executemany("INSERT INTO t VALUES (%s, 0)", [(-g,) for g in range(1, 101)])
     assert threads() < before + 20
+
+
+LONG = f"""
+    SELECT a.id, md5(repeat(a.id::text || b.id::text, 30))
+      FROM {SCHEMA}.t a, {SCHEMA}.t b WHERE b.id <= 200"""
+"""Rows that are computed while they are taken, more than fit in between."""
+
+
+@pytest.fixture
+def taking(shared_pair: Pair, client: psycopg.Connection) -> Iterator[WireClient]:
+    """A client, in a transaction, that has taken the first row of a portal."""
+    assert not client.closed
+    with wire(shared_pair.gateway, shared_pair.database) as found:
+        found.query("SET idle_in_transaction_session_timeout = '2s'")
+        found.query("BEGIN")
+        found.exchange(Parse("", LONG), bind(portal="p"), Execute("p", 1), Sync())
+        yield found
+
+
+def failure(messages: list[BackendMessage]) -> str:
+    """Return the error among messages."""
+    (error,) = [message for message in messages if isinstance(message, ErrorResponse)]
+    return str(error)
+
+
+def test_more_rows_of_a_portal_time_out(taking: WireClient) -> None:
+    taking.query("SET LOCAL statement_timeout = '400ms'")
+    for _ in range(3):  # each time anew
+        assert "PortalSuspended" in str(taking.exchange(Execute("p", 1), Sync()))
+        time.sleep(0.3)
+    begun = time.monotonic()
+    answer = taking.exchange(Execute("p", 0), Sync())
+    assert "canceling statement due to statement timeout" in failure(answer)
+    assert time.monotonic() - begun < PATIENCE_S / 2
+
+
+def test_more_rows_of_a_portal_are_cancelled_by_others(
+    taking: WireClient, shared_pair: Pair
+) -> None:
+    assert taking.key is not None
+    pid = taking.key.process_id
+    taking.send(Execute("p", 0), Sync())
+    with psycopg.connect(shared_pair.gateway.conninfo(shared_pair.database)) as other:
+        other.autocommit = True
+        query = f"SELECT FROM pg_stat_activity WHERE pid = {pid} AND query LIKE '%pg_sleep%'"
+        deadline = time.monotonic() + PATIENCE_S
+        while not other.execute(query + " AND state = 'active'").fetchall():
+            assert time.monotonic() < deadline, "the session is not seen to work"
+            time.sleep(0.02)
+        other.execute(f"SELECT pg_cancel_backend({pid})")
+    assert "due to user request" in failure(taking.receive_until_ready())
+
+
+def test_a_transaction_is_idle_while_nobody_takes_rows_of_a_portal(taking: WireClient) -> None:
+    assert "25P03" in failure(taking.receive_until_closed())

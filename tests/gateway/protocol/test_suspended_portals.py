@@ -1,5 +1,6 @@
 """Who takes more rows of a portal can be stopped as who takes the first."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -17,43 +18,124 @@ from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.statements import RunningStatement
 
 
+class Session(SimpleNamespace):
+    """A session as far as portals go; it notes what is looked after, and sent."""
+
+    resume = ClientSession.resume
+    suspend = ClientSession.suspend
+    _release_portals = ClientSession._release_portals
+    transaction = SimpleNamespace(require_not_failed=lambda: None)
+
+    def __init__(self):
+        self.sent = []
+        self.looked_after = []
+        super().__init__(
+            running=None,
+            portals={},
+            frontend=SimpleNamespace(send_encoded=self.sent.append),
+            send=self.sent.append,
+            note_settings=lambda: None,
+            _watched=None,
+        )
+
+    def forget_portal(self, name):
+        self.portals.pop(name).close()
+
+    def watch(self, running, text):
+        self._watched = running
+        self.looked_after.append((text, time.monotonic() - running.begun_s))
+
+    def sync(self):
+        self.running = self._watched = None
+        self._release_portals("T")
+
+
 class Computed:
-    """Rows that are computed while they are taken, unless somebody cancels that."""
+    """Rows that are computed while they are taken, as long as nobody cancels that."""
 
     exhausted = False
 
-    def __init__(self, session, running):
-        self._session, self._running = session, running
+    def __init__(self, running, taken=lambda: None):
+        self._running = running
+        self._taken = taken
+        self.computes = True
 
-    def take(self, _limit):
-        yield b"", 1
-        if self._session.running is not None:  # as a request to cancel does
-            self._session.running.cancel()
-        self._running.check()
-        yield b"", 1
+    def take(self, limit):
+        for _ in range(limit):
+            self._running.check()
+            yield b"", 1
+            self._taken()
 
     def close(self):
-        """Nothing computes them."""
+        self.computes = False
+
+
+def suspended(session, taken=lambda: None):
+    """Return a portal with rows left, whose execution began long ago."""
+    running = RunningStatement()
+    running.begun_s -= 3600.0
+    stream = Computed(running, taken)
+    result = StatementResult((), stream, "SELECT {}".format)
+    plan = SimpleNamespace(statement=SimpleNamespace(text="SELECT"))
+    portal = Portal(
+        "",
+        PreparedStatement("", plan),
+        state=PortalState.SUSPENDED,
+        result=result,
+        running=running,
+    )
+    session.portals[""] = portal
+    return portal
 
 
 def test_more_rows_of_a_portal_are_cancelled():
-    running, sent, portals = RunningStatement(), [], {}
-    session = SimpleNamespace(
-        running=None,
-        portals=portals,
-        transaction=SimpleNamespace(require_not_failed=lambda: None),
-        frontend=SimpleNamespace(send_encoded=sent.append),
-        send=sent.append,
-        note_settings=lambda: None,
-        forget_portal=portals.pop,
-    )
-    result = StatementResult((), Computed(session, running), "SELECT {}".format)
-    statement = PreparedStatement("", SimpleNamespace())
-    portals[""] = Portal("", statement, state=PortalState.SUSPENDED, result=result, running=running)
+    session = Session()
+    # As a request to cancel does.
+    portal = suspended(session, lambda: session.running.cancel())  # noqa: PLW0108 - it is another one then
     with pytest.raises(QueryCanceledError):
         extended_query.on_execute(session, Execute("", 5))
-    assert sent == [b""]
-    assert portals == {}
+    assert session.sent == [b""]
+    assert session.portals == {}
+    assert not portal.result.stream.computes
+
+
+def test_more_rows_of_a_portal_are_looked_after_with_a_time_of_their_own():
+    session = Session()
+    suspended(session)
+    for _ in range(2):
+        for _ in range(2):
+            extended_query.on_execute(session, Execute("", 1))
+        session.sync()
+    assert [text for text, _ in session.looked_after] == ["SELECT", "SELECT"]
+    assert max(age_s for _, age_s in session.looked_after) < 60.0
+
+
+def test_rows_that_are_at_hand_are_not_looked_after():
+    session = Session()
+    suspended(session).result.stream.computes = False
+    extended_query.on_execute(session, Execute("", 1))
+    assert session.looked_after == []
+
+
+def test_who_is_cancelled_with_the_last_row_that_was_asked_for_computes_no_more():
+    session = Session()
+    portal = suspended(session, lambda: session.running.cancel())  # noqa: PLW0108 - it is another one then
+    with pytest.raises(QueryCanceledError):
+        extended_query.on_execute(session, Execute("", 1))
+    assert not portal.result.stream.computes
+
+
+def test_who_times_out_when_no_rows_are_asked_for_computes_no_more():
+    session = Session()
+    portal = suspended(session)
+    extended_query.on_execute(session, Execute("", 1))
+    assert session.running is None  # a request to cancel is for nothing
+    portal.running.cancel("it has timed out")
+    session.sync()
+    assert not portal.result.stream.computes
+    with pytest.raises(QueryCanceledError, match="it has timed out"):
+        extended_query.on_execute(session, Execute("", 1))
+    assert session.portals == {}
 
 
 def test_what_is_cancelled_while_it_is_planned_does_not_run():

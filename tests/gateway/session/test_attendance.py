@@ -3,7 +3,7 @@
 import threading
 import time
 
-from catalog.errors import CatalogError
+from catalog.errors import CatalogError, CatalogUnavailableError
 from pgwire_gateway.session import attendance
 from pgwire_gateway.session.attendance import Attendance
 
@@ -57,4 +57,23 @@ def test_who_interrupts_it_ends_the_statement(monkeypatch):
     assert ended.wait(PATIENCE_S)
     attending.end()
     assert told == ["canceling statement"]
-    assert catalog.awaited == 2
+
+
+def test_a_session_is_not_idle_until_what_was_interrupted_has_ended(monkeypatch):
+    monkeypatch.setattr(attendance, "PATIENCE_S", 0.01)
+    told, over = [], threading.Event()
+    cancelled = CatalogError("canceling statement", sqlstate="57014")
+    lost = CatalogUnavailableError("terminating connection", sqlstate="57P01")
+    catalog = Catalog(True, (cancelled, None, lost))
+
+    def end(message):
+        told.append(message)
+        if len(told) > 1:
+            over.set()
+
+    attending = Attendance(catalog, "SELECT", 0.0, end)
+    assert over.wait(PATIENCE_S)
+    time.sleep(0.1)
+    assert catalog.awaited == 3
+    attending.end()
+    assert told == ["canceling statement", "terminating connection"]
