@@ -181,11 +181,12 @@ class Flusher:
             if self._stopping:
                 return None
             self._asked = False
-            if not _left(due_s):
-                self._visited_s = time.monotonic()
-                self._written.update(self._catalog.adopted())
-            databases, self._written = sorted(self._written), set()
-        return databases
+            databases, self._written = self._written, set()
+        if not _left(due_s):
+            self._visited_s = time.monotonic()
+            # Whoever writes comes by: nobody may wait here for a database that is being adopted.
+            databases.update(self._catalog.adopted())
+        return sorted(databases)
 
     # visits ---------------------------------------------------------------------------------------
 

@@ -161,6 +161,27 @@ def test_who_waits_for_a_visit_to_end_can_be_told_to_stop(monkeypatch: pytest.Mo
             pass
 
 
+def test_nobody_waits_for_a_database_that_is_being_adopted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flusher, "PAUSE_S", 0.01)
+    monkeypatch.setattr(flusher, "VISIT_S", 0.01)
+    databases = Databases([])
+    asked, let_go = threading.Event(), threading.Event()
+
+    def adopted() -> tuple[str, ...]:
+        asked.set()
+        let_go.wait(PATIENCE_S)
+        return ()
+
+    databases.adopted = adopted  # type: ignore[method-assign]
+    with upkeep(databases) as running:
+        assert asked.wait(PATIENCE_S)
+        begun = time.monotonic()
+        running.notice("written")
+        assert time.monotonic() - begun < PATIENCE_S / 2
+        let_go.set()
+        assert databases.has_visited("written")
+
+
 def test_upkeep_starts_without_databases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flusher, "PAUSE_S", 0.01)
     monkeypatch.setattr(flusher, "VISIT_S", 0.01)
