@@ -450,7 +450,7 @@ class Observer:
         return self._services.executor.run(
             query,
             relations=observation.relations(query),
-            sessions=self._services.engine.sessions(),
+            sessions=self._services.engine.sessions(statement.check),
             statement=statement,
         )
 
@@ -461,7 +461,7 @@ class Observer:
         return self._services.executor.explain(
             query,
             relations=observation.relations(query),
-            sessions=self._services.engine.sessions(),
+            sessions=self._services.engine.sessions(statement.check),
             statement=statement,
         )
 

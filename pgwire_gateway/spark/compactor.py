@@ -224,7 +224,7 @@ class Compactor:
         if identity is not None and self._are_readable(snapshot.table, segments, tail):
             latest = latest_per_key(self._read(snapshot.table, segments, tail), identity)
             return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
-        session = self._engine.sessions().large
+        session = self._engine.sessions(statement.check).large
         driver = session.driver
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)
@@ -310,7 +310,7 @@ class Compactor:
         volume: Volume,
         statement: RunningStatement,
     ) -> None:
-        session = self._engine.sessions().large
+        session = self._engine.sessions(statement.check).large
         driver = session.driver
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)
@@ -370,7 +370,7 @@ class Compactor:
         )
         asked = affected.asked(tail)
         if asked is not None:
-            session = self._engine.sessions().large
+            session = self._engine.sessions(statement.check).large
             driver = session.driver
             with failures(self._engine, driver, statement), self._gathering(table) as gathering:
                 wanted = {*table.key, *division.attnums}
@@ -407,7 +407,7 @@ class Compactor:
 
         The base is a segment for each partition where it is divided.
         """
-        session = self._engine.sessions().large
+        session = self._engine.sessions(statement.check).large
         driver = session.driver
         table, volume = snapshot.table, self._volume(snapshot, _current(snapshot), tail)
         outputs: list[Output] = []

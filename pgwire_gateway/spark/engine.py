@@ -2,7 +2,12 @@
 
 import logging
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYetError
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from catalog.pg import sqlstate
 from pgwire_gateway.config import SparkApi
@@ -14,6 +19,9 @@ from pgwire_gateway.spark.settings import SessionKind, SparkSettings
 __all__ = ["SessionKind", "Sessions", "SparkEngine", "SparkSettings"]
 
 logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.1
+"""How often who waits for Spark to start looks whether that is still wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,8 @@ class SparkEngine:
         self.settings = settings
         self._lock = threading.RLock()
         self._driver: Driver | None = None
+        self._starting: Future[None] | None = None
+        """What whoever needs a driver that is being started waits for."""
         self._sessions: Sessions | None = None
         self._stopped = False
 
@@ -47,17 +57,22 @@ class SparkEngine:
         Raises:
             SparkError: 58000 when Spark cannot be started, 57P01 after stop().
         """
-        driver = self._driver
-        if driver is not None and driver.alive:
-            return driver
-        with self._lock:
-            self.start()
-            if self._driver is None:
-                raise SparkError("Spark has been stopped", sqlstate=sqlstate.ADMIN_SHUTDOWN)
-            return self._driver
+        return self._living()
 
-    def start(self) -> None:
+    def _living(self, check: Callable[[], None] | None = None) -> Driver:
+        driver = self._driver
+        if driver is None or not driver.alive:
+            self.start(check)
+            driver = self._driver
+            if driver is None:
+                raise SparkError("Spark has been stopped", sqlstate=sqlstate.ADMIN_SHUTDOWN)
+        return driver
+
+    def start(self, check: Callable[[], None] | None = None) -> None:
         """Start Spark, unless it runs.
+
+        Args:
+            check: Called time and again meanwhile; what it raises ends the wait. Spark starts on.
 
         Raises:
             SparkError: 58000 when it cannot be started.
@@ -65,17 +80,45 @@ class SparkEngine:
         with self._lock:
             if self._stopped or (self._driver is not None and self._driver.alive):
                 return
-            if self._driver is not None:
+            starting = self._starting
+            if starting is None:
+                starting = self._starting = Future()
+                threading.Thread(
+                    target=self._start, args=(starting,), name="spark start", daemon=True
+                ).start()
+        while not starting.done():
+            if check is not None:
+                check()
+            with suppress(NotYetError):
+                starting.exception(_LOOK_S)
+        starting.result()
+
+    def _start(self, starting: "Future[None]") -> None:
+        try:
+            lost = self._driver
+            if lost is not None:
                 logger.warning("Spark was lost and is started again")
-                self._driver.kill()
-            self._driver = None
-            self._sessions = None
-            self._driver = _driver(self.settings)
+                lost.kill()
+            driver = _driver(self.settings)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            self._started(None)
+            starting.set_exception(error)
+        else:
+            self._started(driver)
+            starting.set_result(None)
+
+    def _started(self, driver: Driver | None) -> None:
+        with self._lock:
+            self._driver, self._sessions, self._starting = driver, None, None
 
     def stop(self) -> None:
-        """Stop Spark."""
+        """Stop Spark; one that is being started, as soon as it can be."""
         with self._lock:
             self._stopped = True
+            starting = self._starting
+        if starting is not None:
+            starting.exception()
+        with self._lock:
             driver, self._driver = self._driver, None
             self._sessions = None
         if driver is not None:
@@ -87,15 +130,18 @@ class SparkEngine:
             if self._driver is driver:
                 driver.kill()
 
-    def sessions(self) -> Sessions:
+    def sessions(self, check: Callable[[], None] | None = None) -> Sessions:
         """Return the sessions statements run in (restarts a dead driver).
 
         They keep to UTC: compiled statements name the time zone where they depend on it.
 
+        Args:
+            check: Called time and again while Spark starts; what it raises ends the wait.
+
         Raises:
             SparkLostError: 57P02 when the driver ends just now; the next call starts another.
         """
-        driver = self.driver
+        driver = self._living(check)
         with self._lock:
             found = self._sessions
             if found is None or found.small.driver is not driver:

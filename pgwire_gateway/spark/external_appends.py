@@ -76,7 +76,7 @@ def append(  # noqa: PLR0913 - all that one append is about
         raise TypeError(table)
     rows = snapshot.tail_rows + snapshot.stored_rows
     kind = SessionKind.SMALL if rows <= _MANY_ROWS else SessionKind.LARGE
-    session = relations.engine.sessions().of_kind(kind)
+    session = relations.engine.sessions(statement.check).of_kind(kind)
     driver = session.driver
     with failures(relations.engine, driver, statement):
         group = statement.begin(driver)

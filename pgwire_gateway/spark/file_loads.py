@@ -55,7 +55,7 @@ class FileLoad:
         Raises:
             GatewayError: 22P04 for files without columns, else what Spark finds wrong with them.
         """
-        session = self._session = self._engine.sessions().large
+        session = self._session = self._engine.sessions(self._statement.check).large
         with failures(self._engine, session.driver, self._statement):
             group = self._statement.begin(session.driver)
             session.enter(group)

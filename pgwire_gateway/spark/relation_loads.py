@@ -39,7 +39,7 @@ class RelationLoad:
             GatewayError: 58P01 and 22023 for the file of the connection, HV000 for what the
                 database or its driver finds wrong; as ``columns_of``.
         """
-        session = self._engine.sessions().large
+        session = self._engine.sessions(self._statement.check).large
         connection = Connection.read(self._connection)
         with failures(self._engine, session.driver, self._statement):
             group = self._statement.begin(session.driver)
@@ -60,7 +60,7 @@ def relations_of(
         GatewayError: 58P01 and 22023 for the file of the connection, HV000 for what the database or
             its driver finds wrong.
     """
-    session = engine.sessions().small
+    session = engine.sessions(statement.check).small
     with failures(engine, session.driver, statement):
         return session.relations(Connection.read(connection).options(), schema)
 
@@ -85,7 +85,7 @@ class CatalogTable:
             GatewayError: 42P01 for what is no such table, views and files among it; as
                 ``columns_of``.
         """
-        session = self._engine.sessions().large
+        session = self._engine.sessions(self._statement.check).large
         name = ".".join(map(quoted, self._name))
         with failures(self._engine, session.driver, self._statement):
             group = self._statement.begin(session.driver)

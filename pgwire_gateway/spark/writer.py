@@ -93,7 +93,7 @@ class SegmentWriter:
         staged = self._staged
         self._sink.close()
         self._sink = None
-        session = self._engine.sessions().large
+        session = self._engine.sessions(statement.check).large
         driver = session.driver
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)

@@ -66,7 +66,7 @@ def archive(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
             hint="Their row versions stay as they are. CONVERT makes a table of the latest ones.",
         )
     key = [table.column(attnum).storage_name for attnum in table.key]
-    spark = session.services.engine.sessions().small
+    spark = session.services.engine.sessions(call.running.check).small
     with failures(session.services.engine, spark.driver, call.running):
         rows = databases.archive(spark, external, key)
     fields = {"S": "NOTICE", "V": "NOTICE", "C": codes.SUCCESSFUL_COMPLETION}

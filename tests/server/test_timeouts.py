@@ -258,9 +258,7 @@ def test_statements_of_a_pipeline_leave_no_thread(
     assert threads() < before + 20
 
 
-LONG = f"""
-    SELECT a.id, md5(repeat(a.id::text || b.id::text, 30))
-      FROM {SCHEMA}.t a, {SCHEMA}.t b WHERE b.id <= 200"""
+LONG = f"SELECT repeat('x', 500) FROM {SCHEMA}.t a, {SCHEMA}.t b WHERE a.id <= 40"
 """Rows that are computed while they are taken, more than fit in between."""
 
 
