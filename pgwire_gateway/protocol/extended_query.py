@@ -181,6 +181,8 @@ def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) 
     taken = 0
     if portal.state is not PortalState.DONE:
         for data, rows in result.stream.take(max(maximum_rows, 0)):
+            if plan.only_reads and portal.running is not None:
+                portal.running.check()  # also of rows that are at hand
             session.frontend.send_encoded(data)
             taken += rows
     suspended = 0 < maximum_rows <= taken and result.columns is not None

@@ -21,11 +21,6 @@ class _Streams:
         self._streams = list(streams)
         self.exhausted = not streams
 
-    @property
-    def computes(self) -> bool:
-        """Whether rows that are left are still to be computed, or read from files."""
-        return any(stream.computes for stream in self._streams)
-
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of rows, at most `limit` rows; 0 takes all."""
         taken = 0

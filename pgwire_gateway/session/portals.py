@@ -22,10 +22,6 @@ class RowStream(Protocol):
     exhausted: bool
     """True when no row is left."""
 
-    @property
-    def computes(self) -> bool:
-        """Whether rows that are left are still to be computed, or read from files."""
-
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of DataRow messages with their numbers of rows; ``limit`` rows, 0 all."""
 
@@ -37,7 +33,6 @@ class NoRows:
     """The stream of a statement that returns none."""
 
     exhausted = True
-    computes = False
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:  # noqa: ARG002
         """Yield nothing."""

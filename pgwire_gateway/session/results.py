@@ -47,8 +47,6 @@ RETURNING_VERBS = frozenset({"INSERT 0", "UPDATE", "DELETE", "MERGE"})
 class CatalogRows:
     """Rows PostgreSQL evaluated, in the one format it was asked for."""
 
-    computes = False
-
     def __init__(self, rows: Iterable[Row], type_oids: Sequence[int], codes: Sequence[int]) -> None:
         """Take rows that are in the format of all ``codes``, or in text where these differ."""
         self._rows: Iterator[Row] = iter(rows)
@@ -100,10 +98,6 @@ class LocalRows(CatalogRows):
 class BatchSource(Protocol):
     """Record batches that are computed while they are taken."""
 
-    @property
-    def is_at_work(self) -> bool:
-        """Whether something is to be released that computes them."""
-
     def __iter__(self) -> Iterator[Any]:
         """Yield record batches."""
 
@@ -121,11 +115,6 @@ class SparkRows:
         self._rest: Any = None
         self._ahead: ReadAhead[tuple[memoryview, int]] | None = None
         self.exhausted = False
-
-    @property
-    def computes(self) -> bool:
-        """Whether rows that are left are still to be computed, or read from files."""
-        return self._batches.is_at_work
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of encoded rows, at most ``limit`` rows; 0 takes all."""
@@ -189,8 +178,6 @@ class BatchRows(SparkRows):
 
 class MemoryBatches:
     """Batches held in memory behind the interface of a running query."""
-
-    is_at_work = False
 
     def __init__(self, batches: Sequence[object]) -> None:
         self._batches = batches

@@ -213,7 +213,8 @@ class ClientSession(Session):  # type: ignore[misc]
             return
         running.check()
         plan = portal.statement.plan
-        if plan is not None and portal.result.stream.computes and self._watched is not running:
+        # Also of rows that are at hand: who reads them slowly is not idle.
+        if plan is not None and self._watched is not running:
             running.begun_s = time.monotonic()
             self.watch(running, plan.statement.text)
 

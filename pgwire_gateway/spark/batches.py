@@ -19,11 +19,6 @@ class Batches:
         self._source = source
         self._on_close = on_close
 
-    @property
-    def is_at_work(self) -> bool:
-        """Whether something is to be released that computes them."""
-        return self._on_close is not None
-
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 

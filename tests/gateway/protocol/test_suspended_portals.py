@@ -58,7 +58,7 @@ class Computed:
     def __init__(self, running, taken=lambda: None):
         self._running = running
         self._taken = taken
-        self.computes = True
+        self.is_open = True
 
     def take(self, limit):
         for _ in range(limit):
@@ -67,7 +67,7 @@ class Computed:
             self._taken()
 
     def close(self):
-        self.computes = False
+        self.is_open = False
 
 
 def suspended(session, taken=lambda: None):
@@ -76,7 +76,7 @@ def suspended(session, taken=lambda: None):
     running.begun_s -= 3600.0
     stream = Computed(running, taken)
     result = StatementResult((), stream, "SELECT {}".format)
-    plan = SimpleNamespace(statement=SimpleNamespace(text="SELECT"))
+    plan = SimpleNamespace(statement=SimpleNamespace(text="SELECT"), only_reads=True)
     portal = Portal(
         "",
         PreparedStatement("", plan),
@@ -96,7 +96,7 @@ def test_more_rows_of_a_portal_are_cancelled():
         extended_query.on_execute(session, Execute("", 5))
     assert session.sent == [b""]
     assert session.portals == {}
-    assert not portal.result.stream.computes
+    assert not portal.result.stream.is_open
 
 
 def test_more_rows_of_a_portal_are_looked_after_with_a_time_of_their_own():
@@ -110,19 +110,12 @@ def test_more_rows_of_a_portal_are_looked_after_with_a_time_of_their_own():
     assert max(age_s for _, age_s in session.looked_after) < 60.0
 
 
-def test_rows_that_are_at_hand_are_not_looked_after():
-    session = Session()
-    suspended(session).result.stream.computes = False
-    extended_query.on_execute(session, Execute("", 1))
-    assert session.looked_after == []
-
-
 def test_who_is_cancelled_with_the_last_row_that_was_asked_for_computes_no_more():
     session = Session()
     portal = suspended(session, lambda: session.running.cancel())  # noqa: PLW0108 - it is another one then
     with pytest.raises(QueryCanceledError):
         extended_query.on_execute(session, Execute("", 1))
-    assert not portal.result.stream.computes
+    assert not portal.result.stream.is_open
 
 
 def test_who_times_out_when_no_rows_are_asked_for_computes_no_more():
@@ -132,7 +125,7 @@ def test_who_times_out_when_no_rows_are_asked_for_computes_no_more():
     assert session.running is None  # a request to cancel is for nothing
     portal.running.cancel("it has timed out")
     session.sync()
-    assert not portal.result.stream.computes
+    assert not portal.result.stream.is_open
     with pytest.raises(QueryCanceledError, match="it has timed out"):
         extended_query.on_execute(session, Execute("", 1))
     assert session.portals == {}

@@ -22,10 +22,6 @@ class Source:
         self.taken = 0
         self.closed = False
 
-    @property
-    def is_at_work(self) -> bool:
-        return not self.closed
-
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for number in range(self.rows):
             self.taken += 1
