@@ -19,6 +19,16 @@ def is_set(session: CatalogSession, setting: str) -> bool:
     return [row[0] for row in result.rows] == [b"f"]
 
 
+def has_cursor(session: CatalogSession, name: str) -> bool:
+    """Return whether PostgreSQL has a cursor of a name in the session."""
+    result = session.execute_parameters(
+        "SELECT FROM pg_catalog.pg_cursors WHERE name = $1",
+        [name.encode(session.codec)],
+        parameter_oids=[TEXT],
+    )
+    return bool(list(result.rows))
+
+
 def is_read_only(session: CatalogSession) -> bool:
     """Return whether the transaction is a read-only one."""
     return _setting(session, "transaction_read_only") == b"on"

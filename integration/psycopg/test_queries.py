@@ -168,10 +168,33 @@ def test_row_factories_use_the_column_names(connection):
     assert row == {"id": 1, "Mixed Case": "x", "?column?": 2}
 
 
-@pytest.mark.xfail(reason="DECLARE CURSOR over journaled tables is refused so far", strict=True)
 def test_server_side_cursor(connection):
     connection.execute("CREATE TABLE t AS SELECT g AS id FROM generate_series(1, 100) g")
     with connection.transaction(), connection.cursor(name="c") as cursor:
         cursor.execute("SELECT id FROM t ORDER BY id")
         assert [row[0] for row in cursor.fetchmany(3)] == [1, 2, 3]
         assert len(cursor.fetchall()) == 97
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_server_side_cursor_with_parameters(connection, binary):
+    connection.execute(
+        "CREATE TABLE t AS SELECT g AS id, g / 2.0 AS half FROM generate_series(1, 9) g"
+    )
+    with connection.transaction(), connection.cursor(name="c", binary=binary) as cursor:
+        cursor.execute("SELECT id, half FROM t WHERE id > %s ORDER BY id", [6], binary=binary)
+        assert [column.name for column in cursor.description] == ["id", "half"]
+        cursor.itersize = 2
+        assert list(cursor) == [(7, Decimal("3.5")), (8, Decimal(4)), (9, Decimal("4.5"))]
+
+
+def test_server_side_cursor_that_outlasts_its_transaction(connection):
+    connection.execute("CREATE TABLE t AS SELECT g AS id FROM generate_series(1, 100) g")
+    with connection.cursor(name="c", withhold=True) as cursor:
+        with connection.transaction():
+            cursor.execute("SELECT id FROM t ORDER BY id")
+            assert cursor.fetchone() == (1,)
+        connection.execute("DELETE FROM t")
+        cursor.scroll(48)
+        assert cursor.fetchone() == (50,)
+        assert len(cursor.fetchall()) == 50

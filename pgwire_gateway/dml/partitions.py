@@ -59,7 +59,9 @@ def narrowed(call: Invocation, *, by_spark: bool = False) -> Invocation:
     """
     plan = call.plan
     if plan.explained is not None:
-        inner = narrowed(replace(call, plan=plan.explained))
+        # What PostgreSQL would run for a cursor is not looked at by it when rows are fetched.
+        by_spark = by_spark or plan.route is Route.CURSOR
+        inner = narrowed(replace(call, plan=plan.explained), by_spark=by_spark)
         return replace(call, plan=replace(plan, explained=inner.plan))
     if not plan.trees:
         return call

@@ -58,6 +58,19 @@ def read(call: Invocation) -> StatementResult:
         raise
 
 
+def prepare(call: Invocation) -> tuple[SparkQuery, Callable[[], Batches]]:
+    """Compile a SELECT that locks nothing against what it sees now; return also what starts it.
+
+    Raises:
+        UnsupportedError: Spark has no counterpart of something in it.
+    """
+    try:
+        return _compiled(call, Observer(call.session).observe(call.plan.tables, call.plan))
+    except UnsupportedError as error:
+        error.hint = error.hint or _hint(call)
+        raise
+
+
 def _hint(call: Invocation) -> str | None:
     """Tell what has PostgreSQL compute a query instead of Spark."""
     relations = call.session.catalog.relations(sorted(call.plan.tables)).values()
@@ -116,21 +129,29 @@ def _may_lock_all(call: Invocation, locks: RowLocks, reason: Exception) -> bool:
 
 def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
-    bound = binding.bind(call)
-    observer = Observer(call.session)
     if observation is None:
+        observer = Observer(call.session)
         observation = (
             observer.observe_locked(call.plan)
             if call.plan.locks
             else observer.observe(call.plan.tables, call.plan)
         )
+    query, run = _compiled(call, observation)
+    return query, run()
+
+
+def _compiled(
+    call: Invocation, observation: Observation
+) -> tuple[SparkQuery, Callable[[], Batches]]:
+    bound = binding.bind(call)
+    observer = Observer(call.session)
     observation = observer.narrowed(call.plan, observation, bound)
     context = partial(observer.context, call.plan, observation, bound)
     found = _row_by_key(call, observation, context)
     if found is not None:
-        return found
+        return found[0], lambda: found[1]
     query = pipeline.compile_query(call.query, context())
-    return query, observer.run(query, observation, call.running)
+    return query, partial(observer.run, query, observation, call.running)
 
 
 def _row_by_key(

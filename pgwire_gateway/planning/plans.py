@@ -47,6 +47,8 @@ class Route(Enum):
     """PostgreSQL, once rows of tiered tables that reference what the statement changes are hot."""
     PARTS = "parts"
     """PostgreSQL, on resident partitions of a table of which others are tiered."""
+    CURSOR = "cursor"
+    """Spark reads journaled tables, for a cursor from which rows are fetched."""
     EXPLAIN = "explain"
     """The gateway: how it would run a statement of one of the routes above, save the first."""
     OWN = "own"
@@ -156,7 +158,7 @@ class Plan:
     reason: str = "no journaled table"
     """Why this route, for people."""
     explained: "Plan | None" = None
-    """What EXPLAIN tells about; set on that route alone."""
+    """What EXPLAIN tells about, or a cursor reads; set on these routes alone."""
 
     @property
     def only_reads(self) -> bool:

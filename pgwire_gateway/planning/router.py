@@ -128,8 +128,8 @@ def _plan(
     if statement.kind in COMMANDS:
         executes = statement.kind is StatementKind.EXECUTE
         return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
-    if statement.kind is StatementKind.EXPLAIN:
-        return _plan_explain(catalog, statement, parameter_oids, prepared)
+    if statement.kind in _AROUND_QUERIES:
+        return _AROUND_QUERIES[statement.kind](catalog, statement, parameter_oids, prepared)
     plain = statement.all_qualified_system and statement.kind is StatementKind.SELECT
     if not prepared and (plain or statement.kind in WITHOUT_TREE):
         return Plan(statement, Route.CATALOG)
@@ -141,8 +141,6 @@ def _plan(
                 catalog, statement, parameter_oids, prepared, requests
             )
     else:
-        if statement.kind is StatementKind.DECLARE:
-            answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
         tree = statement.kind not in WITHOUT_TREE
         analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
     if statement.kind is StatementKind.UNKNOWN:
@@ -222,10 +220,33 @@ def _plan_explain(
     return Plan(statement, Route.EXPLAIN, analysis, prepared=prepared, explained=explained)
 
 
+def _plan_declare(
+    catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int], prepared: str
+) -> Plan:
+    """Let PostgreSQL keep the cursors of queries that it runs alone."""
+    read = _explained(catalog, statement, parameter_oids)
+    if read is not None and read.route is Route.READ and read.locks is None:
+        analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+        return Plan(statement, Route.CURSOR, analysis, prepared=prepared, explained=read)
+    if read is not None and read.route is Route.CATALOG:
+        answerable = read.answerable
+    else:
+        answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
+    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
+
+
+_AROUND_QUERIES = {
+    StatementKind.EXPLAIN: _plan_explain,
+    StatementKind.DECLARE: _plan_declare,
+}
+"""What plans statements that are about a query."""
+
+
 def _explained(
     catalog: CatalogSession, statement: Statement, parameter_oids: Sequence[int]
 ) -> Plan | None:
-    """Return the plan of the query that EXPLAIN tells about; None where another statement is."""
+    """Return the plan of the query in EXPLAIN or DECLARE; None where another statement is in it."""
     piece = statement.details["query"]
     (query,) = split(piece.text)
     if query.kind not in QUERIES or "own_call" in query.details:
@@ -244,7 +265,7 @@ _POSTGRESQLS = {Route.CATALOG, Route.REFERENCED}
 """Routes of statements that PostgreSQL runs as they came, and can explain."""
 
 EXPLAINED = "pgwire_explained"
-"""Name the catalog has for the query in EXPLAIN."""
+"""Name the catalog has for the query in EXPLAIN and DECLARE."""
 
 
 def _require_same_reading(catalog: CatalogSession, statement: Statement) -> None:

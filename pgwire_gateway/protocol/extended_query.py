@@ -30,6 +30,7 @@ from pgwire_gateway.messages.row_data import NoData, ParameterDescription, RowDe
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.protocol import relaying
+from pgwire_gateway.session.cursors import Cursor
 from pgwire_gateway.session.portals import (
     Portal,
     PortalState,
@@ -129,14 +130,21 @@ def on_describe(session: ClientSession, message: Describe) -> None:
         oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
         session.send(ParameterDescription(tuple(oids)))
         formats: tuple[int, ...] = ()
+    elif message.name in session.cursors:
+        cursor = session.cursors[message.name]
+        session.send(RowDescription(cursor.described(cursor.formats)))
+        return
     elif message.name not in session.portals and message.name:
         _describe_cursor(session, message.name)
         return
     else:
         portal = _portal(session, message.name)
         plan, formats = portal.statement.plan, portal.result_formats
+    fetched = session.fetched(plan)
     columns = plan.analysis.columns if plan and plan.analysis else None
-    if columns is None:
+    if fetched is not None:
+        session.send(RowDescription(fetched.described(formats)))
+    elif columns is None:
         session.send(NoData())
     else:
         session.send(RowDescription(field_descriptions(columns, formats)))
@@ -275,7 +283,7 @@ def _analysed(session: ClientSession, statement: PreparedStatement) -> PreparedS
 
 def _portal(session: ClientSession, name: str) -> Portal:
     portal = session.portals.get(name)
-    if portal is None:
+    if portal is None or isinstance(portal, Cursor):
         raise GatewayError(f'portal "{name}" does not exist', sqlstate=codes.INVALID_CURSOR_NAME)
     return portal
 

@@ -114,7 +114,9 @@ def _may_pass(session: ClientSession, passage: Passage, status: str) -> bool:
 def _admitted(session: ClientSession, shortcut: Shortcut, status: str) -> bool:
     """Return whether a statement can take the short way in the transaction there is."""
     transaction = session.transaction
-    if transaction.implicit or (transaction.defers and shortcut.action in commands.COMMITTING):
+    if transaction.implicit:
+        return False
+    if shortcut.action in commands.COMMITTING and (transaction.defers or session.keeps_cursors):
         return False
     if shortcut.action:
         return status != "E" or shortcut.action in ENDING_ACTIONS

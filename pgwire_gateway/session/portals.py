@@ -108,6 +108,11 @@ class Portal:
     """Its execution, which can be cancelled while more of its rows are computed."""
     number: int = field(default_factory=PORTAL_NUMBERS.__next__)
 
+    @property
+    def holds_files(self) -> bool:
+        """Whether rows that are left may be read from files."""
+        return self.state is PortalState.SUSPENDED
+
     def close(self) -> None:
         """Release the rows not taken."""
         if self.result is not None:

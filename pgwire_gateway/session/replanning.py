@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from catalog.results import Basis
 from catalog.statements.splitting import StatementKind
-from pgwire_gateway.planning import hidden_queries, router
+from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.invocation import Invocation
 from rewrite.errors import UnsupportedError
@@ -19,11 +19,8 @@ def refreshed(call: Invocation) -> Invocation:
         GatewayError: 0A000 when the columns of the result are not those announced any more.
     """
     catalog, plan = call.session.catalog, call.plan
-    if plan.prepared and plan.statement.kind is StatementKind.EXPLAIN:
+    if plan.prepared and plan.statement.kind in {StatementKind.EXPLAIN, StatementKind.DECLARE}:
         return planned_again(call)
-    if plan.prepared and plan.statement.kind is StatementKind.DECLARE:
-        found = hidden_queries.refuse_journaled(catalog, plan.statement, call.parameter_oids)
-        call = replace(call, plan=replace(plan, answerable=found))
     if not plan.prepared or plan.basis is None:
         return call
     basis, limits = catalog.grounds(router.named(plan.statement))

@@ -34,6 +34,7 @@ from pgwire_gateway.messages.responses import (
 from pgwire_gateway.planning.plans import Plan, RowRules
 from pgwire_gateway.session import deadlines, uncommitted
 from pgwire_gateway.session.attendance import Attendance
+from pgwire_gateway.session.cursors import Cursor
 from pgwire_gateway.session.deadlines import Deadline
 from pgwire_gateway.session.portals import Portal, PortalState, PreparedStatement
 from pgwire_gateway.session.services import Services
@@ -214,9 +215,24 @@ class ClientSession(Session):  # type: ignore[misc]
         running.check()
         plan = portal.statement.plan
         # Also of rows that are at hand: who reads them slowly is not idle.
-        if plan is not None and self._watched is not running:
+        if plan is not None:
+            self._go_on(running, plan.statement.text)
+
+    def resume_cursor(self, cursor: Cursor, text: str) -> None:
+        """Look after a statement that takes rows of a cursor.
+
+        Raises:
+            QueryCanceledError: 57014 when the cursor was cancelled.
+        """
+        if cursor.running is not None:
+            self.running = cursor.running
+            cursor.running.check()
+            self._go_on(cursor.running, text)
+
+    def _go_on(self, running: RunningStatement, text: str) -> None:
+        if self._watched is not running:
             running.begun_s = time.monotonic()
-            self.watch(running, plan.statement.text)
+            self.watch(running, text)
 
     def suspend(self, portal: Portal) -> None:
         """Note that a portal has rows left that nobody takes for now.
@@ -320,7 +336,7 @@ class ClientSession(Session):  # type: ignore[misc]
     def _release_portals(self, status: str) -> None:
         """Close portals whose transaction is over; end what computes for those cancelled."""
         if status == "I":
-            self.drop_portals()
+            self.end_portals()
         for portal in self.portals.values():
             if portal.running is not None and portal.running.cancelled:
                 portal.close()
@@ -332,7 +348,42 @@ class ClientSession(Session):  # type: ignore[misc]
     @property
     def holds_rows(self) -> bool:
         """Whether rows of a result are left that have not been sent."""
-        return any(portal.state is PortalState.SUSPENDED for portal in self.portals.values())
+        return any(portal.holds_files for portal in self.portals.values())
+
+    @property
+    def cursors(self) -> Mapping[str, Cursor]:
+        """The portals that SQL has declared, by name."""
+        return {name: portal for name, portal in self.portals.items() if isinstance(portal, Cursor)}
+
+    def fetched(self, plan: Plan | None) -> Cursor | None:
+        """Return the cursor whose rows a statement fetches; None for other statements."""
+        if plan is None or plan.statement.kind is not StatementKind.FETCH:
+            return None
+        details = plan.statement.details
+        return None if details["is_move"] else self.cursors.get(details["name"])
+
+    @property
+    def keeps_cursors(self) -> bool:
+        """Whether rows have to be computed when the transaction is committed."""
+        return any(cursor.hold and cursor.holds_files for cursor in self.cursors.values())
+
+    def keep_cursors(self, command: str) -> None:
+        """Compute the rows of cursors WITH HOLD; the transaction is rolled back if that fails.
+
+        Raises:
+            GatewayError: 0A000 for PREPARE TRANSACTION; what computing the rows raises.
+        """
+        if not self.keeps_cursors or self.transaction.failed:
+            return
+        try:
+            for cursor in self.cursors.values():
+                if cursor.hold and cursor.holds_files:
+                    self.resume_cursor(cursor, command)
+                    cursor.keep()
+        except BaseException:
+            self.catalog.rollback()
+            self.transaction.settle()
+            raise
 
     def note_settings(self) -> None:
         """Look at the reported settings after a statement that may have changed them."""
@@ -358,6 +409,12 @@ class ClientSession(Session):  # type: ignore[misc]
     def settings(self) -> Mapping[str, str]:
         """The reported settings and their current values."""
         return self._settings
+
+    def end_portals(self) -> None:
+        """Close the portals of a transaction that is over, save the cursors that were kept."""
+        for cursor in self.cursors.values():
+            cursor.outlast()
+        self.drop_portals()
 
     def drop_portals(self, since: int = 0) -> None:
         """Close all portals, or those of larger numbers."""

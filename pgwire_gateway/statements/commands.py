@@ -104,6 +104,11 @@ def transaction(call: Invocation) -> StatementResult:
         )
     commits = details["action"] in COMMITTING
     if commits:
+        if details["action"] == "prepare" and session.keeps_cursors:
+            raise UnsupportedError(
+                "cannot PREPARE a transaction that has created a cursor WITH HOLD"
+            )
+        session.keep_cursors(call.statement.text)
         session.transaction.prepare_commit()
     if details["action"] in ENDING:
         session.catalog.end_guard()
@@ -127,7 +132,11 @@ def note_transaction(session: ClientSession, details: Mapping[str, Any]) -> None
         case "commit" | "rollback" if details["chain"]:
             session.transaction.defers = session.transaction.is_seen = False
             session.transaction.savepoints.clear()
+            session.end_portals()
+        case "rollback":
             session.drop_portals()
+        case _:
+            pass
     session.transaction.settle()
 
 
@@ -386,7 +395,10 @@ def _drop_database(call: Invocation) -> StatementResult:
 def discard(call: Invocation) -> StatementResult:
     """Forget what PostgreSQL forgets: its prepared statements only with all the rest."""
     if call.statement.details["target"] == "all":
-        return deallocate(call)
+        result = deallocate(call)
+        for name in call.session.cursors:
+            call.session.forget_portal(name)
+        return result
     return local_queries.pass_on(call.session, call.statement.text)
 
 

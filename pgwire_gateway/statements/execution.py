@@ -36,7 +36,7 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.statements import commands, explaining, own_answers
+from pgwire_gateway.statements import commands, cursor_commands, explaining, own_answers
 from pgwire_gateway.tables import (
     archiving,
     conversions,
@@ -106,6 +106,10 @@ def _dispatch(call: Invocation) -> StatementResult:
         return commands.run(call)
     if not call.alone:
         call.session.transaction.begin_implicit()
+    if call.statement.kind in cursor_commands.KINDS:
+        done = cursor_commands.run(call)
+        if done is not None:
+            return done
     is_own = not call.session.transaction.open
     done = single_trips.run_at_once(call) if not call.plan.trees else None
     if done is not None:
@@ -354,6 +358,7 @@ UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 ROUTES = {
     Route.CATALOG: local_queries.run,
     Route.REFERENCED: references.run,
+    Route.CURSOR: cursor_commands.declare,
     Route.EXPLAIN: _explain,
     Route.OWN: _answer,
     Route.READ: reads.read,

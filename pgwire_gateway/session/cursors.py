@@ -1,0 +1,256 @@
+"""Cursors that SQL declares over what Spark reads: portals from which FETCH takes rows, forward.
+
+Follows "DECLARE", "FETCH" and "MOVE" of PostgreSQL's reference. A cursor sees what its query saw
+when it was declared. Its rows are computed while they are taken; what is left of a cursor WITH HOLD
+is kept when its transaction is committed, in memory or in a file without a name.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from tempfile import TemporaryFile
+from typing import IO, Final
+
+import pyarrow as pa
+from typing_extensions import override
+
+from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
+from pgwire_gateway.messages.row_data import FieldDescription
+from pgwire_gateway.session.portals import Portal
+from pgwire_gateway.session.results import field_descriptions
+from pgwire_gateway.spark.errors import storage_failures
+from rewrite.errors import UnsupportedError
+from rewrite.results import OutputColumn
+
+MOST_BYTES: Final = 16 << 20
+"""How much of what is kept is held in memory."""
+
+_BINARY: Final = (1,)
+
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """What FETCH and MOVE do: they skip rows, then take some."""
+
+    skipped: int
+    taken: int | None
+    """None: all that are left."""
+
+
+@dataclass
+class Cursor(Portal):
+    """A portal whose rows are taken by its name; `result` gives them to Execute."""
+
+    binary: bool = False
+    """Whether values are sent in binary where a query string fetches them."""
+    hold: bool = False
+    """Whether it outlasts its transaction."""
+    no_scroll: bool = False
+    """Whether it was declared to go forward alone."""
+    rows: "CursorRows" = field(default_factory=lambda: CursorRows(iter(())))
+    consists_of: Sequence[OutputColumn] = ()
+    """Where the values of its columns are in `rows`."""
+
+    @property
+    @override
+    def holds_files(self) -> bool:
+        return not self.rows.is_kept and not self.rows.is_broken
+
+    def described(self, formats: Sequence[int]) -> tuple[FieldDescription, ...]:
+        """Describe its rows in these formats."""
+        plan = self.statement.plan
+        columns = plan.analysis.columns if plan and plan.analysis else None
+        return field_descriptions(columns or (), formats)
+
+    @property
+    def formats(self) -> Sequence[int]:
+        """The format codes of its rows where none are asked for."""
+        return _BINARY if self.binary else ()
+
+    def motion(self, direction: str, count: int | None) -> Motion | None:
+        """Return how rows are reached that lie ahead; None for the row it is on, or none.
+
+        Args:
+            direction: As in FETCH: forward, backward, absolute or relative.
+            count: How many rows, or which one; None for all.
+
+        Raises:
+            GatewayError: 55000 where it would go back and was declared NO SCROLL, else 0A000.
+        """
+        if direction == "backward" and count is not None:
+            direction, count = "forward", -count
+        match direction:
+            case "forward" if count is None or count > 0:
+                return Motion(0, count)
+            case "relative" if count is not None and count > 0:
+                return Motion(count - 1, 1)
+            case "absolute" if count is not None and count > self.rows.position:
+                return Motion(count - self.rows.position - 1, 1)
+            case "absolute" if count == 0 and self.rows.is_before_first:
+                return None
+            case "forward" | "relative" if count == 0:
+                return None
+        raise self.backwards()
+
+    def require_usable(self) -> None:
+        """Refuse a cursor of which an earlier FETCH has failed (55000)."""
+        if self.rows.is_broken:
+            raise GatewayError(
+                f'portal "{self.name}" cannot be run',
+                sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
+            )
+
+    def backwards(self) -> GatewayError:
+        """Return that the cursor does not go back; it cannot be used any more."""
+        self.close()
+        if self.no_scroll:
+            return GatewayError(
+                "cursor can only scan forward",
+                sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
+                hint="Declare it with SCROLL option to enable backward scan.",
+            )
+        return UnsupportedError(
+            "going back in a cursor over journaled tables is not supported",
+            hint="Declare another one, and fetch its rows forward.",
+        )
+
+    def keep(self) -> None:
+        """Take all rows that are left, as the transaction ends.
+
+        Raises:
+            GatewayError: What computing them raises; 53100 when the disk is full, 58030 for other
+                failures of storage.
+        """
+        self.rows.keep()
+        self.running = None
+
+    def outlast(self) -> None:
+        """Stay, although the transaction is over that declared it, if it was kept."""
+        if self.rows.is_kept:
+            self.number = 0
+
+    @override
+    def close(self) -> None:
+        self.rows.close()
+
+
+class CursorRows:
+    """Rows of a cursor, of which each is taken once."""
+
+    def __init__(
+        self, batches: Iterator[pa.RecordBatch], close: Callable[[], None] = lambda: None
+    ) -> None:
+        """Take them from batches, which `close` ends."""
+        self._batches = batches
+        self._release = close
+        self._is_closed = False
+        self._rest: pa.RecordBatch | None = None
+        self._file: IO[bytes] | None = None
+        self.is_kept = False
+        """Whether all that are left have been computed."""
+        self.position = 0
+        """How many rows have been taken; one more where it was asked for more than there are."""
+        self.is_at_start = True
+        self.is_at_end = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether rows are left that cannot be taken any more."""
+        return self._is_closed and not self.is_at_end
+
+    @property
+    def is_before_first(self) -> bool:
+        """Whether nothing has been asked for yet."""
+        return self.is_at_start and not self.is_at_end
+
+    @property
+    def is_on_row(self) -> bool:
+        """Whether the last row that was asked for is one."""
+        return not self.is_at_start and not self.is_at_end
+
+    def take(self, count: int | None) -> Iterator[pa.RecordBatch]:
+        """Yield the next rows, as many as there are.
+
+        Raises:
+            GatewayError: What computing them raises.
+        """
+        left = count
+        while left is None or left > 0:
+            batch = self._next()
+            if batch is None:
+                return
+            if left is not None and batch.num_rows > left:
+                self._rest, batch = batch.slice(left), batch.slice(0, left)
+            if batch.num_rows:
+                self.is_at_start = False
+                self.position += batch.num_rows
+                left = None if left is None else left - batch.num_rows
+                yield batch
+
+    def _next(self) -> pa.RecordBatch | None:
+        batch, self._rest = self._rest, None
+        if batch is not None or self.is_at_end:
+            return batch
+        try:
+            batch = next(self._batches, None)
+        except BaseException:
+            self.close()
+            raise
+        if batch is None:
+            self.is_at_end = True
+            self.position += 1
+            self.close()
+        return batch
+
+    def keep(self) -> None:
+        """Compute all rows that are left, and hold them.
+
+        Raises:
+            GatewayError: As of `Cursor.keep`.
+        """
+        held = [] if self._rest is None else [self._rest]
+        self._rest = None
+        if not self.is_at_end:
+            self._hold(held)
+        self._batches = iter(held) if self._file is None else _stored(self._file)
+        self.is_kept = True
+
+    def _hold(self, held: list[pa.RecordBatch]) -> None:
+        size = 0
+        for batch in self._batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size > MOST_BYTES:
+                self._file = _filed(held, self._batches)
+                return
+
+    def close(self) -> None:
+        """Release what computes the rows, or holds them."""
+        self._is_closed = True
+        self._release()
+        self._batches = iter(())
+        if self._file is not None:
+            self._file.close()
+
+
+def _filed(held: list[pa.RecordBatch], remaining: Iterator[pa.RecordBatch]) -> IO[bytes]:
+    """Write batches to a file without a name."""
+    with storage_failures():
+        file = TemporaryFile()  # noqa: SIM115 - closed with the cursor
+        sink = pa.ipc.new_stream(file, held[0].schema, options=_OPTIONS)
+        for batch in held:
+            sink.write_batch(batch)
+    for batch in remaining:
+        with storage_failures():
+            sink.write_batch(batch)
+    with storage_failures():
+        sink.close()
+        file.seek(0)
+    return file
+
+
+def _stored(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
+    with storage_failures():
+        yield from pa.ipc.open_stream(file)

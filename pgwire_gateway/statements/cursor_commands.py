@@ -1,0 +1,167 @@
+"""DECLARE, FETCH, MOVE and CLOSE of cursors over what Spark reads; all others are PostgreSQL's."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+from typing_extensions import override
+
+from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
+from catalog.session import session_state
+from catalog.statements.splitting import StatementKind
+from pgwire_gateway.dml import reads
+from pgwire_gateway.session.cursors import Cursor, CursorRows
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.portals import NoRows, PreparedStatement, StatementResult
+from pgwire_gateway.session.results import SparkRows
+from pgwire_gateway.spark.batches import Batches
+from pgwire_gateway.wire_types.row_encoder import RowEncoder
+from rewrite.errors import UnsupportedError
+
+KINDS: Final = frozenset({StatementKind.DECLARE, StatementKind.FETCH, StatementKind.CLOSE})
+"""Statements about cursors."""
+
+
+def run(call: Invocation) -> StatementResult | None:
+    """Run FETCH, MOVE or CLOSE of a cursor of ours; None where PostgreSQL is to run a statement.
+
+    Raises:
+        GatewayError: 42P03 for a cursor declared a second time; what its rows raise.
+    """
+    session, name = call.session, call.statement.details["name"]
+    cursor = session.cursors.get(name)
+    if call.statement.kind is StatementKind.CLOSE and name is None:
+        for one in session.cursors:
+            session.forget_portal(one)
+        return None
+    if cursor is None:
+        return None
+    if call.statement.kind is StatementKind.DECLARE:
+        raise _declared_before(name)
+    if call.statement.kind is StatementKind.CLOSE:
+        session.forget_portal(name)
+        return StatementResult(None, NoRows(), lambda _: "CLOSE CURSOR")
+    return _fetch(call, cursor)
+
+
+def declare(call: Invocation) -> StatementResult:
+    """Declare a cursor; what its query sees is what there is now.
+
+    Raises:
+        GatewayError: 25P01 and 42P03 as PostgreSQL, 0A000 for SCROLL; what reading raises.
+    """
+    session, details = call.session, call.statement.details
+    plan, name, piece = call.plan.explained, details["name"], details["query"]
+    if plan is None:
+        raise TypeError(call.plan.route)
+    if not details["hold"] and not session.transaction.open:
+        raise GatewayError(
+            "DECLARE CURSOR can only be used in transaction blocks",
+            sqlstate=codes.NO_ACTIVE_SQL_TRANSACTION,
+        )
+    if details["scroll"]:
+        raise UnsupportedError(
+            "SCROLL of a cursor over journaled tables is not supported",
+            hint="Declare it with NO SCROLL, and fetch its rows forward.",
+        )
+    if name in session.portals or session_state.has_cursor(session.catalog, name):
+        raise _declared_before(name)
+    try:
+        query, begin = reads.prepare(replace(call, plan=plan, result_formats=()))
+    except GatewayError as error:
+        error.position = error.position and error.position + piece.offset
+        raise
+    batches = _LateBatches(begin)
+    cursor = Cursor(
+        name,
+        PreparedStatement("", plan),
+        running=call.running,
+        binary=details["binary"],
+        hold=details["hold"],
+        no_scroll=details["no_scroll"],
+        rows=CursorRows(batches, batches.close),
+        consists_of=query.columns,
+    )
+    session.portals[name] = cursor
+    if cursor.hold and (session.transaction.implicit or not session.transaction.open):
+        cursor.keep()
+    return StatementResult(None, NoRows(), lambda _: "DECLARE CURSOR")
+
+
+def _declared_before(name: str) -> GatewayError:
+    return GatewayError(f'cursor "{name}" already exists', sqlstate=codes.DUPLICATE_CURSOR)
+
+
+def _fetch(call: Invocation, cursor: Cursor) -> StatementResult:
+    details, rows = call.statement.details, cursor.rows
+    cursor.require_usable()
+    motion = cursor.motion(details["direction"], details["count"])
+    if motion is None and rows.is_on_row and not details["is_move"]:
+        raise cursor.backwards()
+    call.session.resume_cursor(cursor, call.statement.text)
+    taken: Iterator[pa.RecordBatch] = iter(())
+    if motion is not None:
+        for _ in rows.take(motion.skipped):
+            pass
+        taken = rows.take(motion.taken)
+    if details["is_move"]:
+        count = rows.is_on_row if motion is None else sum(batch.num_rows for batch in taken)
+        return StatementResult(None, NoRows(), lambda _: f"MOVE {count:d}")
+    formats = call.result_formats if call.plan.prepared else cursor.formats
+    encoder = reads.encoder(call.session, cursor.consists_of, formats)
+    fetched = _FetchedRows(taken, encoder)
+    return StatementResult(cursor.described(formats), fetched, "FETCH {}".format)
+
+
+class _LateBatches:
+    """Batches that are computed from when the first one is taken."""
+
+    def __init__(self, begin: Callable[[], Batches]) -> None:
+        self._begin = begin
+        self._begun: Batches | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._begun is None:
+            self._begun = self._begin()
+        return next(self._begun)
+
+    def close(self) -> None:
+        """Release what computes them, if anything does."""
+        if self._begun is not None:
+            self._begun.close()
+
+
+class _FetchedRows(SparkRows):
+    """Rows that a FETCH takes, all of them before another one can."""
+
+    def __init__(self, taken: Iterator[pa.RecordBatch], encoder: RowEncoder) -> None:
+        super().__init__(_Taken(taken), encoder)
+        self._is_whole = False
+
+    @override
+    def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
+        if limit and not self._is_whole:
+            rows = CursorRows(self._iterator)
+            rows.keep()
+            self._iterator, self._is_whole = rows.take(None), True
+        return super().take(limit)
+
+
+class _Taken:
+    """Batches of a cursor, which goes on after them."""
+
+    is_at_work = False
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._batches
+
+    def close(self) -> None:
+        """Release nothing."""
