@@ -155,8 +155,6 @@ class _FetchedRows(SparkRows):
 class _Taken:
     """Batches of a cursor, which goes on after them."""
 
-    is_at_work = False
-
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
 
