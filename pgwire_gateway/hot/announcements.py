@@ -142,7 +142,7 @@ def _announced(
         thawing.note_warm(writing.relid)
         return announced
     # What this transaction has written as a whole it has locked as a whole.
-    is_own = writing.relid in session.transaction.written
+    is_own = has_locked(call, [writing.relid])
     lasts = announced.by_snapshot or announced.never or is_own
     if announced.own and probe is not None and not lasts:
         probe()
@@ -195,9 +195,9 @@ def has_locked(call: Invocation, relids: Iterable[int]) -> bool:
 
 
 def _is_locked(call: Invocation, relid: int) -> bool:
-    said = f"SELECT pg_catalog.current_setting('pg_journal.writing_{relid}', true)"
-    ((announced,),) = call.session.catalog.execute(said).rows
-    return bool(announced)
+    said = f"SELECT pg_catalog.current_setting('pg_journal.locked_{relid}', true)"
+    ((locked,),) = call.session.catalog.execute(said).rows
+    return bool(locked)
 
 
 def is_warm(call: Invocation) -> bool:

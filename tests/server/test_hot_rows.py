@@ -946,6 +946,22 @@ SCENARIOS = {
         b: RESET default_transaction_isolation
         c: UPDATE t SET v = 0 WHERE id = 8 => UPDATE 1
     """,
+    "what was rolled back to a savepoint has locked nothing": """
+        a: BEGIN
+        a: SAVEPOINT s
+        a: UPDATE t SET v = 11 WHERE id = 1 => UPDATE 1
+        a: ROLLBACK TO s
+        b: ALTER TABLE t ALTER v DROP DEFAULT
+        a: SELECT v FROM t WHERE id = 1 FOR UPDATE SKIP LOCKED => 10
+        a: ROLLBACK TO s
+        b: ALTER TABLE t ALTER v DROP DEFAULT
+        a: SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT => 10
+        a: ROLLBACK TO s
+        b: ALTER TABLE t ALTER v DROP DEFAULT
+        a: UPDATE t SET v = 21 WHERE id = 2 => UPDATE 1
+        b: UPDATE t SET v = 31 WHERE id = 3 => UPDATE 1
+        a: COMMIT
+    """,
     "REPEATABLE READ changes what another has not changed after all": """
         a: BEGIN
         a: UPDATE t SET v = 11 WHERE id = 1

@@ -126,6 +126,8 @@ BEGIN
         j := locked(wanted);
         IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
         PERFORM set_config('pg_journal.writing_' || wanted, announcement(wanted), true);
+        -- The same once more: what is announced above leaves takes the first one back, and their locks stay.
+        PERFORM set_config('pg_journal.locked_' || wanted, announcement(wanted), true);
         IF command = 'TRUNCATE TABLE' THEN
             PERFORM set_config('pg_journal.emptying_' || wanted, setting_mark('emptying_' || wanted, ''), true);
         END IF;

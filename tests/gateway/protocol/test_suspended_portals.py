@@ -22,6 +22,7 @@ class Session(SimpleNamespace):
     """A session as far as portals go; it notes what is looked after, and sent."""
 
     resume = ClientSession.resume
+    _go_on = ClientSession._go_on
     suspend = ClientSession.suspend
     _release_portals = ClientSession._release_portals
     transaction = SimpleNamespace(require_not_failed=lambda: None)
