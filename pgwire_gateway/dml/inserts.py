@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from catalog.api import ResidentBounds
+from catalog.bookkeeping import tail
 from catalog.errors import HotRowsError, OutdatedPlanError
 from catalog.model import JournalTable
 from catalog.session import names, residency
@@ -90,6 +91,8 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
         basis=call.plan.basis,
         cools=cools,
     )
+    if not call.plan.pruned:  # else some may be in resident partitions
+        tail.require_all(result, receipt)
     writer.settle(receipt)
     tag = result.command_tag or f"INSERT 0 {receipt.count}"
     if call.columns is None:

@@ -5,14 +5,24 @@ PostgreSQL puts where they belong, and the old ones end where they were: all of 
 were when they had been locked, in one transaction.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.model import JournalTable
 from catalog.session import names
 from pgwire_gateway.dml import changes, inserts
+from pgwire_gateway.rows import unique_keys
+from pgwire_gateway.rows.key_changes import ChangedKeys
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.wire_types.catalog_rows import key_texts
+from pgwire_gateway.wire_types.row_differences import occur
 from rewrite import pipeline
 from rewrite.command import Command
 from rewrite.errors import UnsupportedError
@@ -45,8 +55,24 @@ def end(part: Invocation, version: int, observation: Observation) -> int:
     return int(done.status().rpartition(" ")[2])
 
 
-def copy(part: Invocation, tree: int, observation: Observation) -> None:
-    """Copy the new versions of these rows into the partitioned table, which has the leaf."""
+@dataclass(frozen=True, slots=True)
+class MovedKeys:
+    """Primary keys that rows of one leaf had, and those that they get."""
+
+    table: JournalTable
+    keys: ChangedKeys
+
+
+def copy(part: Invocation, tree: int, observation: Observation) -> MovedKeys | None:
+    """Copy the new versions of these rows into the partitioned table, which has the leaf.
+
+    Returns:
+        Their keys, if they can get each other's.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors for rows it refuses; 0A000 for keys whose equal values
+            may look different.
+    """
     observer, session = Observer(part.session), part.session
     context = observer.context(part.plan, observation, binding.bind(part))
     changed = pipeline.compile_update(part.query, context)
@@ -55,11 +81,54 @@ def copy(part: Invocation, tree: int, observation: Observation) -> None:
     wanted = {f"n{column.attnum}": column.name for column in columns}
     found = {column.column: column for column in changed.query.columns}
     query = replace(changed.query, columns=tuple(found[name] for name in wanted))
+    if changed.changes_key and not ChangedKeys.applies(table):
+        raise UnsupportedError(
+            "moving rows to other partitions, where equal values of the primary key may look"
+            " different, is not supported",
+            hint="Delete the rows, and insert them anew.",
+        )
+    names_of_keys, held = ChangedKeys.columns(table), []
+
+    def noted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if changed.changes_key:
+                held.append(batch.select(names_of_keys))
+            yield batch
+
     with observer.run(changed.query, observation, part.running) as batches:
         inserts.copy(
             session,
             query,
-            batches,
+            noted(batches),
             names.relation_name(session.catalog, tree),
             list(wanted.values()),
         )
+    return MovedKeys(table, ChangedKeys.of(table, held)) if changed.changes_key else None
+
+
+def require_no_circle(session: ClientSession, moved: Sequence[MovedKeys]) -> None:
+    """Refuse rows that get each other's keys: whichever comes first, the key is still there.
+
+    Raises:
+        GatewayError: 23505 with the key, and the leaf that has it.
+    """
+    if not moved:
+        return
+    names_of_keys = moved[0].keys.old.column_names
+    old, new = (
+        pa.concat_tables([keys.rename_columns(names_of_keys) for keys in side])
+        for side in ([one.keys.old for one in moved], [one.keys.new for one in moved])
+    )
+    old, new = old.combine_chunks(), new.combine_chunks()
+    place = ChangedKeys(old, new).circled()
+    if place is None:
+        return
+    taken = new.slice(place, 1)
+    had = int(pc.index(occur(old, taken), True).as_py())
+    for one in moved:
+        table = one.table
+        if had < one.keys.old.num_rows:
+            types = [table.column(attnum).type_oid for attnum in table.key]
+            (values,) = key_texts(taken, types)
+            raise unique_keys.duplicate(session, table, unique_keys.primary(table), values)
+        had -= one.keys.old.num_rows

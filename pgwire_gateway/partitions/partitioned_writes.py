@@ -188,8 +188,8 @@ def _move(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
         versions, _ = call.session.catalog.begin_write(locked, command="UPDATE")
     for part in parts:
         count += moved_rows.end(part, versions[part.target], observation)
-    for part in parts:
-        moved_rows.copy(part, leaves.tree, observation)
+    moved = [moved_rows.copy(part, leaves.tree, observation) for part in parts]
+    moved_rows.require_no_circle(call.session, [keys for keys in moved if keys is not None])
     capture(call, locked)
     return StatementResult(None, NoRows(), lambda _: f"UPDATE {count}")
 

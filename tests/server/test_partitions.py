@@ -248,7 +248,7 @@ def test_who_reads_by_one_snapshot(client: psycopg.Connection, other: psycopg.Co
         "SELECT count(*) FROM ONLY p",
         "DELETE FROM ONLY p",
         "INSERT INTO p SELECT k, id + 1000 FROM ONLY p",
-        "DECLARE c CURSOR WITH HOLD FOR SELECT * FROM p",
+        "DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT * FROM p",
     ],
 )
 def test_it_is_refused_by_name(client: psycopg.Connection, statement: str) -> None:
