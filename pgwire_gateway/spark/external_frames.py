@@ -8,6 +8,7 @@ from catalog.model import Column, ExternalJournal, JournalTable, Outside
 from pgwire_gateway.spark import databases, text_values
 from pgwire_gateway.spark.api import Frame, Session
 from pgwire_gateway.spark.file_sources import FileSource, quoted, reader_of
+from pgwire_gateway.spark.layouts import unbounded
 from rewrite.dialect import oids
 from rewrite.dialect.type_mapping import storage_type
 
@@ -35,8 +36,7 @@ def frame_of(session: Session, table: JournalTable, outside: Outside) -> Frame:
     if external is None:
         raise TypeError(table)
     items = [
-        f"CAST({_value(external, column)} AS {storage_type(column.type_oid, column.typmod)})"
-        f" AS {column_name(column.attnum)}"
+        f"{_as_stored(external, column)} AS {column_name(column.attnum)}"
         for column in table.columns
     ]
     if external.is_plain:
@@ -53,8 +53,16 @@ def frame_of(session: Session, table: JournalTable, outside: Outside) -> Frame:
     return opened(session, external, outside).select(items)
 
 
-def _value(external: ExternalJournal, column: Column) -> str:
+def _as_stored(external: ExternalJournal, column: Column) -> str:
     """Return what a column is in the journal, of the type that it has here."""
+    kind = storage_type(column.type_oid, column.typmod)
+    value = f"CAST({_value(external, column)} AS {kind})"
+    # Databases find zeros of either sign equal, as files do not.
+    return value if external.format == JDBC else unbounded(value, kind)
+
+
+def _value(external: ExternalJournal, column: Column) -> str:
+    """Return what a column is in the journal; texts are read."""
     found = quoted(column.storage_name)
     kind = storage_type(column.type_oid, column.typmod)
     if external.format not in _TEXTS:

@@ -71,7 +71,7 @@ class Layout:
         """Return expressions that turn the columns of files into those of relations."""
         present = set(attnums)
         columns = [
-            f"{_file_name(column) if column.attnum in present else _missing(column)}"
+            f"{_in_file(column) if column.attnum in present else _missing(column)}"
             f" AS {column_name(column.attnum)}"
             for column in self.columns
         ]
@@ -98,11 +98,7 @@ class Layout:
         """
         given = self.from_files(attnums)[: len(self.columns)]
         columns = [
-            _unbounded(expression, _kind(column)) if column.attnum in present else expression
-            for present in [set(attnums)]
-            for expression, column in zip(given, self.columns, strict=True)
-        ]
-        columns += [
+            *given,
             f"timestamp_micros({version}L) AS {VERSION}",
             f"CAST(NULL AS TIMESTAMP) AS {SUBSEQUENT}",
         ]
@@ -136,15 +132,20 @@ def _kind(column: Column) -> str:
     return storage_type(column.type_oid, column.typmod)
 
 
-def _unbounded(expression: str, kind: str) -> str:
-    """Keep Spark from looking at the statistics of floating-point columns of others' files.
+def _in_file(column: Column) -> str:
+    return unbounded(_file_name(column), _kind(column))
 
-    These leave out NaN, which is the largest number to PostgreSQL and Spark: rows would be missing.
+
+def unbounded(expression: str, kind: str) -> str:
+    """Keep Spark from asking files which floating-point numbers they have; return the same value.
+
+    Dictionaries and statistics tell zeros of either sign apart, which are equal, and those of
+    others leave out NaN, which is the largest number to PostgreSQL and Spark: rows would be
+    missing.
     """
     if kind not in {"FLOAT", "DOUBLE"}:
         return expression
-    name, _, alias = expression.rpartition(" AS ")
-    return f"nanvl({name}, CAST('NaN' AS {kind})) AS {alias}"
+    return f"nanvl({expression}, CAST('NaN' AS {kind}))"
 
 
 def _missing(column: Column) -> str:

@@ -10,6 +10,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_value
 from rewrite.dialect.bindings import bind
+from rewrite.dialect.calls import is_null_constant
 from rewrite.dialect.comparisons import operands
 from rewrite.dialect.numerics import is_fixed
 from rewrite.errors import UnsupportedError
@@ -88,6 +89,9 @@ def _in_list(left: Value, elements: list[Value], constants: SessionConstants) ->
     if not types <= _IN_LIST_TYPES or (len(types) > 1 and not integers):
         return None
     if left.type_oid == oids.NUMERIC and not all(is_fixed(value) for value in (left, *elements)):
+        return None
+    if left.type_oid == oids.FLOAT8 and any(is_null_constant(element) for element in elements):
+        # Spark does not find NaN in a long list of constants, whatever may be NULL in it.
         return None
     pairs = [operands(left, element, constants, equality=True) for element in elements]
     subject = pairs[0][0]
