@@ -10,8 +10,8 @@ from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler, known_integer, known_text
 from rewrite.dialect.literals import DAY, date_literal
 from rewrite.dialect.numerics import as_number, comparison_key, is_fixed, shape_of
-from rewrite.dialect.time_zones import instant, session_zone
-from rewrite.dialect.timestamp_range import midnight_to_compare
+from rewrite.dialect.time_zones import Zone, instant, session_zone
+from rewrite.dialect.timestamp_range import midnight_to_compare, start_to_compare
 from rewrite.dialect.type_mapping import MAX_PRECISION, character_length
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
@@ -155,9 +155,9 @@ def operands(
         return _numeric_operands(left, right)
     zone = session_zone(constants)
     if left.type_oid == oids.TIMESTAMPTZ and right.type_oid in (oids.DATE, oids.TIMESTAMP):
-        return left.sql, instant(_as_timestamp(right), zone)
+        return left.sql, _as_instant(right, zone)
     if right.type_oid == oids.TIMESTAMPTZ and left.type_oid in (oids.DATE, oids.TIMESTAMP):
-        return instant(_as_timestamp(left), zone), right.sql
+        return _as_instant(left, zone), right.sql
     if oids.DATE in (left.type_oid, right.type_oid) and left.type_oid != right.type_oid:
         return _as_timestamp(left), _as_timestamp(right)
     key = equality_key if equality else ordering_key
@@ -166,6 +166,12 @@ def operands(
 
 def _as_timestamp(value: Value) -> b.Tree:
     return value.sql if value.type_oid == oids.TIMESTAMP else midnight_to_compare(value.sql)
+
+
+def _as_instant(value: Value, zone: Zone) -> b.Tree:
+    if value.type_oid == oids.DATE:
+        return start_to_compare(value, zone)
+    return instant(value.sql, zone)
 
 
 def _with_day(

@@ -6,15 +6,19 @@ from sqlglot import exp
 
 from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
+from rewrite.dialect.calls import known_integer
 from rewrite.dialect.literals import (
     DATE_MIN,
     DATE_TIMESTAMP_END,
+    DAY,
     LAST_TIMESTAMP_DAY,
     TIMESTAMP_END,
     TIMESTAMP_MIN,
     timestamp_literal,
     timestamptz_literal,
 )
+from rewrite.dialect.time_zones import Zone, instant
+from rewrite.values import Value
 
 OUT_OF_RANGE: Final = b.raise_error(sqlstate.DATETIME_FIELD_OVERFLOW, "timestamp out of range")
 INTERVAL_OUT_OF_RANGE: Final = b.raise_error(
@@ -29,6 +33,9 @@ _TOO_LATE: Final = b.raise_error(
 )
 _LAST_DAY: Final = b.call("date_from_unix_date", b.integer(LAST_TIMESTAMP_DAY))
 _POSTGRES_END: Final = b.call("date_from_unix_date", b.integer(DATE_TIMESTAMP_END))
+_UNTIL_END: Final = 9
+_QUIET_DAY: Final = LAST_TIMESTAMP_DAY - _UNTIL_END + 2
+"""A day so long before the end that its beginning, and a day more, is a time in all zones."""
 _FIRST_DAY: Final = b.call("date_from_unix_date", b.integer(DATE_MIN))
 
 
@@ -67,6 +74,31 @@ def midnight_to_compare(day: b.Tree) -> b.Tree:
         )
 
     return b.let([day], body)
+
+
+def start_to_compare(day: Value, zone: Zone) -> b.Tree:
+    """Return the TIMESTAMP at which a DATE begins in a zone, the last there is for all days after.
+
+    Clocks are read some days before the end, as there are no times to read them by then.
+    """
+    known = known_integer(day)
+    if zone.is_utc or (known is not None and known < _QUIET_DAY):
+        return instant(midnight_to_compare(day.sql), zone)
+
+    def body(bound: b.Tree) -> b.Tree:
+        quiet = b.call("least", bound, b.call("date_from_unix_date", b.integer(_QUIET_DAY)))
+        start = b.call("unix_micros", instant(b.cast(quiet, "TIMESTAMP_NTZ"), zone))
+        later = b.call("least", b.call("datediff", bound, quiet), b.integer(_UNTIL_END))
+        span = b.infix(exp.Mul, b.cast(later, "BIGINT"), b.bigint(DAY))
+
+        def clamped(rest: b.Tree) -> b.Tree:
+            last = b.infix(exp.Sub, b.bigint(TIMESTAMP_END - 1), rest)
+            return b.infix(exp.Add, b.call("least", start, last), rest)
+
+        moment = b.call("timestamp_micros", b.let([span], clamped))
+        return b.case((b.is_not_null(bound), moment))
+
+    return b.let([day.sql], body)
 
 
 def not_before_all_time(timestamp: b.Tree, *, aware: bool) -> b.Tree:
