@@ -150,6 +150,11 @@ _TEXTS: Final = (
         sqlstate.DATETIME_FIELD_OVERFLOW,
         "timestamp out of range",
     ),
+    (
+        "java.lang.StackOverflowError",
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        "an expression, or a regular expression for a text of this length, is too deep for Spark",
+    ),
     ("No space left on device", DISK_FULL, "could not write: no space left on device"),
     ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
     ("org.apache.arrow.memory.OutOfMemoryException", OUT_OF_MEMORY, "out of memory"),

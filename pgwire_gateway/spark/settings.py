@@ -58,6 +58,8 @@ _DRIVER: Final = {
     # Broadcasts are closures and settings of a few kilobytes: packing costs more than it saves.
     "spark.broadcast.compress": "false",
     "spark.broadcast.checksum": "false",
+    # A regular expression that exhausts the stack fails, and does not end the JVM; memory does.
+    "spark.executor.killOnFatalError.depth": "0",
     "spark.locality.wait": "0",
     # Small and large statements have a pool each, so that small ones need not queue behind large.
     "spark.scheduler.mode": "FAIR",

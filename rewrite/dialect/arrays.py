@@ -61,7 +61,8 @@ def text_of(elements: b.Tree, element_oid: int) -> b.Tree:
 
 def subscript(array: Value, index: Value, element_oid: int) -> Value:
     """Return ``array[index]``, NULL outside the array."""
-    position = b.infix(exp.Sub, index.sql, b.integer(1))
+    # The first of all integers has none before it.
+    position = b.infix(exp.Sub, b.call("greatest", index.sql, b.integer(0)), b.integer(1))
     return element_value(b.call("get", array.sql, position), element_oid)
 
 

@@ -75,11 +75,22 @@ def _to_integer(value: Value, type_oid: int) -> Value:
             # PostgreSQL also reads 0x1f, 0o17, 0b1, and underscores between digits.
             (_matches(text, _OTHER_INTEGER), _unsupported_form(type_oid)),
             (_matches(text, rf"^{_SPACE}[+-]?[0-9]+{_SPACE}\z"), out_of_range),
+            # PostgreSQL does not look at what follows digits that are too many.
+            (_begins_beyond(text, limit), out_of_range),
             (b.is_not_null(text), _invalid(type_oid, text)),
             otherwise=b.null_of(spark_type),
         )
 
     return Value(b.let([value.sql], body), type_oid)
+
+
+def _begins_beyond(text: b.Tree, limit: int) -> b.Tree:
+    """Return whether the last of a text's first digits makes more than ten times what it may."""
+    pattern = rf"^{_SPACE}[+-]?0*([0-9]{{1,20}})"
+    digits = b.call("regexp_extract", text, b.string(pattern), b.integer(1))
+    least = b.cast(b.string(str((limit // 10 + 1) * 10)), "DECIMAL(38, 0)")
+    beyond = b.infix(exp.GTE, b.cast(digits, "DECIMAL(38, 0)"), least)
+    return b.both(_matches(text, pattern), beyond)
 
 
 def _to_numeric(value: Value) -> Value:
