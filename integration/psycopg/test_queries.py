@@ -188,6 +188,18 @@ def test_server_side_cursor_with_parameters(connection, binary):
         assert list(cursor) == [(7, Decimal("3.5")), (8, Decimal(4)), (9, Decimal("4.5"))]
 
 
+def test_server_side_cursor_in_another_encoding(connection):
+    connection.execute("CREATE TABLE t AS SELECT chr(233) AS c")
+    with connection.transaction(), connection.cursor(name="c") as cursor:
+        cursor.execute("SELECT c FROM t")
+        connection.execute("SAVEPOINT s")
+        connection.execute("SET client_encoding TO latin1")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            cursor.fetchone()
+        connection.execute("ROLLBACK TO s")
+        assert cursor.fetchone() == (chr(233),)
+
+
 def test_server_side_cursor_that_outlasts_its_transaction(connection):
     connection.execute("CREATE TABLE t AS SELECT g AS id FROM generate_series(1, 100) g")
     with connection.cursor(name="c", withhold=True) as cursor:

@@ -80,7 +80,7 @@ def on_bind(session: ClientSession, message: Bind) -> None:
     name = message.destination_portal
     if name and name in session.portals:
         raise GatewayError(f'cursor "{name}" already exists', sqlstate=codes.DUPLICATE_CURSOR)
-    _check_parameters(statement, message)
+    _check_parameters(session, statement, message)
     if statement.plan is not None and not ends_transaction(statement.plan.statement):
         session.transaction.require_not_failed()
     values, formats = _read(session, statement, message)
@@ -130,8 +130,8 @@ def on_describe(session: ClientSession, message: Describe) -> None:
         oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
         session.send(ParameterDescription(tuple(oids)))
         formats: tuple[int, ...] = ()
-    elif message.name in session.cursors:
-        cursor = session.cursors[message.name]
+    elif (cursor := session.declared(message.name)) is not None:
+        session.transaction.require_not_failed()
         session.send(RowDescription(cursor.described(cursor.formats)))
         return
     elif message.name not in session.portals and message.name:
@@ -229,7 +229,7 @@ def on_sync(session: ClientSession, message: Sync) -> None:  # noqa: ARG001
     session.ready_for_query()
 
 
-def _check_parameters(statement: PreparedStatement, message: Bind) -> None:
+def _check_parameters(session: ClientSession, statement: PreparedStatement, message: Bind) -> None:
     analysis = statement.plan.analysis if statement.plan else None
     expected = len(analysis.parameter_oids) if analysis else 0
     given = len(message.parameter_values)
@@ -244,7 +244,10 @@ def _check_parameters(statement: PreparedStatement, message: Bind) -> None:
         raise GatewayError(
             f"unsupported format code: {unknown}", sqlstate=codes.INVALID_PARAMETER_VALUE
         )
+    fetched = session.fetched(statement.plan)
     columns = len(analysis.columns or ()) if analysis else 0
+    if fetched is not None:
+        columns = len(fetched.consists_of)
     formats = len(message.result_format_codes)
     if formats > 1 and formats != columns:
         raise GatewayError(

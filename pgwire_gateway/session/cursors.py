@@ -16,7 +16,7 @@ from typing_extensions import override
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
 from pgwire_gateway.messages.row_data import FieldDescription
-from pgwire_gateway.session.portals import Portal
+from pgwire_gateway.session.portals import NoRows, Portal, RowStream
 from pgwire_gateway.session.results import field_descriptions
 from pgwire_gateway.spark.errors import storage_failures
 from rewrite.errors import UnsupportedError
@@ -41,7 +41,7 @@ class Motion:
 
 @dataclass
 class Cursor(Portal):
-    """A portal whose rows are taken by its name; `result` gives them to Execute."""
+    """A portal from which FETCH takes rows; Execute does not."""
 
     binary: bool = False
     """Whether values are sent in binary where a query string fetches them."""
@@ -52,11 +52,13 @@ class Cursor(Portal):
     rows: "CursorRows" = field(default_factory=lambda: CursorRows(iter(())))
     consists_of: Sequence[OutputColumn] = ()
     """Where the values of its columns are in `rows`."""
+    fetching: RowStream = field(default_factory=NoRows)
+    """What the latest FETCH takes from them, perhaps ahead of the client."""
 
     @property
     @override
     def holds_files(self) -> bool:
-        return not self.rows.is_kept and not self.rows.is_broken
+        return not (self.rows.is_kept or self.rows.is_broken or self.rows.is_at_end)
 
     def described(self, formats: Sequence[int]) -> tuple[FieldDescription, ...]:
         """Describe its rows in these formats."""
@@ -104,7 +106,7 @@ class Cursor(Portal):
 
     def backwards(self) -> GatewayError:
         """Return that the cursor does not go back; it cannot be used any more."""
-        self.close()
+        self.fail()
         if self.no_scroll:
             return GatewayError(
                 "cursor can only scan forward",
@@ -126,13 +128,25 @@ class Cursor(Portal):
         self.rows.keep()
         self.running = None
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is to outlast a transaction that has not been committed yet."""
+        return self.hold and self.number > 0 and not self.rows.is_broken
+
     def outlast(self) -> None:
-        """Stay, although the transaction is over that declared it, if it was kept."""
+        """Stay, as the transaction was committed that declared it, if its rows were kept."""
         if self.rows.is_kept:
             self.number = 0
 
+    def fail(self) -> None:
+        """Note that rows that were taken have not all been fetched: no others can be."""
+        self.close()
+        self.rows.is_broken = True
+
     @override
     def close(self) -> None:
+        # It may be taking rows in a thread of its own.
+        self.fetching.close()
         self.rows.close()
 
 
@@ -140,12 +154,13 @@ class CursorRows:
     """Rows of a cursor, of which each is taken once."""
 
     def __init__(
-        self, batches: Iterator[pa.RecordBatch], close: Callable[[], None] = lambda: None
+        self, batches: Iterator[pa.RecordBatch], close: Callable[[], None] | None = None
     ) -> None:
         """Take them from batches, which `close` ends."""
         self._batches = batches
-        self._release = close
-        self._is_closed = False
+        self._release = close or _nothing
+        self.is_broken = False
+        """Whether rows are left that cannot be taken any more."""
         self._rest: pa.RecordBatch | None = None
         self._file: IO[bytes] | None = None
         self.is_kept = False
@@ -154,11 +169,6 @@ class CursorRows:
         """How many rows have been taken; one more where it was asked for more than there are."""
         self.is_at_start = True
         self.is_at_end = False
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether rows are left that cannot be taken any more."""
-        return self._is_closed and not self.is_at_end
 
     @property
     def is_before_first(self) -> bool:
@@ -214,6 +224,8 @@ class CursorRows:
         self._rest = None
         if not self.is_at_end:
             self._hold(held)
+        self._release()
+        self._release = _nothing
         self._batches = iter(held) if self._file is None else _stored(self._file)
         self.is_kept = True
 
@@ -228,7 +240,7 @@ class CursorRows:
 
     def close(self) -> None:
         """Release what computes the rows, or holds them."""
-        self._is_closed = True
+        self.is_broken |= not self.is_at_end
         self._release()
         self._batches = iter(())
         if self._file is not None:
@@ -242,13 +254,21 @@ def _filed(held: list[pa.RecordBatch], remaining: Iterator[pa.RecordBatch]) -> I
         sink = pa.ipc.new_stream(file, held[0].schema, options=_OPTIONS)
         for batch in held:
             sink.write_batch(batch)
-    for batch in remaining:
+    try:
+        for batch in remaining:
+            with storage_failures():
+                sink.write_batch(batch)
         with storage_failures():
-            sink.write_batch(batch)
-    with storage_failures():
-        sink.close()
-        file.seek(0)
+            sink.close()
+            file.seek(0)
+    except BaseException:
+        file.close()
+        raise
     return file
+
+
+def _nothing() -> None:
+    pass
 
 
 def _stored(file: IO[bytes]) -> Iterator[pa.RecordBatch]:

@@ -149,7 +149,8 @@ class ClientSession(Session):  # type: ignore[misc]
         """End the session; whatever is not committed is rolled back."""
         self.cancel()
         for portal in self.portals.values():
-            portal.close()
+            with suppress(Exception):  # the rest has to be released, too
+                portal.close()
         with suppress(GatewayError):
             self._finish_attendance()
         self.services.flusher.readers.end(self)
@@ -227,6 +228,7 @@ class ClientSession(Session):  # type: ignore[misc]
         if cursor.running is not None:
             self.running = cursor.running
             cursor.running.check()
+            self.finish_watch()
             self._go_on(cursor.running, text)
 
     def _go_on(self, running: RunningStatement, text: str) -> None:
@@ -312,7 +314,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.skip_until_sync = True
         self.transaction.fail()
         # Those that were there before the latest savepoint can be used when it is rolled back to.
-        self.drop_portals(self.transaction.savepoints.latest)
+        self.drop_portals(self.transaction.savepoints.latest if self.transaction.open else 0)
         self.send(errors.error_response(error))
 
     def warn(self, message: str, sqlstate: str = WARNING) -> None:
@@ -336,7 +338,8 @@ class ClientSession(Session):  # type: ignore[misc]
     def _release_portals(self, status: str) -> None:
         """Close portals whose transaction is over; end what computes for those cancelled."""
         if status == "I":
-            self.end_portals()
+            self.outlast_cursors()
+            self.drop_portals()
         for portal in self.portals.values():
             if portal.running is not None and portal.running.cancelled:
                 portal.close()
@@ -360,24 +363,29 @@ class ClientSession(Session):  # type: ignore[misc]
         if plan is None or plan.statement.kind is not StatementKind.FETCH:
             return None
         details = plan.statement.details
-        return None if details["is_move"] else self.cursors.get(details["name"])
+        return None if details["is_move"] else self.declared(details["name"])
+
+    def declared(self, name: str) -> Cursor | None:
+        """Return the cursor that SQL has declared by a name, if it is one of ours."""
+        portal = self.portals.get(name)
+        return portal if isinstance(portal, Cursor) else None
 
     @property
     def keeps_cursors(self) -> bool:
-        """Whether rows have to be computed when the transaction is committed."""
-        return any(cursor.hold and cursor.holds_files for cursor in self.cursors.values())
+        """Whether cursors are to outlast the transaction."""
+        return any(cursor.is_pending for cursor in self.cursors.values())
 
     def keep_cursors(self, command: str) -> None:
         """Compute the rows of cursors WITH HOLD; the transaction is rolled back if that fails.
 
         Raises:
-            GatewayError: 0A000 for PREPARE TRANSACTION; what computing the rows raises.
+            GatewayError: What computing the rows raises.
         """
         if not self.keeps_cursors or self.transaction.failed:
             return
         try:
             for cursor in self.cursors.values():
-                if cursor.hold and cursor.holds_files:
+                if cursor.is_pending and not cursor.rows.is_kept:
                     self.resume_cursor(cursor, command)
                     cursor.keep()
         except BaseException:
@@ -410,11 +418,10 @@ class ClientSession(Session):  # type: ignore[misc]
         """The reported settings and their current values."""
         return self._settings
 
-    def end_portals(self) -> None:
-        """Close the portals of a transaction that is over, save the cursors that were kept."""
+    def outlast_cursors(self) -> None:
+        """Have cursors stay that were kept, as their transaction was committed."""
         for cursor in self.cursors.values():
             cursor.outlast()
-        self.drop_portals()
 
     def drop_portals(self, since: int = 0) -> None:
         """Close all portals, or those of larger numbers."""

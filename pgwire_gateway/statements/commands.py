@@ -105,6 +105,8 @@ def transaction(call: Invocation) -> StatementResult:
     commits = details["action"] in COMMITTING
     if commits:
         if details["action"] == "prepare" and session.keeps_cursors:
+            session.catalog.rollback()
+            session.transaction.settle()
             raise UnsupportedError(
                 "cannot PREPARE a transaction that has created a cursor WITH HOLD"
             )
@@ -114,6 +116,8 @@ def transaction(call: Invocation) -> StatementResult:
         session.catalog.end_guard()
     with session.catalog.doubting() if commits else nullcontext():
         result = local_queries.pass_on(session, call.statement.text)
+    if commits and result.tag(0) != "ROLLBACK":
+        session.outlast_cursors()
     note_transaction(session, details)
     if begins and not was_open:
         session.transaction.note_begun(call.statement.text)
@@ -129,11 +133,10 @@ def note_transaction(session: ClientSession, details: Mapping[str, Any]) -> None
             session.transaction.savepoints.release(details["name"])
         case "rollback_to":
             session.drop_portals(session.transaction.savepoints.roll_back(details["name"]))
-        case "commit" | "rollback" if details["chain"]:
-            session.transaction.defers = session.transaction.is_seen = False
-            session.transaction.savepoints.clear()
-            session.end_portals()
-        case "rollback":
+        case "commit" | "rollback" | "prepare":
+            if details["chain"]:
+                session.transaction.defers = session.transaction.is_seen = False
+                session.transaction.savepoints.clear()
             session.drop_portals()
         case _:
             pass

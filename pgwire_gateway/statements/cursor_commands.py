@@ -31,7 +31,7 @@ def run(call: Invocation) -> StatementResult | None:
         GatewayError: 42P03 for a cursor declared a second time; what its rows raise.
     """
     session, name = call.session, call.statement.details["name"]
-    cursor = session.cursors.get(name)
+    cursor = session.declared(name)
     if call.statement.kind is StatementKind.CLOSE and name is None:
         for one in session.cursors:
             session.forget_portal(one)
@@ -110,24 +110,32 @@ def _fetch(call: Invocation, cursor: Cursor) -> StatementResult:
         count = rows.is_on_row if motion is None else sum(batch.num_rows for batch in taken)
         return StatementResult(None, NoRows(), lambda _: f"MOVE {count:d}")
     formats = call.result_formats if call.plan.prepared else cursor.formats
+    if len(formats) > 1 and len(formats) != len(cursor.consists_of):
+        raise GatewayError(
+            "the cursor has other columns than when the statement was bound",
+            sqlstate=codes.PROTOCOL_VIOLATION,
+        )
     encoder = reads.encoder(call.session, cursor.consists_of, formats)
-    fetched = _FetchedRows(taken, encoder)
-    return StatementResult(cursor.described(formats), fetched, "FETCH {}".format)
+    cursor.fetching = _FetchedRows(cursor, taken, encoder)
+    return StatementResult(cursor.described(formats), cursor.fetching, "FETCH {}".format)
 
 
 class _LateBatches:
     """Batches that are computed from when the first one is taken."""
 
     def __init__(self, begin: Callable[[], Batches]) -> None:
-        self._begin = begin
+        self._begin: Callable[[], Batches] | None = begin
         self._begun: Batches | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
 
     def __next__(self) -> pa.RecordBatch:
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            self._begun = begin()
         if self._begun is None:
-            self._begun = self._begin()
+            raise StopIteration
         return next(self._begun)
 
     def close(self) -> None:
@@ -139,17 +147,30 @@ class _LateBatches:
 class _FetchedRows(SparkRows):
     """Rows that a FETCH takes, all of them before another one can."""
 
-    def __init__(self, taken: Iterator[pa.RecordBatch], encoder: RowEncoder) -> None:
+    def __init__(
+        self, cursor: Cursor, taken: Iterator[pa.RecordBatch], encoder: RowEncoder
+    ) -> None:
         super().__init__(_Taken(taken), encoder)
-        self._is_whole = False
+        self._cursor = cursor
+        self._whole: CursorRows | None = None
 
     @override
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
-        if limit and not self._is_whole:
-            rows = CursorRows(self._iterator)
-            rows.keep()
-            self._iterator, self._is_whole = rows.take(None), True
-        return super().take(limit)
+        try:
+            if limit and self._whole is None:
+                self._whole = CursorRows(self._iterator)
+                self._whole.keep()
+                self._iterator = self._whole.take(None)
+            yield from super().take(limit)
+        except Exception:
+            self._cursor.fail()
+            raise
+
+    @override
+    def close(self) -> None:
+        super().close()
+        if self._whole is not None:
+            self._whole.close()
 
 
 class _Taken:

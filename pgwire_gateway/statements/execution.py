@@ -78,6 +78,9 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     if journal_names.sets_lists(plan.statement):
         session.shortcuts.clear()
         session.passages.clear()
+    if running is None:
+        # What was looked after before is over, or waits: nothing limits the time until it goes on.
+        session.finish_watch()
     session.running = running = running or RunningStatement()
     call = Invocation(session, plan, running, values, formats, result_formats, alone)
     try:
@@ -107,6 +110,8 @@ def _dispatch(call: Invocation) -> StatementResult:
     if not call.alone:
         call.session.transaction.begin_implicit()
     if call.statement.kind in cursor_commands.KINDS:
+        if call.session.fetched(call.plan) is not None:
+            _require_utf8(call.session)
         done = cursor_commands.run(call)
         if done is not None:
             return done

@@ -283,7 +283,7 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         ],
         [Parse("f", "FETCH 3 FROM c"), Describe(STATEMENT, "f"), Sync()],
         [bind(statement="f"), Describe(PORTAL), Execute("", 1), Execute("", 1), Sync()],
-        [bind(statement="f", results=(1,)), Describe(PORTAL), Execute(), Sync()],
+        [bind(statement="f", results=(1, 0)), Describe(PORTAL), Execute(), Sync()],
         [Parse("", "MOVE 2 FROM c"), bind(), Describe(PORTAL), Execute(), Sync()],
         [Query("DECLARE d BINARY CURSOR FOR SELECT id, v FROM t WHERE id < 3 ORDER BY id")],
         [Query("FETCH 1 FROM d")],
