@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.model import JournalTable
+from catalog.results import PartitionTree
 from catalog.session import names
 from pgwire_gateway.dml import changes, inserts
 from pgwire_gateway.rows import unique_keys
@@ -46,6 +47,19 @@ def require_repeatable(call: Invocation) -> None:
         )
 
 
+def require_plain_keys(tree: PartitionTree, tables: Iterable[JournalTable]) -> None:
+    """Refuse leaves of a table with a key whose equal values may look different (0A000).
+
+    Rows that get each other's keys could not be told.
+    """
+    if tree.key and not all(map(ChangedKeys.applies, tables)):
+        raise UnsupportedError(
+            "moving rows between tiered partitions, where equal values of the primary key may look"
+            " different, is not supported",
+            hint="Delete the rows, and insert them anew.",
+        )
+
+
 def end(part: Invocation, version: int, observation: Observation) -> int:
     """End the old versions of the rows that an UPDATE of one leaf changes; count them."""
     fields = {"commandType": int(Command.DELETE), "targetList": None, "returningList": None}
@@ -63,15 +77,20 @@ class MovedKeys:
     keys: ChangedKeys
 
 
-def copy(part: Invocation, tree: int, observation: Observation) -> MovedKeys | None:
+def copy(part: Invocation, tree: int, observation: Observation, *, keyed: bool) -> MovedKeys | None:
     """Copy the new versions of these rows into the partitioned table, which has the leaf.
 
+    Args:
+        part: The statement, on the leaf.
+        tree: The partitioned table.
+        observation: The leaves as they were.
+        keyed: Whether the partitioned table has a primary key.
+
     Returns:
-        Their keys, if they can get each other's.
+        Their keys, if they are those of the partitioned table.
 
     Raises:
-        GatewayError: PostgreSQL's own errors for rows it refuses; 0A000 for keys whose equal values
-            may look different.
+        GatewayError: PostgreSQL's own errors for rows it refuses.
     """
     observer, session = Observer(part.session), part.session
     context = observer.context(part.plan, observation, binding.bind(part))
@@ -81,17 +100,12 @@ def copy(part: Invocation, tree: int, observation: Observation) -> MovedKeys | N
     wanted = {f"n{column.attnum}": column.name for column in columns}
     found = {column.column: column for column in changed.query.columns}
     query = replace(changed.query, columns=tuple(found[name] for name in wanted))
-    if changed.changes_key and not ChangedKeys.applies(table):
-        raise UnsupportedError(
-            "moving rows to other partitions, where equal values of the primary key may look"
-            " different, is not supported",
-            hint="Delete the rows, and insert them anew.",
-        )
+    notes_keys = keyed and changed.changes_key
     names_of_keys, held = ChangedKeys.columns(table), []
 
     def noted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if changed.changes_key:
+            if notes_keys:
                 held.append(batch.select(names_of_keys))
             yield batch
 
@@ -103,7 +117,7 @@ def copy(part: Invocation, tree: int, observation: Observation) -> MovedKeys | N
             names.relation_name(session.catalog, tree),
             list(wanted.values()),
         )
-    return MovedKeys(table, ChangedKeys.of(table, held)) if changed.changes_key else None
+    return MovedKeys(table, ChangedKeys.of(table, held)) if notes_keys else None
 
 
 def require_no_circle(session: ClientSession, moved: Sequence[MovedKeys]) -> None:

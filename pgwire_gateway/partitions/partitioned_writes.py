@@ -180,6 +180,9 @@ def _move(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
     locked = sorted({*leaves.tiered, *leaves.others})
     reads = call.plan.tables.union(leaves.tiered)
     versions, observation = Observer(call.session).observe_leaves(call.plan, locked, reads)
+    tables = [observation.result.snapshots[leaf].table for leaf in leaves.tiered]
+    tree = call.plan.trees[leaves.tree]
+    moved_rows.require_plain_keys(tree, tables)
     count = 0
     if leaves.resident:
         # First: what comes to resident leaves from others has been changed already.
@@ -188,7 +191,8 @@ def _move(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
         versions, _ = call.session.catalog.begin_write(locked, command="UPDATE")
     for part in parts:
         count += moved_rows.end(part, versions[part.target], observation)
-    moved = [moved_rows.copy(part, leaves.tree, observation) for part in parts]
+    keyed = bool(tree.key)
+    moved = [moved_rows.copy(part, leaves.tree, observation, keyed=keyed) for part in parts]
     moved_rows.require_no_circle(call.session, [keys for keys in moved if keys is not None])
     capture(call, locked)
     return StatementResult(None, NoRows(), lambda _: f"UPDATE {count}")

@@ -82,10 +82,11 @@ class SparkEngine:
                 return
             starting = self._starting
             if starting is None:
-                starting = self._starting = Future()
+                starting = Future()
                 threading.Thread(
                     target=self._start, args=(starting,), name="spark start", daemon=True
                 ).start()
+                self._starting = starting
         while not starting.done():
             if check is not None:
                 check()

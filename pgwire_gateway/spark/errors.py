@@ -164,6 +164,16 @@ _TEXTS: Final = (
 )
 """Failures Spark gives no class, found by their words."""
 
+_MAIMED = (
+    "stopped SparkContext",
+    "java.lang.NoClassDefFoundError",
+    "java.lang.ExceptionInInitializerError",
+)
+"""What is said where the JVM has to be started again.
+
+A class that could not be initialised once, as when the stack was exhausted, never can be.
+"""
+
 _RAISED = "USER_RAISED_EXCEPTION"
 _JSON = re.compile(r"\{.*\}", re.DOTALL)
 
@@ -230,7 +240,7 @@ def _of_spark(error: BaseException, failures: Sequence[Failure]) -> GatewayError
         if known is not None:
             return known
     text = "\n".join(failure.message for failure in failures)
-    if "stopped SparkContext" in text:
+    if any(words in text for words in _MAIMED):
         return _lost(error)
     told = _of_database(text)
     if told is not None:

@@ -101,7 +101,9 @@ BEGIN
         known := ARRAY(SELECT j.relid FROM journals j WHERE j.ancestors[1] = above[1] AND j.residency = 'tiered');
     END IF;
     PERFORM set_config('pg_journal.writing_' || u.leaf, '', true), set_config('pg_journal.hot_' || u.leaf, '', true)
-       FROM (SELECT unnest(known) EXCEPT SELECT unnest(leaves)) u(leaf);
+       FROM (SELECT unnest(known) EXCEPT SELECT unnest(leaves)) u(leaf)
+      WHERE current_setting('pg_journal.writing_' || u.leaf, true) <> ''
+         OR current_setting('pg_journal.hot_' || u.leaf, true) <> '';
     PERFORM note_setting('leaves_' || above[1], array_to_string(leaves, ','));
     PERFORM set_config('pg_journal.writing_' || u.a, announcement(u.a), true) FROM unnest(above) u(a);
 END $$;
@@ -127,11 +129,14 @@ RETURN coalesce((ancestors(wanted))[1], wanted);
 
 -- Go past the gate together with others, as soon as nobody locks leaves. Advisory locks are anybody's to take: who has this one
 -- alone, or awaits it, is waited for only if the topmost table is locked, too, as who may not write it cannot. What is gone past
--- all the same can cost a deadlock, or a try more, and nothing else.
+-- all the same can cost a deadlock, or a try more, and nothing else. What PostgreSQL does not see waiting ends by lock_timeout.
 CREATE OR REPLACE FUNCTION pg_journal.pass_tree_gate(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
+DECLARE
+    patience interval := current_setting('lock_timeout')::interval;
+    began timestamptz := clock_timestamp();
 BEGIN
     WHILE NOT pg_try_advisory_xact_lock_shared(tree_gate(wanted)) AND EXISTS (
         SELECT FROM pg_locks l JOIN pg_locks t ON t.pid = l.pid
@@ -140,7 +145,10 @@ BEGIN
            AND t.locktype = 'relation' AND t.relation = root(wanted) AND t.granted AND t.mode <> 'AccessShareLock'
            AND t.database = l.database)
     LOOP
-        PERFORM pg_sleep(0.002);
+        IF patience > interval '0' AND clock_timestamp() > began + patience THEN
+            RAISE EXCEPTION 'canceling statement due to lock timeout' USING ERRCODE = '55P03';
+        END IF;
+        PERFORM pg_sleep(0.005);
     END LOOP;
 END $$;
 
