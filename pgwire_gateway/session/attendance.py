@@ -84,7 +84,7 @@ class Attendance:
             return
         if not self._catalog.stand_in(self._text, lambda: not self._over.is_set()):
             # PostgreSQL is at work itself, and whatever it says is for who has asked.
-            self._over.wait(min(LOOK_S, self._pause_s))
+            self._over.wait(LOOK_S)
             return
         error = self._catalog.interruption(LOOK_S)
         if error is not None:
