@@ -23,7 +23,7 @@ def has_cursor(session: CatalogSession, name: str) -> bool:
     """Return whether PostgreSQL has a cursor of a name in the session."""
     result = session.execute_parameters(
         "SELECT FROM pg_catalog.pg_cursors WHERE name = $1",
-        [name.encode(session.codec)],
+        [name.encode(session.codec, "surrogateescape")],
         parameter_oids=[TEXT],
     )
     return bool(list(result.rows))

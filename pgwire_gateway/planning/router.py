@@ -225,14 +225,15 @@ def _plan_declare(
 ) -> Plan:
     """Let PostgreSQL keep the cursors of queries that it runs alone."""
     read = _explained(catalog, statement, parameter_oids)
-    if read is not None and read.route is Route.READ and read.locks is None:
-        analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
-        return Plan(statement, Route.CURSOR, analysis, prepared=prepared, explained=read)
+    is_ours = read is not None and read.route is Route.READ and read.locks is None
+    answerable = None
     if read is not None and read.route is Route.CATALOG:
         answerable = read.answerable
-    else:
+    elif not is_ours:
         answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
     analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    if is_ours:
+        return Plan(statement, Route.CURSOR, analysis, prepared=prepared, explained=read)
     return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
 
 

@@ -166,12 +166,12 @@ _TEXTS: Final = (
 
 _MAIMED = (
     "stopped SparkContext",
-    "java.lang.NoClassDefFoundError",
-    "java.lang.ExceptionInInitializerError",
+    "java.lang.NoClassDefFoundError: Could not initialize class",
 )
 """What is said where the JVM has to be started again.
 
-A class that could not be initialised once, as when the stack was exhausted, never can be.
+A class that could not be initialised once, as when the stack was exhausted, never can be. One that
+is missing is missing afterwards, too.
 """
 
 _RAISED = "USER_RAISED_EXCEPTION"

@@ -1,6 +1,6 @@
 """DECLARE, FETCH, MOVE and CLOSE of cursors over what Spark reads; all others are PostgreSQL's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -73,7 +73,7 @@ def declare(call: Invocation) -> StatementResult:
     except GatewayError as error:
         error.position = error.position and error.position + piece.offset
         raise
-    batches = _LateBatches(begin)
+    batches = _begun(begin)
     cursor = Cursor(
         name,
         PreparedStatement("", plan),
@@ -120,28 +120,10 @@ def _fetch(call: Invocation, cursor: Cursor) -> StatementResult:
     return StatementResult(cursor.described(formats), cursor.fetching, "FETCH {}".format)
 
 
-class _LateBatches:
-    """Batches that are computed from when the first one is taken."""
-
-    def __init__(self, begin: Callable[[], Batches]) -> None:
-        self._begin: Callable[[], Batches] | None = begin
-        self._begun: Batches | None = None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        begin, self._begin = self._begin, None
-        if begin is not None:
-            self._begun = begin()
-        if self._begun is None:
-            raise StopIteration
-        return next(self._begun)
-
-    def close(self) -> None:
-        """Release what computes them, if anything does."""
-        if self._begun is not None:
-            self._begun.close()
+def _begun(begin: Callable[[], Batches]) -> Generator[pa.RecordBatch]:
+    """Yield batches that are computed from when the first one is taken."""
+    with begin() as batches:
+        yield from batches
 
 
 class _FetchedRows(SparkRows):
