@@ -198,10 +198,16 @@ class Bookkeeping:
         return [_call(_EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), values, code)]
 
     def run_all(
-        self, steps: Sequence[Step], on_success: Callable[[Step, PGresult], None] | None = None
+        self,
+        steps: Sequence[Step],
+        on_success: Callable[[Step, PGresult], None] | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[PGresult]:
-        """Run steps in one round trip; `on_success` hears of each that succeeded."""
-        return self._backend.run_all(steps, on_success)
+        """Run steps in one round trip; `on_success` hears of each that succeeded.
+
+        What is done `meanwhile`, while the server works, must not raise.
+        """
+        return self._backend.run_all(steps, on_success, meanwhile)
 
     def call(self, function: Function, *values: bytes | None) -> bytes:
         """Call a function and return its answer."""

@@ -15,7 +15,7 @@ from catalog.connection.steps import Query
 from catalog.pg.types import TEXT_ARRAY
 from catalog.results import Basis, SnapshotRequest, SnapshotResult
 
-LIMITS: Final = f"SELECT {TIME_OUTS}"
+LIMITS: Final = Query(f"SELECT {TIME_OUTS}", internal=True)
 """Asks for what limits the session alone."""
 
 # In binary, and names in UTF-8, whatever the client's encoding and styles are.
@@ -105,6 +105,11 @@ def moment_of(result: PGresult) -> Moment:
 def grounds_of(result: PGresult) -> tuple[Basis, TimeOuts]:
     """Return the answer of the steps that ask for a basis."""
     return basis_of(result), time_outs_of([result.get_value(0, place) for place in range(3, 6)])
+
+
+def limits_of(result: PGresult) -> TimeOuts:
+    """Return the answer of the step that asks for what limits the session alone."""
+    return time_outs_of([result.get_value(0, place) for place in range(3)])
 
 
 def time_outs_of(values: Sequence[bytes | None]) -> TimeOuts:

@@ -71,21 +71,23 @@ class KnownState:
         asked = []
         for request in requests:
             known = self._definitions.get(request.relid)
-            state = request.known_state
             # An unchanged table is answered without its segments, so both must be known.
-            snapshot = None if state is None else self._snapshots.get((request.relid, state))
-            if snapshot is None:
-                state = None
+            snapshot = self.snapshot(request)
             asked.append(
                 {
                     "relid": request.relid,
                     "definition": known.definition_version if known is not None else None,
-                    "state": state,
+                    "state": request.known_state if snapshot is not None else None,
                     "rows": request.rows,
                     "seen": snapshot.seen if snapshot is not None else None,
                 }
             )
         return json.dumps(asked).encode()
+
+    def snapshot(self, request: SnapshotRequest) -> TableSnapshot | None:
+        """Return the snapshot of the state that a request names, if it is known."""
+        state = request.known_state
+        return None if state is None else self._snapshots.get((request.relid, state))
 
     def decode(self, answer: Sequence[bytes], *, unwritten: bool = False) -> SnapshotResult:
         """Return the snapshots of the catalog's answer: what there is, then parts of tails.

@@ -249,18 +249,22 @@ class Backend:
             return result
 
     def run_all(
-        self, steps: Sequence[Step], on_success: Callable[[Step, PGresult], None] | None = None
+        self,
+        steps: Sequence[Step],
+        on_success: Callable[[Step, PGresult], None] | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[PGresult]:
         """Run steps in one round trip; the first error is raised after the server has recovered.
 
         Outside a transaction block the steps form one implicit transaction. `on_success` hears of
-        each step that succeeded, and what it answered, also before an error.
+        each step that succeeded, and what it answered, also before an error. What is done
+        `meanwhile`, while the server works, must not raise.
         """
         self._require_sendable(steps)
         with self._lock:
             self._settle(sends=False)
             due = self._taken()
-            return self._run_all([*due, *steps], on_success)[len(due) :]
+            return self._run_all([*due, *steps], on_success, meanwhile)[len(due) :]
 
     @property
     def _presses(self) -> bool:
@@ -302,7 +306,10 @@ class Backend:
                 self.run_all([])
 
     def _run_all(
-        self, steps: Sequence[Step], on_success: Callable[[Step, PGresult], None] | None
+        self,
+        steps: Sequence[Step],
+        on_success: Callable[[Step, PGresult], None] | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[PGresult]:
         connection = self._connection
         self._guard(connection.enter_pipeline_mode)
@@ -315,6 +322,9 @@ class Backend:
             if steps and steps[-1] is COMMIT:
                 self._flush()
                 reach(Failpoint.COMMIT_SENT)
+            if meanwhile is not None:
+                self._flush()
+                meanwhile()
             for step in steps:
                 result = self._only_result()
                 if failed is None and result.status not in _OK:
@@ -385,7 +395,7 @@ class Backend:
             self._streamed = None
             self._drain()
         if self._presses and sends:
-            self._run_all(self._taken(), None)
+            self._run_all(self._taken())
 
     def _rows(self, result: PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
         try:
@@ -531,16 +541,16 @@ class Backend:
             if self._present_in or self._streamed is not None or not wanted():
                 return bool(self._present_in)
             if self._presses:
-                self._run_all(self._taken(), None)
+                self._run_all(self._taken())
             if not self._relayed_status and self._connection.transaction_status not in idle:
                 return False
             status = self.transaction_status
             if status == "E":
                 return False
             try:
-                self._run_all(presence.entering(status), None)
+                self._run_all(presence.entering(status))
             except CatalogError:
-                self._run_all(presence.leaving(status), None)
+                self._run_all(presence.leaving(status))
                 return False
             self._guard(self._connection.send_query, self.encode(presence.sleeping(text)))
             self._note_use()
@@ -588,7 +598,7 @@ class Backend:
         status, self._present_in = self._present_in, ""
         result = self._fetch()
         self._drain()
-        self._run_all(presence.leaving(status), None)
+        self._run_all(presence.leaving(status))
         if result is None or result.status in _OK:
             return None
         return error_of(self._fields(result))

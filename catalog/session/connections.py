@@ -32,7 +32,7 @@ from catalog.errors import (
     UnknownOutcomeError,
 )
 from catalog.failpoints import Failpoint, reach
-from catalog.model import Segment, UniqueKey
+from catalog.model import Segment, TableSnapshot, UniqueKey
 from catalog.pg import sqlstate
 from catalog.results import (
     Analysis,
@@ -814,10 +814,12 @@ class CatalogSession:
         requests: Sequence[SnapshotRequest],
         *,
         began: bool,
-        check: str | None = None,
-        check_prepared: str | None = None,
-    ) -> tuple[bytes, SnapshotResult]:
+        meanwhile: Callable[[], None] | None = None,
+    ) -> tuple[bytes, TimeOuts, SnapshotResult]:
         """Announce a write, then read what it sees, in one round trip.
+
+        Whether the role may write the table is looked at; PostgreSQL sees to the rest when the
+        statement runs.
 
         Args:
             call: The call that announces it.
@@ -825,12 +827,10 @@ class CatalogSession:
             basis: What it was planned on.
             requests: What is read.
             began: Whether the transaction is for this statement; after an error it is rolled back.
-            check: The statement's text, if its privileges are to be checked, of which no lock is
-                kept.
-            check_prepared: Or the name it was prepared under.
+            meanwhile: What is done while PostgreSQL works; it must not raise.
 
         Returns:
-            The answer of the call, and the snapshots.
+            The answer of the call, what limits the session, and the snapshots.
 
         Raises:
             OutdatedPlanError: The statement was planned on another basis than this one.
@@ -840,10 +840,17 @@ class CatalogSession:
         steps += self._expect_steps(basis, named)
         steps += self._calls.steps(call[0], *call[1])
         place = len(steps) - 1
-        steps += _unlocked(self._check_steps(check, check_prepared))
+        steps.append(moments.LIMITS)
         with self._undoing(began=began):
-            results, snapshot = self._snapshot(steps, requests, unwritten=began)
-        return value_of(results[place]), snapshot
+            results, snapshot = self._snapshot(
+                steps, requests, unwritten=began, meanwhile=meanwhile
+            )
+        limits = moments.limits_of(results[len(steps) - 1])
+        return value_of(results[place]), limits, snapshot
+
+    def last_seen(self, request: SnapshotRequest) -> TableSnapshot | None:
+        """Return the snapshot of the state that a request names, if it is known; asks nothing."""
+        return self._known.snapshot(request)
 
     def publish(self, relid: int, version: int, segments: Sequence[Segment]) -> dict[str, int]:
         """Add the segments of a bulk write; return their numbers by path."""
@@ -1034,9 +1041,10 @@ class CatalogSession:
         after: Sequence[Step] = (),
         *,
         unwritten: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> tuple[list[PGresult], SnapshotResult]:
         steps = self._calls.steps(bookkeeping.SNAPSHOT, self._known.request(requests))
-        results = self._calls.run_all([*before, *steps, *after])
+        results = self._calls.run_all([*before, *steps, *after], meanwhile=meanwhile)
         answer = results[len(before) + len(steps) - 1]
         for _ in range(100):
             try:

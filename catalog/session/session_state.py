@@ -51,7 +51,7 @@ def refuses_views(session: CatalogSession) -> bool:
 
 def time_outs(session: CatalogSession) -> TimeOuts:
     """Return what limits the session."""
-    (row,) = session.execute(moments.LIMITS).rows
+    (row,) = session.execute(moments.LIMITS.sql).rows
     return moments.time_outs_of(row)
 
 

@@ -4,7 +4,7 @@ Who announces has passed the gate of the table: nothing of it goes cold before t
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from catalog.bookkeeping import calls as bookkeeping
@@ -20,6 +20,7 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from rewrite.errors import UnsupportedError
+from rewrite.needs.keys import Key
 
 ATTEMPTS: Final = 5
 """How often a statement is begun again while others lock the table, or make its rows cold."""
@@ -107,7 +108,12 @@ def announce(
 
 
 def announce_cold(
-    call: Invocation, writing: Writing, *, began: bool, probe: Callable[[], None]
+    call: Invocation,
+    writing: Writing,
+    keys: Sequence[Key],
+    *,
+    began: bool,
+    probe: Callable[[], None],
 ) -> tuple[Announcement | None, Observation | None]:
     """Announce a write as `announce` does; return also what is seen of the table, where it is hot.
 
@@ -118,7 +124,8 @@ def announce_cold(
     """
     call.session.transaction.expect_implicit()
     calling = writing.announced(strict=False)
-    answer, seen = Observer(call.session).announce(call.plan, writing.relid, calling, began=began)
+    observer = Observer(call.session)
+    answer, seen = observer.announce(call, writing.relid, calling, keys, began=began)
     told = hot_keys.announced(answer)
     announced = _announced(call, writing, told, began=began, probe=probe)
     # What came is kept, for whoever asks next, also where it is not needed now.

@@ -138,8 +138,10 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
 
     observation: Observation | None = None
     with before_running():
-        if _is_cold(call, writing, wanted):
-            announced, observation = announce_cold(call, writing, began=began, probe=trial)
+        if not wanted.conditions and not wanted.values and _is_cold(call, writing):
+            announced, observation = announce_cold(
+                call, writing, wanted.keys, began=began, probe=trial
+            )
         else:
             announced = announce(call, writing, began=began, searched=searched, probe=trial)
     if announced is None:
@@ -176,9 +178,22 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     return result
 
 
-def _is_cold(call: Invocation, writing: Writing, wanted: WantedRows) -> bool:
+def finds_out(call: Invocation) -> bool:
+    """Return whether a statement finds out by the first thing it does whether its plan still holds.
+
+    It announces a write of rows of which one is probably cold.
+    """
+    plan = call.plan
+    others = plan.seeks or plan.takes or plan.is_external or plan.leaves is not None
+    if plan.basis is None or plan.route not in single_trips.ROUTES or others:
+        return False
+    writing = single_trips.expected(call)
+    return writing is not None and writing.heats is None and _is_cold(call, writing)
+
+
+def _is_cold(call: Invocation, writing: Writing) -> bool:
     """Return whether one of the rows that a statement names by their keys is probably cold."""
-    if not writing.keys or wanted.conditions or wanted.values:
+    if not writing.keys:
         return False
     thawing = thawing_of(call)
     is_warm = thawing.is_warm(writing.relid)

@@ -28,7 +28,7 @@ from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.state import ClientSession
 from rewrite.needs.results import Refusal
 
-_ROUTES: Final = frozenset({Route.CHANGE, Route.MERGE, Route.THAW, Route.INSERT, Route.READ})
+ROUTES: Final = frozenset({Route.CHANGE, Route.MERGE, Route.THAW, Route.INSERT, Route.READ})
 """Routes of statements that can be on single rows."""
 
 
@@ -42,7 +42,7 @@ def run_at_once(call: Invocation) -> StatementResult | None:
         GatewayError: PostgreSQL's own errors.
     """
     plan, transaction = call.plan, call.session.transaction
-    if plan.route not in _ROUTES or plan.basis is None or plan.seeks or plan.takes:
+    if plan.route not in ROUTES or plan.basis is None or plan.seeks or plan.takes:
         return None
     # Rows that nobody locks may go cold before they are read.
     if plan.only_reads or transaction.runs_nothing_at_once or not _is_utf8(call.session):

@@ -31,6 +31,8 @@ class Invocation:
     """True when no other statement belongs to its implicit transaction."""
     limits: TimeOuts | None = None
     """What limits the session, where that has been asked for since the plan was made."""
+    finds_out: bool = False
+    """Whether the first thing it does tells that, and whether its plan still holds."""
 
     @property
     def services(self) -> Services:

@@ -22,6 +22,7 @@ from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.united_leaves import MOST_ROWS, relids, unite, united
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.executor import SparkPlan
+from pgwire_gateway.spark.lookups import Key
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.tails import held_for
@@ -91,35 +92,39 @@ class Observer:
         return self._completed(requests, result, plan)
 
     def announce(
-        self, plan: Plan, relid: int, announced: Call, *, began: bool
+        self, call: Invocation, relid: int, announced: Call, keys: Sequence[Key], *, began: bool
     ) -> tuple[bytes, Callable[[], Observation]]:
         """Announce a write of hot rows, and ask for what is seen of their table then, at once.
 
+        The statement is looked after from then on.
+
         Args:
-            plan: The statement's.
+            call: The statement.
             relid: The table.
             announced: The call that announces it.
+            keys: Those of rows that are probably cold. A single one is looked for meanwhile, as
+                files do not change.
             began: Whether the transaction is for this statement.
 
         Returns:
             The answer of the call; and what yields what is seen, which can raise as `observe` does.
 
         Raises:
-            CatalogError: 42501 when the role may not run the planned statement.
+            CatalogError: 42501 when the role may not write the table.
             OutdatedPlanError: It was planned on other definitions.
         """
+        plan, catalog = call.plan, self._session.catalog
         requests = self.requests([relid])
-        check, check_prepared = _check(plan)
-        named = router.named(plan.statement)
-        answer, result = self._session.catalog.announce(
+        seen = catalog.last_seen(requests[0]) if len(keys) == 1 else None
+        answer, limits, result = catalog.announce(
             announced,
-            named,
+            router.named(plan.statement),
             plan.basis,
             requests,
             began=began,
-            check=check,
-            check_prepared=check_prepared,
+            meanwhile=partial(self._services.lookups.read_ahead, seen, keys[0]) if seen else None,
         )
+        self._session.watch(call.running, call.statement.text, limits)
         return answer, partial(self._completed, requests, result, plan, unwritten=began)
 
     def _completed(

@@ -63,7 +63,7 @@ def planned_again(call: Invocation) -> Invocation:
     new = router.plan(catalog, plan.statement, call.parameter_oids, plan.prepared)
     _require_same_row_type(plan, new)
     call.session.replace_plan(outdated, new)
-    return replace(call, plan=new)
+    return replace(call, plan=new, finds_out=False)
 
 
 LOCKED = "pgwire_locked"

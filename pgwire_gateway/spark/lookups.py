@@ -9,9 +9,10 @@ then all keys of such a row group are looked at.
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ MOST_PARTITIONS: Final = 1_000
 """So it is with more partitions, whose bounds of keys often tell that they have none."""
 
 _KEPT_FILES: Final = 2_000
+_KEPT_AHEAD: Final = 64
 _BATCH_ROWS: Final = 4_096
 """Rows that are decoded at once: on the way to one row, half of them in vain."""
 
@@ -61,13 +63,17 @@ class Lookups:
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[DataFile, str], _File] = OrderedDict()
         self._decoded = DecodedGroups()
+        self._ahead: OrderedDict[tuple[Path, int, Key], Sequence[pa.Table]] = OrderedDict()
 
-    def versions(self, snapshot: TableSnapshot, keys: Sequence[Key]) -> pa.Table | None:
+    def versions(
+        self, snapshot: TableSnapshot, keys: Sequence[Key], *, ahead: bool = False
+    ) -> pa.Table | None:
         """Return the row versions that segments have of some keys, the archive left out.
 
         Args:
             snapshot: The table.
             keys: Plain values of the columns of its key.
+            ahead: Whether they are read for whoever asks next.
 
         Returns:
             Rows in storage layout; None where the segments are not to be read this way.
@@ -103,8 +109,33 @@ class Lookups:
                     file = self._file(data, table)
                     if file is None:
                         return None
-                    parts += (_cast(part, schema) for part in self._versions(file, table, found))
+                    read = self._read(file, table, found, ahead=ahead)
+                    parts += (_cast(part, schema) for part in read)
         return pa.concat_tables(parts)
+
+    def read_ahead(self, snapshot: TableSnapshot, key: Key) -> None:
+        """Read what `versions` is about to be asked for; the next one who asks need not.
+
+        Whatever fails then fails as well when it is asked for.
+        """
+        with suppress(Exception):
+            self.versions(snapshot, [key], ahead=True)
+
+    def _read(
+        self, file: _File, table: JournalTable, keys: Sequence[Key], *, ahead: bool
+    ) -> Sequence[pa.Table]:
+        """Return the row versions that a file has of some keys; what is read ahead is kept."""
+        place = (file.data.path, table.definition_version, keys[0])
+        if not ahead:
+            with self._lock:
+                known = self._ahead.pop(place, None) if len(keys) == 1 else None
+            return self._versions(file, table, keys) if known is None else known
+        rows = self._versions(file, table, keys)
+        with self._lock:
+            self._ahead[place] = rows
+            while len(self._ahead) > _KEPT_AHEAD:
+                self._ahead.popitem(last=False)
+        return rows
 
     def _file(self, data: DataFile, table: JournalTable) -> _File | None:
         """Return what is known of a file; None where it is not one of the table as it is now."""
@@ -125,7 +156,7 @@ class Lookups:
 
     def _versions(
         self, file: _File, table: JournalTable, keys: Sequence[Key]
-    ) -> Iterator[pa.Table]:
+    ) -> Sequence[pa.Table]:
         layout, names = Layout.of(table), _key_names(table)
         told = told_names(file.data)
         columns = [name for name in layout.file_names if name not in told]
@@ -134,8 +165,9 @@ class Lookups:
             for group in file.groups
             if (found := [key for key in keys if group.may_have(key[0])])
         ]
+        parts: list[pa.Table] = []
         if not groups:
-            return
+            return parts
         is_own = file.data.borrowed is None
         with ExitStack() as ends:
 
@@ -163,7 +195,9 @@ class Lookups:
                     rows = _rows_of(opened(), number, names, columns, found)
                 if rows is not None:
                     rows = with_told_columns(rows, file.data, table)
-                    yield rows.select(list(layout.file_names)).rename_columns(list(layout.names))
+                    rows = rows.select(list(layout.file_names)).rename_columns(list(layout.names))
+                    parts.append(rows)
+        return parts
 
 
 def _cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -25,7 +26,7 @@ from pgwire_gateway.dml import (
     partitions,
     reads,
 )
-from pgwire_gateway.hot import single_trips
+from pgwire_gateway.hot import hot_rows, single_trips
 from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
 from pgwire_gateway.planning import answerable, hidden_queries, own_statements, router
 from pgwire_gateway.planning.plans import Plan, Route
@@ -119,11 +120,21 @@ def _dispatch(call: Invocation) -> StatementResult:
     done = single_trips.run_at_once(call) if not call.plan.trees else None
     if done is not None:
         return done
-    # What only reads finds out by what it sees whether its plan still holds.
-    is_known = call.plan.only_reads and not call.plan.trees and call.plan.basis != replanning.NEVER
     is_guarded = not is_own and _guard(call)
-    call = call if is_known else replanning.refreshed(call)
-    return _run_as_defined(call, is_own=is_own, is_guarded=is_guarded)
+    return _run_as_defined(_known(call, is_own=is_own), is_own=is_own, is_guarded=is_guarded)
+
+
+def _known(call: Invocation, *, is_own: bool) -> Invocation:
+    """Plan a statement again that would not find out whether its plan still holds."""
+    plan = call.plan
+    if plan.trees or plan.basis == replanning.NEVER:
+        return replanning.refreshed(call)
+    # What only reads finds it out by what it sees.
+    if plan.only_reads:
+        return call
+    if is_own and hot_rows.finds_out(call):
+        return replace(call, finds_out=True)
+    return replanning.refreshed(call)
 
 
 def _guard(call: Invocation) -> bool:
@@ -249,7 +260,7 @@ def _run(call: Invocation) -> StatementResult:
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
         _require_utf8(session)
-        if not call.plan.only_reads:
+        if not call.plan.only_reads and not call.finds_out:
             session.watch(call.running, call.statement.text, call.limits or call.plan.limits)
     return _performed(call)
 

@@ -331,7 +331,7 @@ def test_what_is_seen_with_an_announcement_is_known_to_others(
     write(client, warm, "UPDATE t SET b = 1 WHERE a = 2", 2)
     calling = Writing(warm, (("1",),)).announced(strict=False)
     asked = [SnapshotRequest(warm)]
-    answer, seen = client.session.announce(calling, (), None, asked, began=True)
+    answer, _, seen = client.session.announce(calling, (), None, asked, began=True)
     assert hot_keys.announced(answer).is_complete
     assert [row[:2] for row in seen.tails[warm].rows] == [[1, 10], [2, 20], [2, 1]]
     administrator.run("SELECT pg_current_xact_id()")  # a later one that ends before

@@ -80,7 +80,7 @@ KINDS: dict[str, tuple[str, Trips]] = {
         Trips(2, 1, 2, 1, 1, 1, 2),
     ),
     "a row of a resident table": ("SELECT * FROM small WHERE id = {}", Trips(7, 1, 1, 1, 1, 1, 1)),
-    "a cold row changed": ("UPDATE thawed SET v = 1 WHERE id = {}", Trips(6, 3, 4, 1, 3, 3, 4)),
+    "a cold row changed": ("UPDATE thawed SET v = 1 WHERE id = {}", Trips(6, 3, 3, 1, 2, 3, 4)),
     "a hot row changed": ("UPDATE warm SET v = 1 WHERE id = {}", Trips(6, 2, 2, 1, 1, 1, 3)),
     "a row inserted": ("INSERT INTO filled VALUES (10000 + {})", Trips(3, 3, 3, 1, 2, 3, 4)),
     "many rows changed": (

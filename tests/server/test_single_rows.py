@@ -125,6 +125,54 @@ def test_keys_are_changed_by_a_merge_of_either_executor(served: Pair) -> None:
         assert decision(connection) == THAWED
 
 
+PREPARED = "UPDATE t SET v = v + 1 WHERE id = %s RETURNING v"
+
+
+def test_a_prepared_statement_finds_cold_rows_of_the_table_that_its_name_means_now(
+    served: Pair,
+) -> None:
+    with connected(served) as client, connected(served) as other:
+        for key in (1, 2, 3):
+            assert client.execute(PREPARED, [key], prepare=True).fetchall() == [(key + 1,)]
+        assert decision(client) == THAWED
+        other.execute("ALTER TABLE t ADD CHECK (v < 100)")
+        other.execute("UPDATE t SET v = 99 WHERE id = 4")
+        with pytest.raises(errors.CheckViolation):
+            client.execute(PREPARED, [4], prepare=True)
+        assert client.execute(PREPARED, [5], prepare=True).fetchall() == [(6,)]
+        other.execute("CREATE SCHEMA beside_single_rows")
+        other.execute("CREATE TABLE beside_single_rows.t AS SELECT 6::bigint AS id, 70 AS v")
+        client.execute(f"SET search_path = beside_single_rows, {SCHEMA}")
+        assert client.execute(PREPARED, [6], prepare=True).fetchall() == [(71,)]
+        other.execute("DROP SCHEMA beside_single_rows CASCADE")
+        assert client.execute(PREPARED, [6], prepare=True).fetchall() == [(7,)]
+
+
+def test_who_may_not_change_a_cold_row_is_told_so(served: Pair) -> None:
+    with connected(served) as client, connected(served) as other:
+        other.execute("DROP ROLE IF EXISTS of_single_rows")
+        other.execute("CREATE ROLE of_single_rows")
+        other.execute("GRANT of_single_rows TO CURRENT_USER")
+        other.execute(f"GRANT USAGE ON SCHEMA {SCHEMA} TO of_single_rows")
+        other.execute("GRANT SELECT, UPDATE (v) ON t TO of_single_rows")
+        client.execute("SET ROLE of_single_rows")
+        for key in (1, 2):
+            client.execute(PREPARED, [key], prepare=True)
+        assert decision(client) == THAWED
+        words = "UPDATE t SET w = 'x' WHERE id = %s"
+        with pytest.raises(errors.InsufficientPrivilege, match=r"table t$"):
+            client.execute(words, [3], prepare=True)
+        other.execute("REVOKE UPDATE (v) ON t FROM of_single_rows")
+        with pytest.raises(errors.InsufficientPrivilege, match=r"table t$"):
+            client.execute(PREPARED, [4], prepare=True)
+        other.execute("DROP OWNED BY of_single_rows")
+        other.execute("DROP ROLE of_single_rows")
+        assert other.execute("SELECT v, w FROM t WHERE id IN (3, 4) ORDER BY id").fetchall() == [
+            (3, "w3"),
+            (4, "w4"),
+        ]
+
+
 def test_spark_runs_it_when_asked_to(served: Pair) -> None:
     with connected(served, "spark") as connection:
         assert connection.execute("UPDATE t SET v = 0 WHERE id = 1").statusmessage == "UPDATE 1"

@@ -62,7 +62,7 @@ def count() -> None:
     """Tell of all that is asked of PostgreSQL from here on."""
     shown: dict[str, Callable[..., Iterable[str]]] = {
         "run": lambda step: [_shown(step)],
-        "_run_all": lambda steps, _: map(_shown, steps),
+        "_run_all": lambda steps, *_: map(_shown, steps),
         "_stream": lambda step: [_shown(step)],
         "exchange": lambda *_: ["relay"],
         "start_copy": lambda *_: ["COPY"],

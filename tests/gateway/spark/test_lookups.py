@@ -167,3 +167,30 @@ def test_retyped_columns_of_small_files_are_left_to_spark(journal: Journal) -> N
     empty = storage_schema(journal.table).empty_table()
     assert later.compactor().join(later.snapshot(), empty, RunningStatement()) is None
     assert journal.compactor().join(journal.snapshot(), empty, RunningStatement()) is not None
+
+
+def test_what_is_read_ahead_is_what_is_asked_for_then(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.write(journal.rows(*((n, f"base {n}") for n in range(1, 101))), kind=SegmentKind.BASE)
+    lookups = Lookups(journal.relations.warehouse)
+    lookups.read_ahead(journal.snapshot(), (7,))
+    journal.write(journal.rows((7, "new"), version=2))
+    found = versions(journal, (7,), lookups)
+    assert found == [(1, 7, "base 7"), (2, 7, "new")]
+
+    lookups.read_ahead(journal.snapshot(), (8,))
+    monkeypatch.setattr(Lookups, "_versions", lambda *_: pytest.fail("files are read again"))
+    assert versions(journal, (8,), lookups) == [(1, 8, "base 8")]
+    monkeypatch.undo()
+    assert versions(journal, (8,), lookups) == [(1, 8, "base 8")]
+
+
+def test_what_cannot_be_read_ahead_fails_when_it_is_asked_for(journal: Journal) -> None:
+    segment = journal.write(journal.rows((1, "x")), kind=SegmentKind.BASE)
+    assert segment is not None
+    journal.relations.warehouse.remove(segment.path)
+    lookups = Lookups(journal.relations.warehouse)
+    lookups.read_ahead(journal.snapshot(), (1,))
+    with pytest.raises(GatewayError):
+        versions(journal, (1,), lookups)
