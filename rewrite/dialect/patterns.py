@@ -37,6 +37,40 @@ def spark_like_pattern(pattern: str) -> str:
     return "".join(result)
 
 
+_PART: Final = re.compile(r"(?s)\\(?P<escaped>.)|(?P<any>%+)|(?P<one>_)|(?P<plain>.)")
+
+
+def unwound(pattern: str) -> str | None:
+    r"""Return the Java pattern of a LIKE pattern that Spark would try in too many ways.
+
+    Between two ``%`` the first place that fits is the best one, so none is ever tried again: a text
+    costs its length, not a power of it. None for what Spark has better ways for.
+
+    >>> unwound("a.%b_c%d%")
+    '(?s)^a\\.(?>.*?b.c)(?>.*?d)'
+    >>> unwound("%a%b")
+    '(?s)^(?>.*?a).*b\\z'
+    >>> unwound("%a%")
+    """
+    pieces, runs = [""], 0
+    for part in _PART.finditer(pattern):
+        if part["any"]:
+            pieces.append("")
+            runs += 1
+        else:
+            pieces[-1] += "." if part["one"] else _quoted(part["escaped"] or part["plain"])
+    first, *inner, last = pieces
+    if runs < 2 or sum(map(bool, pieces)) < 2:
+        return None
+    groups = "".join(f"(?>.*?{piece})" for piece in inner)
+    return f"(?s)^{first}{groups}" + (rf".*{last}\z" if last else "")
+
+
+def _quoted(character: str) -> str:
+    is_plain = character.isalnum() or not character.isascii()
+    return character if is_plain else "\\" + character
+
+
 _ESCAPE_AT_END: Final = b.raise_error("22025", "LIKE pattern must not end with escape character")
 
 
@@ -53,6 +87,14 @@ def _until_escape(value: Value) -> Value:
     return replace(value, sql=b.string(reached), constant=Constant(reached))
 
 
+def _fits(subject: b.Tree, pattern: str) -> b.Tree:
+    """Return the condition that a text is like a pattern that is known."""
+    like, unwinding = spark_like_pattern(pattern), unwound(pattern)
+    if unwinding is not None:
+        return b.call("rlike", subject, b.string(unwinding))
+    return exp.Like(this=b.group(subject), expression=b.group(b.string(like)))
+
+
 def _pattern(value: Value) -> b.Tree:
     known = known_text(value)
     if known is not None:
@@ -65,17 +107,17 @@ def _pattern(value: Value) -> b.Tree:
 def _like(*, fold: bool, negate: bool) -> Handler:
     def handle(call: Call) -> Value:
         text, pattern = call.args[0], _until_escape(call.args[1])
-        subject = text.sql
-        matched = _pattern(pattern)
+        subject, known = text.sql, known_text(pattern)
         if fold:
             subject = lowered(subject, call.collation)
-            known = known_text(pattern)
-            if known is not None and known.isascii():
-                matched = b.string(spark_like_pattern(known.lower()))
-            else:
+        if known is not None and (known.isascii() or not fold):
+            like = _fits(subject, known.lower() if fold else known)
+        else:
+            matched = _pattern(pattern)
+            if fold:
                 # Letters after a backslash must not turn into other escapes: lower case has none.
                 matched = lowered(matched, call.collation)
-        like: b.Tree = exp.Like(this=b.group(subject), expression=b.group(matched))
+            like = exp.Like(this=b.group(subject), expression=b.group(matched))
         if pattern is not call.args[1]:
             # A text that does not match so far is not compared with the end.
             like = b.case((like, _ESCAPE_AT_END), (b.is_not_null(subject), b.FALSE))
