@@ -164,6 +164,9 @@ _TEXTS: Final = (
 )
 """Failures Spark gives no class, found by their words."""
 
+_AROUND_OTHERS: Final = frozenset({"TASK_WRITE_FAILED", "FAILED_READ_FILE"})
+"""What tells where something failed, whose own words tell more, if they are known."""
+
 _MAIMED = (
     "stopped SparkContext",
     "java.lang.NoClassDefFoundError: Could not initialize class",
@@ -235,27 +238,32 @@ def _of_spark(error: BaseException, failures: Sequence[Failure]) -> GatewayError
     for failure in failures:
         if _RAISED in failure.condition:
             return _raised(failure)
-    for failure in failures:
-        known = _known(failure)
-        if known is not None:
-            return known
+    known = [(failure, told) for failure in failures if (told := _known(failure)) is not None]
+    for failure, told in known:
+        if failure.condition.partition(".")[0] not in _AROUND_OTHERS:
+            return told
     text = "\n".join(failure.message for failure in failures)
     if any(words in text for words in _MAIMED):
         return _lost(error)
-    told = _of_database(text)
-    if told is not None:
-        return told
-    for words, code, message in _TEXTS:
-        if words in text:
-            kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
-            said = code.startswith(_SAID_BY_POSTGRESQL)
-            return kind(message, sqlstate=code, detail=None if said else text[:_DETAIL])
+    found = _of_database(text) or _of_words(text) or next((told for _, told in known), None)
+    if found is not None:
+        return found
     condition = next((failure.condition for failure in failures if failure.condition), "")
     return SparkError(
         "Spark could not run the statement",
         sqlstate=sqlstate.INTERNAL_ERROR,
         detail=f"{condition} {text}".strip()[:_DETAIL],
     )
+
+
+def _of_words(text: str) -> GatewayError | None:
+    """Return the failure that has no class of Spark's, but words that are known."""
+    for words, code, message in _TEXTS:
+        if words in text:
+            kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
+            said = code.startswith(_SAID_BY_POSTGRESQL)
+            return kind(message, sqlstate=code, detail=None if said else text[:_DETAIL])
+    return None
 
 
 def _of_database(text: str) -> SparkError | None:

@@ -90,11 +90,15 @@ def _in_list(left: Value, elements: list[Value], constants: SessionConstants) ->
         return None
     if left.type_oid == oids.NUMERIC and not all(is_fixed(value) for value in (left, *elements)):
         return None
-    if left.type_oid == oids.FLOAT8 and any(is_null_constant(element) for element in elements):
-        # Spark does not find NaN in a long list of constants, whatever may be NULL in it.
+    if left.type_oid == oids.FLOAT8 and not all(map(_is_known, elements)):
+        # Spark does not find NaN in a long list of constants where one of them may be NULL.
         return None
     pairs = [operands(left, element, constants, equality=True) for element in elements]
     subject = pairs[0][0]
     if any(pair[0] != subject for pair in pairs[1:]):
         return None
     return exp.In(this=b.group(subject), expressions=[pair[1] for pair in pairs])
+
+
+def _is_known(element: Value) -> bool:
+    return element.constant is not None and not is_null_constant(element)

@@ -6,6 +6,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from catalog.errors import GatewayError
+from pgwire_gateway.spark.api import Failure, Told
 from pgwire_gateway.spark.errors import SparkLostError, translate
 from pgwire_gateway.spark.internals.failures import told
 from tests.support.fix_spark import Journal
@@ -82,3 +83,21 @@ def test_failures_of_storage(number: int, sqlstate: str) -> None:
 def test_an_error_that_is_one_already_is_kept() -> None:
     error = GatewayError("message", sqlstate="12345")
     assert translate(error) is error
+
+
+@pytest.mark.parametrize(
+    ("cause", "sqlstate"),
+    [
+        ("java.lang.StackOverflowError", "0A000"),
+        ("java.io.IOException: No space left on device", "53100"),
+        ("java.lang.OutOfMemoryError: Java heap space", "53200"),
+        ("java.io.IOException: Input/output error", "58030"),
+    ],
+)
+@pytest.mark.parametrize("around", ["TASK_WRITE_FAILED", "FAILED_READ_FILE.NO_HINT"])
+def test_what_failed_while_files_are_read_or_written_tells_more_than_that(
+    around: str, cause: str, sqlstate: str
+) -> None:
+    failures = (Failure(around, "somewhere", {}), Failure("", cause, {}))
+    error = translate(RuntimeError(), Told(is_lost=False, failures=failures))
+    assert error.sqlstate == sqlstate
