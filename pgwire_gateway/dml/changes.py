@@ -73,7 +73,7 @@ def merge(call: Invocation) -> StatementResult:
         GatewayError: As of `change`, and 21000 where several rows of the source change one of the
             target; 0A000 for what neither PostgreSQL nor Spark can do.
     """
-    if not unlocked_changes.applies(call):
+    if hot_rows.names_rows(call, by_others=False) or not unlocked_changes.applies(call):
         return _change_locked(call)
     try:
         return hot_rows.run_or_unlock(call, row_search.find)

@@ -64,15 +64,19 @@ _NOT_OF_ROWS: Final = frozenset({"08", "40", "53", "54", "55", "57", "58", "XX"}
 """Classes of errors that tell nothing of the rows a statement has seen."""
 
 
-def names_rows(call: Invocation) -> bool:
-    """Return whether a statement names all rows that it can touch, not too many, by their keys."""
+def names_rows(call: Invocation, *, by_others: bool = True) -> bool:
+    """Return whether a statement names all rows that it can touch, not too many, by their keys.
+
+    Args:
+        call: The statement.
+        by_others: Whether keys count that rows of other tables tell when it is run.
+    """
     try:
         needed = needed_rows(call)
-        # What sources tell is read when the statement is run.
         parts, bound = (needed, *needed.further), binding.bind(call)
-        return any(part.sources for part in parts) or not any(
-            part.wanted(bound).conditions for part in parts
-        )
+        if any(part.sources for part in parts):
+            return by_others
+        return not any(part.wanted(bound).conditions for part in parts)
     except Refusal:
         return False
 

@@ -5,11 +5,13 @@ expression over one: then the rows written here are a superset of those it yield
 compared as they are may come from further away, and from tables (`rewrite.needs.sources`).
 """
 
+from collections.abc import Callable
+
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level, common_table, is_plain
 from rewrite.needs.places import places
 from rewrite.needs.sources import Row, traced
-from rewrite.needs.steady import is_constant
+from rewrite.needs.steady import is_constant, is_steady
 from rewrite.query.range_table import CTE, RELATION, SUBQUERY, VALUES
 from rewrite.tree import Item, Node, transform, walk
 
@@ -58,30 +60,46 @@ def _constant_rows(
     if len(known) != 1:
         return (tuple(_constant(expression, definitions) for expression in expressions),)
     ((varno, rows),) = known.items()
-    return tuple(
-        tuple(_substituted(expression, varno, row, definitions) for expression in expressions)
-        for row in rows
-    )
+    values = [_values(expression, varno, definitions) for expression in expressions]
+    return tuple(tuple(value(row) for value in values) for row in rows)
 
 
-def _constant(expression: Item, definitions: Definitions) -> Node | None:
+def _constant(expression: Item | None, definitions: Definitions) -> Node | None:
     if isinstance(expression, Node) and is_constant(expression, definitions.volatility):
         return expression
     return None
 
 
-def _substituted(expression: Node, varno: int, row: Row, definitions: Definitions) -> Node | None:
-    def value(node: Node, depth: int) -> Item | None:
-        if node.tag != "VAR" or depth or node["varno"] != varno or node["varlevelsup"]:
-            return None
+def _values(expression: Node, varno: int, definitions: Definitions) -> Callable[[Row], Node | None]:
+    """Return what tells an expression's value for each row of a relation, None where it is unknown.
+
+    The expression is looked at once, however many rows there are.
+    """
+
+    def own(node: Node) -> bool:
+        return node["varno"] == varno and not node["varlevelsup"]
+
+    def held(row: Row, node: Node) -> Node | None:
         attno = node.integer("varattno")
         return row[attno - 1] if 0 < attno <= len(row) else None
 
+    def unknown(_: Row) -> None:
+        return None
+
+    def value(row: Row) -> Node | None:
+        found = {id(column): _constant(held(row, column), definitions) for column in columns}
+        if None in found.values():
+            return None
+        changed = transform(expression, lambda node, _: found.get(id(node)))
+        return changed if isinstance(changed, Node) else None
+
     if expression.tag == "VAR":
-        # What a row holds has been looked at already, and lists may be long.
-        found = value(expression, 0)
-        return found if isinstance(found, Node) else None
-    return _constant(transform(expression, value), definitions)
+        # What a row holds has been looked at already.
+        return (lambda row: held(row, expression)) if own(expression) else unknown
+    columns = [part for part, _ in walk(expression) if part.tag == "VAR"]
+    if not all(map(own, columns)) or not is_steady(expression, definitions.volatility):
+        return unknown
+    return value
 
 
 def _source(

@@ -59,7 +59,7 @@ def is_constant(node: Node, volatility: Callable[[int], str]) -> bool:
     """Return whether an expression has one value throughout a transaction, whatever the row."""
     if node.tag == "CONST":
         return True
-    return is_steady(node, volatility) and all(part.tag != "VAR" for part, _ in walk(node))
+    return all(part.tag != "VAR" and _is_steady(part, volatility) for part, _ in walk(node))
 
 
 def _is_steady(node: Node, volatility: Callable[[int], str]) -> bool:
