@@ -33,6 +33,7 @@ from rewrite.needs.columns import compared_column
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level, levels
 from rewrite.needs.reads import counting
+from rewrite.node_types import type_of
 from rewrite.query.predicates import conjuncts
 from rewrite.query.range_table import RELATION
 from rewrite.tree import Node
@@ -155,7 +156,7 @@ class _Conditions:
         for place, field in fields:
             value = constant(other, self._parameters)
             step = _STEPS.get(comparison, 0) if isinstance(value, int) else 0
-            nearest = _converted(value, _type(other), field.type_oid, step)
+            nearest = _converted(value, type_of(other), field.type_oid, step)
             test = _test(place, field, comparison, nearest)
             tests += [test] if test is not None else []
         return _both(tests)
@@ -167,7 +168,7 @@ class _Conditions:
         fields = self._fields.get(compared_column(one, self._varno, condition), [])
         if not fields:
             return None
-        element = oids.ELEMENTS.get(_type(array), 0)
+        element = oids.ELEMENTS.get(type_of(array), 0)
         listed = [value for value in elements(array, self._parameters) if value is not None]
         tests = []
         for place, field in fields:
@@ -225,14 +226,6 @@ def _comparison(condition: Node) -> type[exp.Binary] | None:
         return None
     key, _ = PROCEDURES.get(condition.integer("opfuncid"), ("", ""))
     return COMPARISONS.get(key)
-
-
-def _type(node: Node) -> int:
-    """Return the type of a constant, a parameter or a cast of these."""
-    for name in ("consttype", "paramtype", "resulttype", "funcresulttype", "array_typeid"):
-        if name in node.fields:
-            return node.integer(name)
-    return 0
 
 
 def _converted(value: object, given: int, wanted: int, step: int = 0) -> object:

@@ -16,6 +16,7 @@ from itertools import product
 from typing import Final
 
 from rewrite.command import Command, command
+from rewrite.dialect import oids
 from rewrite.key_constants import (
     LIMITING,
     NARROWING,
@@ -30,6 +31,7 @@ from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level, common_table
 from rewrite.needs.results import Need
 from rewrite.needs.steady import is_constant
+from rewrite.node_types import type_of
 from rewrite.query.range_table import CTE, FUNCTION, GROUP, JOIN, RELATION, SUBQUERY, VALUES
 from rewrite.tree import Item, Node
 
@@ -41,6 +43,7 @@ cast `rounds` to."""
 Row = tuple[Node | None, ...]
 """The value of each column, None where it is not known."""
 
+_TEXTS = frozenset({oids.TEXT, oids.VARCHAR})
 _UNNEST = 2331
 _MOST_ROWS = 10_000
 """More rows of constants than these, joined with each other, are not written down."""
@@ -251,8 +254,13 @@ def _output(
     kind = command(query)
     operation = query.optional("setOperations")
     if kind is Command.SELECT and operation is not None:
+        types = dict(enumerate(operation.integers("colTypes"), 1))
         for varno in _branches(operation):
-            yield from _rows(level, varno, wanted, definitions, place)
+            branch = level.entry(varno).node("subquery")
+            # What PostgreSQL casts is in no tree, as it does so when it plans the operation.
+            same = {n for n in wanted if _is_taken(_output_type(branch, n), types[n])}
+            for values in _rows(level, varno, wanted, definitions, place):
+                yield {n: value if n in same else None for n, value in values.items()}
         return
     # What DELETE returns are rows of the table, or what others have made of them meanwhile.
     listed = {Command.SELECT: "targetList", Command.DELETE: "returningList"}.get(kind)
@@ -266,6 +274,20 @@ def _output(
         return
     for row in traced(level, tuple(shown[n] for n in wanted), definitions, place):
         yield dict(zip(wanted, row, strict=True))
+
+
+def _output_type(query: Node, number: int) -> int:
+    operation = query.optional("setOperations")
+    if operation is not None:
+        return operation.integers("colTypes")[number - 1]
+    return type_of(query.nodes("targetList")[number - 1].node("expr"))
+
+
+def _is_taken(given: int, wanted: int) -> bool:
+    """Return whether values of a type are taken as those of another one without a change."""
+    if given in oids.INTEGERS:
+        return wanted in oids.INTEGERS or wanted == oids.NUMERIC
+    return given == wanted or {given, wanted} <= _TEXTS
 
 
 def _branches(operation: Node) -> Iterator[int]:
