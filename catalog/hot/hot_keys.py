@@ -44,6 +44,9 @@ MOST_CONDITIONS: Final = 1_000
 VAIN_S: Final = 10.0
 """How long a condition is not tried again that had too many rows."""
 
+SEARCH_S: Final = 5.0
+"""How long a statement waits at most for others that search the same table."""
+
 CHECK_S: Final = 0.1
 """Seconds between two looks whether a waiting statement has been cancelled."""
 
@@ -358,23 +361,33 @@ class Thawing:
         self._never[relid] = definitions
 
     @contextmanager
-    def searching(self, relid: int, check: Callable[[], None]) -> Iterator[None]:
+    def searching(self, relid: int, check: Callable[[], None]) -> Iterator[bool]:
         """Let one statement after the other search a table by conditions.
 
-        What one finds the next ones need not look for.
+        What one finds the next ones need not look for. That spares work, and no more: PostgreSQL,
+        which would find a deadlock, does not see who waits here. So whoever searches waits for no
+        lock meanwhile, and nobody waits for long.
 
         Args:
             relid: The table.
             check: Called time and again while others search; what it raises ends the wait.
+
+        Yields:
+            Whether others have searched meanwhile.
         """
         with self._lock:
             lock = self._searches.setdefault(relid, threading.Lock())
-        while not lock.acquire(timeout=CHECK_S):
+        has_waited, is_held = False, lock.acquire(blocking=False)
+        until_s = time.monotonic() + SEARCH_S
+        while not is_held and time.monotonic() < until_s:
+            has_waited = True
             check()
+            is_held = lock.acquire(timeout=CHECK_S)
         try:
-            yield
+            yield has_waited
         finally:
-            lock.release()
+            if is_held:
+                lock.release()
 
     def remembers(self, relid: int, heats: int, condition: object) -> bool:
         """Return whether all rows of a condition are hot.

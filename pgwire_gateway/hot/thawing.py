@@ -144,13 +144,17 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
     left, enough = asked()
     if announced.is_complete and not left and not wanted.values:
         return Thawed.DONE, enough
-    searching = thawing.searching(relid, call.running.check) if left else nullcontext()
+    shared = left and not announced.own
     try:
-        with searching:
-            # Whoever was waited for has searched for what is remembered now.
-            left, enough = asked()
+        # Whoever looks at it first may wait for locks of others, which are not to wait for him.
+        observation = seen or Observer(call.session).observe([relid], call.plan)
+        with thawing.searching(relid, call.running.check) if shared else nullcontext() as waited:
+            if waited:
+                # Whoever was waited for has searched for what is remembered now.
+                left, enough = asked()
+                checked = replace(call.plan, checked=True)
+                observation = Observer(call.session).observe([relid], checked)
             found = replace(wanted, conditions=left)
-            observation = seen or Observer(call.session).observe([relid], call.plan)
             thawed, few = _made_hot(
                 call,
                 needed,
