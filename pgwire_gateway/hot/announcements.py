@@ -57,9 +57,19 @@ class NotHotError(Exception):
         self.by_snapshot = by_snapshot
         self.for_now = for_now
         self.is_full = is_full
+        self.is_own = is_own
 
     def unwaited(self, table: str) -> GatewayError:
-        """Return the error for a statement that does not wait for rows others have locked."""
+        """Return the error for a statement that does not wait for rows others have locked.
+
+        Where nobody else has locked any it is no error of PostgreSQL's.
+        """
+        if self.is_own:
+            return UnsupportedError(
+                "NOWAIT and SKIP LOCKED of rows of several tables are not supported where the"
+                " transaction has locked one of the tables as a whole",
+                hint="Lock the rows of one table at a time, or before it is written as a whole.",
+            )
         if self.by_snapshot:
             return UnsupportedError(
                 "NOWAIT and SKIP LOCKED are not supported here on the tiered table"
