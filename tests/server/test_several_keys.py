@@ -67,3 +67,87 @@ def test_a_row_that_is_brought_and_taken_away_does_not_end_another(
             " INSERT INTO ch SELECT id + 1, id FROM w"
         )
     assert connection.execute("SELECT r FROM ch WHERE id = 6").fetchall() == [(6,)]
+
+
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ"])
+@pytest.mark.parametrize("action", ["CASCADE", "SET NULL"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH w AS (DELETE FROM gp WHERE id = 10) INSERT INTO few VALUES (1, 10)",
+        "WITH w AS (DELETE FROM gp WHERE id = 10) UPDATE few SET r = 10",
+        "WITH w AS (UPDATE gp SET id = 100 WHERE id = 10) INSERT INTO few VALUES (1, 10)",
+        (
+            "WITH w AS (INSERT INTO few VALUES (1, 10) RETURNING r)"
+            " DELETE FROM gp USING w WHERE id = r"
+        ),
+    ],
+)
+def test_what_a_foreign_key_takes_from_a_resident_table_is_refused(
+    connection: psycopg.Connection, statement: str, action: str, level: str
+) -> None:
+    _make_few(connection, f"REFERENCES gp ON DELETE {action} ON UPDATE {action}")
+    connection.execute("INSERT INTO few VALUES (0, 9)")
+    connection.execute(f"SET default_transaction_isolation = '{level.lower()}'")
+    with pytest.raises(errors.FeatureNotSupported, match="that a foreign key takes away"):
+        connection.execute(statement)
+    assert connection.execute("SELECT * FROM few").fetchall() == [(0, 9)]
+    assert connection.execute("SELECT count(*), max(id) FROM gp").fetchall() == [(10, 10)]
+
+
+def test_what_another_foreign_key_takes_from_a_resident_table_is_refused(
+    connection: psycopg.Connection,
+) -> None:
+    connection.execute("CREATE TABLE kinds AS SELECT 1 AS id")
+    connection.execute("ALTER TABLE kinds ADD PRIMARY KEY (id)")
+    _make_few(connection, "REFERENCES gp, kind integer REFERENCES kinds ON DELETE CASCADE")
+    connection.execute("INSERT INTO few VALUES (0, 9, 1)")
+    with pytest.raises(errors.FeatureNotSupported, match="that a foreign key takes away"):
+        connection.execute("WITH w AS (DELETE FROM kinds) UPDATE few SET r = 999")
+    assert connection.execute("SELECT * FROM few").fetchall() == [(0, 9, 1)]
+
+
+def test_what_one_statement_brings_to_a_resident_table_another_one_takes_away(
+    connection: psycopg.Connection,
+) -> None:
+    _make_few(connection, "REFERENCES gp ON DELETE CASCADE ON UPDATE CASCADE")
+    with connection.transaction():
+        connection.execute("INSERT INTO few VALUES (1, 9), (2, 10), (3, 8)")
+        connection.execute("DELETE FROM gp WHERE id = 9")
+        connection.execute("UPDATE gp SET id = 100 WHERE id = 10")
+        connection.execute("INSERT INTO few VALUES (4, 7)")
+    found = connection.execute("SELECT * FROM few ORDER BY id").fetchall()
+    assert found == [(2, 100), (3, 8), (4, 7)]
+
+
+def test_rows_of_a_resident_table_that_a_trigger_mends_reference_what_it_says(
+    connection: psycopg.Connection,
+) -> None:
+    """By its name the trigger comes before PostgreSQL's own."""
+    _make_few(connection, "REFERENCES gp ON DELETE CASCADE")
+    connection.execute(
+        "CREATE FUNCTION mend() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN UPDATE few SET r = 8 WHERE id = new.id; RETURN NULL; END'"
+    )
+    connection.execute(
+        'CREATE TRIGGER "A" AFTER INSERT ON few FOR EACH ROW EXECUTE FUNCTION mend()'
+    )
+    with connection.transaction():
+        connection.execute("DELETE FROM gp WHERE id = 10")
+        connection.execute("INSERT INTO few VALUES (1, 999)")
+        connection.execute("INSERT INTO few VALUES (2, 10)")
+    assert connection.execute("SELECT * FROM few ORDER BY id").fetchall() == [(1, 8), (2, 8)]
+
+
+def test_what_a_deferred_foreign_key_takes_from_a_resident_table_is_gone(
+    connection: psycopg.Connection,
+) -> None:
+    _make_few(connection, "REFERENCES gp ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED")
+    connection.execute("WITH w AS (DELETE FROM gp WHERE id = 10) INSERT INTO few VALUES (1, 10)")
+    assert connection.execute("SELECT * FROM few").fetchall() == []
+
+
+def _make_few(connection: psycopg.Connection, references: str) -> None:
+    connection.execute(f"CREATE TABLE few (id integer PRIMARY KEY, r integer {references})")
+    query = "SELECT residency FROM gateway.tables WHERE table_name = 'few'"
+    assert connection.execute(query).fetchall() == [("resident",)]

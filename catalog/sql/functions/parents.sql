@@ -305,6 +305,33 @@ BEGIN
               DETAIL = format('Key (%s)=(%s) is not present in table "%s".', said.listed, said.texts, said.parent);
 END $$;
 
+-- Whether actions of foreign keys may have taken rows of a table away, or changed them, in the statement that wrote those which
+-- reference by one of its keys: it took away what the table references by a key that acts, or gave it another value.
+CREATE OR REPLACE FUNCTION pg_journal.is_acted_on(fk oid) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    k record;
+    acted boolean;
+BEGIN
+    FOR k IN SELECT p.tail_relid, bool_and(looked_up_columns(a) = '{}') AS by_key,
+                    -- What is written to a locked table has a version number from before the statement.
+                    CASE WHEN current_setting('pg_journal.writing_' || p.relid, true) = announcement(p.relid) THEN '-infinity'
+                         ELSE (SELECT min(s.began_at) FROM sought s WHERE s.fk = is_acted_on.fk AND s.is_due) END AS since
+               FROM pg_constraint x JOIN pg_constraint a ON a.conrelid = x.conrelid AND a.contype = 'f'
+               JOIN journals p ON p.relid = a.confrelid
+              WHERE x.oid = is_acted_on.fk AND p.tail_relid <> 0
+                AND (a.confdeltype IN ('c', 'n', 'd') OR a.confupdtype IN ('c', 'n', 'd')) GROUP BY p.relid, p.tail_relid LOOP
+        -- What loses its primary key has ended; of other values only a version tells.
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s t WHERE t.writer = pg_current_xact_id() AND t.version_number >= $1 %s)',
+                       k.tail_relid::regclass, CASE WHEN k.by_key THEN 'AND t.subsequent_version_number IS NOT NULL' END)
+           INTO acted USING k.since;
+        IF acted THEN RETURN true; END IF;
+    END LOOP;
+    RETURN false;
+END $$;
+
 -- Refuse rows that reference by values that there are not (23503), unless they have gone since: the statement itself took them
 -- away, or changed them, before it ended; or the transaction did, where the constraint was deferred. The answer are the values
 -- by which the caller has to look for such rows, in a journal.
@@ -321,23 +348,24 @@ BEGIN
     IF held IS NULL THEN RETURN '[]'; END IF;
     SELECT x.conrelid::regclass AS child,
            -- Rows that were written to hot ones are there, too.
-           j.residency = 'resident' AS is_resident, j.residency = 'resident' OR NOT EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_deferred)
-               AND has_announced(x.conrelid) AND warmth(x.conrelid) IS NOT NULL AS is_there,
+           j.residency = 'resident' AS is_resident, d.is_deferred,
+           j.residency = 'resident' OR NOT d.is_deferred AND has_announced(x.conrelid) AND warmth(x.conrelid) IS NOT NULL AS is_there,
            string_agg(format('c.%I = (u.e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ') AS same
       INTO k
       FROM pg_constraint x JOIN journals j ON j.relid = x.conrelid
+     CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM sought s WHERE s.fk = x.oid AND s.is_deferred) AS is_deferred) d
      CROSS JOIN unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
       JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[array_position(x.confkey, u.attnum)]
-     WHERE x.oid = require_gone.fk GROUP BY x.oid, x.conrelid, j.residency;
+     WHERE x.oid = require_gone.fk GROUP BY x.oid, x.conrelid, j.residency, d.is_deferred;
     IF k.is_there THEN
         EXECUTE format('SELECT u.e FROM json_array_elements($1) WITH ORDINALITY u(e, i) '
                        'WHERE EXISTS (SELECT FROM ONLY %s c WHERE %s) ORDER BY u.i LIMIT 1', k.child, k.same)
            INTO held USING absent;
         -- PostgreSQL looks at a row before or after others of the statement are taken away with what they reference.
-        IF held IS NULL AND NOT k.is_resident THEN
+        IF held IS NULL AND (NOT k.is_resident OR NOT k.is_deferred AND is_acted_on(fk)) THEN
             PERFORM refuse('rows that reference what there is not, and that a foreign key takes away in the same statement, are');
         END IF;
-    ELSIF EXISTS (SELECT FROM sought s WHERE s.fk = require_gone.fk AND s.is_deferred) THEN
+    ELSIF k.is_deferred THEN
         RETURN absent;
     END IF;
     IF held IS NOT NULL THEN PERFORM refuse_row(fk, held); END IF;
