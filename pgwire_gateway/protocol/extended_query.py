@@ -164,6 +164,7 @@ def on_execute(session: ClientSession, message: Execute) -> None:
         return
     if portal.result is not None:
         session.transaction.require_not_failed()
+        portal.require_rows()
     try:
         _run(session, portal, portal.statement.plan, message.maximum_rows)
     except GatewayError:

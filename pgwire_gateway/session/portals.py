@@ -11,6 +11,8 @@ from typing import Protocol
 
 from buenavista.core import BVType, QueryResult
 
+from catalog.errors import GatewayError
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.messages.row_data import FieldDescription
 from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.spark.statements import RunningStatement
@@ -112,6 +114,18 @@ class Portal:
     def holds_files(self) -> bool:
         """Whether rows that are left may be read from files."""
         return self.state is PortalState.SUSPENDED
+
+    def require_rows(self) -> None:
+        """Require that a portal which has been executed returns rows: others run once.
+
+        Raises:
+            GatewayError: 55000 where it does not.
+        """
+        if self.result is not None and self.result.columns is None:
+            raise GatewayError(
+                f'portal "{self.name}" cannot be run',
+                sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
+            )
 
     def close(self) -> None:
         """Release the rows not taken."""
