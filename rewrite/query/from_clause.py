@@ -1,4 +1,7 @@
-"""FROM: the join tree, and how many rows it can yield at most."""
+"""FROM: the join tree, and how many rows it can yield at most.
+
+Not handled (0A000): FULL JOIN whose condition reads columns of a query around it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +11,7 @@ from sqlglot import exp
 from catalog.pg.nodes import CmdType, JoinType
 from rewrite.errors import UnsupportedError
 from rewrite.query import range_table
+from rewrite.query.outer_references import reads_outside
 from rewrite.query.predicates import compile_filter, conjuncts, needs_values
 from rewrite.query.row_bounds import Factor, product
 from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
@@ -66,6 +70,9 @@ class _Builder:
         left = self.item(node.node("larg"), inner=inner and kind in {INNER, LEFT})
         right = self.item(node.node("rarg"), inner=inner and kind in {INNER, RIGHT})
         quals = conjuncts(node["quals"])
+        if kind == FULL and reads_outside(list(quals)):
+            # Spark lifts what reads them above the join, where it drops the rows without a match.
+            raise UnsupportedError("FULL JOIN whose condition reads outer columns is not supported")
         if keeps:
             self.known += quals
             held = [qual for qual in quals if holds_sublink(qual)]

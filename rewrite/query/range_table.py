@@ -14,10 +14,11 @@ from rewrite.journal.current_rows import CurrentRows, JournalRows
 from rewrite.partitions import PartitionedRows
 from rewrite.query.compilation import Block, Compilation, projected
 from rewrite.query.functions import function_relation
+from rewrite.query.outer_references import reads_outside
 from rewrite.query.relations import BlockRelation, Relation, TableRelation
 from rewrite.query.scopes import FromScope
 from rewrite.query.sql import column, identifier, named, select, view
-from rewrite.tree import Item, Node, walk
+from rewrite.tree import Item, Node
 from rewrite.values import Value
 
 RELATION, SUBQUERY, JOIN = RTEKind.RELATION, RTEKind.SUBQUERY, RTEKind.JOIN
@@ -179,7 +180,7 @@ def _common_table(scope: FromScope, entry: Node) -> Relation:
         raise UnsupportedError("WITH RECURSIVE is not supported")
     if query["commandType"] != 1:
         raise UnsupportedError("data-modifying statements in WITH are not supported")
-    if _refers_outside(query):
+    if reads_outside(list(query.fields.values())):
         if any(scope.up(level).apart for level in range(entry.integer("ctelevelsup"))):
             raise UnsupportedError(
                 "common table expression over outer columns, used in a sublink is not supported"
@@ -194,13 +195,3 @@ def _common_table(scope: FromScope, entry: Node) -> Relation:
         )
     alias = compilation.name("t")
     return TableRelation(view(known[0], alias), known[1].relation(alias), known[1].bound)
-
-
-def _refers_outside(query: Node) -> bool:
-    """Whether a query uses columns of the queries around it."""
-    levels = {"VAR": "varlevelsup", "AGGREF": "agglevelsup", "GROUPINGFUNC": "agglevelsup"}
-    for node, depth in walk(query):
-        name = levels.get(node.tag)
-        if name is not None and node.integer(name) >= depth:
-            return True
-    return False
