@@ -80,6 +80,7 @@ def _invalid_input(failure: Failure) -> str:
 
 
 _TOO_MANY_DIGITS: Final = "numeric values of more than 38 digits are not supported"
+_CORRELATED: Final = "a correlated subquery in this place is not supported"
 
 _MESSAGES: Final[dict[str, tuple[str, str | Callable[[Failure], str]]]] = {
     "DIVIDE_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
@@ -121,7 +122,7 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[Failure], str]]]] = {
     ),
     "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": (
         sqlstate.FEATURE_NOT_SUPPORTED,
-        "a correlated subquery in this place is not supported",
+        _CORRELATED,
     ),
     "INVALID_REGEXP_REPLACE": (INVALID_REGULAR_EXPRESSION, "invalid regular expression"),
     "INVALID_PARAMETER_VALUE.PATTERN": (
@@ -155,6 +156,8 @@ _TEXTS: Final = (
         sqlstate.FEATURE_NOT_SUPPORTED,
         "an expression, or a regular expression for a text of this length, is too deep for Spark",
     ),
+    ("Cannot evaluate expression: outer(", sqlstate.FEATURE_NOT_SUPPORTED, _CORRELATED),
+    ("Unable to rewrite domain join", sqlstate.FEATURE_NOT_SUPPORTED, _CORRELATED),
     ("No space left on device", DISK_FULL, "could not write: no space left on device"),
     ("Disk quota exceeded", DISK_FULL, "could not write: disk quota exceeded"),
     ("org.apache.arrow.memory.OutOfMemoryException", OUT_OF_MEMORY, "out of memory"),

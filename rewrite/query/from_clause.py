@@ -75,7 +75,8 @@ class _Builder:
             raise UnsupportedError("FULL JOIN whose condition reads outer columns is not supported")
         if keeps:
             self.known += quals
-            held = [qual for qual in quals if holds_sublink(qual)]
+            # Spark looks for columns from further out in filters, not in these joins.
+            held = [qual for qual in quals if holds_sublink(qual) or reads_outside(qual)]
             self.filters += held
             quals = [qual for qual in quals if qual not in held]
         condition = compile_filter(list(quals), self.scope)

@@ -101,3 +101,17 @@ def test_what_failed_while_files_are_read_or_written_tells_more_than_that(
     failures = (Failure(around, "somewhere", {}), Failure("", cause, {}))
     error = translate(RuntimeError(), Told(is_lost=False, failures=failures))
     assert error.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[INTERNAL_ERROR] Cannot evaluate expression: outer(fo.a#1) SQLSTATE: XX000",
+        "[INTERNAL_ERROR] Unable to rewrite domain join with conditions: ArrayBuffer((d#2 = d#1)).",
+    ],
+)
+def test_a_correlated_subquery_that_spark_cannot_plan_is_not_supported(message: str) -> None:
+    failures = (Failure("INTERNAL_ERROR", message, {}),)
+    error = translate(RuntimeError(), Told(is_lost=False, failures=failures))
+    assert error.sqlstate == "0A000"
+    assert error.message == "a correlated subquery in this place is not supported"
