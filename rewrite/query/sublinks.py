@@ -124,8 +124,9 @@ def _bare(query: Node, scope: "QueryScope") -> Node:
         changes |= {"targetList": None, "windowClause": None}
     count = query.optional("limitCount")
     if count is not None and query.get("limitOffset") is None:
-        known = is_constant(count) and constant_integer(count, scope.compilation.context)
-        if known:
+        context = scope.compilation.context
+        known = constant_integer(count, context) if is_constant(count) else None
+        if known is not None and known > 0:
             changes["limitCount"] = None
     return query.replace(**changes)
 
