@@ -11,7 +11,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import DAY
-from rewrite.dialect.numerics import fixed
+from rewrite.dialect.numerics import WHOLE, fixed
 from rewrite.dialect.time_zones import Zone, local_time, micros_of_timestamp, session_zone
 from rewrite.values import Value
 
@@ -66,6 +66,8 @@ _ALIASES: Final[dict[str, str]] = {
 }
 
 _SECOND: Final = 1_000_000
+_INTERVAL_DIGITS: Final = 22
+"""Digits of the microseconds of the longest interval."""
 
 
 def unit_name(text: str) -> str:
@@ -116,10 +118,12 @@ def unknown_unit(call: Call, value: Value) -> b.Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: a BIGINT counting units of ``10 ** -scale``, and the scale extract() shows."""
+    """A field: an integer counting units of ``10 ** -scale``, and the scale extract() shows."""
 
     units: b.Tree
     scale: int = 0
+    digits: int = 20
+    """How many the units have at most."""
 
 
 def _divided(value: b.Tree, divisor: int) -> b.Tree:
@@ -200,21 +204,30 @@ def _timestamp(unit: str, timestamp: b.Tree) -> Field | None:
     return _clock_fields(unit, b.call("pmod", micros_of_timestamp(timestamp), b.bigint(DAY)))
 
 
+def _long_seconds(value: b.Tree) -> tuple[b.Tree, b.Tree, b.Tree]:
+    """Return the seconds of an interval's years of 365.25 days, months of 30, and days."""
+    months, days = b.field(value, "months"), b.field(value, "days")
+    parts = (
+        (_divided(months, 12), 31_557_600),
+        (b.infix(exp.Mod, months, b.integer(12)), 30 * 86_400),
+        (days, 86_400),
+    )
+    years, rest, whole_days = (
+        b.infix(exp.Mul, b.cast(part, "BIGINT"), b.bigint(seconds)) for part, seconds in parts
+    )
+    return years, rest, whole_days
+
+
 def _interval(unit: str, value: b.Tree) -> Field | None:
     months, days, micros = (b.field(value, name) for name in ("months", "days", "microseconds"))
-    twelve = b.integer(12)
-    year_part = _divided(months, 12)
-    month_part = b.infix(exp.Mod, months, twelve)
     if unit == "epoch":
-        # A year of 365.25 days, a month of 30.
-        whole = b.infix(exp.Mul, b.cast(year_part, "BIGINT"), b.bigint(31_557_600))
-        rest = b.infix(exp.Mul, b.cast(month_part, "BIGINT"), b.bigint(30 * 86_400))
-        day_part = b.infix(exp.Mul, b.cast(days, "BIGINT"), b.bigint(86_400))
-        seconds = b.infix(exp.Add, b.infix(exp.Add, whole, rest), day_part)
-        return Field(b.infix(exp.Add, b.infix(exp.Mul, seconds, b.bigint(_SECOND)), micros), 6)
+        years, rest, whole_days = _long_seconds(value)
+        seconds = b.infix(exp.Add, b.infix(exp.Add, years, rest), whole_days)
+        units = b.infix(exp.Mul, b.cast(seconds, WHOLE), b.bigint(_SECOND))
+        return Field(b.infix(exp.Add, units, micros), 6, _INTERVAL_DIGITS)
     fields = {
-        "year": Field(year_part),
-        "month": Field(month_part),
+        "year": Field(_divided(months, 12)),
+        "month": Field(b.infix(exp.Mod, months, b.integer(12))),
         "day": Field(days),
         "decade": Field(_divided(months, 120)),
         "century": Field(_divided(months, 1200)),
@@ -260,7 +273,7 @@ def _extract(call: Call) -> Value:
         argument = Value(operand, value.type_oid, value.typmod)
         field = _field(_replaced(call, argument))
         result.append(field)
-        units = b.cast(field.units, "DECIMAL(20, 0)")
+        units = b.cast(field.units, b.decimal_type(field.digits, 0))
         if field.scale == 0:
             return units
         scaled = b.infix(
@@ -271,10 +284,10 @@ def _extract(call: Call) -> Value:
                 f"DECIMAL({field.scale + 1}, {field.scale})",
             ),
         )
-        return b.cast(scaled, b.decimal_type(20, field.scale))
+        return b.cast(scaled, b.decimal_type(field.digits, field.scale))
 
     sql = b.let([value.sql], body)
-    return fixed(sql, 20, result[0].scale)
+    return fixed(sql, result[0].digits, result[0].scale)
 
 
 def _replaced(call: Call, argument: Value) -> Call:
@@ -297,8 +310,10 @@ def _date_part(call: Call) -> Value:
         return call.result(b.cast(unknown, "DOUBLE"))
 
     def body(operand: b.Tree) -> b.Tree:
-        field = _field(_replaced(call, Value(operand, value.type_oid, value.typmod)))
         unit = unit_name(call.text_constant(0))
+        if unit == "epoch" and value.type_oid == oids.INTERVAL:
+            return _interval_epoch(operand)
+        field = _field(_replaced(call, Value(operand, value.type_oid, value.typmod)))
         if field.scale == 0:
             return b.cast(field.units, "DOUBLE")
         divisor = b.cast(b.bigint(10**field.scale), "DOUBLE")
@@ -313,6 +328,15 @@ def _date_part(call: Call) -> Value:
         return b.infix(exp.Add, whole, b.divide(fraction, divisor))
 
     return call.result(b.let([value.sql], body))
+
+
+def _interval_epoch(value: b.Tree) -> b.Tree:
+    """Return an interval's seconds, summed up as PostgreSQL does."""
+    micros = b.cast(b.field(value, "microseconds"), "DOUBLE")
+    seconds = b.divide(micros, b.cast(b.bigint(_SECOND), "DOUBLE"))
+    for part in _long_seconds(value):
+        seconds = b.infix(exp.Add, seconds, b.cast(part, "DOUBLE"))
+    return seconds
 
 
 FUNCTIONS: Final[dict[str, Handler]] = {
