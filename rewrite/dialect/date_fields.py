@@ -13,6 +13,7 @@ from rewrite.dialect.calls import Call, Handler
 from rewrite.dialect.literals import DAY
 from rewrite.dialect.numerics import WHOLE, fixed
 from rewrite.dialect.time_zones import Zone, local_time, micros_of_timestamp, session_zone
+from rewrite.dialect.timestamp_range import midnight
 from rewrite.values import Value
 
 # Other spellings of units (datetktbl and deltatktbl of datetime.c).
@@ -305,6 +306,8 @@ def _replaced(call: Call, argument: Value) -> Call:
 def _date_part(call: Call) -> Value:
     """Map ``date_part``, which computes in double precision as timestamp.c does."""
     value = call.args[1]
+    if value.type_oid == oids.DATE:
+        value = Value(midnight(value.sql), oids.TIMESTAMP)
     unknown = unknown_unit(call, value)
     if unknown is not None:
         return call.result(b.cast(unknown, "DOUBLE"))

@@ -39,7 +39,10 @@ d::timestamp + ti::interval, (ts::date - d) * 2, extract(day from ts - '2000-01-
 to_char(ts, 'YYYY-MM-DD HH24:MI:SS'), to_char(ts, 'YYYY-MM-DD HH24:MI:SS.US'), to_char(ts, 'DD/MM/YY'), to_char(ts, 'Mon DD, YYYY'), to_char(ts, 'FMMonth FMDD, YYYY'), to_char(ts, 'Month|MONTH|month|MON|mon'), to_char(ts, 'Day|DAY|day|Dy|DY|dy'), to_char(ts, 'FMDay, FMDD FMMonth'), to_char(ts, 'HH12:MI:SS AM'), to_char(ts, 'HH:MI pm'), to_char(ts, 'MS US'), to_char(ts, 'Q DDD D ID WW W IW IYYY'), to_char(ts, 'YYYY"Q"Q'), to_char(ts, 'yyyy-mm-dd hh24:mi:ss'), to_char(ts, 'YYYYMMDD'), to_char(ts, 'FMHH24:FMMI'), to_char(ts, 'FMMS FMUS'), to_char(ts, 'YYY Y'), to_char(ts, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), to_char(ts, 'FMMM/FMDD/YYYY'), to_char(ts, '  YYYY  ')
 to_char(tz, 'YYYY-MM-DD HH24:MI:SS'), to_char(d, 'YYYY-MM'), to_char(d, 'IYYY-IW'), to_char(d, 'FMDDD'), to_char(d, 'éYYYY!')
 to_timestamp(0), to_timestamp(1e9), to_timestamp(1700000000.123456), to_timestamp(-1.5), to_timestamp(extract(epoch from ts)) ;; id <> 8
+date_part('hour', d), date_part('century', d), date_part('epoch', d - 700000)
 extract(epoch from '178000000 years'::interval), extract(epoch from '-170000000 years'::interval + iv), extract(epoch from '178956970 years 2147483647 days 2562047788:00:54.775807'::interval), extract(epoch from '178956970 years'::interval) * 2, date_part('epoch', '178956970 years 7 months 2147483646 days'::interval), date_part('epoch', iv + '1 year 2 mons 3 days 04:05:06.789'::interval)
+! 22008 date_part('year', d + 107000000)
+! 22008 date_part('epoch', d + 107000000)
 ! 22008 d + 2147483647
 ! 22008 d - 2147483647
 ! 22008 make_date(2023, 2, 29) + i4
