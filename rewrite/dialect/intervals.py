@@ -44,7 +44,7 @@ def _fields(value: b.Tree) -> tuple[b.Tree, b.Tree, b.Tree]:
     return b.field(value, "months"), b.field(value, "days"), b.field(value, "microseconds")
 
 
-def _within_range(months: b.Tree, days: b.Tree, micros: b.Tree) -> b.Tree:
+def within_range(months: b.Tree, days: b.Tree, micros: b.Tree) -> b.Tree:
     """Return an interval of fields that are NULL where they overflow, which is an error."""
 
     def body(value: b.Tree) -> b.Tree:
@@ -60,24 +60,25 @@ def _combine(function: str) -> Handler:
             pairs = zip(_fields(left), _fields(right), strict=True)
             months, days, micros = (b.call(function, one, other) for one, other in pairs)
             known = b.both(b.is_not_null(left), b.is_not_null(right))
-            return b.case((known, _within_range(months, days, micros)))
+            return b.case((known, within_range(months, days, micros)))
 
         return call.result(b.let(call.trees, body))
 
     return handle
 
 
-def _minus(call: Call) -> Value:
-    def body(value: b.Tree) -> b.Tree:
-        months, days, micros = _fields(value)
-        negated = (
-            b.call("try_subtract", b.integer(0), months),
-            b.call("try_subtract", b.integer(0), days),
-            b.call("try_subtract", b.bigint(0), micros),
-        )
-        return b.case((b.is_not_null(value), _within_range(*negated)))
+def _negated(value: b.Tree) -> b.Tree:
+    months, days, micros = _fields(value)
+    negated = (
+        b.call("try_subtract", b.integer(0), months),
+        b.call("try_subtract", b.integer(0), days),
+        b.call("try_subtract", b.bigint(0), micros),
+    )
+    return b.case((b.is_not_null(value), within_range(*negated)))
 
-    return call.result(b.let(call.trees, body))
+
+def _minus(call: Call) -> Value:
+    return call.result(b.let(call.trees, _negated))
 
 
 def _multiply(call: Call) -> Value:
@@ -101,7 +102,7 @@ def _multiply(call: Call) -> Value:
         return b.case(
             (b.negation(known), _NULL),
             (fraction, unfit),
-            otherwise=_within_range(
+            otherwise=within_range(
                 _fitting(months, "INT"), _fitting(days, "INT"), _fitting(micros, "BIGINT")
             ),
         )
@@ -123,13 +124,21 @@ def _fitting(number: b.Tree, spark_type: str) -> b.Tree:
     return b.let([number], body)
 
 
-def known_parts(value: Value) -> tuple[int, int, int] | None:
-    """Return months, days and microseconds of an interval that is known."""
+_LEAST: Final = (-(2**31), -(2**31), -(2**63))
+
+
+def known_parts(value: Value, sign: int = 1) -> tuple[int, int, int] | None:
+    """Return months, days and microseconds of an interval that is known, times a sign.
+
+    None, too, where PostgreSQL finds that the interval cannot have the other sign.
+    """
     constant = value.constant
     if constant is None or not isinstance(constant.value, tuple | list):
         return None
     months, days, micros = constant.value
-    return months, days, micros
+    if sign < 0 and any(part == least for part, least in zip(constant.value, _LEAST, strict=True)):
+        return None
+    return sign * months, sign * days, sign * micros
 
 
 Step = Callable[[b.Tree, b.Tree], b.Tree]
@@ -173,24 +182,24 @@ def shift(moment: b.Tree, value: Value, sign: int, zone: Zone | None) -> b.Tree:
     if zone is not None:
         calendar = (_in_zone(add_months, zone), _in_zone(add_days, zone))
     steps: tuple[Step, ...] = (*calendar, add_microseconds)
-    known = known_parts(value)
+    known = known_parts(value, sign)
     if known is not None:
         makers = (b.integer, b.integer, b.bigint)
         for step, make, amount in zip(steps, makers, known, strict=True):
             if amount:
-                moment = step(moment, make(sign * amount))
-        backwards = any(sign * amount < 0 for amount in known)
+                moment = step(moment, make(amount))
+        backwards = any(amount < 0 for amount in known)
         return not_before_all_time(moment, aware=zone is not None) if backwards else moment
 
     def body(start: b.Tree, span: b.Tree) -> b.Tree:
         result = start
         for step, amount in zip(steps, _fields(span), strict=True):
-            signed = amount if sign > 0 else b.negate(amount)
-            result = _step_unless_zero(step, result, signed, always=zone is None or zone.is_utc)
+            result = _step_unless_zero(step, result, amount, always=zone is None or zone.is_utc)
         moved = not_before_all_time(result, aware=zone is not None)
         return b.case((b.is_not_null(span), moved))
 
-    return b.let([moment, value.sql], body)
+    span = value.sql if sign > 0 else b.let([value.sql], _negated)
+    return b.let([moment, span], body)
 
 
 def _step_unless_zero(step: Step, moment: b.Tree, amount: b.Tree, *, always: bool) -> b.Tree:
@@ -205,10 +214,10 @@ def _step_unless_zero(step: Step, moment: b.Tree, amount: b.Tree, *, always: boo
 
 def _known_moment(start: Value, span: Value, sign: int, zone: Zone) -> int | None:
     """Return a known date or timestamp moved by a known interval, unless that fails."""
-    moment, parts = known_integer(start), known_parts(span)
+    moment, parts = known_integer(start), known_parts(span, sign)
     if moment is None or parts is None:
         return None
-    months, days, rest = (sign * part for part in parts)
+    months, days, rest = parts
     if start.type_oid == oids.TIMESTAMPTZ and (months or days) and not zone.is_utc:
         return None
     midnight_or_moment = calendar.midnight(moment) if start.type_oid == oids.DATE else moment

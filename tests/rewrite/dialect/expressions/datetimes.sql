@@ -43,6 +43,11 @@ date_part('hour', d), date_part('century', d), date_part('epoch', d - 700000)
 extract(epoch from '178000000 years'::interval), extract(epoch from '-170000000 years'::interval + iv), extract(epoch from '178956970 years 2147483647 days 2562047788:00:54.775807'::interval), extract(epoch from '178956970 years'::interval) * 2, date_part('epoch', '178956970 years 7 months 2147483646 days'::interval), date_part('epoch', iv + '1 year 2 mons 3 days 04:05:06.789'::interval)
 ! 22008 date_part('year', d + 107000000)
 ! 22008 date_part('epoch', d + 107000000)
+! 22008 d - (iv * 0 + '-2147483648 days'::interval)
+! 22008 ts - (iv * 0 + '-2147483648 mons'::interval)
+! 22008 tz - (iv * 0 - '2562047788:00:54.775807'::interval - '0.000001 s'::interval)
+! 22008 ts - '-2147483648 mons'::interval
+! 22008 '0100-12-31'::date - '-9223372036854775808 microseconds'::interval
 ! 22008 d + 2147483647
 ! 22008 d - 2147483647
 ! 22008 make_date(2023, 2, 29) + i4
