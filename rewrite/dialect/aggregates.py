@@ -12,7 +12,7 @@ from rewrite.dialect.arrays import text_of
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import is_null_constant, known_text
 from rewrite.dialect.comparisons import equality_key, ordering_key
-from rewrite.dialect.intervals import interval
+from rewrite.dialect.intervals import within_range
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numeric_functions import INTEGER_DIGITS
 from rewrite.dialect.numeric_quotients import plan, quotient
@@ -323,13 +323,20 @@ def _sum_intervals(call: Aggregation) -> Value:
     if call.distinct:
         raise call.refuse("of DISTINCT intervals")
     value = call.args[0].sql
-    parts = [call.spark("sum", b.field(value, name)) for name in ("months", "days", "microseconds")]
+    names = ("months", "days", "microseconds")
+    parts = [call.spark("try_sum", b.field(value, name)) for name in names]
 
     def body(months: b.Tree, days: b.Tree, microseconds: b.Tree) -> b.Tree:
-        total = interval(b.cast(months, "INT"), b.cast(days, "INT"), microseconds)
+        total = within_range(_integer(months), _integer(days), microseconds)
         return b.case((b.is_not_null(months), total))
 
     return call.result(b.let(parts, body))
+
+
+def _integer(number: b.Tree) -> b.Tree:
+    """Return a BIGINT as INT, NULL where it is beyond."""
+    inside = exp.Between(this=number, low=b.bigint(-(2**31)), high=b.bigint(2**31 - 1))
+    return b.case((inside, b.cast(number, "INT")))
 
 
 _EXTREME_TYPES: Final = (

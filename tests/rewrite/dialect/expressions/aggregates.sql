@@ -51,6 +51,11 @@ select id % 3, percentile_cont(1.5) within group (order by id) from edge where f
 ? select string_agg(s, t) from edge
 select sum(iv), sum(iv) filter (where id < 3), sum(ts - d) from edge
 select sum(iv) from edge where false
+select sum('178956970 years -2147483647 days'::interval), sum(iv) over (order by id rows between 1 preceding and current row) from edge where id = 1 group by id, iv
+! 22008 select sum('178000000 years'::interval) from edge
+! 22008 select sum('-2147483648 days'::interval) from edge
+! 22008 select sum('2562047788:00:54.775807'::interval) from edge
+! 22008 select sum('178000000 years'::interval) over (order by id) from edge
 ? select avg(iv) from edge
 ? select max(arr) from edge
 ? select array_agg(arr) from edge
