@@ -278,7 +278,7 @@ def _overlay(call: Call) -> Value:
     length = call.trees[3] if len(call.args) == 4 else b.call("length", replacement)
 
     def body(value: b.Tree, new: b.Tree, begin: b.Tree, count: b.Tree) -> b.Tree:
-        tail = b.infix(exp.Add, begin, count)
+        tail = b.cast(b.infix(exp.Add, b.cast(begin, "BIGINT"), count), "INT")
         start_of_tail = b.call("greatest", tail, b.integer(1))
         joined = b.call(
             "concat",

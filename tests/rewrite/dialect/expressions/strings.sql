@@ -52,6 +52,8 @@ case s when 'hello' then 1 when '' then 2 else 3 end, case when s like 'h%' then
 ! 22011 substring(s, 1, -1)
 ! 22011 substring(s, i4, i4) ;; i4 < 0 and i4 > -100
 ! 22011 overlay(s placing 'x' from 0)
+! 22003 overlay(s placing 'x' from 2147483647)
+! 22003 overlay(s placing 'x' from 2147483647 for i4) ;; i4 = 2
 ! 22023 split_part(s, ' ', 0)
 ! 22023 split_part(s, ' ', i4)
 ! 22023 chr(i4)
