@@ -51,6 +51,7 @@ def unwound(pattern: str) -> str | None:
     >>> unwound("%a%b")
     '(?s)^(?>.*?a).*b\\z'
     >>> unwound("%a%")
+    >>> unwound("a")
     """
     pieces, runs = [""], 0
     for part in _PART.finditer(pattern):
@@ -59,9 +60,9 @@ def unwound(pattern: str) -> str | None:
             runs += 1
         else:
             pieces[-1] += "." if part["one"] else _quoted(part["escaped"] or part["plain"])
-    first, *inner, last = pieces
     if runs < 2 or sum(map(bool, pieces)) < 2:
         return None
+    first, *inner, last = pieces
     groups = "".join(f"(?>.*?{piece})" for piece in inner)
     return f"(?s)^{first}{groups}" + (rf".*{last}\z" if last else "")
 
