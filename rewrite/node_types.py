@@ -1,4 +1,4 @@
-"""The types of expressions' values, as their nodes tell them (PostgreSQL's exprType)."""
+"""The types of expressions' values, as their nodes tell them (nodeFuncs.c, exprType)."""
 
 from typing import Final
 
@@ -11,5 +11,5 @@ _FIELDS: Final = (
 
 
 def type_of(node: Node) -> int:
-    """Return the OID of an expression's type; 0 where its node does not tell it."""
+    """Return the OID of an expression's type; 0 where it is told otherwise, as of aggregates."""
     return next((node.integer(name) for name in _FIELDS if name in node.fields), 0)

@@ -44,7 +44,7 @@ MOST_CONDITIONS: Final = 1_000
 VAIN_S: Final = 10.0
 """How long a condition is not tried again that had too many rows."""
 
-SEARCH_S: Final = 5.0
+SEARCH_S: Final = 10.0
 """How long a statement waits at most for others that search the same table."""
 
 CHECK_S: Final = 0.1
@@ -361,19 +361,19 @@ class Thawing:
         self._never[relid] = definitions
 
     @contextmanager
-    def searching(self, relid: int, check: Callable[[], None]) -> Iterator[bool]:
+    def one_search(self, relid: int, check: Callable[[], None]) -> Iterator[bool]:
         """Let one statement after the other search a table by conditions.
 
         What one finds the next ones need not look for. That spares work, and no more: PostgreSQL,
-        which would find a deadlock, does not see who waits here. So whoever searches waits for no
-        lock meanwhile, and nobody waits for long.
+        which would find a deadlock, does not see who waits here. So whoever searches waits for
+        locks for a moment only, and nobody for him longer than ``SEARCH_S``.
 
         Args:
             relid: The table.
             check: Called time and again while others search; what it raises ends the wait.
 
         Yields:
-            Whether others have searched meanwhile.
+            Whether it has waited for others.
         """
         with self._lock:
             lock = self._searches.setdefault(relid, threading.Lock())

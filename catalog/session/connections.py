@@ -806,7 +806,7 @@ class CatalogSession:
             return [], None, answers
         return *tail.inserted(self._backend, results[place]), answers
 
-    def announce(  # noqa: PLR0913 - what is announced, read and checked
+    def announce(  # noqa: PLR0913 - what is announced and read, and on what ground
         self,
         call: Call,
         named: Iterable[str],

@@ -142,7 +142,9 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
 
     observation: Observation | None = None
     with before_running():
-        if not wanted.conditions and not wanted.values and _is_cold(call, writing):
+        # What others have found out meanwhile changes nothing of what this one does first.
+        named = not wanted.conditions and not wanted.values
+        if call.finds_out or (named and _is_cold(call, writing)):
             announced, observation = announce_cold(
                 call, writing, wanted.keys, began=began, probe=trial
             )
@@ -185,11 +187,11 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
 def finds_out(call: Invocation) -> bool:
     """Return whether a statement finds out by the first thing it does whether its plan still holds.
 
-    It announces a write of rows of which one is probably cold.
+    It announces a write of rows of which one is probably cold. An INSERT looks for its keys later.
     """
     plan = call.plan
     others = plan.seeks or plan.takes or plan.is_external or plan.leaves is not None
-    if plan.basis is None or plan.route not in single_trips.ROUTES or others:
+    if plan.basis is None or plan.route not in single_trips.ROUTES - {Route.INSERT} or others:
         return False
     writing = single_trips.expected(call)
     return writing is not None and writing.heats is None and _is_cold(call, writing)

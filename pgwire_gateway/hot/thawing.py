@@ -148,7 +148,7 @@ def thaw(  # noqa: PLR0913 - the rows, and what is known of them
     try:
         # Whoever looks at it first may wait for locks of others, which are not to wait for him.
         observation = seen or Observer(call.session).observe([relid], call.plan)
-        with thawing.searching(relid, call.running.check) if shared else nullcontext() as waited:
+        with thawing.one_search(relid, call.running.check) if shared else nullcontext() as waited:
             if waited:
                 # Whoever was waited for has searched for what is remembered now.
                 left, enough = asked()

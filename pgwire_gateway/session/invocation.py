@@ -32,7 +32,7 @@ class Invocation:
     limits: TimeOuts | None = None
     """What limits the session, where that has been asked for since the plan was made."""
     finds_out: bool = False
-    """Whether the first thing it does tells that, and whether its plan still holds."""
+    """Whether the first thing it does tells what limits the session, and whether the plan holds."""
 
     @property
     def services(self) -> Services:

@@ -39,6 +39,7 @@ MOST_PARTITIONS: Final = 1_000
 
 _KEPT_FILES: Final = 2_000
 _KEPT_AHEAD: Final = 64
+_MOST_AHEAD_BYTES: Final = 1 << 20
 _BATCH_ROWS: Final = 4_096
 """Rows that are decoded at once: on the way to one row, half of them in vain."""
 
@@ -130,7 +131,10 @@ class Lookups:
             with self._lock:
                 known = self._ahead.pop(place, None) if len(keys) == 1 else None
             return self._versions(file, table, keys) if known is None else known
-        rows = self._versions(file, table, keys)
+        # A part of a batch would hold all of it.
+        rows = [_copied(part) for part in self._versions(file, table, keys)]
+        if sum(part.nbytes for part in rows) > _MOST_AHEAD_BYTES:
+            return rows
         with self._lock:
             self._ahead[place] = rows
             while len(self._ahead) > _KEPT_AHEAD:
@@ -198,6 +202,10 @@ class Lookups:
                     rows = rows.select(list(layout.file_names)).rename_columns(list(layout.names))
                     parts.append(rows)
         return parts
+
+
+def _copied(rows: pa.Table) -> pa.Table:
+    return rows.take(pa.array(range(rows.num_rows), pa.int64()))
 
 
 def _cast(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -88,18 +88,7 @@ def _until_escape(value: Value) -> Value:
     return replace(value, sql=b.string(reached), constant=Constant(reached))
 
 
-def _fits(subject: b.Tree, pattern: str) -> b.Tree:
-    """Return the condition that a text is like a pattern that is known."""
-    like, unwinding = spark_like_pattern(pattern), unwound(pattern)
-    if unwinding is not None:
-        return b.call("rlike", subject, b.string(unwinding))
-    return exp.Like(this=b.group(subject), expression=b.group(b.string(like)))
-
-
 def _pattern(value: Value) -> b.Tree:
-    known = known_text(value)
-    if known is not None:
-        return b.string(spark_like_pattern(known))
     # The first group keeps what Spark wants escaped, the second drops the backslash before the
     # rest.
     return b.call("regexp_replace", value.sql, b.string(r"(?s)(\\[%_\\])|\\(.)"), b.string("$1$2"))
@@ -108,16 +97,24 @@ def _pattern(value: Value) -> b.Tree:
 def _like(*, fold: bool, negate: bool) -> Handler:
     def handle(call: Call) -> Value:
         text, pattern = call.args[0], _until_escape(call.args[1])
-        subject, known = text.sql, known_text(pattern)
-        if fold:
-            subject = lowered(subject, call.collation)
-        if known is not None and (known.isascii() or not fold):
-            like = _fits(subject, known.lower() if fold else known)
+
+        def folded(text: b.Tree) -> b.Tree:
+            return lowered(text, call.collation) if fold else text
+
+        def constant(text: str) -> b.Tree:
+            return b.string(text.lower()) if fold and text.isascii() else folded(b.string(text))
+
+        subject, known = folded(text.sql), known_text(pattern)
+        unwinding = None if known is None else unwound(known)
+        like: b.Tree
+        if unwinding is not None:
+            # All that it has beside the letters of the pattern is lower case.
+            like = b.call("rlike", subject, constant(unwinding))
         else:
-            matched = _pattern(pattern)
-            if fold:
-                # Letters after a backslash must not turn into other escapes: lower case has none.
-                matched = lowered(matched, call.collation)
+            # Letters after a backslash must not turn into other escapes: here there are none.
+            matched = (
+                folded(_pattern(pattern)) if known is None else constant(spark_like_pattern(known))
+            )
             like = exp.Like(this=b.group(subject), expression=b.group(matched))
         if pattern is not call.args[1]:
             # A text that does not match so far is not compared with the end.

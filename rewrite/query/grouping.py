@@ -16,6 +16,7 @@ from catalog.pg.nodes import GroupingSetKind
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import distinct_key, literal
 from rewrite.query.known_counts import known_count
+from rewrite.query.outer_references import LEVELS
 from rewrite.query.scopes import RTE_GROUP, LayerScope, QueryScope, fresh
 from rewrite.query.sql import aliased, call, select
 from rewrite.tree import Item, Node, same, transform, walk
@@ -170,10 +171,9 @@ def lifted(node: Node, levels: int) -> Node:
     """Return an expression found ``levels`` queries down as that many levels up it reads."""
     if not levels:
         return node
-    fields = {"VAR": "varlevelsup", "AGGREF": "agglevelsup", "GROUPINGFUNC": "agglevelsup"}
 
     def lift(inner: Node, depth: int) -> Item | None:
-        name = fields.get(inner.tag)
+        name = LEVELS.get(inner.tag)
         if name is None or inner.integer(name) < depth:
             return None
         changed = inner.replace(**{name: inner.integer(name) - levels})

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from catalog.hot.hot_keys import SEARCH_S
 from tests.support.fix_server import Pair
 
 pytestmark = pytest.mark.server
@@ -27,7 +28,9 @@ SETUP = (
     f"UPDATE {SCHEMA}.s SET v = v WHERE id = 900",
 )
 
-PATIENCE_S = 20
+PATIENCE_S = 60
+LIMIT = f"SET statement_timeout = '{SEARCH_S - 1}s'"
+"""So that nobody only gives up waiting for who searches."""
 
 
 @pytest.fixture
@@ -68,7 +71,8 @@ def test_who_waits_for_a_row_keeps_nobody_from_searching(
     with ThreadPoolExecutor(1) as thread:
         update = thread.submit(waiting.execute, "UPDATE s SET v = v + 10 WHERE g = 20")
         await_blocked(beside, waiting)
-        third.execute("SET lock_timeout = '5s'")
+        for other in (first, third):
+            other.execute(LIMIT)
         assert third.execute("UPDATE s SET v = v + 1 WHERE g = 30").rowcount == 5
         queue = "SELECT id FROM s WHERE g = 40 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
         assert third.execute(queue).fetchall() == [(200,)]
@@ -92,6 +96,7 @@ def test_who_waits_for_another_table_keeps_nobody_from_searching(
     with ThreadPoolExecutor(1) as thread:
         update = thread.submit(waiting.execute, joined, [12, 5], prepare=True)
         await_blocked(beside, waiting)
+        first.execute(LIMIT)
         assert first.execute("UPDATE s SET v = v + 1 WHERE g = 13 AND v = 0").rowcount == 5
         assert not update.done()
         first.execute("COMMIT")

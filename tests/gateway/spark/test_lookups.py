@@ -9,6 +9,7 @@ import pytest
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind
 from pgwire_gateway.spark import sorting
+from pgwire_gateway.spark.decoded_groups import DecodedGroups
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.lookups import MOST_SEGMENTS, Key, Lookups
 from pgwire_gateway.wire_types.registry import INTERVAL_TYPE
@@ -18,6 +19,9 @@ from tests.support.fix_spark import ID, NAME, TIMESTAMP, Journal
 pytestmark = pytest.mark.spark
 
 SEED = 20260125
+
+SPARE_BYTES = 2_000_000
+"""What opened files and their footers may hold."""
 
 
 def versions(journal: Journal, key: Key, lookups: Lookups | None = None) -> list[tuple] | None:
@@ -182,8 +186,21 @@ def test_what_is_read_ahead_is_what_is_asked_for_then(
     lookups.read_ahead(journal.snapshot(), (8,))
     monkeypatch.setattr(Lookups, "_versions", lambda *_: pytest.fail("files are read again"))
     assert versions(journal, (8,), lookups) == [(1, 8, "base 8")]
-    monkeypatch.undo()
-    assert versions(journal, (8,), lookups) == [(1, 8, "base 8")]
+    with pytest.raises(pytest.fail.Exception):
+        versions(journal, (8,), lookups)
+
+
+def test_what_is_read_ahead_holds_no_more_than_its_rows(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DecodedGroups, "find", lambda *_: None)
+    text = "x" * 1_000
+    journal.write(journal.rows(*((n, text) for n in range(4_000))), kind=SegmentKind.BASE)
+    lookups = Lookups(journal.relations.warehouse)
+    before = pa.total_allocated_bytes()
+    for key in range(100):
+        lookups.read_ahead(journal.snapshot(), (key * 40,))
+    assert pa.total_allocated_bytes() - before < 100 * 4 * len(text) + SPARE_BYTES
 
 
 def test_what_cannot_be_read_ahead_fails_when_it_is_asked_for(journal: Journal) -> None:
