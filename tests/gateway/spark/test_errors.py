@@ -106,7 +106,7 @@ def test_what_failed_while_files_are_read_or_written_tells_more_than_that(
 @pytest.mark.parametrize(
     "message",
     [
-        "[INTERNAL_ERROR] Cannot evaluate expression: outer(fo.a#1) SQLSTATE: XX000",
+        "[INTERNAL_ERROR] Cannot evaluate expression: outer(t.a#1) SQLSTATE: XX000",
         "[INTERNAL_ERROR] Unable to rewrite domain join with conditions: ArrayBuffer((d#2 = d#1)).",
     ],
 )
