@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -140,7 +140,7 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[Failure], str]]]] = {
     "CANNOT_BROADCAST_TABLE_OVER_MAX_TABLE_BYTES": (OUT_OF_MEMORY, "out of memory"),
     "UNABLE_TO_ACQUIRE_MEMORY": (OUT_OF_MEMORY, "out of memory"),
 }
-_TEXTS: Final = (
+_TEXTS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "SparkContext was shut down",
         sqlstate.ADMIN_SHUTDOWN,
@@ -248,7 +248,9 @@ def _of_spark(error: BaseException, failures: Sequence[Failure]) -> GatewayError
     text = "\n".join(failure.message for failure in failures)
     if any(words in text for words in _MAIMED):
         return _lost(error)
-    found = _of_database(text) or _of_words(text) or next((told for _, told in known), None)
+    # Paths of files may hold any words, and what was cancelled Spark tells by a class of its own.
+    words = [entry for entry in _TEXTS if not known or entry[1] != sqlstate.QUERY_CANCELED]
+    found = _of_database(text) or _of_words(text, words) or next((told for _, told in known), None)
     if found is not None:
         return found
     condition = next((failure.condition for failure in failures if failure.condition), "")
@@ -259,9 +261,9 @@ def _of_spark(error: BaseException, failures: Sequence[Failure]) -> GatewayError
     )
 
 
-def _of_words(text: str) -> GatewayError | None:
+def _of_words(text: str, known: Iterable[tuple[str, str, str]]) -> GatewayError | None:
     """Return the failure that has no class of Spark's, but words that are known."""
-    for words, code, message in _TEXTS:
+    for words, code, message in known:
         if words in text:
             kind = QueryCanceledError if code == sqlstate.QUERY_CANCELED else SparkError
             said = code.startswith(_SAID_BY_POSTGRESQL)

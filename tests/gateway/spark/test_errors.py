@@ -92,6 +92,7 @@ def test_an_error_that_is_one_already_is_kept() -> None:
         ("java.io.IOException: No space left on device", "53100"),
         ("java.lang.OutOfMemoryError: Java heap space", "53200"),
         ("java.io.IOException: Input/output error", "58030"),
+        ("java.io.IOException: file:/orders_cancelled/1.parquet is not a Parquet file", "58030"),
     ],
 )
 @pytest.mark.parametrize("around", ["TASK_WRITE_FAILED", "FAILED_READ_FILE.NO_HINT"])
