@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -389,24 +390,44 @@ def _server_account() -> _Account:
     """Return the account the server runs as; creates it when we are root."""
     if os.geteuid() != 0:
         return _Account()
-    try:
-        entry = pwd.getpwnam(_SYSTEM_USER)
-    except KeyError:
-        program = shutil.which("useradd") or "/usr/sbin/useradd"
+    with _accounts_locked():
         try:
-            subprocess.run(  # noqa: S603 — a fixed command
-                [program, "--system", "--no-create-home", "--shell", "/bin/false", _SYSTEM_USER],
-                check=True,
-                capture_output=True,
-            )
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise CatalogUnavailableError(
-                "PostgreSQL does not run as root, and its account could not be created",
-                detail=f'Account "{_SYSTEM_USER}".',
-                hint="Create the account, or run the gateway as an ordinary user.",
-            ) from error
-        entry = pwd.getpwnam(_SYSTEM_USER)
+            entry = pwd.getpwnam(_SYSTEM_USER)
+        except KeyError:
+            _create_account()
+            entry = pwd.getpwnam(_SYSTEM_USER)
     return _Account(entry.pw_uid, entry.pw_gid, ())
+
+
+@contextlib.contextmanager
+def _accounts_locked() -> Iterator[None]:
+    """Keep other gateways from creating the account.
+
+    Two that create it at once get different numbers for it, of which the later one stays: the
+    server of the other runs as nobody that the system knows.
+    """
+    directory = os.open("/etc", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
+
+
+def _create_account() -> None:
+    program = shutil.which("useradd") or "/usr/sbin/useradd"
+    try:
+        subprocess.run(  # noqa: S603 — a fixed command
+            [program, "--system", "--no-create-home", "--shell", "/bin/false", _SYSTEM_USER],
+            check=True,
+            capture_output=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise CatalogUnavailableError(
+            "PostgreSQL does not run as root, and its account could not be created",
+            detail=f'Account "{_SYSTEM_USER}".',
+            hint="Create the account, or run the gateway as an ordinary user.",
+        ) from error
 
 
 def _let_through(path: Path, account: _Account) -> None:

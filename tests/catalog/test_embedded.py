@@ -6,13 +6,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 
 from catalog.api import Catalog, CatalogConfig, ResidentBounds
 from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.server import embedded
 from catalog.server.embedded import SUPERUSER, EmbeddedServer
 from tests.support.fix_catalog import PATIENCE_S
 
@@ -201,3 +204,24 @@ def test_a_server_that_is_gone_has_nothing_to_cancel(directory):
     catalog.close()
     session.cancel()
     session.close()
+
+
+def test_gateways_that_start_at_once_create_the_account_once(monkeypatch):
+    created = []
+
+    def create() -> None:
+        time.sleep(0.2)
+        created.append(995)
+
+    def known(name: str) -> SimpleNamespace:
+        if not created:
+            raise KeyError(name)
+        return SimpleNamespace(pw_uid=created[-1], pw_gid=created[-1])
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(embedded.pwd, "getpwnam", known)
+    monkeypatch.setattr(embedded, "_create_account", create)
+    with ThreadPoolExecutor(3) as gateways:
+        accounts = list(gateways.map(lambda _: embedded._server_account(), range(3)))
+    assert created == [995]
+    assert {account.uid for account in accounts} == {995}
