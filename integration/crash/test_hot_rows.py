@@ -18,7 +18,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support import hot_bulk_steps, hot_load, related_rows, related_steps
+from tests.support import hot_bulk_steps, hot_load, processes, related_rows, related_steps
 from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.hot_clients import (
     BULK_PARTS,
@@ -210,18 +210,11 @@ def test_every_acknowledged_change_is_there_once(process: GatewayProcess) -> Non
 
 def victim(process: GatewayProcess, program: str) -> int | None:
     """Return a process of this gateway: the postmaster, a backend of a client, or another."""
-    found = []
-    for number in descendants(process.process_id):
-        try:
-            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it has gone meanwhile
-        line = os.fsdecode(words[0])
-        if Path(line.partition(" ")[0].rstrip(":")).name == program.removesuffix(" backend"):
-            found.append((number, line))
+    wanted = program.removesuffix(" backend")
+    found = [n for n in descendants(process.process_id) if processes.program(n) == wanted]
     if program.endswith(" backend"):
-        found = [(number, line) for number, line in found if "postgres postgres" in line][::-1]
-    return min(found)[0] if found else None
+        found = [number for number in found if "postgres postgres" in processes.title(number)]
+    return min(found, default=None)
 
 
 def wait_for_progress(findings: Findings, before: int) -> None:

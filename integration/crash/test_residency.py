@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.support import restless
+from tests.support import processes, restless
 from tests.support.fix_server import MACHINE_OPTIONS
 from tests.support.processes import descendants
 from tests.support.servers import Address, GatewayProcess
@@ -445,18 +445,21 @@ def work(
         client.address = process.address
         threads.append(threading.Thread(target=client.run, args=[stopped], daemon=True))
         threads[-1].start()
+    deadline = time.monotonic() + STRESS_S + 2 * PATIENCE_S
     for thread in threads:
-        thread.join(STRESS_S + 2 * PATIENCE_S)
+        thread.join(max(0.0, deadline - time.monotonic()))
+        assert not thread.is_alive()
 
 
 def victim(process: GatewayProcess, program: str) -> int:
     """Return the process of this gateway that runs a program: the first where it runs several."""
-    found = []
-    for number in descendants(process.process_id):
-        words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-        if Path(os.fsdecode(words[0])).name == program:
-            found.append(number)
-    return min(found)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        below = descendants(process.process_id)
+        if found := [number for number in below if processes.program(number) == program]:
+            return min(found)
+        time.sleep(0.1)
+    raise AssertionError(f"the gateway runs no {program}")
 
 
 def is_changing(process: GatewayProcess) -> bool:
@@ -505,15 +508,17 @@ def test_acknowledged_commits_survive_whichever_process_is_killed(
             killed: threading.Event = killed,
         ) -> None:
             nonlocal changing
-            time.sleep(waits_s[0])
-            wait_for_change(process)
-            time.sleep(waits_s[1])
-            changing += is_changing(process)
-            if program:
-                os.kill(victim(process, program), signal.SIGKILL)
-                time.sleep(waits_s[2])
-            process.kill()
-            killed.set()
+            try:
+                time.sleep(waits_s[0])
+                wait_for_change(process)
+                time.sleep(waits_s[1])
+                changing += is_changing(process)
+                if program:
+                    os.kill(victim(process, program), signal.SIGKILL)
+                    time.sleep(waits_s[2])
+            finally:
+                process.kill()
+                killed.set()
 
         killer = threading.Thread(target=kill, daemon=True)
         killer.start()

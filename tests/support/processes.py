@@ -14,11 +14,24 @@ def processes_naming(text: str) -> list[str]:
     found = []
     for number in _numbers():
         with contextlib.suppress(OSError):
-            words = (PROC / str(number) / "cmdline").read_bytes().split(b"\0")
-            line = b" ".join(words).decode("utf-8", "replace")
+            line = title(number)
             if text in line and number != os.getpid() and _state(number) != "Z":
                 found.append(f"{number} {line[:200]}")
     return found
+
+
+def title(process_id: int) -> str:
+    """Return a process's command line, or what its program says there; nothing when it has gone."""
+    try:
+        words = (PROC / str(process_id) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return b" ".join(words).decode("utf-8", "replace").strip()
+
+
+def program(process_id: int) -> str:
+    """Return the name of the program that a process runs; nothing where it has gone."""
+    return Path(title(process_id).partition(" ")[0].rstrip(":")).name
 
 
 def descendants(process_id: int) -> set[int]:

@@ -6,18 +6,16 @@ asked for: what was committed has to be there, and nothing else. The first diver
 
 import argparse
 import random
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from os import kill
 from pathlib import Path
 
 import psycopg
 
-from tests.support.processes import descendants
+from tests.support import processes
+from tests.support.processes import descendants, kill_all
 from tests.support.servers import GatewayProcess, PlainPostgres
 from tests.support.twins import DivergenceError, Twins, run
 
@@ -99,18 +97,12 @@ def _history(seed: int, end_s: float, *, kills: bool, module: str, steps: int) -
 def _kill(process: GatewayProcess, program: str, twins: Twins) -> None:
     """Kill a process; all sessions begin anew, and what they had not committed is gone."""
     twins.lines.append(f"kill -9 of {program}")
+    below = descendants(process.process_id)
     if program == "java":
-        for number in descendants(process.process_id):
-            with suppress(OSError):
-                if b"java" in Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")[0]:
-                    kill(number, signal.SIGKILL)
+        kill_all(n for n in below if processes.program(n) == program)
     twins.close()
     if program != "java":
-        if program == "postgres":
-            for number in descendants(process.process_id):
-                with suppress(OSError):
-                    if b"postgres" in Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")[0]:
-                        kill(number, signal.SIGKILL)
+        kill_all(n for n in below if processes.program(n) == program)
         process.kill()
         process.start()
     twins.connect_to(process.address)

@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from catalog.failpoints import REACHED, VARIABLE, Failpoint
 from catalog.server.embedded import SUPERUSER
 from tests.support.fix_server import DRIVER_OPTIONS
-from tests.support.processes import descendants, still_running
+from tests.support.processes import descendants, program, still_running, title
 from tests.support.servers import GatewayProcess
 
 Rows = dict[int, int]
@@ -716,12 +716,12 @@ class Stage:
         if victim == "backend":
             return client.info.backend_pid
         if victim == "own backend":
-            titles = {number: _title(number) for number in descendants(postmaster)}
+            titles = {number: title(number) for number in descendants(postmaster)}
             own = [number for number, title in titles.items() if f": {SUPERUSER} " in title]
             return max(own, key=lambda number: "in transaction" in titles[number])
         if victim == "java":
             below = descendants(self.process.process_id)
-            return max(n for n in below if Path(_title(n).partition(" ")[0]).name == "java")
+            return max(n for n in below if program(n) == "java")
         return postmaster
 
     def _see(self, bystander: psycopg.Connection, *, is_alive: bool) -> None:
@@ -852,13 +852,6 @@ def _is_quiet(client: psycopg.Connection) -> bool:
     query = "SELECT work, tail_rows FROM gateway.maintenance"
     found = client.execute(query).fetchall()  # type: ignore[call-overload]
     return all(work is None and (rows or 0) < FLUSH_ROWS for work, rows in found)
-
-
-def _title(process_id: int) -> str:
-    with suppress(OSError):
-        words = Path(f"/proc/{process_id}/cmdline").read_bytes()
-        return words.replace(b"\0", b" ").decode("utf-8", "replace")
-    return ""
 
 
 def _differences(found: Tables, expected: Tables) -> dict[str, list[tuple[int, int]]]:
