@@ -3,11 +3,13 @@
 All rows of a table go cold at once. Writers have to leave a gap for that: a lock is waited for as
 shortly as one of them may be kept waiting, and longer when that has failed, after growing pauses.
 
-Some hot rows are compared with the journal each time. A table where they differ keeps what it has:
-its rows do not go cold, which would leave the journal's word alone.
+Some hot rows are compared with the journal now and then, and always before rows go cold. A table
+where they differ keeps what it has: its rows do not go cold, which would leave the journal's word
+alone.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +39,10 @@ LONGEST_PAUSE_S: Final = 300.0
 PAUSE_S: Final = 1.0
 
 SAMPLE: Final = 20
-"""How many hot rows of a table are compared with the journal at each visit."""
+"""How many hot rows of a table are compared with the journal at a time."""
+
+COMPARE_S: Final = 10.0
+"""Time between two comparisons of a table whose rows are not to go cold."""
 
 HARD_FACTOR: Final = 10
 """When so many times more rows are hot than are to be, no more become hot."""
@@ -69,6 +74,8 @@ class HotTables:
         self._pauses: dict[tuple[str, int], _Pause] = {}
         self._differing: set[tuple[str, int]] = set()
         """Tables that were found to differ from their journals, and have not been found equal."""
+        self._compared_s: dict[tuple[str, int], float] = {}
+        """When tables were compared with their journals, by the monotonic clock."""
 
     def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
         """Look after the tables of one database."""
@@ -76,7 +83,7 @@ class HotTables:
             if stopping():
                 return
             # What keeps a tail from being flushed is no reason for rows to stay hot.
-            for step in (self._compare, self._flush_if_due, self._cool_if_due):
+            for step in (self._compare_if_due, self._flush_if_due, self._cool_if_due):
                 try:
                     step(database, session, table)
                 except GatewayError as error:
@@ -89,13 +96,17 @@ class HotTables:
                     session.rollback()
                     logger.exception("upkeep of table %d", table.relid)
 
-    def _compare(self, database: str, session: CatalogSession, table: HotTable) -> None:
+    def _compare_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
         """Compare some hot rows with the journal.
 
         Raises:
             GatewayError: XX001 when they differ, which clients see in ``gateway.maintenance``.
         """
-        place = (database, table.relid)
+        place, now = (database, table.relid), time.monotonic()
+        rests = now < self._compared_s.get(place, -math.inf) + COMPARE_S
+        if rests and place not in self._differing and not self._is_to_cool(table):
+            return
+        self._compared_s[place] = now
         found = resident_upkeep.differing_keys(session, table.relid, SAMPLE)
         session.rollback()
         if found:
@@ -121,14 +132,18 @@ class HotTables:
     def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
         if (database, table.relid) in self._differing:
             return
-        config = self._config
-        most = config.hot_rows if table.asked_rows is None else table.asked_rows
-        age_s = config.hot_age_s if table.asked_age_s is None else table.asked_age_s
-        full = table.hot_rows > most * HARD_FACTOR
+        full = table.hot_rows > self._most_rows(table) * HARD_FACTOR
         if full:
             resident_upkeep.overheat(session, table.relid)
-        if table.hot_rows > most or table.rest_s >= age_s:
+        if self._is_to_cool(table):
             self._cool(database, session, table, LONGEST_FULL_PAUSE_S if full else LONGEST_PAUSE_S)
+
+    def _is_to_cool(self, table: HotTable) -> bool:
+        age_s = self._config.hot_age_s if table.asked_age_s is None else table.asked_age_s
+        return table.hot_rows > self._most_rows(table) or table.rest_s >= age_s
+
+    def _most_rows(self, table: HotTable) -> int:
+        return self._config.hot_rows if table.asked_rows is None else table.asked_rows
 
     def _cool(
         self, database: str, session: CatalogSession, table: HotTable, longest_s: float

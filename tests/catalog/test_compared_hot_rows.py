@@ -172,3 +172,17 @@ def test_a_sample_that_is_equal_does_not_end_it(client, administrator, visit, mo
     administrator.run("SET session_replication_role = origin")
     visit()
     assert shown(client) == ("hot", "t", "XX001", None)
+
+
+@pytest.mark.usefixtures("hot")
+def test_rows_that_are_to_stay_hot_are_compared_now_and_then(
+    catalog, client, database, administrator, monkeypatch
+):
+    upkeep = HotTables(Config(hot_rows=1000, hot_age_s=3600), catalog, lambda *_: None)
+    upkeep.visit(database, administrator.session, lambda: False)
+    administrator.run("UPDATE t SET b = 'false' WHERE a = 2")
+    upkeep.visit(database, administrator.session, lambda: False)
+    assert shown(client) == ("hot", "f", None, None)
+    monkeypatch.setattr(hot_tables, "COMPARE_S", 0.0)
+    upkeep.visit(database, administrator.session, lambda: False)
+    assert shown(client) == ("hot", "t", "XX001", None)

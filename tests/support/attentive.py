@@ -9,7 +9,7 @@ from pgwire_gateway.cli import main
 from pgwire_gateway.upkeep import flusher, hot_tables, residency
 from tests.support import prepared_catalogs, unsynced
 
-PAUSE_S = 0.2
+PAUSE_S = 0.5
 """Least time between two looks at a database that is written to."""
 
 VISIT_S = 1.0
