@@ -19,7 +19,7 @@ from catalog.connection.backend import Backend
 from catalog.connection.session_settings import ADMINISTRATOR, EVERYWHERE
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError
 from catalog.hot.code_gate import CodeGate
-from catalog.hot.hot_keys import Thawing
+from catalog.hot.thawing import Thawing
 from catalog.pg import sqlstate
 from catalog.server.closing import finish
 from catalog.server.embedded import SUPERUSER, EmbeddedServer

@@ -11,7 +11,8 @@ from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.calls import array
 from catalog.errors import GatewayError
 from catalog.hot import hot_keys
-from catalog.hot.hot_keys import Announcement, Thawing, Writing
+from catalog.hot.hot_keys import Announcement, Writing
+from catalog.hot.thawing import Thawing
 from catalog.pg import sqlstate
 from catalog.session.connections import Call
 from pgwire_gateway.planning import router

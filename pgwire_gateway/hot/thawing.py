@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from catalog.hot import hot_keys
-from catalog.hot.hot_keys import Ahead, Announcement, Reading, Thawed, Thawing, Writing
+from catalog.hot.hot_keys import Ahead, Announcement, Reading, Thawed, Writing
+from catalog.hot.thawing import Thawing
 from catalog.session import session_state
 from catalog.session.connections import Call
 from pgwire_gateway.hot import unwaited_rows

@@ -10,7 +10,8 @@ from catalog.bookkeeping import calls as bookkeeping
 from catalog.connection.steps import Query
 from catalog.errors import CatalogError, HotRowsError, OutdatedPlanError
 from catalog.hot import hot_keys, resident_upkeep
-from catalog.hot.hot_keys import Announcement, Reading, Thawed, Thawing, Writing
+from catalog.hot.hot_keys import Announcement, Reading, Thawed, Writing
+from catalog.hot.thawing import Thawing
 from catalog.results import Basis, SnapshotRequest
 from pgwire_gateway.spark.sorting import BOUNDED
 from rewrite.key_types import COMPARED, has_one_form

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from catalog.hot import hot_keys
-from catalog.hot.hot_keys import Thawing
+from catalog.hot.thawing import Thawing
 from catalog.session.connections import CatalogSession
 
 
@@ -53,7 +52,7 @@ def interrupted() -> None:
 
 
 def test_nobody_waits_for_long(thawing: Thawing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot_keys, "SEARCH_S", 0.3)
+    monkeypatch.setattr("catalog.hot.thawing.SEARCH_S", 0.3)
     with thawing.one_search(1, unhurried):
         began = time.monotonic()
         with thawing.one_search(1, unhurried) as waited:

@@ -7,7 +7,8 @@ import pytest
 from catalog.bookkeeping import calls as bookkeeping
 from catalog.errors import CatalogError
 from catalog.hot import hot_keys, resident_upkeep
-from catalog.hot.hot_keys import Announcement, Locked, Thawing, Writing
+from catalog.hot.hot_keys import Announcement, Locked, Writing
+from catalog.hot.thawing import Thawing
 from tests.support.fix_catalog import Client, wait_until_waiting
 
 pytestmark = pytest.mark.catalog

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from catalog.hot.hot_keys import SEARCH_S
+from catalog.hot.thawing import SEARCH_S
 from tests.support.fix_server import Pair
 
 pytestmark = pytest.mark.server
