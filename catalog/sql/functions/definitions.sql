@@ -1152,13 +1152,20 @@ BEGIN
     -- What pinned a table may be gone: a trigger, a policy, an index, a child, a table that referenced it.
     UPDATE journals j SET pinned_by = pin(j.relid)
      WHERE j.residency = 'resident' AND j.pinned_by IS NOT NULL AND pin(j.relid) IS DISTINCT FROM j.pinned_by;
-    UPDATE journals j
-       SET unique_indexes = ARRAY(SELECT u FROM unnest(j.unique_indexes) u WHERE u = ANY (unique_indexes(j.relid))),
-           checks = ARRAY(SELECT u FROM unnest(j.checks) u WHERE EXISTS (SELECT FROM pg_constraint x WHERE x.oid = u)),
-           definition = random_mark(), changes = changes + 1
-     WHERE j.residency = 'tiered'
-       AND (NOT j.unique_indexes <@ unique_indexes(j.relid)
-            OR EXISTS (SELECT FROM unnest(j.checks) u WHERE NOT EXISTS (SELECT FROM pg_constraint x WHERE x.oid = u)));
+    FOR gone IN
+        SELECT j.relid FROM journals j
+         WHERE j.residency = 'tiered'
+           AND (NOT j.unique_indexes <@ unique_indexes(j.relid)
+                OR EXISTS (SELECT FROM unnest(j.checks) u WHERE NOT EXISTS (SELECT FROM pg_constraint x WHERE x.oid = u)))
+         ORDER BY j.relid
+    LOOP
+        PERFORM fold(gone.relid);
+        UPDATE journals j
+           SET unique_indexes = ARRAY(SELECT u FROM unnest(j.unique_indexes) u WHERE u = ANY (unique_indexes(j.relid))),
+               checks = ARRAY(SELECT u FROM unnest(j.checks) u WHERE EXISTS (SELECT FROM pg_constraint x WHERE x.oid = u)),
+               definition = random_mark(), changes = changes + 1
+         WHERE j.relid = gone.relid;
+    END LOOP;
     PERFORM settle_references(0);
     -- A table that left its tree is captured by statement again.
     IF EXISTS (SELECT FROM pg_event_trigger_dropped_objects() e WHERE e.object_type = 'table') THEN

@@ -950,7 +950,7 @@ AS $$
 BEGIN
     PERFORM authorize(code, 'set_satisfied', wanted::text);
     PERFORM require_right(wanted, true);
-    PERFORM locked(wanted);
+    PERFORM fold(wanted);
     UPDATE journals s
        SET unique_indexes = unique_indexes(wanted), checks = kept_constraints(wanted),
            unvalidated = ARRAY(SELECT u FROM unnest(s.unvalidated) u WHERE u = ANY (unvalidated_constraints(wanted))),
