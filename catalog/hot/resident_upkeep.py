@@ -46,14 +46,15 @@ class ResidentTable:
 
 
 def rows_left(session: CatalogSession, relid: int) -> int:
-    """Return how many rows the catalog table of a tiered table holds; none if all is well.
+    """Return how many rows the catalog table of a tiered table holds, or its tail unbeknown to it.
 
-    0 as well when it has become resident meanwhile, or is gone.
+    None if all is well, and when it has become resident meanwhile, or is gone.
     """
     relation = session.relations([relid]).get(relid)
     if relation is None or relation.kind is not RelationKind.JOURNALED:
         return 0
-    return held_count(session, relation.schema, relation.name)
+    unaccounted = int(_text(session, "SELECT pg_journal.unaccounted($1)", relid) or "0")
+    return held_count(session, relation.schema, relation.name) + unaccounted
 
 
 def begin_counting(session: CatalogSession, relid: int) -> None:

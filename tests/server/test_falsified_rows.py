@@ -50,3 +50,34 @@ def test_falsified_hot_rows_are_counted(
         done = catalog.execute(statement.format(relid))  # type: ignore[call-overload]
         assert done.rowcount == (2 if falsified == "both" else 1)
     assert client.execute(CHECK).fetchone() == (found,)
+
+
+MISCOUNTED = {
+    "a version that is lost": ("DELETE FROM pg_journal.tail_{0} WHERE c1 = 1", 1),
+    "a version that nobody sees": (
+        "UPDATE pg_journal.tail_{0} SET version_number = 'tomorrow' WHERE c1 = 1",
+        1,
+    ),
+    "a row in PostgreSQL": ("INSERT INTO cold VALUES (9, 9)", 1),
+}
+
+
+@pytest.mark.parametrize("falsified", MISCOUNTED)
+def test_the_tail_of_a_table_without_hot_rows_is_accounted_for(
+    gateway_process: GatewayProcess, database: str, falsified: str
+) -> None:
+    statement, found = MISCOUNTED[falsified]
+    conninfo = gateway_process.address.conninfo(database)
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("CREATE TABLE cold (id integer PRIMARY KEY, v integer)")
+        connection.execute("INSERT INTO cold VALUES (1, 1), (2, 2)")
+        # Who defines a table lets its rows go cold.
+        connection.execute("ALTER TABLE cold ALTER v DROP DEFAULT")
+        check = "SELECT gateway.check('cold')"
+        assert connection.execute(check).fetchone() == (0,)
+        with administrator(gateway_process, database) as catalog:
+            catalog.execute("SET session_replication_role = replica")
+            ((relid,),) = catalog.execute("SELECT 'cold'::regclass::oid::integer").fetchall()
+            done = catalog.execute(statement.format(relid))  # type: ignore[call-overload]
+            assert done.rowcount == 1
+        assert connection.execute(check).fetchone() == (found,)

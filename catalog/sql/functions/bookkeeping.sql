@@ -191,6 +191,24 @@ BEGIN
     END IF;
 END $$;
 
+-- Row versions in the tail of a tiered table without hot rows that its journal does not count, or does not show; and back.
+CREATE OR REPLACE FUNCTION pg_journal.unaccounted(wanted oid) RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    j journals;
+    answer bigint;
+BEGIN
+    SELECT * INTO j FROM journals s WHERE s.relid = wanted AND s.residency = 'tiered' AND NOT s.is_hot;
+    IF NOT FOUND THEN RETURN 0; END IF;
+    j := latest(j);
+    EXECUTE format('SELECT abs(count(*) - $1) + count(*) FILTER (WHERE version_number > $2) FROM %s',
+                   j.tail_relid::regclass)
+       INTO answer USING j.tail_rows, j.version;
+    RETURN answer;
+END $$;
+
 -- True for a tiered table that may have current rows; what is archived is history.
 CREATE OR REPLACE FUNCTION pg_journal.has_rows(relid oid) RETURNS boolean
 LANGUAGE sql STABLE
