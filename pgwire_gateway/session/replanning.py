@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+from catalog.errors import GatewayError
+from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED
 from catalog.results import Basis
 from catalog.statements.splitting import StatementKind
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.invocation import Invocation
-from rewrite.errors import UnsupportedError
 
 
 def refreshed(call: Invocation) -> Invocation:
@@ -74,9 +75,16 @@ NEVER = Basis(0, "never")
 
 
 def _require_same_row_type(announced: Plan, new: Plan) -> None:
-    """Refuse other columns than those of a prepared statement, as PostgreSQL does."""
+    """Refuse other columns than those of a prepared statement, as PostgreSQL does.
+
+    Drivers know it by the routine, and prepare the statement anew.
+    """
     if announced.prepared and row_type(new) != row_type(announced):
-        raise UnsupportedError("cached plan must not change result type")
+        raise GatewayError(
+            "cached plan must not change result type",
+            sqlstate=FEATURE_NOT_SUPPORTED,
+            fields={"F": "plancache.c", "R": "RevalidateCachedQuery"},
+        )
 
 
 def row_type(plan: Plan) -> list[tuple[str, int, int]] | None:

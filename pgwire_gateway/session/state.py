@@ -447,7 +447,7 @@ class ClientSession(Session):  # type: ignore[misc]
         prepared = statement.plan.prepared if statement and statement.plan else ""
         if prepared.startswith(UNNAMED_PREFIX):
             self.catalog.deallocate_later(prepared)
-        elif prepared and not self.transaction.failed:
+        elif prepared:
             self.catalog.deallocate(prepared)
 
     @contextmanager

@@ -72,6 +72,13 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
     "one_statement_unnamed": [
         [Parse("", SELECT_ALL), bind(), Describe(PORTAL), Execute(), Sync()],
     ],
+    "statement_closed_in_a_failed_transaction": [
+        [Parse("s", SELECT_ONE), Describe(STATEMENT, "s"), Sync()],
+        [Query("BEGIN"), Query("SELECT 1/0")],
+        [Close(STATEMENT, "s"), Sync()],
+        [Query("ROLLBACK")],
+        [Parse("s", SELECT_ALL), bind(statement="s"), Execute(), Sync()],
+    ],
     "named_statement_is_bound_again_and_again": [
         [Parse("s", SELECT_ONE), Describe(STATEMENT, "s"), Sync()],
         [bind("1", statement="s"), Execute(), Sync()],
@@ -458,7 +465,11 @@ def test_a_prepared_statement_keeps_the_columns_it_announced(
         client.query("ALTER TABLE t ADD COLUMN more integer")
         for _ in range(2):
             client.send(bind(statement="s"), Execute(), Sync())
-            assert "cached plan must not change result type" in trace(client.receive_until_ready())
+            messages = client.receive_until_ready()
+            assert "cached plan must not change result type" in trace(messages)
+            # Drivers prepare it anew where this is told.
+            (error,) = [message for message in messages if isinstance(message, ErrorResponse)]
+            assert error.get("R") == "RevalidateCachedQuery"
         client.query("ALTER TABLE t DROP COLUMN more")
         client.query("BEGIN; DROP TABLE t")
         client.send(bind(statement="s"), Execute(), Sync())
