@@ -3,9 +3,11 @@
 import argparse
 import logging
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Final
 
 from typing_extensions import override
 
@@ -17,9 +19,21 @@ from pgwire_gateway.listener import server
 logger = logging.getLogger("pgwire_gateway")
 
 
+MOST_CALLS: Final = 6_000
+"""Depth of calls at which a statement is told to be too complex (54001).
+
+Each level of an expression takes about ten of them.
+"""
+
+STACK_BYTES: Final = 16 << 20
+"""Stack of each thread, which so many calls cannot exhaust, whatever is between them."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0 done, 1 failed, 2 wrong usage."""
     options = _parser().parse_args(arguments)
+    sys.setrecursionlimit(MOST_CALLS)
+    threading.stack_size(STACK_BYTES)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from sqlglot.errors import SqlglotError
+
 from catalog.pg.nodes import CmdType
 from rewrite.context import RewriteContext
 from rewrite.errors import RewriteError, UnsupportedError
@@ -113,5 +115,10 @@ def _bounded_depth() -> Iterator[None]:
     """Report a statement nested too deeply for the compiler as PostgreSQL would."""
     try:
         yield
-    except RecursionError as error:
+    except (RecursionError, SqlglotError) as error:
+        # The tokenizer wraps whatever ends it.
+        if not isinstance(error, RecursionError) and not isinstance(
+            error.__cause__, RecursionError
+        ):
+            raise
         raise RewriteError("stack depth limit exceeded", sqlstate=_STATEMENT_TOO_COMPLEX) from error

@@ -81,6 +81,9 @@ def _invalid_input(failure: Failure) -> str:
 
 _TOO_MANY_DIGITS: Final = "numeric values of more than 38 digits are not supported"
 _CORRELATED: Final = "a correlated subquery in this place is not supported"
+_TOO_DEEP: Final = (
+    "an expression, or a regular expression for a text of this length, is too deep for Spark"
+)
 
 _MESSAGES: Final[dict[str, tuple[str, str | Callable[[Failure], str]]]] = {
     "DIVIDE_BY_ZERO": (sqlstate.DIVISION_BY_ZERO, "division by zero"),
@@ -137,6 +140,7 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[Failure], str]]]] = {
         sqlstate.QUERY_CANCELED,
         "canceling statement due to user request",
     ),
+    "FAILED_TO_PARSE_TOO_COMPLEX": (sqlstate.FEATURE_NOT_SUPPORTED, _TOO_DEEP),
     "CANNOT_BROADCAST_TABLE_OVER_MAX_TABLE_BYTES": (OUT_OF_MEMORY, "out of memory"),
     "UNABLE_TO_ACQUIRE_MEMORY": (OUT_OF_MEMORY, "out of memory"),
 }
@@ -154,7 +158,7 @@ _TEXTS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "java.lang.StackOverflowError",
         sqlstate.FEATURE_NOT_SUPPORTED,
-        "an expression, or a regular expression for a text of this length, is too deep for Spark",
+        _TOO_DEEP,
     ),
     ("Cannot evaluate expression: outer(", sqlstate.FEATURE_NOT_SUPPORTED, _CORRELATED),
     ("Unable to rewrite domain join", sqlstate.FEATURE_NOT_SUPPORTED, _CORRELATED),

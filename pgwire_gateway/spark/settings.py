@@ -71,7 +71,8 @@ _DRIVER: Final = {
 
 # Parallel collection has the cheapest write barriers; point reads and streams both gain by it.
 _COLLECTOR: Final = "-XX:+UseParallelGC"
-_JAVA_OPTIONS: Final = "-XX:+ExitOnOutOfMemoryError -XX:-UsePerfData"
+# Stacks are large, as Spark walks expressions by calls within calls; memory is taken as they grow.
+_JAVA_OPTIONS: Final = "-XX:+ExitOnOutOfMemoryError -XX:-UsePerfData -Xss8m"
 _ANY_COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 
 _EXCLUDED: Final = "spark.sql.optimizer.excludedRules"

@@ -72,6 +72,10 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
     "one_statement_unnamed": [
         [Parse("", SELECT_ALL), bind(), Describe(PORTAL), Execute(), Sync()],
     ],
+    "portal_executed_after_a_change": [
+        [Parse("s", SELECT_ONE), Parse("", "UPDATE t SET v = 'new' WHERE id = 1")],
+        [bind("1", portal="p", statement="s"), bind(), Execute(), Execute("p"), Sync()],
+    ],
     "statement_closed_in_a_failed_transaction": [
         [Parse("s", SELECT_ONE), Describe(STATEMENT, "s"), Sync()],
         [Query("BEGIN"), Query("SELECT 1/0")],
@@ -435,6 +439,7 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
 DIVERGENCES = {
     "parameters_a_column_does_not_take": "PostgreSQL casts them while it plans, which is at Bind",
     "unknown_parameter_format": "the error does not say which parameter",
+    "portal_executed_after_a_change": "rows are read as of Execute, not as of Bind",
 }
 
 
