@@ -1,6 +1,7 @@
 """Journals that are tables of Spark's catalog, kept by another Spark in a metastore of Hive's."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.fix_server import MACHINE_OPTIONS
+from tests.support.java import JAVA_OPTIONS
 from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
@@ -54,6 +56,7 @@ def test_a_table_of_sparks_catalog(tmp_path):
         check=True,
         cwd=tmp_path,
         capture_output=True,
+        env={**os.environ, "JDK_JAVA_OPTIONS": JAVA_OPTIONS},
     )
     options = [f"--spark-conf={name}={value}" for name, value in settings(tmp_path).items()]
     with (
