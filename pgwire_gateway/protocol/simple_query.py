@@ -5,6 +5,7 @@ transaction unless it contains transaction commands.
 """
 
 from catalog.errors import GatewayError
+from catalog.statements.splitting import Statement, StatementKind
 from pgwire_gateway.messages.responses import CommandComplete, EmptyQueryResponse
 from pgwire_gateway.messages.row_data import RowDescription
 from pgwire_gateway.messages.simple_query import Query
@@ -48,6 +49,8 @@ def _run(session: ClientSession, query_string: str) -> None:
             raise position_error(error, statement) from error
         if len(statements) == 1:
             relaying.remember_query(session, query_string, plan)
+        if len(statements) > 1 and not _is_about_transactions(statement):
+            session.transaction.begin_implicit()
         result = execution.execute(session, plan, alone=len(statements) == 1)
         if result.columns is not None:
             session.send(RowDescription(result.columns))
@@ -60,6 +63,13 @@ def _run(session: ClientSession, query_string: str) -> None:
         session.send(CommandComplete(result.tag(taken)))
         if not last:  # ReadyForQuery looks at them, too
             session.note_settings()
+
+
+def _is_about_transactions(statement: Statement) -> bool:
+    """Return whether a statement begins or ends the transaction it is in, or is refused there."""
+    if statement.kind is not StatementKind.TRANSACTION:
+        return False
+    return statement.details["action"] not in {"commit_prepared", "rollback_prepared"}
 
 
 def _send_rows(session: ClientSession, result: StatementResult) -> int:
