@@ -366,10 +366,13 @@ def vacuum(call: Invocation) -> StatementResult:
 
 def deallocate(call: Invocation) -> StatementResult:
     """Forget prepared statements here as PostgreSQL forgets them there."""
-    session = call.session
+    session, name = call.session, call.statement.details.get("name")
+    if name in session.statements:
+        # PostgreSQL does not know all of them: those of commands are kept here alone.
+        session.forget_statement(name)
+        return StatementResult(None, NoRows(), lambda _: "DEALLOCATE")
     result = local_queries.pass_on(session, call.statement.text)
-    name = call.statement.details.get("name")
-    for known in [name] if name else [known for known in session.statements if known]:
+    for known in [] if name else [known for known in session.statements if known]:
         session.statements.pop(known, None)
     return result
 

@@ -106,6 +106,16 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [bind("1", statement="s"), Execute(), Sync()],
         [Query("SET search_path = dialogues")],
     ],
+    "statements_are_deallocated_by_sql": [
+        [Parse("s", SELECT_ONE), Parse("b", "BEGIN"), Parse("c", "COPY t TO STDOUT"), Sync()],
+        [Parse("e", ""), Parse("l", "LOCK TABLE t"), Parse("v", "VACUUM t"), Sync()],
+        *([Query(f"DEALLOCATE {name}")] for name in "sbcel"),
+        *([bind(statement=name), Sync()] for name in "sbcel"),
+        [Query("DEALLOCATE s"), Query("DEALLOCATE b")],
+        [Query("BEGIN"), Query("DEALLOCATE PREPARE v"), Query("SELECT 1"), Query("COMMIT")],
+        [Parse("s", "COMMIT"), Parse("b", SELECT_ONE), Sync()],
+        [Query("DEALLOCATE ALL"), Query("DEALLOCATE s"), Query("DEALLOCATE b")],
+    ],
     "null_parameters": [
         [Parse("", SELECT_ONE), bind(None), Execute(), Sync()],
         [Parse("", "SELECT coalesce($1, v) FROM t WHERE id = 1"), bind(None), Execute(), Sync()],
