@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from typing_extensions import override
-
 from catalog.results import LocalResult, ResultColumn, Row
 from pgwire_gateway.messages.row_data import FieldDescription, encode_data_rows
 from pgwire_gateway.read_ahead import ReadAhead
@@ -41,7 +39,7 @@ QUERY_VERBS = frozenset({"SELECT", "FETCH"})
 """Beginnings of tags that count the rows of one Execute."""
 
 RETURNING_VERBS = frozenset({"INSERT 0", "UPDATE", "DELETE", "MERGE"})
-"""Beginnings of tags that do when a portal is executed in parts."""
+"""Beginnings of tags that do where rows are returned."""
 
 
 class CatalogRows:
@@ -80,18 +78,12 @@ class LocalRows(CatalogRows):
         codes = format_codes(result_formats, len(columns))
         super().__init__(result.rows, [column.type_oid for column in columns], codes)
         self._result = result
-        self._in_parts = False
-
-    @override
-    def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
-        self._in_parts |= limit > 0
-        return super().take(limit)
 
     def tag(self, taken: int) -> str:
         """Return PostgreSQL's tag, with the rows of this Execute where it counts them."""
         tag = self._result.command_tag or ""
         verb, _, count = tag.rpartition(" ")
-        counted = RETURNING_VERBS if self._in_parts and self._result.columns else frozenset()
+        counted = RETURNING_VERBS if self._result.columns else frozenset()
         return f"{verb} {taken}" if verb in QUERY_VERBS | counted and count.isdigit() else tag
 
 

@@ -218,6 +218,15 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [Parse("", "SHOW TimeZone"), bind(), Execute(), Execute(), Sync()],
         [Query("SELECT id, n FROM t ORDER BY id"), Query("SELECT line FROM logs")],
     ],
+    "a_portal_of_a_temporary_table_has_none_left_either": [
+        [Query("CREATE TEMP TABLE s (id integer)"), Query("CREATE TEMP TABLE u AS SELECT 1 AS id")],
+        [Parse("", "INSERT INTO s VALUES (1), (2) RETURNING id"), bind(), Execute(), Execute()],
+        [Execute("", 1), Sync()],
+        [Parse("", "UPDATE s SET id = 3 RETURNING id"), bind(), Execute(), Execute(), Sync()],
+        [Parse("", "DELETE FROM s RETURNING id"), bind(), Execute("", 1), Execute(), Execute()],
+        [Sync(), Parse("", "TABLE u"), bind(), Execute(), Execute(), Sync()],
+        [Query("DROP TABLE s, u")],
+    ],
     "rows_without_columns": [
         [Parse("", "SELECT FROM t"), bind(results=(1,)), Describe(PORTAL), Execute(), Sync()],
     ],
