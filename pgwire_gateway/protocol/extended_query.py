@@ -175,34 +175,18 @@ def on_execute(session: ClientSession, message: Execute) -> None:
 
 def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) -> None:
     if portal.result is None:
-        portal.result = execution.execute(
-            session,
-            plan,
-            portal.parameters,
-            portal.parameter_formats,
-            portal.result_formats,
-            alone=not session.transaction.open and session.frontend.next_received() is Sync,
-        )
-        portal.running = session.running
+        alone = not session.transaction.open and session.frontend.next_received() is Sync
+        result = execution.begin(session, portal, plan, alone=alone)
     else:
+        result = portal.result
         session.resume(portal)
-    result = portal.result
-    taken = 0
-    if portal.state is not PortalState.DONE:
-        for data, rows in result.stream.take(max(maximum_rows, 0)):
-            if plan.only_reads and portal.running is not None:
-                portal.running.check()  # also of rows that are at hand
-            session.frontend.send_encoded(data)
-            taken += rows
-    suspended = 0 < maximum_rows <= taken and result.columns is not None
-    if not suspended and portal.state is not PortalState.DONE:
-        result.prove()
-    if suspended:
-        session.suspend(portal)
+    before = portal.taken
+    for data in session.take(portal, maximum_rows):
+        session.frontend.send_encoded(data)
+    if portal.state is PortalState.SUSPENDED:
         session.send(PortalSuspended())
     else:
-        portal.state = PortalState.DONE
-        session.send(CommandComplete(result.tag(taken)))
+        session.send(CommandComplete(result.tag(portal.taken - before)))
 
 
 def on_close(session: ClientSession, message: Close) -> None:

@@ -30,15 +30,6 @@ _BINARY: Final = (1,)
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-@dataclass(frozen=True, slots=True)
-class Motion:
-    """What FETCH and MOVE do: they skip rows, then take some."""
-
-    skipped: int
-    taken: int | None
-    """None: all that are left."""
-
-
 @dataclass
 class Cursor(Portal):
     """A portal from which FETCH takes rows; Execute does not."""
@@ -71,30 +62,15 @@ class Cursor(Portal):
         """The format codes of its rows where none are asked for."""
         return _BINARY if self.binary else ()
 
-    def motion(self, direction: str, count: int | None) -> Motion | None:
-        """Return how rows are reached that lie ahead; None for the row it is on, or none.
+    @property
+    @override
+    def position(self) -> int:
+        return self.rows.position
 
-        Args:
-            direction: As in FETCH: forward, backward, absolute or relative.
-            count: How many rows, or which one; None for all.
-
-        Raises:
-            GatewayError: 55000 where it would go back and was declared NO SCROLL, else 0A000.
-        """
-        if direction == "backward" and count is not None:
-            direction, count = "forward", -count
-        match direction:
-            case "forward" if count is None or count > 0:
-                return Motion(0, count)
-            case "relative" if count is not None and count > 0:
-                return Motion(count - 1, 1)
-            case "absolute" if count is not None and count > self.rows.position:
-                return Motion(count - self.rows.position - 1, 1)
-            case "absolute" if count == 0 and self.rows.is_before_first:
-                return None
-            case "forward" | "relative" if count == 0:
-                return None
-        raise self.backwards()
+    @property
+    @override
+    def is_before_first(self) -> bool:
+        return self.rows.is_before_first
 
     def require_usable(self) -> None:
         """Refuse a cursor of which an earlier FETCH has failed (55000)."""
@@ -104,15 +80,11 @@ class Cursor(Portal):
                 sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
             )
 
+    @override
     def backwards(self) -> GatewayError:
-        """Return that the cursor does not go back; it cannot be used any more."""
         self.fail()
         if self.no_scroll:
-            return GatewayError(
-                "cursor can only scan forward",
-                sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
-                hint="Declare it with SCROLL option to enable backward scan.",
-            )
+            return super().backwards()
         return UnsupportedError(
             "going back in a cursor over journaled tables is not supported",
             hint="Declare another one, and fetch its rows forward.",

@@ -94,6 +94,15 @@ class PortalState(Enum):
     """Executed to its end."""
 
 
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """What FETCH and MOVE do: they skip rows, then take some."""
+
+    skipped: int
+    taken: int | None
+    """None: all that are left."""
+
+
 @dataclass
 class Portal:
     """A prepared statement with its parameters."""
@@ -109,11 +118,56 @@ class Portal:
     running: RunningStatement | None = None
     """Its execution, which can be cancelled while more of its rows are computed."""
     number: int = field(default_factory=PORTAL_NUMBERS.__next__)
+    taken: int = 0
+    """How many of its rows have been taken."""
+
+    @property
+    def position(self) -> int:
+        """How many rows have been taken; one more where it was asked for more than there are."""
+        return self.taken + (self.state is PortalState.DONE)
+
+    @property
+    def is_before_first(self) -> bool:
+        """Whether nothing has been asked for yet."""
+        return self.state is PortalState.READY
 
     @property
     def holds_files(self) -> bool:
         """Whether rows that are left may be read from files."""
         return self.state is PortalState.SUSPENDED
+
+    def motion(self, direction: str, count: int | None) -> Motion | None:
+        """Return how rows are reached that lie ahead; None for the row it is on, or none.
+
+        Args:
+            direction: As in FETCH: forward, backward, absolute or relative.
+            count: How many rows, or which one; None for all.
+
+        Raises:
+            GatewayError: 55000 where it would go back and was declared NO SCROLL, else 0A000.
+        """
+        if direction == "backward" and count is not None:
+            direction, count = "forward", -count
+        match direction:
+            case "forward" if count is None or count > 0:
+                return Motion(0, count)
+            case "relative" if count is not None and count > 0:
+                return Motion(count - 1, 1)
+            case "absolute" if count is not None and count > self.position:
+                return Motion(count - self.position - 1, 1)
+            case "absolute" if count == 0 and self.is_before_first:
+                return None
+            case "forward" | "relative" if count == 0:
+                return None
+        raise self.backwards()
+
+    def backwards(self) -> GatewayError:
+        """Return that it does not go back; the rows that were taken are not there any more."""
+        return GatewayError(
+            "cursor can only scan forward",
+            sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
+            hint="Declare it with SCROLL option to enable backward scan.",
+        )
 
     def require_rows(self) -> None:
         """Require that a portal which has been executed returns rows: others run once.

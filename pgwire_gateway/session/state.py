@@ -236,6 +236,28 @@ class ClientSession(Session):  # type: ignore[misc]
             running.begun_s = time.monotonic()
             self.watch(running, text)
 
+    def take(self, portal: Portal, limit: int) -> Iterator[bytes | memoryview]:
+        """Yield rows of a portal that has been begun, and note where it stands after them.
+
+        Args:
+            portal: The portal.
+            limit: How many rows; all where it is not positive.
+        """
+        result, plan = portal.result, portal.statement.plan
+        if result is None or plan is None or portal.state is PortalState.DONE:
+            return
+        before = portal.taken
+        for data, rows in result.stream.take(max(limit, 0)):
+            if plan.only_reads and portal.running is not None:
+                portal.running.check()  # also of rows that are at hand
+            yield data
+            portal.taken += rows
+        if 0 < limit <= portal.taken - before and result.columns is not None:
+            self.suspend(portal)
+        else:
+            result.prove()
+            portal.state = PortalState.DONE
+
     def suspend(self, portal: Portal) -> None:
         """Note that a portal has rows left that nobody takes for now.
 

@@ -1,4 +1,7 @@
-"""DECLARE, FETCH, MOVE and CLOSE of cursors over what Spark reads; all others are PostgreSQL's."""
+"""DECLARE, FETCH, MOVE and CLOSE of cursors over what Spark reads; all others are PostgreSQL's.
+
+MOVE and CLOSE of portals that Bind has made, too.
+"""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
@@ -12,38 +15,52 @@ from catalog.pg import sqlstate as codes
 from catalog.session import session_state
 from catalog.statements.splitting import StatementKind
 from pgwire_gateway.dml import reads
+from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.cursors import Cursor, CursorRows
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.portals import NoRows, PreparedStatement, StatementResult
+from pgwire_gateway.session.portals import (
+    NoRows,
+    Portal,
+    PortalState,
+    PreparedStatement,
+    StatementResult,
+)
 from pgwire_gateway.session.results import SparkRows
+from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
 from rewrite.errors import UnsupportedError
+
+Begin = Callable[[ClientSession, Portal, Plan], StatementResult]
 
 KINDS: Final = frozenset({StatementKind.DECLARE, StatementKind.FETCH, StatementKind.CLOSE})
 """Statements about cursors."""
 
 
-def run(call: Invocation) -> StatementResult | None:
-    """Run FETCH, MOVE or CLOSE of a cursor of ours; None where PostgreSQL is to run a statement.
+def run(call: Invocation, begin: Begin) -> StatementResult | None:
+    """Run FETCH, MOVE or CLOSE of a portal of ours; None where PostgreSQL is to run a statement.
+
+    Args:
+        call: The statement.
+        begin: Runs the statement of a portal.
 
     Raises:
         GatewayError: 42P03 for a cursor declared a second time; what its rows raise.
     """
     session, name = call.session, call.statement.details["name"]
-    cursor = session.declared(name)
     if call.statement.kind is StatementKind.CLOSE and name is None:
-        for one in session.cursors:
+        for one in list(session.portals):
             session.forget_portal(one)
         return None
-    if cursor is None:
+    portal = session.portals.get(name)
+    if portal is None:
         return None
     if call.statement.kind is StatementKind.DECLARE:
         raise _declared_before(name)
     if call.statement.kind is StatementKind.CLOSE:
         session.forget_portal(name)
         return StatementResult(None, NoRows(), lambda _: "CLOSE CURSOR")
-    return _fetch(call, cursor)
+    return _fetch(call, portal) if isinstance(portal, Cursor) else _move(call, portal, begin)
 
 
 def declare(call: Invocation) -> StatementResult:
@@ -118,6 +135,36 @@ def _fetch(call: Invocation, cursor: Cursor) -> StatementResult:
     encoder = reads.encoder(call.session, cursor.consists_of, formats)
     cursor.fetching = _FetchedRows(cursor, taken, encoder)
     return StatementResult(cursor.described(formats), cursor.fetching, "FETCH {}".format)
+
+
+def _move(call: Invocation, portal: Portal, begin: Begin) -> StatementResult:
+    """Skip rows of a portal that Bind has made."""
+    session, details, plan = call.session, call.statement.details, portal.statement.plan
+    if not details["is_move"]:
+        raise UnsupportedError(
+            "FETCH from a portal of the extended query protocol is not supported",
+            hint="Take its rows by Execute, or declare a cursor.",
+        )
+    portal.require_rows()
+    if plan is None or plan.analysis is None or plan.analysis.columns is None:
+        raise UnsupportedError("MOVE of a portal that returns no rows is not supported")
+    motion = portal.motion(details["direction"], details["count"])
+    if motion is None:
+        is_on_row = portal.state is PortalState.SUSPENDED
+        return StatementResult(None, NoRows(), lambda _: f"MOVE {is_on_row:d}")
+    before = portal.taken
+    try:
+        if portal.result is None:
+            begin(session, portal, plan)
+        else:
+            session.resume(portal)
+        for _ in session.take(portal, motion.skipped + (motion.taken or 0)):
+            pass
+    except GatewayError:
+        session.forget_portal(portal.name)
+        raise
+    count = max(portal.taken - before - motion.skipped, 0)
+    return StatementResult(None, NoRows(), lambda _: f"MOVE {count}")
 
 
 def _begun(begin: Callable[[], Batches]) -> Generator[pa.RecordBatch]:

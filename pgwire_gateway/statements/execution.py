@@ -34,7 +34,7 @@ from pgwire_gateway.references import parents
 from pgwire_gateway.references import taking_away as references
 from pgwire_gateway.session import local_queries, replanning
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.portals import NoRows, StatementResult
+from pgwire_gateway.session.portals import NoRows, Portal, StatementResult
 from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.statements import commands, cursor_commands, explaining, own_answers
@@ -100,6 +100,26 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
             session.transaction.note_run()
 
 
+def begin(
+    session: ClientSession, portal: Portal, plan: Plan, *, alone: bool = False
+) -> StatementResult:
+    """Run the statement of a portal, whose rows can be taken then.
+
+    Raises:
+        GatewayError: As of `execute`.
+    """
+    portal.result = execute(
+        session,
+        plan,
+        portal.parameters,
+        portal.parameter_formats,
+        portal.result_formats,
+        alone=alone,
+    )
+    portal.running = session.running
+    return portal.result
+
+
 def _dispatch(call: Invocation) -> StatementResult:
     if call.statement.kind in {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}:
         return create_table_as(call)
@@ -113,7 +133,7 @@ def _dispatch(call: Invocation) -> StatementResult:
     if call.statement.kind in cursor_commands.KINDS:
         if call.session.fetched(call.plan) is not None:
             _require_utf8(call.session)
-        done = cursor_commands.run(call)
+        done = cursor_commands.run(call, begin)
         if done is not None:
             return done
     is_own = not call.session.transaction.open

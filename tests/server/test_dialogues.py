@@ -366,6 +366,38 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [Parse("f2", "FETCH ALL FROM d"), bind(statement="f2"), Execute("", 2), Sync()],
         [Query("FETCH ALL FROM d"), Query("COMMIT"), Query("FETCH ALL FROM d")],
     ],
+    "move_and_close_of_portals": [
+        [Parse("s", SELECT_ALL), Query("BEGIN")],
+        [bind(statement="s", portal="p"), Execute("p", 1), Sync(), Query("MOVE FORWARD 1 p")],
+        [Execute("p", 1), Sync(), Query("MOVE 0 p"), Query("MOVE RELATIVE 1 p")],
+        [Query("MOVE ABSOLUTE 5 p"), Query("MOVE 0 p"), Execute("p", 1), Sync()],
+        [Query("MOVE 0 p"), Query("MOVE 1 p"), Query("CLOSE p"), Query("SAVEPOINT s")],
+        [Execute("p"), Sync(), Query("ROLLBACK TO s")],
+        [bind(statement="s", portal="p"), Sync(), Query("MOVE 0 p"), Query("MOVE 2 p")],
+        [Parse("", "MOVE 1 p"), bind(), Describe(PORTAL), Execute(), Execute("p", 1), Sync()],
+        [Query("MOVE ALL p"), Execute("p"), Sync(), Query("MOVE ABSOLUTE 9 p")],
+        [Query("DECLARE p CURSOR FOR SELECT 1"), Query("ROLLBACK")],
+        [Query("BEGIN")],
+        *(
+            [
+                bind(statement="s", portal="p"),
+                Execute("p", 2),
+                Sync(),
+                Query(move),
+                Query("ROLLBACK; BEGIN"),
+            ]
+            for move in ("MOVE -1 p", "MOVE PRIOR p", "MOVE FIRST p", "MOVE LAST p")
+        ),
+        [bind(statement="s", portal="p"), bind(statement="s", portal="q")],
+        [Execute("q", 1), Query("CLOSE ALL"), Execute("p"), Sync(), Query("ROLLBACK")],
+        [Query("BEGIN"), Parse("u", "UPDATE t SET n = 1 WHERE id < 4 RETURNING id"), Sync()],
+        [bind(statement="u", portal="p"), Sync(), Query("MOVE 2 p"), Execute("p"), Sync()],
+        [Query("SELECT count(*) FROM t WHERE n = 1")],
+        [Parse("", "DELETE FROM t"), bind(portal="q"), Execute("q"), Sync(), Query("MOVE q")],
+        [Query("ROLLBACK"), Query("MOVE p")],
+        [Parse("e", "SELECT 1 / (id - 3) FROM t ORDER BY id"), Query("BEGIN")],
+        [bind(statement="e", portal="p"), Sync(), Query("MOVE 3 p"), Query("ROLLBACK")],
+    ],
     "sql_execute_in_binary": [
         [Query("PREPARE p AS SELECT 7 AS seven")],
         [Parse("", "EXECUTE p"), Bind("", "", (), (), (1,)), Describe(PORTAL), Execute(), Sync()],
@@ -501,6 +533,17 @@ def test_a_prepared_statement_keeps_the_columns_it_announced(
         client.query("ROLLBACK")
         client.send(bind(statement="s"), Execute(), Sync())
         assert "SELECT 5" in trace(client.receive_until_ready())
+
+
+def test_portals_are_not_fetched_from(shared_pair: Pair) -> None:
+    """Their rows are in the formats of their Bind, not in those of the FETCH."""
+    with wire(shared_pair.gateway, shared_pair.database) as client:
+        bound: list[FrontendMessage | bytes] = [Parse("s", "VALUES (1), (2)"), Query("BEGIN")]
+        play(client, [*bound, bind(portal="p", statement="s"), Execute("p", 1), Sync()])
+        assert '"0A000"' in play(client, [Query("FETCH 1 FROM p"), Query("ROLLBACK")])
+        play(client, [Query("BEGIN"), Parse("b", "SET work_mem = 100"), Sync()])
+        play(client, [bind(portal="p", statement="b"), Sync()])
+        assert '"0A000"' in play(client, [Query("MOVE 1 FROM p"), Query("ROLLBACK")])
 
 
 def test_flush_sends_what_is_held(clients: tuple[WireClient, WireClient]) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from catalog.errors import GatewayError
 from pgwire_gateway.session import cursors
-from pgwire_gateway.session.cursors import Cursor, CursorRows, Motion
-from pgwire_gateway.session.portals import PreparedStatement
+from pgwire_gateway.session.cursors import Cursor, CursorRows
+from pgwire_gateway.session.portals import Motion, PreparedStatement
 from rewrite.errors import UnsupportedError
 
 
