@@ -81,7 +81,7 @@ def on_bind(session: ClientSession, message: Bind) -> None:
     if name and name in session.portals:
         raise GatewayError(f'cursor "{name}" already exists', sqlstate=codes.DUPLICATE_CURSOR)
     _check_parameters(session, statement, message)
-    if statement.plan is not None and not ends_transaction(statement.plan.statement):
+    if statement.plan is None or not ends_transaction(statement.plan.statement):
         session.transaction.require_not_failed()
     values, formats = _read(session, statement, message)
     session.forget_portal(name)
@@ -127,8 +127,6 @@ def on_describe(session: ClientSession, message: Describe) -> None:
     if message.kind is ObjectKind.STATEMENT:
         statement = _statement(session, message.name)
         plan = statement.plan
-        oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
-        session.send(ParameterDescription(tuple(oids)))
         formats: tuple[int, ...] = ()
     elif (cursor := session.declared(message.name)) is not None:
         session.transaction.require_not_failed()
@@ -142,6 +140,11 @@ def on_describe(session: ClientSession, message: Describe) -> None:
         plan, formats = portal.statement.plan, portal.result_formats
     fetched = session.fetched(plan)
     columns = plan.analysis.columns if plan and plan.analysis else None
+    if fetched is not None or columns is not None:
+        session.transaction.require_not_failed()
+    if message.kind is ObjectKind.STATEMENT:
+        oids = plan.analysis.parameter_oids if plan and plan.analysis else ()
+        session.send(ParameterDescription(tuple(oids)))
     if fetched is not None:
         session.send(RowDescription(fetched.described(formats)))
     elif columns is None:

@@ -284,6 +284,14 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [Query("DEALLOCATE f")],
         [Parse("f", SELECT_ONE), bind("2", statement="f"), Execute(), Sync()],
     ],
+    "what_is_described_and_bound_in_a_failed_transaction": [
+        [Parse("s", SELECT_ONE), Parse("u", "DELETE FROM t"), Parse("e", ""), Sync()],
+        [Parse("r", "DELETE FROM t RETURNING id"), Parse("w", "SHOW work_mem"), Sync()],
+        [Query("BEGIN"), Query("SELECT 1 / 0")],
+        *([Describe(STATEMENT, name), Sync()] for name in "suerw"),
+        *([bind(statement=name), Execute(), Sync()] for name in "uerw"),
+        [Query("ROLLBACK")],
+    ],
     "thousands_of_parameters": [
         [Parse("", MANY_PARAMETERS), bind(*["1"] * 5000), Execute(), Sync()],
         [Query("SELECT 1")],
