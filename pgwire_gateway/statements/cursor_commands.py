@@ -13,7 +13,7 @@ from typing_extensions import override
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
 from catalog.session import session_state
-from catalog.statements.splitting import StatementKind
+from catalog.statements.splitting import Statement, StatementKind
 from pgwire_gateway.dml import reads
 from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.cursors import Cursor, CursorRows
@@ -35,6 +35,11 @@ Begin = Callable[[ClientSession, Portal, Plan], StatementResult]
 
 KINDS: Final = frozenset({StatementKind.DECLARE, StatementKind.FETCH, StatementKind.CLOSE})
 """Statements about cursors."""
+
+
+def needs_block(statement: Statement) -> bool:
+    """Return whether a statement declares a cursor that ends with a transaction begun before."""
+    return statement.kind is StatementKind.DECLARE and not statement.details["hold"]
 
 
 def run(call: Invocation, begin: Begin) -> StatementResult | None:

@@ -128,7 +128,7 @@ def _dispatch(call: Invocation) -> StatementResult:
         return composed(call, partial(_execute_within, call))
     if call.plan.route is Route.COMMAND:
         return commands.run(call)
-    if not call.alone:
+    if not call.alone and not cursor_commands.needs_block(call.statement):
         call.session.transaction.begin_implicit()
     if call.statement.kind in cursor_commands.KINDS:
         if call.session.fetched(call.plan) is not None:
