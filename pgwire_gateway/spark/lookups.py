@@ -20,12 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from catalog.divisions import PartitionValue
+from catalog.journal.layout import IDENTITY
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.decoded_groups import DecodedGroups
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
-from pgwire_gateway.spark.small_files import told_names, with_told_columns
+from pgwire_gateway.spark.small_files import told_names, with_missing_columns, with_told_columns
 from pgwire_gateway.spark.value_indexes import ValueIndexes
 from pgwire_gateway.spark.warehouse import DataFile, Warehouse
 from pgwire_gateway.wire_types.plain_keys import plain
@@ -96,11 +97,8 @@ class Lookups:
                 ]
             )
         }
-        attnums = tuple(column.attnum for column in table.columns)
         whole = sum(segment.partition is None for segment in wanted)
         if whole > MOST_SEGMENTS or len(wanted) > MOST_PARTITIONS:
-            return None
-        if any(segment.attnums != attnums for segment in wanted):
             return None
         schema = storage_schema(table)
         parts = [schema.empty_table()]
@@ -110,7 +108,7 @@ class Lookups:
                     file = self._file(data, table)
                     if file is None:
                         return None
-                    read = self._read(file, table, found, ahead=ahead)
+                    read = self._read(file, segment, table, found, ahead=ahead)
                     parts += (_cast(part, schema) for part in read)
         return pa.concat_tables(parts)
 
@@ -123,16 +121,22 @@ class Lookups:
             self.versions(snapshot, [key], ahead=True)
 
     def _read(
-        self, file: _File, table: JournalTable, keys: Sequence[Key], *, ahead: bool
+        self,
+        file: _File,
+        segment: Segment,
+        table: JournalTable,
+        keys: Sequence[Key],
+        *,
+        ahead: bool,
     ) -> Sequence[pa.Table]:
         """Return the row versions that a file has of some keys; what is read ahead is kept."""
         place = (file.data.path, table.definition_version, keys[0])
         if not ahead:
             with self._lock:
                 known = self._ahead.pop(place, None) if len(keys) == 1 else None
-            return self._versions(file, table, keys) if known is None else known
+            return self._versions(file, segment, table, keys) if known is None else known
         # A part of a batch would hold all of it.
-        rows = [_copied(part) for part in self._versions(file, table, keys)]
+        rows = [_copied(part) for part in self._versions(file, segment, table, keys)]
         if sum(part.nbytes for part in rows) > _MOST_AHEAD_BYTES:
             return rows
         with self._lock:
@@ -142,9 +146,9 @@ class Lookups:
         return rows
 
     def _file(self, data: DataFile, table: JournalTable) -> _File | None:
-        """Return what is known of a file; None where it is not one of the table as it is now."""
-        names = frozenset(Layout.of(table).file_names)
-        key = _key_names(table)[0]
+        """Return what is known of a file; None where it is not sorted by the table's key."""
+        names = _key_names(table)
+        key = names[0]
         with self._lock:
             known = self._files.get((data, key))
             if known is not None:
@@ -156,14 +160,15 @@ class Lookups:
                 while len(self._files) > _KEPT_FILES:
                     self._files.popitem(last=False)
         # With an identity it is sorted by what told rows apart before the table had a key.
-        return file if file.names == names else None
+        return file if IDENTITY not in file.names and file.names.issuperset(names) else None
 
     def _versions(
-        self, file: _File, table: JournalTable, keys: Sequence[Key]
+        self, file: _File, segment: Segment, table: JournalTable, keys: Sequence[Key]
     ) -> Sequence[pa.Table]:
         layout, names = Layout.of(table), _key_names(table)
         told = told_names(file.data)
-        columns = [name for name in layout.file_names if name not in told]
+        present = [name for name in layout.file_names if name in file.names]
+        columns = [name for name in present if name not in told]
         groups = [
             (group.number, found)
             for group in file.groups
@@ -185,13 +190,14 @@ class Lookups:
                 return ends.enter_context(found)
 
             def decoded(number: int) -> pa.Table:
-                return opened().read_row_group(number, columns, use_threads=False)
+                # All of them: the table may lose some, and get them back when that is rolled back.
+                return opened().read_row_group(number, use_threads=False)
 
             for number, found in groups:
                 place = (file.data.path, number)
                 whole = self._decoded.find(place, partial(decoded, number)) if is_own else None
                 if whole is not None:
-                    rows = whole.take(indices_of_keys(whole, names, found))
+                    rows = whole.select(columns).take(indices_of_keys(whole, names, found))
                 elif len(found) == 1 and file.data.ascending:
                     places = _places(opened(), number, names, found[0])
                     rows = None if places is None else _rows(opened(), number, columns, *places)
@@ -199,6 +205,8 @@ class Lookups:
                     rows = _rows_of(opened(), number, names, columns, found)
                 if rows is not None:
                     rows = with_told_columns(rows, file.data, table)
+                    if len(present) < len(layout.file_names):
+                        rows = with_missing_columns(rows, table.columns, segment.attnums)
                     rows = rows.select(list(layout.file_names)).rename_columns(list(layout.names))
                     parts.append(rows)
         return parts

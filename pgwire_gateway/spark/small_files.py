@@ -4,7 +4,7 @@ The file has the form that Spark gives to those of large writes (:mod:`.sorting`
 rows, pages, statistics.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from catalog.journal.layout import IDENTITY, SUBSEQUENT, VERSION, identity_names
-from catalog.model import JournalTable, Segment
+from catalog.model import Column, JournalTable, Segment
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import PAGE_ROWS, Volume, group_rows
 from pgwire_gateway.spark.warehouse import DataFile, StagedSegment, Warehouse
 from pgwire_gateway.wire_types.datetimes import countable
+from pgwire_gateway.wire_types.input_text import text_values
 from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
 
 MAX_BYTES: Final = 16 << 20
@@ -189,6 +190,27 @@ def with_told_columns(rows: pa.Table, file: DataFile, table: JournalTable) -> pa
         first = file.borrowed.identity
         numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
         rows = rows.append_column(IDENTITY, numbers)
+    return rows
+
+
+def with_missing_columns(
+    rows: pa.Table, columns: Iterable[Column], attnums: Collection[int]
+) -> pa.Table:
+    """Return rows of a file, by the names of columns in files, with those that it does not have.
+
+    Args:
+        rows: The rows.
+        columns: Those that are wanted.
+        attnums: Columns that there were when the file was written. One of these that it does not
+            have has another type since, of which it has no value.
+    """
+    present = set(rows.column_names)
+    for column in columns:
+        if column.storage_name not in present:
+            text = None if column.attnum in attnums else column.missing_value
+            values = text_values([text], column.type_oid, column.typmod)
+            repeated = values.take(pa.array([0] * rows.num_rows, pa.int64()))
+            rows = rows.append_column(column.storage_name, repeated)
     return rows
 
 

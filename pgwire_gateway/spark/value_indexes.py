@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from catalog.journal.layout import column_names
-from catalog.model import JournalTable, SegmentKind, TableSnapshot
+from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.row_groups import RowGroup, row_groups
 from pgwire_gateway.spark.small_files import of_storage_types
@@ -124,19 +124,28 @@ class ValueIndexes:
             GatewayError: 58P01 for a missing file, 58030 for one that cannot be read.
         """
         table = snapshot.table
-        sought = _Sought.of(table, columns, computed)
+        whole = _Sought.of(table, columns, computed)
         found: set[Value] = set()
         with storage_failures():
             for segment in snapshot.segments:
                 if segment.kind is SegmentKind.ARCHIVE:
                     continue
+                sought, wanted = whole, values
+                if computed is None:
+                    there, wanted = _of_segment(segment, table, columns, values)
+                    if not wanted:
+                        continue
+                    if not there:
+                        return None
+                    if there is not columns:
+                        sought = _Sought.of(table, there, None)
                 if not {*sought.columns, *table.key} <= set(segment.attnums):
                     return None
                 for file in self._warehouse.data_files(segment):
                     index = self._index(file, table, sought)
                     if index is None:
                         return None
-                    found |= _keys(index, sought.names, sought.key, values)
+                    found |= _keys(index, sought.names, sought.key, wanted)
         return found
 
     def _index(self, data: DataFile, table: JournalTable, sought: _Sought) -> _Index | None:
@@ -157,6 +166,29 @@ class ValueIndexes:
                 while len(self._known) > _KEPT_FILES:
                     self._known.popitem(last=False)
         return found
+
+
+def _of_segment(
+    segment: Segment, table: JournalTable, columns: Sequence[int], values: Collection[Value]
+) -> tuple[Sequence[int], Collection[Value]]:
+    """Return those of some columns that a segment has, and what is sought of them there.
+
+    Columns that are younger have one value in all of its rows.
+    """
+    younger = [place for place, attnum in enumerate(columns) if attnum not in segment.attnums]
+    if not younger:
+        return columns, values
+    told = [table.column(columns[place]) for place in younger]
+    texts = [column.missing_value for column in told if column.missing_value is not None]
+    if len(texts) < len(told):
+        return (), ()
+    missing = plain_keys.read(told, texts)
+    older = [place for place in range(len(columns)) if place not in younger]
+    return [columns[place] for place in older], [
+        tuple(value[place] for place in older)
+        for value in values
+        if tuple(value[place] for place in younger) == missing
+    ]
 
 
 def _opened(path: Path, sought: _Sought) -> _Index | None:

@@ -88,11 +88,58 @@ def test_a_key_of_two_columns_is_found_by_both(journal: Journal) -> None:
     assert versions(journal, ("c", 1)) == []
 
 
-def test_what_lies_otherwise_is_left_to_spark(journal: Journal) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["anew", "again"])
+def test_columns_come_and_go(journal: Journal, again: bool) -> None:
+    lookups = Lookups(journal.relations.warehouse) if again else None
+    note = Column(3, "note", 25, -1, False, "note")
+    journal.columns = (ID, note)
+    journal.write(journal.rows((1, "x"), (2, "y")), kind=SegmentKind.BASE)
+    later = (ID, replace(NAME, missing_value="none")), (ID, NAME, note), (ID, note)
+    for columns, found in zip(later, [(1, "none"), (1, None, "x"), (1, "x")], strict=True):
+        journal.columns = columns
+        for _ in range(3):
+            assert versions(journal, (1,), lookups) == [(1, *found)]
+            assert versions(journal, (3,), lookups) == []
+
+
+def test_columns_that_came_later_have_their_default(journal: Journal) -> None:
+    defaults = {
+        "{1,NULL}": 1007,
+        "2020-02-29": 1082,
+        "1 mon 2 days 03:00:00": 1186,
+        "2020-01-01 00:00:00+00": 1184,
+        "1.50": 1700,
+        "NaN": 701,
+        "\\x00ff": 17,
+    }
     journal.columns = (ID,)
-    journal.write(journal.rows((1,)), kind=SegmentKind.BASE)
-    journal.columns = (ID, NAME)
-    assert versions(journal, (1,)) is None
+    journal.write(journal.rows((1,), (2,)), kind=SegmentKind.BASE)
+    journal.columns = (
+        ID,
+        *(
+            Column(
+                3 + place,
+                f"d{place}",
+                kind,
+                655366 if kind == 1700 else -1,
+                False,
+                f"d{place}",
+                text,
+            )
+            for place, (text, kind) in enumerate(defaults.items())
+        ),
+    )
+    found = Lookups(journal.relations.warehouse).versions(journal.snapshot(), [(1,), (2,)])
+    assert found is not None
+    assert found.schema == storage_schema(journal.table)
+    columns = [f"c{column.attnum}" for column in journal.columns]
+    source = journal.run(f"SELECT {', '.join(columns)} FROM $")
+    expected = pa.Table.from_batches(list(source))
+    rows = [repr(row) for row in found.select(columns).to_pylist()]
+    assert sorted(rows) == sorted(repr(row) for row in expected.to_pylist())
+
+
+def test_what_lies_otherwise_is_left_to_spark(journal: Journal) -> None:
     journal.segments = [
         segment
         for _ in range(MOST_SEGMENTS + 1)
@@ -151,15 +198,13 @@ def test_parts_of_other_columns_may_have_the_name_of_the_key(journal: Journal) -
     assert found.column("c2").to_pylist() == [2]
 
 
-def test_columns_that_have_another_name_in_files_are_left_to_spark(journal: Journal) -> None:
+def test_columns_that_have_another_name_in_files_have_no_values(journal: Journal) -> None:
     journal.write(journal.rows((1, "a")), kind=SegmentKind.BASE)
     lookups = Lookups(journal.relations.warehouse)
-    for columns in (
-        (ID, replace(NAME, storage_name="name_2")),
-        (replace(ID, storage_name="i"), NAME),
-    ):
-        later = replace(journal, columns=columns)
-        assert lookups.versions(later.snapshot(), [(1,)]) is None
+    later = replace(journal, columns=(ID, replace(NAME, storage_name="name_2")))
+    assert versions(later, (1,), lookups) == [(1, 1, None)]
+    later = replace(journal, columns=(replace(ID, storage_name="i"), NAME))
+    assert lookups.versions(later.snapshot(), [(1,)]) is None
     found = lookups.versions(journal.snapshot(), [(1,)])
     assert found is not None
     assert found.num_rows == 1

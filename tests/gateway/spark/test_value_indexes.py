@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalog.model import SegmentKind
+from catalog.model import Column, SegmentKind
 from pgwire_gateway.spark import value_indexes
 from pgwire_gateway.spark.value_indexes import Computed, ValueIndexes
 from tests.support.fix_spark import ID, NAME, Journal
@@ -67,12 +67,34 @@ def test_large_files_are_left_to_spark(journal: Journal, monkeypatch: pytest.Mon
     assert keys(journal, "b") is None
 
 
-def test_segments_without_the_column_are_left_to_spark(journal: Journal) -> None:
+@pytest.mark.parametrize(
+    ("missing", "columns", "wanted", "found"),
+    [
+        (None, (2,), [("b",)], {(2,)}),
+        ("a", (2,), [("b",)], {(2,)}),
+        ("a", (2,), [("a",)], None),
+        (None, (2, 3), [("b", 7), ("c", 7)], {(2,)}),
+        ("b", (2, 3), [("b", 7)], {(1,), (2,)}),
+        ("b", (3, 2), [(7, "b"), (7, "c")], {(1,), (2,)}),
+        ("b", (3, 2), [(8, "b"), (9, "c")], set()),
+    ],
+)
+def test_segments_older_than_a_column_have_one_value_in_it(
+    journal: Journal, missing: str | None, columns: tuple[int, ...], wanted: list, found: object
+) -> None:
+    number = Column(3, "n", 23, -1, False, "n")
+    journal.columns = (ID, number)
+    journal.write(journal.rows((1, 7), (3, None)))
+    journal.columns = (ID, replace(NAME, missing_value=missing), number)
+    journal.write(journal.rows((2, "b", 7), (4, None, 7), (5, "a", 9)))
+    indexes = ValueIndexes(journal.relations.warehouse)
+    assert indexes.keys(journal.snapshot(), columns, wanted) == found
+
+
+def test_files_without_a_column_of_their_segment_are_left_to_spark(journal: Journal) -> None:
     journal.write(journal.rows((1, "a"), (2, "b")))
-    (segment,) = journal.snapshot().segments
-    older = replace(journal.snapshot(), segments=(replace(segment, attnums=(ID.attnum,)),))
-    found = ValueIndexes(journal.relations.warehouse).keys(older, [NAME.attnum], [("b",)])
-    assert found is None
+    journal.columns = (ID, replace(NAME, storage_name="name_2"))
+    assert keys(journal, "b") is None
 
 
 def lowered(rows: pa.Table) -> pa.Array | None:
