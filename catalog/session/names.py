@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from catalog.errors import CatalogError, GatewayError
@@ -358,23 +358,31 @@ def load(
         CatalogError: What PostgreSQL finds wrong with the rows.
     """
     listed = ", ".join(quoted(column) for column in columns)
-    # Off, it has NULL read as a text, which is not what was written.
-    (array_nulls,) = _texts(session, _ARRAY_NULLS, TEXT)
-    if array_nulls != "on":
+    with array_nulls(session):
+        incoming = session.copy_in(f"COPY {table} ({listed}) FROM STDIN", is_own=True)
+        source: Iterator[bytes | memoryview] = iter(lines)
+        try:
+            for data in source:
+                incoming.write(bytes(data))
+        except BaseException:
+            with suppress(CatalogError):
+                incoming.fail("the rows could not be read")
+            raise
+        return incoming.finish()
+
+
+@contextmanager
+def array_nulls(session: CatalogSession) -> Iterator[None]:
+    """Have NULL read as what was written in the texts of arrays, not as a text itself.
+
+    Whatever fails meanwhile ends the transaction, and with it what is set here.
+    """
+    (before,) = _texts(session, _ARRAY_NULLS, TEXT)
+    if before != "on":
         _texts(session, _SET_ARRAY_NULLS, TEXT, "on")
-    incoming = session.copy_in(f"COPY {table} ({listed}) FROM STDIN", is_own=True)
-    source: Iterator[bytes | memoryview] = iter(lines)
-    try:
-        for data in source:
-            incoming.write(bytes(data))
-    except BaseException:
-        with suppress(CatalogError):
-            incoming.fail("the rows could not be read")
-        raise
-    tag = incoming.finish()
-    if array_nulls != "on":
-        _texts(session, _SET_ARRAY_NULLS, TEXT, array_nulls)
-    return tag
+    yield
+    if before != "on":
+        _texts(session, _SET_ARRAY_NULLS, TEXT, before)
 
 
 def domain_constraints(session: CatalogSession, domain: int) -> list[str]:

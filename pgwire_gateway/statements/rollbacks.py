@@ -294,11 +294,12 @@ class _Rollback:
         same = " AND ".join(
             f"pgwire_t.{name} = pgwire_f.{name}" for name in _quoted(table, table.key)
         )
-        result = self._run(
-            f"MERGE INTO ONLY {names.quoted(table.schema, table.name)} AS pgwire_t"
-            f" USING {former.rows} AS pgwire_f ON {same} {clauses}"
-        )
-        return int(result.status().rpartition(" ")[2])
+        with names.array_nulls(self._catalog):
+            result = self._run(
+                f"MERGE INTO ONLY {names.quoted(table.schema, table.name)} AS pgwire_t"
+                f" USING {former.rows} AS pgwire_f ON {same} {clauses}"
+            )
+            return int(result.status().rpartition(" ")[2])
 
     def _deletion(self, former: _Former) -> str:
         return f"WHEN MATCHED AND pgwire_f.{former.own(former_rows.GONE)} THEN DELETE"

@@ -77,6 +77,22 @@ def test_rows_come_back_by_keys_of_all_types(
     assert rows(client) == before
 
 
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_null_in_arrays_comes_back_where_clients_have_it_read_as_a_text(
+    client: psycopg.Connection, residency: str
+) -> None:
+    client.execute("CREATE DOMAIN word AS text")
+    make(client, "k integer PRIMARY KEY, a word[], b text[]", residency)
+    client.execute("INSERT INTO t VALUES (1, ARRAY['x', NULL, 'NULL'], ARRAY['x', NULL, 'NULL'])")
+    before = rows(client)
+    client.execute("UPDATE t SET a = '{}', b = '{}'")
+    changed = latest(client)
+    client.execute("SET array_nulls = off")
+    client.execute("SELECT gateway.rollback_commit(%s)", [changed])
+    assert rows(client) == before
+    assert client.execute("SHOW array_nulls").fetchall() == [("off",)]
+
+
 def test_values_without_end_are_refused_by_name(client: psycopg.Connection) -> None:
     make(client, "id integer PRIMARY KEY, d date, m timestamptz, n numeric, f float8", "resident")
     client.execute("INSERT INTO t VALUES (1, 'infinity', '-infinity', 'infinity', '-infinity')")

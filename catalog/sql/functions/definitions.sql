@@ -143,6 +143,7 @@ $$;
 CREATE OR REPLACE FUNCTION pg_journal.reconcile_columns(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET array_nulls = on
 SET datestyle = 'ISO'
 SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
@@ -345,6 +346,7 @@ END $$;
 CREATE OR REPLACE FUNCTION pg_journal.reconcile_resident(relid oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
+SET array_nulls = on
 SET datestyle = 'ISO'
 SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
