@@ -56,6 +56,17 @@ SELECT o.reason FROM pg_catalog.pg_class c CROSS JOIN LATERAL (VALUES
            AND (x.confdeltype IN ('c', 'n', 'd') OR x.confupdtype IN ('c', 'n', 'd'))))
 ) o(place, reason, is_there) WHERE c.oid = $1 AND o.is_there ORDER BY o.place LIMIT 1
 """
+_UNIQUE: Final = """
+SELECT i.indkey, i.indexprs IS NULL AND i.indpred IS NULL AND i.indisunique AS has_columns_alone,
+       EXISTS (SELECT FROM pg_catalog.pg_constraint x
+                WHERE x.contype = 'f' AND x.confrelid = i.indrelid) AS is_referenced
+  FROM pg_catalog.pg_index i
+ WHERE i.indrelid = $1 AND (i.indisunique OR i.indisexclusion) AND NOT i.indisprimary
+"""
+_NOT_GIVEN_BACK: Final = (
+    "Unique values that have passed from row to row are given back in tables alone"
+    " that no foreign key references."
+)
 _OWN_WRITES: Final = "SELECT 1 WHERE pg_catalog.pg_current_xact_id_if_assigned() IS NOT NULL"
 _REFERENCES: Final = """
 SELECT x.conrelid::pg_catalog.text, x.confrelid::pg_catalog.text FROM pg_catalog.pg_constraint x
@@ -199,8 +210,9 @@ class _Rollback:
         # Rows go before those they reference, and come after them.
         for former in reversed(formers):
             changed[former.table.relid] += self._merged(former, self._deletion(former))
+            self._make_room(former)
         for former in formers:
-            changed[former.table.relid] += self._merged(former, self._restoration(former))
+            changed[former.table.relid] += self._restored(former)
             local_queries.pass_on(self._call.session, f"DROP TABLE {former.rows}")
         for relid, rows in changed.items():
             commits.note_rollback(self._catalog, relid, self._commit, rows, plain=not self._cascade)
@@ -303,6 +315,36 @@ class _Rollback:
 
     def _deletion(self, former: _Former) -> str:
         return f"WHEN MATCHED AND pgwire_f.{former.own(former_rows.GONE)} THEN DELETE"
+
+    def _make_room(self, former: _Former) -> None:
+        """Delete rows whose unique values have changed, as one may have what another had.
+
+        They come back with the others. Not so where they may be referenced.
+        """
+        table = former.table
+        result = self._catalog.execute_parameters(
+            _UNIQUE, [str(table.relid).encode()], parameter_oids=[26]
+        )
+        indexes = list(result.rows)
+        if not indexes or indexes[0][2] == b"t":
+            return
+        condition = f"NOT pgwire_f.{former.own(former_rows.GONE)}"
+        if all(index[1] == b"t" for index in indexes):
+            places = {int(place) for index in indexes for place in (index[0] or b"").split()}
+            changed = " OR ".join(
+                f"pgwire_t.{names.quoted(column.name)} IS DISTINCT FROM {self._value(column)}"
+                for column in map(table.column, sorted(places))
+            )
+            condition = f"{condition} AND ({changed})"
+        self._merged(former, f"WHEN MATCHED AND {condition} THEN DELETE")
+
+    def _restored(self, former: _Former) -> int:
+        try:
+            return self._merged(former, self._restoration(former))
+        except GatewayError as error:
+            if error.sqlstate == codes.UNIQUE_VIOLATION:
+                error.hint = error.hint or _NOT_GIVEN_BACK
+            raise
 
     def _restoration(self, former: _Former) -> str:
         table = former.table

@@ -93,6 +93,56 @@ def test_null_in_arrays_comes_back_where_clients_have_it_read_as_a_text(
     assert client.execute("SHOW array_nulls").fetchall() == [("off",)]
 
 
+UNIQUE = {
+    "UNIQUE": "u integer NOT NULL UNIQUE, v text",
+    "columns": "u integer, v text, UNIQUE (v, u)",
+    "computed": "u integer, v text, w integer GENERATED ALWAYS AS (u * 2) STORED UNIQUE",
+    "expression": "u integer, v text",
+}
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+@pytest.mark.parametrize("name", UNIQUE)
+def test_unique_values_that_have_passed_from_row_to_row_are_given_back(
+    client: psycopg.Connection, name: str, residency: str
+) -> None:
+    make(client, f"k integer PRIMARY KEY, {UNIQUE[name]}", residency)
+    if name == "expression":
+        client.execute("CREATE UNIQUE INDEX ON t ((u + 1))")
+    client.execute("INSERT INTO t (k, u, v) VALUES (1, 1, ''), (2, 2, ''), (3, 3, ''), (4, 4, '')")
+    before = rows(client)
+    with client.transaction():
+        client.execute("DELETE FROM t WHERE k = 1")
+        client.execute("UPDATE t SET u = 1 WHERE k = 2")
+        client.execute("UPDATE t SET u = 9 WHERE k = 3")
+        client.execute("UPDATE t SET u = 3 WHERE k = 4")
+        client.execute("UPDATE t SET u = 4 WHERE k = 3")
+    passed, after = latest(client), rows(client)
+    take_back = "SELECT gateway.rollback_commit(%s)"
+    assert client.execute(take_back, [passed]).fetchall() == [(4,)]
+    assert rows(client) == before
+    client.execute(take_back, [latest(client)])
+    assert rows(client) == after
+
+
+@pytest.mark.parametrize("residency", ["resident", "tiered"])
+def test_rows_that_are_referenced_are_updated(client: psycopg.Connection, residency: str) -> None:
+    make(client, "k integer PRIMARY KEY, u integer UNIQUE", residency)
+    client.execute("CREATE TABLE r (k integer REFERENCES t)")
+    client.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+    client.execute("INSERT INTO r VALUES (2)")
+    client.execute("UPDATE t SET u = 3 WHERE k = 2")
+    client.execute("SELECT gateway.rollback_commit(%s)", [latest(client)])
+    assert rows(client) == [(1, 1), (2, 2)]
+    with client.transaction():
+        client.execute("UPDATE t SET u = 3 WHERE k = 1")
+        client.execute("UPDATE t SET u = 1 WHERE k = 2")
+    with pytest.raises(errors.UniqueViolation) as caught:
+        client.execute("SELECT gateway.rollback_commit(%s)", [latest(client)])
+    assert "passed from row to row" in str(caught.value.diag.message_hint)
+    assert rows(client) == [(1, 3), (2, 1)]
+
+
 def test_values_without_end_are_refused_by_name(client: psycopg.Connection) -> None:
     make(client, "id integer PRIMARY KEY, d date, m timestamptz, n numeric, f float8", "resident")
     client.execute("INSERT INTO t VALUES (1, 'infinity', '-infinity', 'infinity', '-infinity')")
