@@ -19,7 +19,7 @@ from pgwire_gateway.listener import server
 logger = logging.getLogger("pgwire_gateway")
 
 
-MOST_CALLS: Final = 6_000
+MOST_CALLS: Final = 3_000
 """Depth of calls at which a statement is told to be too complex (54001).
 
 Each level of an expression takes about ten of them.

@@ -144,7 +144,7 @@ class Portal:
             count: How many rows, or which one; None for all.
 
         Raises:
-            GatewayError: 55000 where it would go back and was declared NO SCROLL, else 0A000.
+            GatewayError: 55000 where it would go back; 0A000 for a cursor that might have done so.
         """
         if direction == "backward" and count is not None:
             direction, count = "forward", -count

@@ -160,6 +160,7 @@ _TEXTS: Final[tuple[tuple[str, str, str], ...]] = (
         sqlstate.FEATURE_NOT_SUPPORTED,
         _TOO_DEEP,
     ),
+    ("Max iterations (", sqlstate.FEATURE_NOT_SUPPORTED, _TOO_DEEP),
     ("Cannot evaluate expression: outer(", sqlstate.FEATURE_NOT_SUPPORTED, _CORRELATED),
     ("Unable to rewrite domain join", sqlstate.FEATURE_NOT_SUPPORTED, _CORRELATED),
     ("No space left on device", DISK_FULL, "could not write: no space left on device"),

@@ -368,8 +368,10 @@ def deallocate(call: Invocation) -> StatementResult:
     """Forget prepared statements here as PostgreSQL forgets them there."""
     session, name = call.session, call.statement.details.get("name")
     if name in session.statements:
-        # PostgreSQL does not know all of them: those of commands are kept here alone.
+        # PostgreSQL does not know all of them: those of commands are kept here alone, and there may
+        # be another one of that name.
         session.forget_statement(name)
+        session.catalog.deallocate(name)
         return StatementResult(None, NoRows(), lambda _: "DEALLOCATE")
     result = local_queries.pass_on(session, call.statement.text)
     for known in [] if name else [known for known in session.statements if known]:

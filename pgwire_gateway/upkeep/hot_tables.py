@@ -3,9 +3,9 @@
 All rows of a table go cold at once. Writers have to leave a gap for that: a lock is waited for as
 shortly as one of them may be kept waiting, and longer when that has failed, after growing pauses.
 
-Some hot rows are compared with the journal now and then, and always before rows go cold. A table
-where they differ keeps what it has: its rows do not go cold, which would leave the journal's word
-alone.
+It compares some hot rows with the journal now and then, and always before it lets rows go cold. A
+table where they differ keeps what it has: its rows do not go cold, which would leave the journal's
+word alone.
 """
 
 import logging
@@ -75,7 +75,7 @@ class HotTables:
         self._differing: set[tuple[str, int]] = set()
         """Tables that were found to differ from their journals, and have not been found equal."""
         self._compared_s: dict[tuple[str, int], float] = {}
-        """When tables were compared with their journals, by the monotonic clock."""
+        """When tables were found equal to their journals, by the monotonic clock."""
 
     def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
         """Look after the tables of one database."""
@@ -102,11 +102,11 @@ class HotTables:
         Raises:
             GatewayError: XX001 when they differ, which clients see in ``gateway.maintenance``.
         """
-        place, now = (database, table.relid), time.monotonic()
-        rests = now < self._compared_s.get(place, -math.inf) + COMPARE_S
-        if rests and place not in self._differing and not self._is_to_cool(table):
+        place = (database, table.relid)
+        due = place in self._differing or self._is_to_cool(table)
+        if not due and self._is_compared(place):
             return
-        self._compared_s[place] = now
+        self._compared_s.pop(place, None)
         found = resident_upkeep.differing_keys(session, table.relid, SAMPLE)
         session.rollback()
         if found:
@@ -116,11 +116,17 @@ class HotTables:
             found = resident_upkeep.differing_keys(session, table.relid, table.hot_rows + 1)
             session.rollback()
         if not found and place not in self._differing:
+            self._compared_s[place] = time.monotonic()
             return
         with Work(session, table.relid, upkeep_work.CHECKING) as work:
             work.begin("looking at rows that differ", found)
             require_equal(table.relid, found)
         self._differing.discard(place)
+        self._compared_s[place] = time.monotonic()
+
+    def _is_compared(self, place: tuple[str, int]) -> bool:
+        """Return whether a table has been found equal to its journal lately."""
+        return time.monotonic() < self._compared_s.get(place, -math.inf) + COMPARE_S
 
     def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
         del database
@@ -130,7 +136,7 @@ class HotTables:
             self._flush(session, table.relid)
 
     def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
-        if (database, table.relid) in self._differing:
+        if not self._is_compared((database, table.relid)):
             return
         full = table.hot_rows > self._most_rows(table) * HARD_FACTOR
         if full:

@@ -59,9 +59,11 @@ class Writers:
     def watch(self, upkeep: HotTables, seconds: int, hot_rows: int = CONFIG.hot_rows + 1) -> None:
         """Visit the table each second, as upkeep does."""
         table = HotTable(RELID, 0, 0, 0.0, hot_rows, None, None)
+        session = cast("Any", Session())
         for _ in range(seconds):
+            upkeep._compare_if_due("d", session, table)
             with suppress(GatewayError):
-                upkeep._cool_if_due("d", cast("Any", Session()), table)
+                upkeep._cool_if_due("d", session, table)
             self.now_s += 1.0
 
     def gaps_s(self) -> list[float]:
@@ -91,6 +93,7 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> Writers:
     monkeypatch.setattr(hot_tables, "Work", Work)
     monkeypatch.setattr(resident_upkeep, "cool", found.cool)
     monkeypatch.setattr(resident_upkeep, "overheat", lambda *_: None)
+    monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: 0)
     monkeypatch.setattr(candidates, "wait_at_most", found.wait_at_most)
     monkeypatch.setattr(time, "monotonic", lambda: found.now_s)
     return found
@@ -148,3 +151,21 @@ def test_pauses_are_short_again_when_rows_have_gone_cold(
     writers.attempts_s.clear()
     writers.watch(upkeep, 8)
     assert writers.gaps_s() == [1.0, 2.0, 4.0]
+
+
+def test_no_row_goes_cold_that_could_not_be_compared(
+    writers: Writers, upkeep: HotTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = HotTable(RELID, 0, 0, 0.0, CONFIG.hot_rows + 1, None, None)
+    session = cast("Any", Session())
+
+    def fail(*_: object) -> int:
+        raise GatewayError("canceling statement due to statement timeout", sqlstate="57014")
+
+    monkeypatch.setattr(resident_upkeep, "differing_keys", fail)
+    monkeypatch.setattr(resident_upkeep, "hot_tables", lambda _: [table])
+    upkeep.visit("d", session, lambda: False)
+    assert writers.attempts_s == []
+    monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: 0)
+    upkeep.visit("d", session, lambda: False)
+    assert writers.attempts_s == [writers.now_s]
