@@ -24,6 +24,7 @@ class Session(SimpleNamespace):
     resume = ClientSession.resume
     _go_on = ClientSession._go_on
     suspend = ClientSession.suspend
+    take = ClientSession.take
     _release_portals = ClientSession._release_portals
     transaction = SimpleNamespace(require_not_failed=lambda: None)
 
