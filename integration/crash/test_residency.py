@@ -497,6 +497,7 @@ def test_acknowledged_commits_survive_whichever_process_is_killed(
     findings = Findings()
     writers = [Writer(number, process.address, findings) for number in range(WRITERS)]
     changing = 0
+    victims = []
     for program in programs:
         steering = Steering(process.address, findings)
         killed = threading.Event()
@@ -516,6 +517,7 @@ def test_acknowledged_commits_survive_whichever_process_is_killed(
                 if program:
                     os.kill(victim(process, program), signal.SIGKILL)
                     time.sleep(waits_s[2])
+                victims.append(program)
             finally:
                 process.kill()
                 killed.set()
@@ -527,6 +529,7 @@ def test_acknowledged_commits_survive_whichever_process_is_killed(
         process.start()
         assert findings.wrong == []
         check(process.address, writers)
+    assert victims == list(programs)
     assert findings.commits > 0
     assert changing > 0, "no process was killed while a table changed its residency"
     process.terminate()

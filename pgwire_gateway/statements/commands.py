@@ -367,15 +367,17 @@ def vacuum(call: Invocation) -> StatementResult:
 def deallocate(call: Invocation) -> StatementResult:
     """Forget prepared statements here as PostgreSQL forgets them there."""
     session, name = call.session, call.statement.details.get("name")
-    if name in session.statements:
-        # PostgreSQL does not know all of them: those of commands are kept here alone, and there may
-        # be another one of that name.
+    known = session.statements.get(name) if name else None
+    if name and known is not None:
         session.forget_statement(name)
-        session.catalog.deallocate(name)
+        if known.plan is None or not known.plan.prepared:
+            # It was kept here alone; PostgreSQL may have another one of that name.
+            session.catalog.deallocate(name)
         return StatementResult(None, NoRows(), lambda _: "DEALLOCATE")
     result = local_queries.pass_on(session, call.statement.text)
-    for known in [] if name else [known for known in session.statements if known]:
-        session.statements.pop(known, None)
+    if not name:
+        for one in [one for one in session.statements if one]:
+            del session.statements[one]
     return result
 
 

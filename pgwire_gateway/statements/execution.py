@@ -108,14 +108,27 @@ def begin(
     Raises:
         GatewayError: As of `execute`.
     """
-    portal.result = execute(
-        session,
-        plan,
-        portal.parameters,
-        portal.parameter_formats,
-        portal.result_formats,
-        alone=alone,
-    )
+    current = session.statements.get(portal.statement.name)
+    is_there = current is not None and current.plan and current.plan.statement is plan.statement
+    name = ""
+    if plan.prepared and not is_there:
+        # What is bound outlives its statement, whose name may be another one's by now.
+        name = session.prepared_name("")
+        oids = plan.analysis.parameter_oids if plan.analysis else ()
+        with session.planning():
+            plan = router.plan(session.catalog, plan.statement, oids, name)
+    try:
+        portal.result = execute(
+            session,
+            plan,
+            portal.parameters,
+            portal.parameter_formats,
+            portal.result_formats,
+            alone=alone,
+        )
+    finally:
+        if name:
+            session.catalog.deallocate_later(name)
     portal.running = session.running
     return portal.result
 

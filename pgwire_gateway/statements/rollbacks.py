@@ -208,12 +208,13 @@ class _Rollback:
         formers = [self._former(written[relid]) for relid in ordered]
         changed = dict.fromkeys(ordered, 0)
         # Rows go before those they reference, and come after them.
-        for former in reversed(formers):
-            changed[former.table.relid] += self._merged(former, self._deletion(former))
-            self._make_room(former)
-        for former in formers:
-            changed[former.table.relid] += self._restored(former)
-            local_queries.pass_on(self._call.session, f"DROP TABLE {former.rows}")
+        with names.array_nulls(self._catalog):
+            for former in reversed(formers):
+                changed[former.table.relid] += self._merged(former, self._deletion(former))
+                self._make_room(former)
+            for former in formers:
+                changed[former.table.relid] += self._restored(former)
+                local_queries.pass_on(self._call.session, f"DROP TABLE {former.rows}")
         for relid, rows in changed.items():
             commits.note_rollback(self._catalog, relid, self._commit, rows, plain=not self._cascade)
         return sum(changed.values())
@@ -306,12 +307,11 @@ class _Rollback:
         same = " AND ".join(
             f"pgwire_t.{name} = pgwire_f.{name}" for name in _quoted(table, table.key)
         )
-        with names.array_nulls(self._catalog):
-            result = self._run(
-                f"MERGE INTO ONLY {names.quoted(table.schema, table.name)} AS pgwire_t"
-                f" USING {former.rows} AS pgwire_f ON {same} {clauses}"
-            )
-            return int(result.status().rpartition(" ")[2])
+        result = self._run(
+            f"MERGE INTO ONLY {names.quoted(table.schema, table.name)} AS pgwire_t"
+            f" USING {former.rows} AS pgwire_f ON {same} {clauses}"
+        )
+        return int(result.status().rpartition(" ")[2])
 
     def _deletion(self, former: _Former) -> str:
         return f"WHEN MATCHED AND pgwire_f.{former.own(former_rows.GONE)} THEN DELETE"

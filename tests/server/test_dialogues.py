@@ -76,6 +76,16 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         [Parse("s", SELECT_ONE), Parse("", "UPDATE t SET v = 'new' WHERE id = 1")],
         [bind("1", portal="p", statement="s"), bind(), Execute(), Execute("p"), Sync()],
     ],
+    "portal_outlives_its_statement": [
+        [Query("BEGIN"), Parse("s", SELECT_ONE), bind("1", portal="p", statement="s"), Sync()],
+        [Close(STATEMENT, "s"), Execute("p"), Sync()],
+        [Parse("s", SELECT_ONE), bind("2", portal="q", statement="s"), Sync()],
+        [Query("DEALLOCATE s"), Parse("s", "SELECT 'another'"), Execute("q"), Sync()],
+        [Parse("", "SELECT $1::integer + 1"), bind("3", portal="r"), Sync()],
+        [Parse("", "SELECT 'another'"), bind(), Execute(), Execute("r"), Sync()],
+        [Parse("", SELECT_ALL), bind(portal="u"), Sync(), Query("MOVE 2 u"), Execute("u"), Sync()],
+        [Query("ROLLBACK")],
+    ],
     "statement_closed_in_a_failed_transaction": [
         [Parse("s", SELECT_ONE), Describe(STATEMENT, "s"), Sync()],
         [Query("BEGIN"), Query("SELECT 1/0")],
