@@ -1,14 +1,42 @@
 """Plans whose time may be over: definitions have changed since, or could before they are run."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from catalog.errors import GatewayError
-from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED
+from catalog.errors import GatewayError, OutdatedPlanError
+from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED, SERIALIZATION_FAILURE
 from catalog.results import Basis
 from catalog.statements.splitting import StatementKind
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.invocation import Invocation
+
+T = TypeVar("T")
+
+ATTEMPTS = 100
+"""How often a statement is planned while others change definitions."""
+
+
+def as_defined(plan: Callable[[], Plan], run: Callable[[Plan], T]) -> T:
+    """Run what only reads by a plan, which is made again as often as definitions change.
+
+    Raises:
+        GatewayError: What either raises; 40001 when definitions change too often.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return run(plan())
+        except OutdatedPlanError:
+            continue
+    raise unread()
+
+
+def unread() -> GatewayError:
+    """Return the error for a statement whose plans were outdated each time (40001)."""
+    return GatewayError(
+        "definitions change faster than they can be read", sqlstate=SERIALIZATION_FAILURE
+    )
 
 
 def refreshed(call: Invocation) -> Invocation:

@@ -7,6 +7,7 @@ whose errors the client sees; rows going out of journals are encoded here.
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from catalog.errors import CatalogError, GatewayError, OutdatedPlanError
@@ -23,11 +24,14 @@ from pgwire_gateway.planning.answerable import Answerable
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.references import parents
 from pgwire_gateway.rows.journal_writes import JournalWriter, begin_load
+from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite.errors import UnsupportedError
+from rewrite.results import SparkQuery
 
 
 def copy(call: Invocation) -> StatementResult:
@@ -144,34 +148,27 @@ def _lock_target(session: ClientSession, name: RelationName) -> int | None:
 
 
 def _copy_to(call: Invocation) -> StatementResult:
-    session, details = call.session, call.statement.details
+    session = call.session
     # What the query's analysis locks stays what its names mean.
     session.transaction.begin_implicit()
-    plan = _plan(session, call.statement)
-    if plan.route is Route.CATALOG:
-        return _pass_on(session, call.statement, plan.answerable)
-    if plan.route is not Route.READ:
-        raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
-    # What is wrong with the options, and with the columns they name, is PostgreSQL's to tell.
-    for _ in session.catalog.copy_out(_without_rows(call.statement)).chunks:
-        pass
-    reading = partitions.narrowed(replace(call, plan=plan))
-    if reading.plan.route is Route.CATALOG:
-        return _pass_on(session, call.statement, reading.plan.answerable)
-    columns = reading.columns or ()
-    options = _options(details["options"])
-    session.watch(call.running, call.statement.text, plan.limits)
-    code = int(options.format == "binary")
-    session.send(CopyOutResponse(code, (code,) * len(columns)))
-    compiled, batches = reads.start(reading)
-    encoder = CopyEncoder(
-        reads.wire_columns(compiled.columns, [0] * len(columns)),
-        [column.name for column in columns],
-        options,
-        reads.encoding_settings(session, compiled.columns),
+    reading, started = replanning.as_defined(
+        lambda: _plan(session, call.statement), partial(_started, call)
     )
+    if started is None:
+        return _pass_on(session, call.statement, reading.plan.answerable)
+    query, batches = started
+    columns = reading.columns or ()
+    options = _options(call.statement.details["options"])
+    code = int(options.format == "binary")
     rows = 0
     with batches:
+        session.send(CopyOutResponse(code, (code,) * len(columns)))
+        encoder = CopyEncoder(
+            reads.wire_columns(query.columns, [0] * len(columns)),
+            [column.name for column in columns],
+            options,
+            reads.encoding_settings(session, query.columns),
+        )
         session.frontend.send_encoded(encoder.header())
         for batch in batches:
             rows += batch.num_rows
@@ -180,6 +177,27 @@ def _copy_to(call: Invocation) -> StatementResult:
     session.frontend.send_encoded(encoder.trailer())
     session.send(CopyDone())
     return StatementResult(None, NoRows(), lambda _: f"COPY {rows}")
+
+
+def _started(call: Invocation, plan: Plan) -> tuple[Invocation, tuple[SparkQuery, Batches] | None]:
+    """Have Spark begin to read what a COPY TO writes; None where PostgreSQL reads it.
+
+    Raises:
+        UnsupportedError: 0A000 for what changes journaled tables.
+    """
+    reading = replace(call, plan=plan)
+    if plan.route is Route.CATALOG:
+        return reading, None
+    if plan.route is not Route.READ:
+        raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
+    # What is wrong with the options, and with the columns they name, is PostgreSQL's to tell.
+    for _ in call.session.catalog.copy_out(_without_rows(call.statement)).chunks:
+        pass
+    reading = partitions.narrowed(reading)
+    if reading.plan.route is Route.CATALOG:
+        return reading, None
+    call.session.watch(call.running, call.statement.text, plan.limits)
+    return reading, reads.start(reading)
 
 
 def _without_rows(statement: Statement) -> str:

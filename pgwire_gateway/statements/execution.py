@@ -195,7 +195,7 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
     """
     session = call.session
     beginning = session.transaction.beginning
-    for _ in range(ATTEMPTS):
+    for _ in range(replanning.ATTEMPTS):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
             call = replanning.locked(call)
         try:
@@ -212,9 +212,7 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
         if is_guarded:
             session.catalog.guard()
         call = replanning.planned_again(call)
-    raise GatewayError(
-        "definitions change faster than they can be read", sqlstate=codes.SERIALIZATION_FAILURE
-    )
+    raise replanning.unread()
 
 
 def _is_undone(
@@ -397,9 +395,6 @@ def _require_utf8(session: ClientSession) -> None:
             hint="SET client_encoding TO 'UTF8' first.",
         )
 
-
-ATTEMPTS = 100
-"""How often a statement is planned while others change definitions."""
 
 UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 """Client encodings in which text arrives as the server holds it."""

@@ -4,7 +4,6 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,21 +11,16 @@ import pyarrow.parquet as pq
 from catalog.errors import GatewayError
 from catalog.extensions.convert import Files, Table
 from catalog.pg import sqlstate as codes
-from catalog.session import names
-from catalog.statements.splitting import RelationName
-from pgwire_gateway.dml import reads
 from pgwire_gateway.files.allowed_paths import require_privilege
-from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.progress import ProgressReport
 from pgwire_gateway.session.transactions import IDLE
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.file_loads import FileLoad
 from pgwire_gateway.spark.warehouse import synchronise
-from pgwire_gateway.tables.loads import query_plan
+from pgwire_gateway.tables.loads import started
 from pgwire_gateway.tables.source_files import allowed, file_source, reading
 from pgwire_gateway.wire_types.plain_columns import plain_batch, plain_schema
-from rewrite.errors import UnsupportedError
 
 ROWS_PER_FILE = 2_000_000
 
@@ -78,13 +72,7 @@ def _export_table(
     # Spark reads the journals of resident tables, too.
     for _ in session.catalog.execute("SET LOCAL gateway.executor = 'spark'").rows:
         pass
-    plan = query_plan(session, f"TABLE {names.qualified(RelationName(*source.relation))}")
-    if plan.route is not Route.READ:
-        raise UnsupportedError(
-            f'CONVERT of "{source.relation[1]}", which has no journal, is not supported',
-            hint="COPY ... TO STDOUT writes its rows.",
-        )
-    query, batches = reads.start(replace(call, plan=plan, values=(), formats=()))
+    query, batches = started(call, source)
     schema = plain_schema(query.columns)
     files = _NumberedFiles(directory)
     progress.begin("writing files")

@@ -20,11 +20,13 @@ from pgwire_gateway.dml import reads
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.rows.journal_writes import JournalWriter, begin_new
+from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.progress import ProgressReport
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.file_loads import FileLoad
 from pgwire_gateway.spark.file_sources import Contents
 from pgwire_gateway.tables import divisions
@@ -32,7 +34,7 @@ from pgwire_gateway.tables.source_files import file_source, reading
 from pgwire_gateway.wire_types.catalog_rows import row_versions
 from pgwire_gateway.wire_types.storage import conform
 from rewrite.errors import UnsupportedError
-from rewrite.results import OutputColumn
+from rewrite.results import OutputColumn, SparkQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class Load:
         query = f"TABLE {names.qualified(RelationName(*source.relation))}"
         created = f"CREATE TABLE {names.qualified(self.name)} AS {query}"
         keyed = f"ALTER TABLE {names.qualified(self.name)} ADD {self._key_sql}"
-        is_small = query_plan(self.session, query).route is not Route.READ
+        is_small = _whole(self.session, source).route is not Route.READ
         result = self.run(created if is_small else f"{created} WITH NO DATA")
         if self.key:
             self.run(keyed)
@@ -132,7 +134,7 @@ class Load:
         if is_small:
             return int(result.status().rpartition(" ")[2])
         with self.new_table() as (table, version):
-            rows = self._write_query(query, table, version)
+            rows = self._copy(source, table, version)
             self.require_key(table, rows)
         return rows
 
@@ -154,16 +156,14 @@ class Load:
         if segments:
             catalog.publish(table.relid, version, segments)
 
-    def _write_query(self, query: str, table: JournalTable, version: int) -> int:
-        """Write what a query on tiered tables yields, with the table's columns in their order."""
+    def _copy(self, source: Table, table: JournalTable, version: int) -> int:
+        """Write the rows of a tiered table, which has the same columns in the same order."""
         catalog, rows = self.session.catalog, 0
         first = 0
         if not table.key:
             first = residency.reserve_identities(catalog, table.relid, 1) << 32
         # What the query names has been locked by the definition of the table.
-        plan = query_plan(self.session, query)
-        compiled, batches = reads.start(replace(self.call, plan=plan, values=(), formats=()))
-
+        compiled, batches = started(self.call, source)
         self.progress.begin("copying rows")
 
         def versions() -> Iterator[pa.RecordBatch]:
@@ -246,12 +246,32 @@ class Load:
             writer.require_unique(key)
 
 
-def query_plan(session: ClientSession, query: str) -> Plan:
-    """Return the plan of a query of our own making.
+def started(call: Invocation, source: Table) -> tuple[SparkQuery, Batches]:
+    """Have Spark begin to read a table, as part of a statement.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors, without positions.
+        UnsupportedError: 0A000 for relations without journal.
+    """
+
+    def run(plan: Plan) -> tuple[SparkQuery, Batches]:
+        if plan.route is not Route.READ:
+            raise UnsupportedError(
+                f'CONVERT of "{source.relation[1]}", which has no journal, is not supported',
+                hint="COPY ... TO STDOUT writes its rows.",
+            )
+        return reads.start(replace(call, plan=plan, values=(), formats=()))
+
+    return replanning.as_defined(lambda: _whole(call.session, source), run)
+
+
+def _whole(session: ClientSession, source: Table) -> Plan:
+    """Return the plan of a query for all rows of a table.
 
     Raises:
         GatewayError: PostgreSQL's own errors, without positions.
     """
+    query = f"TABLE {names.qualified(RelationName(*source.relation))}"
     try:
         return router.plan(session.catalog, split(query)[0], (), "")
     except GatewayError as error:

@@ -124,6 +124,7 @@ def place(process, allowed_directory) -> Iterator[Place]:
     with psycopg.connect(process.address.conninfo(database), autocommit=True) as connection:
         yield Place(process, connection, files, database_number(connection))
     process.address.execute(f"DROP DATABASE {database} WITH (FORCE)")
+    process.address.execute(f"DROP ROLE IF EXISTS {database}_role")
 
 
 def expected(table=ROWS):

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support import unsynced
@@ -64,10 +65,21 @@ class Pair:
     database: str
 
 
+@contextmanager
+def _same_roles(server: Address) -> Iterator[None]:
+    """Require that tests leave no roles behind: they are in the lists of all databases."""
+    query = "SELECT rolname FROM pg_roles ORDER BY 1"
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        before = connection.execute(query).fetchall()
+    yield
+    with psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        assert connection.execute(query).fetchall() == before
+
+
 @pytest.fixture(scope="session")
 def plain_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """A PostgreSQL without gateway."""
-    with PlainPostgres(tmp_path_factory.mktemp("plain")) as server:
+    with PlainPostgres(tmp_path_factory.mktemp("plain")) as server, _same_roles(server.address):
         yield server.address
 
 
@@ -86,7 +98,8 @@ def gateway_process(
     """The gateway that tests share; none of them may end it."""
     directory = tmp_path_factory.mktemp("gateway")
     options = (*SPARK_OPTIONS, f"--allow-path={allowed_directory}")
-    with GatewayProcess(directory, *options, module=ATTENTIVE) as process:
+    server = GatewayProcess(directory, *options, module=ATTENTIVE)
+    with server as process, _same_roles(process.address):
         yield process
 
 
@@ -98,7 +111,8 @@ def resident_process(
     # Hundreds of small tables: writing each of their tails to a file would only take time.
     options = (*MACHINE_OPTIONS, "--flush-age-s=3600", f"--allow-path={allowed_directory}")
     directory = tmp_path_factory.mktemp("resident")
-    with GatewayProcess(directory, *options, module=ATTENTIVE) as process:
+    server = GatewayProcess(directory, *options, module=ATTENTIVE)
+    with server as process, _same_roles(process.address):
         yield process
 
 
