@@ -1,6 +1,6 @@
 """ORDER BY, LIMIT and OFFSET.
 
-Not handled (0A000): WITH TIES, counts that are neither constants nor parameters.
+Not handled (0A000): counts that are neither constants nor parameters.
 """
 
 from sqlglot import exp
@@ -9,7 +9,17 @@ from catalog.pg.nodes import LimitOption
 from rewrite.errors import RewriteError, UnsupportedError
 from rewrite.query.constant_values import constant_integer
 from rewrite.query.scopes import QueryScope
-from rewrite.query.sql import aliased, column, conjunction, literal, named, row_number, select
+from rewrite.query.sql import (
+    aliased,
+    call,
+    column,
+    conjunction,
+    literal,
+    named,
+    row_number,
+    select,
+    windowed,
+)
 from rewrite.query.windows import sort_key
 from rewrite.tree import Node, walk
 from rewrite.values import Value
@@ -29,7 +39,16 @@ def order_by(query: Node, sorted_values: dict[int, Value]) -> exp.Order | None:
     return exp.Order(expressions=keys) if keys else None
 
 
-def is_limited_apart(query: Node) -> bool:
+def is_limited_by_place(query: Node) -> bool:
+    """Return whether the rows of a query are numbered, as Spark's own LIMIT would keep others."""
+    return _has_ties(query) or _is_limited_apart(query)
+
+
+def _has_ties(query: Node) -> bool:
+    return query.get("limitOption") == _WITH_TIES and query.optional("limitCount") is not None
+
+
+def _is_limited_apart(query: Node) -> bool:
     """Return whether a query is limited for each row of one around it.
 
     Spark does so by itself where columns of both are equal and of one type, or none are equal.
@@ -49,8 +68,6 @@ def limit_rows(
     query: Node, rows: exp.Select, bound: int | None, scope: QueryScope
 ) -> tuple[exp.Select, int | None]:
     """Add LIMIT and OFFSET to a SELECT; return it, and the proven bound of its rows."""
-    if query.get("limitOption") == _WITH_TIES:
-        raise UnsupportedError("FETCH FIRST … WITH TIES is not supported")
     context = scope.compilation.context
     offset_node, count_node = query.optional("limitOffset"), query.optional("limitCount")
     offset = (offset_node is not None and constant_integer(offset_node, context)) or 0
@@ -63,32 +80,45 @@ def limit_rows(
         count = count if bound is None or count < bound else None
     if not offset and count is None:
         return rows, bound
-    if is_limited_apart(query):
-        rows = _numbered(rows, offset, count, scope)
+    ties = bool(count) and _has_ties(query)
+    if ties or _is_limited_apart(query):
+        rows = _numbered(rows, offset, count, scope, ties=ties)
     else:
         if offset:
             rows.set("offset", exp.Offset(expression=_count(offset, before)))
         if count is not None:
             rows.set("limit", exp.Limit(expression=_count(count, bound)))
-    return rows, bound if count is None else count
+    return rows, bound if ties or count is None else count
 
 
-def _numbered(limited: exp.Select, offset: int, count: int | None, scope: QueryScope) -> exp.Select:
-    """Limit the rows of a SELECT, sorted by columns of its FROM clause, by their numbers."""
+def _numbered(
+    limited: exp.Select, offset: int, count: int | None, scope: QueryScope, *, ties: bool
+) -> exp.Select:
+    """Limit the rows of a SELECT, sorted by columns of its FROM clause, by their numbers.
+
+    With ties, those that are equal to the last row are among them: no more rows come before such
+    ones than are counted.
+    """
     order = limited.args.pop("order", None)
+    keys = order.expressions if order is not None else []
     names = [item.alias for item in limited.expressions]
     alias = scope.compilation.name("q")
-    place = f"{alias}_place"
-    number = row_number([], order.expressions if order is not None else [])
-    limited.append("expressions", named(number, place))
+    place = last = f"{alias}_place"
+    limited.append("expressions", named(row_number([], keys), place))
+    if ties:
+        last = f"{alias}_rank"
+        rank = windowed(call("rank"), [], [key.copy() for key in keys])
+        limited.append("expressions", named(rank, last))
     conditions: list[exp.Expression] = [
         exp.GT(this=column(place, alias), expression=literal(offset))
     ]
     if count is not None:
-        last = literal(offset + count)
-        conditions.append(exp.LTE(this=column(place, alias), expression=last))
+        conditions.append(exp.LTE(this=column(last, alias), expression=literal(offset + count)))
     items = [named(column(name, alias), name) for name in names]
-    return select(items, aliased(limited, alias), conjunction(conditions))
+    rows = select(items, aliased(limited, alias), conjunction(conditions))
+    if ties:
+        rows.set("order", exp.Order(expressions=[exp.Ordered(this=column(place, alias))]))
+    return rows
 
 
 def _check(count: int, clause: str, sqlstate: str) -> None:

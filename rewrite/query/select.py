@@ -12,7 +12,7 @@ from rewrite.query.compilation import Block, Compilation, projected
 from rewrite.query.distinct import distinct_rows
 from rewrite.query.from_clause import from_clause
 from rewrite.query.grouping import GroupedScope, group, is_grouped
-from rewrite.query.ordering import is_limited_apart, limit_rows, order_by
+from rewrite.query.ordering import is_limited_by_place, limit_rows, order_by
 from rewrite.query.predicates import compile_filter, conjuncts, needs_values
 from rewrite.query.relations import BlockRelation
 from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
@@ -121,7 +121,7 @@ def _arranged(
     layered = (
         bool(query.get("hasDistinctOn"))
         or any(entry["resjunk"] for entry, _ in targets)
-        or is_limited_apart(query)
+        or is_limited_by_place(query)
     )
     inner_prefix = compilation.name("q") + "_" if layered else prefix
     items, columns = projected([value for _, value in targets], inner_prefix)
