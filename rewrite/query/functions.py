@@ -1,4 +1,4 @@
-"""Functions in FROM: generate_series over integers, unnest of one array, functions of one row.
+"""Functions in FROM: generate_series, unnest of one array, functions of one row.
 
 Not handled (0A000): other set-returning functions, several in ROWS FROM, column definitions.
 """
@@ -19,6 +19,7 @@ from rewrite.query.compilation import Block, projected
 from rewrite.query.relations import BlockRelation, Relation
 from rewrite.query.scopes import FromScope
 from rewrite.query.sql import call, cast, column, literal, select
+from rewrite.query.time_series import TYPES, time_series
 from rewrite.tree import Node
 from rewrite.values import Value
 
@@ -59,6 +60,8 @@ def _block(scope: FromScope, function: Node, *, ordinality: bool) -> Block:
 def _elements(funcid: int) -> Callable[[FromScope, Node], tuple[exp.Expression, Value]]:
     if funcid in _SERIES:
         return _series
+    if funcid in TYPES:
+        return _time_series
     if funcid == _UNNEST:
         return _unnest
     raise UnsupportedError("this set-returning function in FROM is not supported")
@@ -71,7 +74,7 @@ def _exploded(
     name = scope.compilation.name("r")
     place, item = f"{name}_place", f"{name}_item"
     exploded = exp.Aliases(
-        this=call("posexplode", array),
+        this=call("posexplode", array.transform(_compared)),
         expressions=[exp.to_identifier(place), exp.to_identifier(item)],
     )
     rows = exp.Subquery(this=select([exploded]), alias=exp.TableAlias(this=exp.to_identifier(name)))
@@ -81,6 +84,17 @@ def _exploded(
         values.append(Value(cast(number, "BIGINT"), oids.INT8))
     items, columns = projected(values, f"{name}_")
     return Block(select(items, rows), columns, None)
+
+
+def _compared(tree: exp.Expression) -> exp.Expression:
+    """Return two comparisons in place of BETWEEN.
+
+    Spark computes what that compares beforehand, and refuses to below rows of a LEFT JOIN LATERAL.
+    """
+    if not isinstance(tree, exp.Between):
+        return tree
+    tested, low, high = (tree.args[name].transform(_compared) for name in ("this", "low", "high"))
+    return b.group(b.both(b.infix(exp.GTE, tested, low), b.infix(exp.LTE, tested.copy(), high)))
 
 
 def _unnest(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
@@ -121,15 +135,25 @@ def _range(scope: FromScope, numbers: range, kind: int, *, ordinality: bool) -> 
 
 def _series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
     kind = _SERIES[function.integer("funcid")]
-    arguments = [scope.compile(argument).sql for argument in function.nodes("args")]
-    start, stop = arguments[0], arguments[1]
-    step = arguments[2] if len(arguments) > 2 else literal(1)
+    start, stop, *steps = (scope.compile(argument).sql for argument in function.nodes("args"))
+    step = steps[0] if steps else literal(1)
+    return _numbers(start, stop, step, storage_type(kind, -1)), Value(column("item"), kind)
+
+
+def _time_series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
+    kind = TYPES[function.integer("funcid")]
+    return time_series(scope, function, _numbers), Value(column("item"), kind)
+
+
+def _numbers(
+    start: exp.Expression, stop: exp.Expression, step: exp.Expression, spark_type: str = "BIGINT"
+) -> exp.Expression:
+    """Return the array of numbers from one to another; NULL or none where they are not known."""
     zero = b.integer(0)
     # Spark's sequence counts down by itself and refuses a step in the wrong direction.
     upwards = b.both(b.infix(exp.GT, step, zero), b.infix(exp.LTE, start, stop))
     downwards = b.both(b.infix(exp.LT, step, zero), b.infix(exp.GTE, start, stop))
     runs = b.either(upwards, downwards)
-    spark_type = storage_type(kind, -1)
     # All numbers are made at once, and never more than these, also where Spark folds constants.
     wide = [b.cast(part, "DECIMAL(20, 0)") for part in (stop, start, step)]
     steps = b.infix(exp.IntDiv, b.infix(exp.Sub, wide[0], wide[1]), wide[2])
@@ -142,10 +166,10 @@ def _series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
         f"generate_series() of more than {_LONGEST} rows, with bounds that are not constants,"
         " is not supported",
     )
-    series = b.case(
-        (b.infix(exp.EQ, step, zero), failure),
+    known = b.both(b.is_not_null(start), b.is_not_null(stop))
+    return b.case(
+        (b.both(b.infix(exp.EQ, step, zero), known), failure),
         (b.both(runs, long), too_long),
         (runs, numbers),
         otherwise=b.cast(b.array(), f"ARRAY<{spark_type}>"),
     )
-    return series, Value(column("item"), kind)
