@@ -58,6 +58,15 @@ class OutdatedTransactionError(CatalogError):
     """
 
 
+class OutdatedAnswerError(GatewayError):
+    """A table has become tiered while PostgreSQL answered for its rows (SQLSTATE 40001).
+
+    Whoever has not passed the answer on can ask again.
+    """
+
+    sqlstate = codes.SERIALIZATION_FAILURE
+
+
 class OutdatedSnapshotError(CatalogError):
     """A transaction's snapshot is older than what a statement needs, which has not run (40001).
 

@@ -7,8 +7,7 @@ run with; PostgreSQL would find no rows in it. So what it answered for is compar
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from catalog.errors import GatewayError
-from catalog.pg.sqlstate import SERIALIZATION_FAILURE
+from catalog.errors import OutdatedAnswerError
 from catalog.results import Relation, RelationKind
 from catalog.session.connections import CatalogSession
 
@@ -37,7 +36,7 @@ def prove(catalog: CatalogSession, found: Answerable | None) -> None:
     """Make sure that PostgreSQL has answered for these tables until now.
 
     Raises:
-        GatewayError: 40001.
+        OutdatedAnswerError: It has not.
     """
     if found is None or catalog.transaction_status == "E":
         return
@@ -47,8 +46,7 @@ def prove(catalog: CatalogSession, found: Answerable | None) -> None:
     if any(
         now[r.relid].kind is not r.kind or now[r.relid].turns != r.turns for r in found.relations
     ):
-        raise GatewayError(
+        raise OutdatedAnswerError(
             "could not serialize access due to a concurrent change of residency",
-            sqlstate=SERIALIZATION_FAILURE,
             hint="The transaction might succeed if retried.",
         )

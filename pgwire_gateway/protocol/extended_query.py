@@ -38,7 +38,7 @@ from pgwire_gateway.session.portals import (
     format_codes,
 )
 from pgwire_gateway.session.results import field_descriptions
-from pgwire_gateway.session.state import ClientSession, ends_transaction
+from pgwire_gateway.session.state import ClientSession, ends_transaction, require_not_failed
 from pgwire_gateway.statements import execution
 from pgwire_gateway.wire_types import plain_values
 
@@ -60,8 +60,7 @@ def on_parse(session: ClientSession, message: Parse) -> None:
     session.forget_statement(name)
     plan = None
     if statements:
-        if not ends_transaction(statements[0]):
-            session.transaction.require_not_failed()
+        require_not_failed(session, statements[0])
         with session.planning():
             plan = router.plan(
                 session.catalog,

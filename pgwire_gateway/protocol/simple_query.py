@@ -14,7 +14,7 @@ from pgwire_gateway.protocol import relaying
 from pgwire_gateway.session import foresight
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.results import SparkRows
-from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
+from pgwire_gateway.session.state import ClientSession, position_error, require_not_failed
 from pgwire_gateway.statements import execution
 
 
@@ -36,8 +36,7 @@ def _run(session: ClientSession, query_string: str) -> None:
         session.send(EmptyQueryResponse())
         return
     for number, statement in enumerate(statements, start=1):
-        if not ends_transaction(statement):
-            session.transaction.require_not_failed()
+        require_not_failed(session, statement)
         try:
             with session.planning():
                 plan = (

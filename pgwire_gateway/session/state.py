@@ -513,6 +513,20 @@ class ClientSession(Session):  # type: ignore[misc]
         )
 
 
+def require_not_failed(session: ClientSession, statement: Statement) -> None:
+    """Refuse a statement in a failed transaction, unless it ends it.
+
+    Raises:
+        GatewayError: 25P02; 42601 for one that is none of PostgreSQL's grammar, which comes first.
+    """
+    if not session.transaction.failed or ends_transaction(statement):
+        return
+    if statement.kind is StatementKind.UNKNOWN:
+        for _ in session.catalog.execute(statement.text).rows:
+            pass
+    session.transaction.require_not_failed()
+
+
 def ends_transaction(statement: Statement) -> bool:
     """Return whether a statement is accepted in a failed transaction."""
     return (

@@ -163,18 +163,19 @@ class Transaction:
         self.guarded += 1
         return self.guarded <= MOST_GUARDED
 
-    def begin_again(self, command: str | None) -> bool:
+    def begin_again(self, command: str | None, most: int = MOST_BEGINNINGS) -> bool:
         """Begin the client's transaction once more, as nothing has been run in it.
 
         It reads by another snapshot then.
 
         Args:
             command: How it was begun; None where something has been run.
+            most: How often it may have been begun.
 
         Returns:
             Whether it has been begun; nothing is done where it cannot be, or was too often.
         """
-        if command is None or self._beginnings >= MOST_BEGINNINGS:
+        if command is None or self._beginnings >= most:
             return False
         self._catalog.leave_own_savepoints()
         self._catalog.rollback()

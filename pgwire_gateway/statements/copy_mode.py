@@ -152,7 +152,7 @@ def _copy_to(call: Invocation) -> StatementResult:
     # What the query's analysis locks stays what its names mean.
     session.transaction.begin_implicit()
     reading, started = replanning.as_defined(
-        lambda: _plan(session, call.statement), partial(_started, call)
+        session, lambda: _plan(session, call.statement), partial(_started, call)
     )
     if started is None:
         return _pass_on(session, call.statement, reading.plan.answerable)

@@ -10,6 +10,7 @@ from catalog.bookkeeping.calls import OUTDATED
 from catalog.errors import (
     CatalogError,
     GatewayError,
+    OutdatedAnswerError,
     OutdatedPlanError,
     OutdatedSnapshotError,
     OutdatedTransactionError,
@@ -195,7 +196,7 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
     """
     session = call.session
     beginning = session.transaction.beginning
-    for _ in range(replanning.ATTEMPTS):
+    for attempt in range(1, replanning.ATTEMPTS + 1):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
             call = replanning.locked(call)
         try:
@@ -209,6 +210,7 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
             return result
         session.finish_watch()
         session.transaction.settle()
+        replanning.hold_definitions(session, attempt)
         if is_guarded:
             session.catalog.guard()
         call = replanning.planned_again(call)
@@ -239,7 +241,7 @@ def _is_undone(
         session.catalog.rollback()
         return True
     # Nobody has seen anything of a transaction that is at its first statement.
-    return not has_done or session.transaction.begin_again(beginning)
+    return not has_done or session.transaction.begin_again(beginning, replanning.ATTEMPTS)
 
 
 def _composed(statement: Statement) -> Callable[..., StatementResult] | None:
@@ -327,6 +329,26 @@ def _answer(call: Invocation) -> StatementResult:
 
 
 def create_table_as(call: Invocation) -> StatementResult:
+    """Create a table of what a query yields.
+
+    Raises:
+        OutdatedAnswerError: In a transaction block, where a table of the query became tiered.
+    """
+    session = call.session
+    is_own = call.alone and not session.transaction.open
+    for _ in range(replanning.ATTEMPTS):
+        try:
+            return _table_of_query(call)
+        except OutdatedAnswerError:
+            if not is_own:
+                raise
+            session.catalog.rollback()
+            session.finish_watch()
+            session.transaction.settle()
+    raise replanning.unread()
+
+
+def _table_of_query(call: Invocation) -> StatementResult:
     """Create the table without rows, then insert what the query yields."""
     details = call.statement.details
     session = call.session

@@ -66,6 +66,10 @@ def _interval(datum: bytes) -> tuple[int, int, int]:
     return months, days, microseconds
 
 
+_MOST_NUMERIC_DIGITS: Final = 1_000
+"""Digits of base 10000: Python reads no longer numbers."""
+
+
 def _numeric(datum: bytes) -> Decimal:
     """Decode ``NumericData`` of numeric.c: short or long header, then digits of base 10000."""
     data = varlena(datum)
@@ -88,6 +92,8 @@ def _numeric(datum: bytes) -> Decimal:
         unscaled = unscaled * 10_000 + digit
     exponent = _NUMERIC_BASE_DIGITS * (weight - len(digits) // 2 + 1)
     shift = exponent + scale
+    if len(digits) // 2 + max(shift, 0) // _NUMERIC_BASE_DIGITS > _MOST_NUMERIC_DIGITS:
+        raise UnsupportedError("numeric constants of thousands of digits are not supported")
     if shift >= 0:
         unscaled *= 10**shift
     else:

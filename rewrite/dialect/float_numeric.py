@@ -23,6 +23,7 @@ _LARGEST_POWER: Final = 22
 """Powers of ten up to this are exact in double precision."""
 _LARGEST_WHOLE: Final = 9e18
 """Doubles below this are exact as BIGINT, once they are whole."""
+_SMALLEST_NORMAL: Final = 2.0**-1022
 _SPLITTER: Final = float_literal(134_217_729.0)
 """2**27 + 1: splits a double into halves whose products are exact (Veltkamp)."""
 
@@ -180,14 +181,17 @@ def _to_numeric(call: Call) -> Value:
 
             return b.let([text, _plus(b.field(rounded, "exponent"), dropped)], placed)
 
-        infinite = b.infix(exp.EQ, b.call("abs", value), float_literal(float("inf")))
+        magnitude = b.call("abs", value)
+        infinite = b.infix(exp.EQ, magnitude, float_literal(float("inf")))
+        # Fewer digits than are asked for tell these from their neighbours.
+        subnormal = b.infix(exp.LT, magnitude, float_literal(_SMALLEST_NORMAL))
         nothing = b.struct(value=b.null_of(WHOLE), scale=_ZERO)
         zero = b.struct(value=b.cast(_ZERO, WHOLE), scale=_ZERO)
         return b.case(
             (b.is_null(value), nothing),
             (b.infix(exp.EQ, value, float_literal(0.0)), zero),
-            (b.either(b.call("isnan", value), infinite), _unfit()),
-            otherwise=b.let([_rounded(b.call("abs", value), digits)], number),
+            (b.either(b.call("isnan", value), infinite, subnormal), _unfit()),
+            otherwise=b.let([_rounded(magnitude, digits)], number),
         )
 
     tree = b.let([b.cast(call.trees[0], "DOUBLE")], pair)

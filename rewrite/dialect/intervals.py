@@ -14,14 +14,17 @@ from rewrite.dialect.literals import DAY, float_literal, literal
 from rewrite.dialect.time_zones import Zone, instant, local_time, session_zone
 from rewrite.dialect.timestamp_range import (
     INTERVAL_OUT_OF_RANGE,
+    OUT_OF_RANGE,
     midnight,
-    not_before_all_time,
+    within_all_time,
 )
 from rewrite.dialect.type_mapping import INTERVAL_TYPE
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
 _NULL: Final = b.null_of(INTERVAL_TYPE)
+_LEAST: Final = (-(2**31), -(2**31), -(2**63))
+_LARGEST: Final = (2**31 - 1, 2**31 - 1, 2**63 - 1)
 
 
 def interval(months: b.Tree, days: b.Tree, microseconds: b.Tree) -> b.Tree:
@@ -44,12 +47,26 @@ def _fields(value: b.Tree) -> tuple[b.Tree, b.Tree, b.Tree]:
     return b.field(value, "months"), b.field(value, "days"), b.field(value, "microseconds")
 
 
+def _is(value: b.Tree, parts: tuple[int, int, int]) -> b.Tree:
+    """Return whether an interval has these parts."""
+    makers = (b.bigint, b.integer, b.integer)
+    pairs = zip(_fields(value)[::-1], makers, parts[::-1], strict=True)
+    # The microseconds come first: they are hardly ever so many.
+    return b.both(*(b.infix(exp.EQ, field, make(part)) for field, make, part in pairs))
+
+
 def within_range(months: b.Tree, days: b.Tree, micros: b.Tree) -> b.Tree:
-    """Return an interval of fields that are NULL where they overflow, which is an error."""
+    """Return an interval of fields that are NULL where they overflow, which is an error.
+
+    So it is where all of them come to the numbers that stand for infinity.
+    """
 
     def body(value: b.Tree) -> b.Tree:
         overflow = b.either(*(b.is_null(part) for part in _fields(value)))
-        return b.checked(value, (overflow, INTERVAL_OUT_OF_RANGE))
+        infinite = b.either(_is(value, _LEAST), _is(value, _LARGEST))
+        return b.checked(
+            value, (overflow, INTERVAL_OUT_OF_RANGE), (infinite, INTERVAL_OUT_OF_RANGE)
+        )
 
     return b.let([interval(months, days, micros)], body)
 
@@ -124,9 +141,6 @@ def _fitting(number: b.Tree, spark_type: str) -> b.Tree:
     return b.let([number], body)
 
 
-_LEAST: Final = (-(2**31), -(2**31), -(2**63))
-
-
 def known_parts(value: Value, sign: int = 1) -> tuple[int, int, int] | None:
     """Return months, days and microseconds of an interval that is known, times a sign.
 
@@ -149,10 +163,31 @@ def add_months(timestamp: b.Tree, months: b.Tree) -> b.Tree:
     return b.infix(exp.Add, timestamp, b.call("make_ym_interval", b.integer(0), months))
 
 
-def add_days(timestamp: b.Tree, days: b.Tree) -> b.Tree:
-    """Return a TIMESTAMP_NTZ some days later."""
+_MOST_DAYS: Final = 106_000_000
+"""As many days have microseconds of 64 bits; not twice as many are between any two timestamps."""
+
+
+def _add_few_days(timestamp: b.Tree, days: b.Tree) -> b.Tree:
     micros = b.infix(exp.Mul, b.cast(days, "BIGINT"), b.bigint(DAY))
     return add_microseconds(timestamp, micros)
+
+
+def add_days(timestamp: b.Tree, days: b.Tree) -> b.Tree:
+    """Return a TIMESTAMP_NTZ some days later."""
+
+    def few(count: b.Tree) -> b.Tree:
+        return exp.Between(this=count, low=b.integer(-_MOST_DAYS), high=b.integer(_MOST_DAYS))
+
+    def body(moment: b.Tree, count: b.Tree) -> b.Tree:
+        half = b.infix(exp.IntDiv, count, b.integer(2))
+        rest = b.infix(exp.Sub, count, half)
+        return b.case(
+            (few(count), _add_few_days(moment, count)),
+            (few(half), _add_few_days(_add_few_days(moment, half), rest)),
+            (b.is_not_null(count), OUT_OF_RANGE),
+        )
+
+    return b.let([timestamp, days], body)
 
 
 def add_microseconds(timestamp: b.Tree, micros: b.Tree) -> b.Tree:
@@ -178,24 +213,25 @@ def shift(moment: b.Tree, value: Value, sign: int, zone: Zone | None) -> b.Tree:
         sign: 1 or -1.
         zone: Time zone in which months and days are counted.
     """
-    calendar: tuple[Step, Step] = (add_months, add_days)
-    if zone is not None:
-        calendar = (_in_zone(add_months, zone), _in_zone(add_days, zone))
-    steps: tuple[Step, ...] = (*calendar, add_microseconds)
     known = known_parts(value, sign)
+    is_few = known is not None and abs(known[1]) <= _MOST_DAYS
+    calendar: tuple[Step, Step] = (add_months, _add_few_days if is_few else add_days)
+    if zone is not None:
+        calendar = (_in_zone(calendar[0], zone), _in_zone(calendar[1], zone))
+    steps: tuple[Step, ...] = (*calendar, add_microseconds)
     if known is not None:
         makers = (b.integer, b.integer, b.bigint)
         for step, make, amount in zip(steps, makers, known, strict=True):
             if amount:
                 moment = step(moment, make(amount))
         backwards = any(amount < 0 for amount in known)
-        return not_before_all_time(moment, aware=zone is not None) if backwards else moment
+        return within_all_time(moment, aware=zone is not None) if backwards else moment
 
     def body(start: b.Tree, span: b.Tree) -> b.Tree:
         result = start
         for step, amount in zip(steps, _fields(span), strict=True):
             result = _step_unless_zero(step, result, amount, always=zone is None or zone.is_utc)
-        moved = not_before_all_time(result, aware=zone is not None)
+        moved = within_all_time(result, aware=zone is not None)
         return b.case((b.is_not_null(span), moved))
 
     span = value.sql if sign > 0 else b.let([value.sql], _negated)

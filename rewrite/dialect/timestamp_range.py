@@ -29,7 +29,7 @@ _DATE_OUT_OF_RANGE: Final = b.raise_error(
 )
 _TOO_LATE: Final = b.raise_error(
     sqlstate.FEATURE_NOT_SUPPORTED,
-    "timestamps after 294247-01-10 04:00:54.775807 are not supported",
+    "timestamps after 294247-01-10 04:00:54.775806 are not supported",
 )
 _LAST_DAY: Final = b.call("date_from_unix_date", b.integer(LAST_TIMESTAMP_DAY))
 _POSTGRES_END: Final = b.call("date_from_unix_date", b.integer(DATE_TIMESTAMP_END))
@@ -101,12 +101,20 @@ def start_to_compare(day: Value, zone: Zone) -> b.Tree:
     return b.let([day.sql], body)
 
 
-def not_before_all_time(timestamp: b.Tree, *, aware: bool) -> b.Tree:
-    """Return a timestamp, unless it is before the first PostgreSQL has."""
-    first = timestamptz_literal(TIMESTAMP_MIN) if aware else timestamp_literal(TIMESTAMP_MIN)
+def within_all_time(timestamp: b.Tree, *, aware: bool) -> b.Tree:
+    """Return a timestamp, unless it is before the first PostgreSQL has.
+
+    Nor can it be the last one that Spark has: its number stands for infinity.
+    """
+    literal = timestamptz_literal if aware else timestamp_literal
+    first, last = literal(TIMESTAMP_MIN), literal(TIMESTAMP_END - 1)
 
     def body(moment: b.Tree) -> b.Tree:
-        return b.checked(moment, (b.infix(exp.LT, moment, first), OUT_OF_RANGE))
+        return b.checked(
+            moment,
+            (b.infix(exp.LT, moment, first), OUT_OF_RANGE),
+            (b.infix(exp.GT, moment, last), _TOO_LATE),
+        )
 
     # Spark folds constants, but not what is bound.
     return body(timestamp) if _is_constant(timestamp) else b.let([timestamp], body)

@@ -18,7 +18,7 @@ from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
 from rewrite.query.sql import select
 from rewrite.query.sublinks import holds_sublink
 from rewrite.query.subquery_rows import multiple_sublinks
-from rewrite.tree import Node
+from rewrite.tree import Node, walk
 
 INNER, LEFT = JoinType.INNER, JoinType.LEFT
 FULL, RIGHT = JoinType.FULL, JoinType.RIGHT
@@ -34,11 +34,33 @@ class _Joined:
     joins: list[exp.Join] = field(default_factory=list)
     factors: list[Factor] = field(default_factory=list)
     """Relations whose rows are combined, for the bound."""
+    varnos: set[int] = field(default_factory=set)
+    """Relations in it."""
+    reads: set[int] = field(default_factory=set)
+    """Relations that what is LATERAL in it reads."""
+
+    @property
+    def reads_neighbours(self) -> bool:
+        """Return whether something in it reads relations that stand before it."""
+        return not self.reads <= self.varnos
+
+    def joined(self, other: "_Joined", join: exp.Join, factors: list[Factor]) -> "_Joined":
+        """Return the item with another one joined to it."""
+        varnos, reads = self.varnos | other.varnos, self.reads | other.reads
+        return _Joined(self.first, [*self.joins, join], factors, varnos, reads)
 
     def as_operand(self) -> exp.Expression:
-        """Return the item as the right side of a join."""
+        """Return the item as the right side of a join.
+
+        Raises:
+            UnsupportedError: It consists of several, of which one reads what stands before it.
+        """
         if not self.joins:
             return self.first
+        if self.reads_neighbours:
+            raise UnsupportedError(
+                "LATERAL that reads relations outside of the join it is in is not supported"
+            )
         self.first.set("joins", self.joins)
         return exp.Subquery(this=self.first)
 
@@ -57,7 +79,12 @@ class _Builder:
             varno = node.integer("rtindex")
             relation = range_table.relation(self.scope, varno)
             self.scope.relations[varno] = relation
-            return _Joined(relation.item(), factors=[Factor(varno, relation.bound, relation.key)])
+            return _Joined(
+                relation.item(),
+                factors=[Factor(varno, relation.bound, relation.key)],
+                varnos={varno},
+                reads=_lateral_reads(self.scope.range_table[varno - 1]),
+            )
         if node.tag == "JOINEXPR":
             return self._join(node, inner=inner)
         raise UnsupportedError(f"{node.tag} in FROM is not supported")
@@ -89,7 +116,7 @@ class _Builder:
         factors = [*left.factors, *right.factors]
         if kind != INNER:
             factors = self._outer(kind, left, right, quals)
-        return _Joined(left.first, [*left.joins, join], factors)
+        return left.joined(right, join, factors)
 
     def _outer(self, kind: int, left: _Joined, right: _Joined, quals: list[Node]) -> list[Factor]:
         """Return the factors of an outer join; relations that may be all NULL become one factor."""
@@ -110,10 +137,27 @@ class _Builder:
             joined = self.item(child, inner=True)
             if result is None:
                 result = joined
-            else:
-                result.joins.append(exp.Join(this=joined.as_operand(), kind="CROSS"))
-                result.factors += joined.factors
+                continue
+            factors = [*result.factors, *joined.factors]
+            further: list[exp.Join] = []
+            if joined.reads_neighbours and all(join.side in {"", "LEFT"} for join in joined.joins):
+                # One after the other, where all of them see what stands before.
+                further, joined.joins = joined.joins, []
+            join = exp.Join(this=joined.as_operand(), kind="CROSS")
+            result = result.joined(joined, join, factors)
+            result.joins += further
         return result
+
+
+def _lateral_reads(entry: Node) -> set[int]:
+    """Return the relations beside it that an entry of the range table reads."""
+    if not entry.get("lateral"):
+        return set()
+    return {
+        node.integer("varno")
+        for node, depth in walk(entry)
+        if node.tag == "VAR" and node.integer("varlevelsup") == depth
+    }
 
 
 def from_clause(

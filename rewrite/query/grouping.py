@@ -51,6 +51,8 @@ class GroupedScope(LayerScope):
         self.keys: list[_Key] = []
         self.totals = 0
         """How many of several grouping sets are empty."""
+        self.is_several = False
+        """Whether there are several grouping sets."""
         self.count: int | None = None
         """What all aggregates are, where that is known."""
         self._nodes: list[Node] = []
@@ -146,6 +148,8 @@ class GroupedScope(LayerScope):
     @override
     def local_grouping(self, node: Node) -> Value:
         """Return GROUPING(…): one bit per argument, set where it is not grouped by."""
+        if not self.is_several:
+            return literal(0, _INT4)
         bits: list[exp.Expression] = []
         references = node.integers("refs")
         for place, reference in enumerate(reversed(references)):
@@ -220,9 +224,10 @@ def group(
         layer.rows = grouped = select([], aliased(rows, layer.alias))
     alias = scope.compilation.name("g")
     groups = GroupedScope(layer or scope, grouped, alias)
+    groups.is_several = len(sets) > 1
     for number, (reference, node) in enumerate(expressions, 1):
         groups.keys.append(_key(groups, layer, reference, node, number))
-    if query.items("groupingSets"):
+    if groups.is_several:
         bound = _set_groups(groups, sets, bound)
     elif groups.keys:
         keys = [key.sql.copy() for key in groups.keys]
@@ -251,7 +256,7 @@ def _key(
     if not same_value:
         # Equal values may look different: any of them stands for the group, always the same one.
         parts[0] = call("min", parts[0])
-        if groups.inner.query.items("groupingSets"):
+        if groups.is_several:
             grouped_by = exp.EQ(this=call("grouping", sql.copy()), expression=exp.Literal.number(0))
             parts[0] = exp.Case(ifs=[exp.If(this=grouped_by, true=parts[0])])
     parts[1:] = [call("max", part) for part in parts[1:]]
@@ -305,9 +310,7 @@ def _merged(elements: list[list[int]]) -> list[int]:
 
 def _set_groups(groups: GroupedScope, sets: list[list[int]], bound: int | None) -> int | None:
     if not groups.keys:
-        if len(sets) > 1:
-            raise UnsupportedError("several empty grouping sets without others are not supported")
-        return 1
+        raise UnsupportedError("several empty grouping sets without others are not supported")
     keys = {key.reference: key.sql for key in groups.keys}
     tuples = [
         exp.Tuple(expressions=[keys[reference].copy() for reference in found]) for found in sets

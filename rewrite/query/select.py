@@ -38,9 +38,18 @@ def compile_block(
         scope.rows = rows = select([], relation.item())
         return _targets(scope, rows, relation.bound, prefix)
     grouped = is_grouped(query)
+    if grouped and _is_one_group(query):
+        scope.rows = rows = select([])
+        return _targets(scope, rows, 1, prefix)
     computed = _aggregated(query) if grouped else _needed(query)
     layer, rows, bound = from_clause(scope, computed)
     return _targets(layer, rows, bound, prefix)
+
+
+def _is_one_group(query: Node) -> bool:
+    """Return whether there is one group whatever rows there are; PostgreSQL reads none."""
+    named = ("hasAggs", "groupClause", "groupingSets")
+    return not any(query.get(name) for name in named)
 
 
 def _refuse(query: Node) -> None:

@@ -286,6 +286,12 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
         ],
         [Query("SELECT id FROM t ORDER BY id; SELECT nothing FROM t; SELECT 1")],
     ],
+    "grammar_in_a_failed_transaction": [
+        [Query("BEGIN; SELECT 1 / 0")],
+        [Query("SELEC 1"), Query("SELECT none"), Query("  SELECT FROM WHERE; SELECT 1")],
+        [Parse("", "SELEC 2"), Sync()],
+        [Query("ROLLBACK")],
+    ],
     "statements_prepared_in_a_failed_transaction": [
         [Query("BEGIN"), Parse("f", SELECT_ONE), Sync()],
         [Query("SELECT 1 / 0"), Query("DEALLOCATE f"), Query("ROLLBACK")],

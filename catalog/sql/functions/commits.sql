@@ -130,6 +130,9 @@ BEGIN
         '       sum(p.row_count)::bigint, CASE WHEN count(*) = count(p.ended) THEN sum(p.ended) END::bigint '
         '  FROM parts p WHERE p.committed_at BETWEEN $2 AND $3 GROUP BY p.writer ORDER BY 2 DESC, 1 DESC LIMIT $4', wanted)
       USING wanted, since, until, at_most;
+EXCEPTION
+    -- It has been dropped since the list of tables was read.
+    WHEN undefined_table THEN RETURN;
 END $$;
 
 -- The moment that the name of a commit stands for; NULL for what is no name of one.
