@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from catalog.bookkeeping import calls as bookkeeping
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED, SERIALIZATION_FAILURE
 from catalog.results import Basis
-from catalog.session import session_state
 from catalog.statements.splitting import StatementKind
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
@@ -21,45 +19,21 @@ ATTEMPTS = 100
 """How often a statement is planned while others change definitions."""
 
 
-PATIENCE = 5
-"""After how many attempts others are kept from changing definitions meanwhile."""
-
-PATIENCE_IN_BLOCKS = 20
-"""The same in a transaction block, which may take as long as its client likes."""
-
-
-def as_defined(session: ClientSession, plan: Callable[[], Plan], run: Callable[[Plan], T]) -> T:
+def as_defined(session: ClientSession, make: Callable[[], Plan], run: Callable[[Plan], T]) -> T:
     """Run what only reads by a plan, which is made again as often as definitions change.
 
     Raises:
         GatewayError: What either raises; 40001 when definitions change too often.
     """
-    for attempt in range(1, ATTEMPTS + 1):
+    for _ in range(ATTEMPTS):
         try:
-            return run(plan())
+            return run(make())
         except OutdatedPlanError:
-            hold_definitions(session, attempt)
-    raise unread()
+            session.finish_watch()
+    raise outdated_too_often()
 
 
-def hold_definitions(session: ClientSession, attempt: int) -> None:
-    """Have definitions stay as they are for a transaction whose plans are outdated time and again.
-
-    A transaction with one snapshot would not see those that came before.
-
-    Args:
-        session: Whose transaction it is; a new one, where none is open.
-        attempt: How often its statement has been planned.
-    """
-    transaction = session.transaction
-    is_block = transaction.open and not transaction.implicit
-    patience = PATIENCE_IN_BLOCKS if is_block else PATIENCE
-    if attempt % patience == 0 and session_state.reads_committed(session.catalog):
-        transaction.begin_implicit()
-        session.catalog.call(bookkeeping.HOLD_DEFINITIONS)
-
-
-def unread() -> GatewayError:
+def outdated_too_often() -> GatewayError:
     """Return the error for a statement whose plans were outdated each time (40001)."""
     return GatewayError(
         "definitions change faster than they can be read", sqlstate=SERIALIZATION_FAILURE

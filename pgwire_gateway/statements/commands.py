@@ -46,7 +46,7 @@ LOCKING_NOTHING = re.compile(
     r"(GRANT|REVOKE|COMMENT|CREATE(\s+OR\s+REPLACE)?(\s+TEMP(ORARY)?)?(\s+RECURSIVE)?\s+VIEW)\b",
     re.IGNORECASE,
 )
-"""Definitions that wait for no writer."""
+"""Definitions that keep nobody from writing tables."""
 
 VALIDATING = re.compile(r"(ALTER|CREATE)\s+TABLE\b", re.IGNORECASE)
 """Definitions that may have PostgreSQL look for what rows reference."""

@@ -196,6 +196,7 @@ def _started(call: Invocation, plan: Plan) -> tuple[Invocation, tuple[SparkQuery
     reading = partitions.narrowed(reading)
     if reading.plan.route is Route.CATALOG:
         return reading, None
+    _options(call.statement.details["options"])  # before anything begins
     call.session.watch(call.running, call.statement.text, plan.limits)
     return reading, reads.start(reading)
 

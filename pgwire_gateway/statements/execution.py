@@ -196,7 +196,7 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
     """
     session = call.session
     beginning = session.transaction.beginning
-    for attempt in range(1, replanning.ATTEMPTS + 1):
+    for _ in range(replanning.ATTEMPTS):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
             call = replanning.locked(call)
         try:
@@ -210,11 +210,10 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
             return result
         session.finish_watch()
         session.transaction.settle()
-        replanning.hold_definitions(session, attempt)
         if is_guarded:
             session.catalog.guard()
         call = replanning.planned_again(call)
-    raise replanning.unread()
+    raise replanning.outdated_too_often()
 
 
 def _is_undone(
@@ -345,7 +344,7 @@ def create_table_as(call: Invocation) -> StatementResult:
             session.catalog.rollback()
             session.finish_watch()
             session.transaction.settle()
-    raise replanning.unread()
+    raise replanning.outdated_too_often()
 
 
 def _table_of_query(call: Invocation) -> StatementResult:

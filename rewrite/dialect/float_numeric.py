@@ -24,6 +24,7 @@ _LARGEST_POWER: Final = 22
 _LARGEST_WHOLE: Final = 9e18
 """Doubles below this are exact as BIGINT, once they are whole."""
 _SMALLEST_NORMAL: Final = 2.0**-1022
+"""Doubles below this have fewer digits."""
 _SPLITTER: Final = float_literal(134_217_729.0)
 """2**27 + 1: splits a double into halves whose products are exact (Veltkamp)."""
 

@@ -47,7 +47,7 @@ def _fields(value: b.Tree) -> tuple[b.Tree, b.Tree, b.Tree]:
     return b.field(value, "months"), b.field(value, "days"), b.field(value, "microseconds")
 
 
-def _is(value: b.Tree, parts: tuple[int, int, int]) -> b.Tree:
+def _has_parts(value: b.Tree, parts: tuple[int, int, int]) -> b.Tree:
     """Return whether an interval has these parts."""
     makers = (b.bigint, b.integer, b.integer)
     pairs = zip(_fields(value)[::-1], makers, parts[::-1], strict=True)
@@ -63,7 +63,7 @@ def within_range(months: b.Tree, days: b.Tree, micros: b.Tree) -> b.Tree:
 
     def body(value: b.Tree) -> b.Tree:
         overflow = b.either(*(b.is_null(part) for part in _fields(value)))
-        infinite = b.either(_is(value, _LEAST), _is(value, _LARGEST))
+        infinite = b.either(_has_parts(value, _LEAST), _has_parts(value, _LARGEST))
         return b.checked(
             value, (overflow, INTERVAL_OUT_OF_RANGE), (infinite, INTERVAL_OUT_OF_RANGE)
         )

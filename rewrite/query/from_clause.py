@@ -116,7 +116,10 @@ class _Builder:
         factors = [*left.factors, *right.factors]
         if kind != INNER:
             factors = self._outer(kind, left, right, quals)
-        return left.joined(right, join, factors)
+        joined = left.joined(right, join, factors)
+        # Merged columns of USING are its own.
+        joined.varnos.add(node.integer("rtindex"))
+        return joined
 
     def _outer(self, kind: int, left: _Joined, right: _Joined, quals: list[Node]) -> list[Factor]:
         """Return the factors of an outer join; relations that may be all NULL become one factor."""

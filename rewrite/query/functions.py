@@ -19,7 +19,7 @@ from rewrite.query.compilation import Block, projected
 from rewrite.query.relations import BlockRelation, Relation
 from rewrite.query.scopes import FromScope
 from rewrite.query.sql import call, cast, column, literal, select
-from rewrite.query.time_series import TYPES, time_series
+from rewrite.query.time_series import TIME_SERIES, time_series
 from rewrite.tree import Node
 from rewrite.values import Value
 
@@ -60,7 +60,7 @@ def _block(scope: FromScope, function: Node, *, ordinality: bool) -> Block:
 def _elements(funcid: int) -> Callable[[FromScope, Node], tuple[exp.Expression, Value]]:
     if funcid in _SERIES:
         return _series
-    if funcid in TYPES:
+    if funcid in TIME_SERIES:
         return _time_series
     if funcid == _UNNEST:
         return _unnest
@@ -141,14 +141,14 @@ def _series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
 
 
 def _time_series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
-    kind = TYPES[function.integer("funcid")]
+    kind = TIME_SERIES[function.integer("funcid")]
     return time_series(scope, function, _numbers), Value(column("item"), kind)
 
 
 def _numbers(
     start: exp.Expression, stop: exp.Expression, step: exp.Expression, spark_type: str = "BIGINT"
 ) -> exp.Expression:
-    """Return the array of numbers from one to another; NULL or none where they are not known."""
+    """Return the array of numbers from one to another; an empty one where these are NULL."""
     zero = b.integer(0)
     # Spark's sequence counts down by itself and refuses a step in the wrong direction.
     upwards = b.both(b.infix(exp.GT, step, zero), b.infix(exp.LTE, start, stop))
@@ -163,7 +163,7 @@ def _numbers(
     failure = raise_error(_INVALID_PARAMETER_VALUE, "step size cannot equal zero")
     too_long = raise_error(
         FEATURE_NOT_SUPPORTED,
-        f"generate_series() of more than {_LONGEST} rows, with bounds that are not constants,"
+        f"generate_series() of more than {_LONGEST} rows, but for integers between constants,"
         " is not supported",
     )
     known = b.both(b.is_not_null(start), b.is_not_null(stop))

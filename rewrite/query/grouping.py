@@ -51,7 +51,7 @@ class GroupedScope(LayerScope):
         self.keys: list[_Key] = []
         self.totals = 0
         """How many of several grouping sets are empty."""
-        self.is_several = False
+        self.has_several_sets = False
         """Whether there are several grouping sets."""
         self.count: int | None = None
         """What all aggregates are, where that is known."""
@@ -148,7 +148,7 @@ class GroupedScope(LayerScope):
     @override
     def local_grouping(self, node: Node) -> Value:
         """Return GROUPING(…): one bit per argument, set where it is not grouped by."""
-        if not self.is_several:
+        if not self.has_several_sets:
             return literal(0, _INT4)
         bits: list[exp.Expression] = []
         references = node.integers("refs")
@@ -224,10 +224,10 @@ def group(
         layer.rows = grouped = select([], aliased(rows, layer.alias))
     alias = scope.compilation.name("g")
     groups = GroupedScope(layer or scope, grouped, alias)
-    groups.is_several = len(sets) > 1
+    groups.has_several_sets = len(sets) > 1
     for number, (reference, node) in enumerate(expressions, 1):
         groups.keys.append(_key(groups, layer, reference, node, number))
-    if groups.is_several:
+    if groups.has_several_sets:
         bound = _set_groups(groups, sets, bound)
     elif groups.keys:
         keys = [key.sql.copy() for key in groups.keys]
@@ -256,7 +256,7 @@ def _key(
     if not same_value:
         # Equal values may look different: any of them stands for the group, always the same one.
         parts[0] = call("min", parts[0])
-        if groups.is_several:
+        if groups.has_several_sets:
             grouped_by = exp.EQ(this=call("grouping", sql.copy()), expression=exp.Literal.number(0))
             parts[0] = exp.Case(ifs=[exp.If(this=grouped_by, true=parts[0])])
     parts[1:] = [call("max", part) for part in parts[1:]]

@@ -48,8 +48,7 @@ def compile_block(
 
 def _is_one_group(query: Node) -> bool:
     """Return whether there is one group whatever rows there are; PostgreSQL reads none."""
-    named = ("hasAggs", "groupClause", "groupingSets")
-    return not any(query.get(name) for name in named)
+    return not any(query.get(name) for name in ("hasAggs", "groupClause", "groupingSets"))
 
 
 def _refuse(query: Node) -> None:

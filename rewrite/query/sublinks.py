@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sqlglot import exp
 
-from catalog.pg.nodes import FrameOption, ParamKind, SubLinkType
+from catalog.pg.nodes import FrameOption, LimitOption, ParamKind, SubLinkType
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_sql
 from rewrite.errors import UnsupportedError
@@ -116,7 +116,7 @@ def _exists(node: Node, scope: "QueryScope") -> exp.Expression:
 
 def _bare(query: Node, scope: "QueryScope") -> Node:
     """Return a query without what cannot change whether it has rows."""
-    changes: dict[str, Item] = {"sortClause": None}
+    changes: dict[str, Item] = {"sortClause": None, "limitOption": int(LimitOption.COUNT)}
     plain = not (query["hasAggs"] or query.items("groupClause") or query.items("groupingSets"))
     if query.items("distinctClause") or query.get("setOperations") is not None:
         return query

@@ -30,10 +30,12 @@ from rewrite.query.scopes import FromScope
 from rewrite.tree import Node
 from rewrite.values import Value
 
-TYPES: Final = {938: oids.TIMESTAMP, 939: oids.TIMESTAMPTZ, 6274: oids.TIMESTAMPTZ}
+TIME_SERIES: Final = {938: oids.TIMESTAMP, 939: oids.TIMESTAMPTZ, 6274: oids.TIMESTAMPTZ}
 """pg_proc: generate_series(timestamp, timestamp, interval), (timestamptz, timestamptz, interval)
 and (timestamptz, timestamptz, interval, text)."""
 
+_LONGEST_STEP: Final = 2**62
+"""Microseconds."""
 _LAST_DAY: Final = 28
 """The last day that all months have."""
 
@@ -67,25 +69,26 @@ class _Clocks:
         """Return what clocks show then, a TIMESTAMP_NTZ."""
         return moment if self.zone is None else local_time(moment, self.zone)
 
-    def set_to(self, shown: b.Tree) -> b.Tree:
+    def moment(self, shown: b.Tree) -> b.Tree:
+        """Return when clocks show a time; where they never do, they are read as before."""
+        return shown if self.zone is None else instant(shown, self.zone)
+
+    def require_shown(self, shown: b.Tree) -> b.Tree:
         """Return when clocks show a time; an error where they never do."""
         zone = self.zone
         if zone is None or zone.is_utc:
-            return shown if zone is None else instant(shown, zone)
+            return self.moment(shown)
         skipped = b.raise_error(
             sqlstate.FEATURE_NOT_SUPPORTED,
             "generate_series() over times that clocks are put forward over is not supported",
         )
 
-        def checked(local: b.Tree) -> b.Tree:
-            return b.let(
-                [instant(local, zone)],
-                lambda moment: b.checked(
-                    moment, (b.infix(exp.NEQ, local_time(moment, zone), local), skipped)
-                ),
-            )
+        def checked(local: b.Tree, moment: b.Tree) -> b.Tree:
+            return b.checked(moment, (b.infix(exp.NEQ, local_time(moment, zone), local), skipped))
 
-        return b.let([shown], checked)
+        return b.let(
+            [shown], lambda local: b.let([instant(local, zone)], lambda at: checked(local, at))
+        )
 
 
 def time_series(scope: FromScope, function: Node, numbers: Numbers) -> b.Tree:
@@ -96,14 +99,20 @@ def time_series(scope: FromScope, function: Node, numbers: Numbers) -> b.Tree:
     """
     start, stop, step, *zones = (scope.compile(argument) for argument in function.nodes("args"))
     clocks = _Clocks(_zone(scope, function, zones))
-    parts = known_parts(step)
+    none = b.null_of(f"ARRAY<{'TIMESTAMP_NTZ' if clocks.zone is None else 'TIMESTAMP'}>")
     if step.constant is not None and step.constant.value is None:
-        return b.null_of(f"ARRAY<{'TIMESTAMP_NTZ' if clocks.zone is None else 'TIMESTAMP'}>")
+        return none
+    if clocks.zone is not None and clocks.zone.is_missing:
+        known = b.both(b.is_not_null(start.sql), b.is_not_null(stop.sql))
+        return b.case((known, clocks.zone.missing()), otherwise=none)
+    parts = known_parts(step)
     if parts is None:
         raise UnsupportedError(
             "generate_series() over timestamps with a step that is not a constant is not supported"
         )
     months, days, micros = parts
+    if abs(days * DAY + micros) >= _LONGEST_STEP:
+        raise UnsupportedError("generate_series() with a step of millennia is not supported")
     if not months and (clocks.are_even or not days):
         return _of_length(clocks, start, stop, days * DAY + micros, numbers)
     if bool(months) + bool(days) + bool(micros) > 1:
@@ -118,7 +127,7 @@ def time_series(scope: FromScope, function: Node, numbers: Numbers) -> b.Tree:
 
 
 def _zone(scope: FromScope, function: Node, given: list[Value]) -> Zone | None:
-    if TYPES[function.integer("funcid")] == oids.TIMESTAMP:
+    if TIME_SERIES[function.integer("funcid")] == oids.TIMESTAMP:
         return None
     if not given:
         return session_zone(scope.constants)
@@ -133,7 +142,12 @@ def _zone(scope: FromScope, function: Node, given: list[Value]) -> Zone | None:
 def _of_length(clocks: _Clocks, start: Value, stop: Value, length: int, numbers: Numbers) -> b.Tree:
     """Return timestamps so many microseconds apart."""
     found = numbers(clocks.micros(start.sql), clocks.micros(stop.sql), b.bigint(length))
-    return _each(found, clocks.of_micros)
+
+    def build(name: str) -> b.Tree:
+        moment = clocks.of_micros(b.variable(name))
+        return b.call("transform", found, b.lambda_function(moment, name))
+
+    return b.fresh_variable(build)
 
 
 def _of_days(clocks: _Clocks, start: b.Tree, stop: b.Tree, days: int, numbers: Numbers) -> b.Tree:
@@ -142,8 +156,7 @@ def _of_days(clocks: _Clocks, start: b.Tree, stop: b.Tree, days: int, numbers: N
     slack = b.bigint(DAY if days > 0 else -DAY)
     last = b.infix(exp.Add, micros_of_timestamp(clocks.shown(stop)), slack)
     found = numbers(micros_of_timestamp(clocks.shown(start)), last, b.bigint(days * DAY))
-    moments = _each(found, lambda micros: clocks.set_to(timestamp_of_micros(micros)))
-    return _until(moments, stop, upwards=days > 0)
+    return _until(clocks, found, timestamp_of_micros, (start, stop), upwards=days > 0)
 
 
 def _of_months(
@@ -151,18 +164,24 @@ def _of_months(
 ) -> b.Tree:
     """Return timestamps at which clocks show the same day of the month, and the same time."""
 
-    def body(shown: b.Tree) -> b.Tree:
-        distance = b.infix(exp.Sub, _months(clocks.shown(stop)), _months(shown))
+    def body(first: b.Tree) -> b.Tree:
+        distance = b.infix(exp.Sub, _months(clocks.shown(stop)), _months(first))
         found = numbers(b.bigint(0), distance, b.bigint(months))
-        moments = _each(found, lambda count: clocks.set_to(add_months(shown, b.cast(count, "INT"))))
+        moments = _until(
+            clocks,
+            found,
+            lambda count: add_months(first, b.cast(count, "INT")),
+            (start, stop),
+            upwards=months > 0,
+        )
         uneven = b.raise_error(
             sqlstate.FEATURE_NOT_SUPPORTED,
             "generate_series() by months from a day that not all of them have is not supported",
         )
-        is_late = b.infix(exp.GT, b.call("day", shown), b.integer(_LAST_DAY))
+        is_late = b.infix(exp.GT, b.call("day", first), b.integer(_LAST_DAY))
         return b.checked(moments, (is_late, uneven))
 
-    return _until(b.let([clocks.shown(start)], body), stop, upwards=months > 0)
+    return b.let([clocks.shown(start)], body)
 
 
 def _months(shown: b.Tree) -> b.Tree:
@@ -171,17 +190,37 @@ def _months(shown: b.Tree) -> b.Tree:
     return b.infix(exp.Add, years, b.call("month", shown))
 
 
-def _each(numbers: b.Tree, moment: Callable[[b.Tree], b.Tree]) -> b.Tree:
-    return b.fresh_variable(
-        lambda name: b.call("transform", numbers, b.lambda_function(moment(b.variable(name)), name))
-    )
+def _until(
+    clocks: _Clocks,
+    numbers: b.Tree,
+    shown: Callable[[b.Tree], b.Tree],
+    bounds: tuple[b.Tree, b.Tree],
+    *,
+    upwards: bool,
+) -> b.Tree:
+    """Return what clocks show by each number, as far as a bound.
 
-
-def _until(moments: b.Tree, stop: b.Tree, *, upwards: bool) -> b.Tree:
+    The first is the other bound itself, as clocks may show the same once more.
+    """
+    start, stop = bounds
     operator = exp.LTE if upwards else exp.GTE
 
-    def build(name: str) -> b.Tree:
-        within = b.infix(operator, b.variable(name), stop)
-        return b.call("filter", moments, b.lambda_function(within, name))
+    def each(function: str, values: b.Tree, body: Callable[[b.Tree, b.Tree], b.Tree]) -> b.Tree:
+        def build(name: str) -> b.Tree:
+            place = f"{name}i"
+            parameters = b.lambda_function(body(b.variable(name), b.variable(place)), name, place)
+            return b.call(function, values, parameters)
 
-    return b.fresh_variable(build)
+        return b.fresh_variable(build)
+
+    def at(place: b.Tree, moment: b.Tree) -> b.Tree:
+        return b.case((b.infix(exp.EQ, place, b.integer(0)), start), otherwise=moment)
+
+    within = each(
+        "filter",
+        numbers,
+        lambda number, place: b.infix(operator, at(place, clocks.moment(shown(number))), stop),
+    )
+    return each(
+        "transform", within, lambda number, place: at(place, clocks.require_shown(shown(number)))
+    )

@@ -55,7 +55,6 @@ BOUNDARIES: dict[str, dict[str, str]] = {
         "LOCK TABLE pg_journal.journals IN ACCESS SHARE MODE": DENIED,
         "SELECT pg_journal.snapshot('guess', '[]')": DENIED,
         "SELECT pg_journal.hold_code(NULL)": DENIED,
-        "SELECT pg_journal.hold_definitions(NULL)": DENIED,
         "SELECT pg_journal.await_residency()": DENIED,
         "SELECT pg_journal.make_resident(1)": DENIED,
         "CREATE TABLE pg_journal.t ()": DENIED,

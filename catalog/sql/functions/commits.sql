@@ -131,8 +131,9 @@ BEGIN
         '  FROM parts p WHERE p.committed_at BETWEEN $2 AND $3 GROUP BY p.writer ORDER BY 2 DESC, 1 DESC LIMIT $4', wanted)
       USING wanted, since, until, at_most;
 EXCEPTION
-    -- It has been dropped since the list of tables was read.
-    WHEN undefined_table THEN RETURN;
+    WHEN undefined_table THEN
+        -- It has been dropped since the list of tables was read.
+        IF to_regclass(format('pg_journal.tail_%s', wanted)) IS NOT NULL THEN RAISE; END IF;
 END $$;
 
 -- The moment that the name of a commit stands for; NULL for what is no name of one.

@@ -1186,17 +1186,6 @@ BEGIN
     RAISE EXCEPTION '% is not supported', tg_tag USING ERRCODE = '0A000';
 END $$;
 
-CREATE OR REPLACE FUNCTION pg_journal.on_definition_start() RETURNS event_trigger
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_journal, pg_temp
-AS $$
-BEGIN
-    PERFORM pass_definition_gate();
-END $$;
-
--- The first one by name: those that come after it look at what others define.
-CREATE EVENT TRIGGER pgwire_admission ON ddl_command_start
-    EXECUTE FUNCTION pg_journal.on_definition_start();
 CREATE EVENT TRIGGER pgwire_ddl_command_end ON ddl_command_end
     EXECUTE FUNCTION pg_journal.on_ddl_command_end();
 CREATE EVENT TRIGGER pgwire_sql_drop ON sql_drop

@@ -32,30 +32,6 @@ BEGIN
     IF fingerprint() <> planned OR resolution <> planned_resolution THEN PERFORM outdated(); END IF;
 END $$;
 
--- Wait for those who keep definitions as they are; then they wait for this transaction.
-CREATE OR REPLACE FUNCTION pg_journal.pass_definition_gate() RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    LOCK TABLE pg_journal.definition_gate IN ROW EXCLUSIVE MODE;
-END $$;
-
--- Have others wait with definitions until the transaction ends, unless one of them takes long.
-CREATE OR REPLACE FUNCTION pg_journal.hold_definitions(code text) RETURNS bytea
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_journal, pg_temp
--- Shorter than deadlock_timeout.
-SET lock_timeout = '500ms'
-AS $$
-BEGIN
-    PERFORM authorize(code, 'hold_definitions');
-    LOCK TABLE pg_journal.definition_gate IN SHARE MODE;
-    RETURN convert_to('true', 'UTF8');
-EXCEPTION
-    WHEN lock_not_available THEN RETURN convert_to('false', 'UTF8');
-END $$;
-
 -- Lock a table. LOCK TABLE takes a name, which another table may bear when the wait is over, or none.
 CREATE OR REPLACE FUNCTION pg_journal.lock_table(wanted oid, mode text) RETURNS void
 LANGUAGE plpgsql
@@ -176,8 +152,6 @@ DECLARE
     obstacle jsonb;
 BEGIN
     PERFORM authorize(code, 'hold', relids::text, checked::text, hot_only::text, keeps_cold::text);
-    -- This is asked for by definitions, which wait for nothing once they have tables.
-    IF hot_only THEN PERFORM pass_definition_gate(); END IF;
     FOR wanted IN
         SELECT j.relid FROM journals j
          WHERE j.relid = ANY (relids) AND j.residency = 'tiered' ORDER BY j.relid
