@@ -152,6 +152,8 @@ DECLARE
     obstacle jsonb;
 BEGIN
     PERFORM authorize(code, 'hold', relids::text, checked::text, hot_only::text, keeps_cold::text);
+    -- What this is for PostgreSQL refuses there, but for LOCK TABLE, which waits for writers then.
+    IF hot_only AND current_setting('transaction_read_only') = 'on' THEN RETURN convert_to('{}', 'UTF8'); END IF;
     FOR wanted IN
         SELECT j.relid FROM journals j
          WHERE j.relid = ANY (relids) AND j.residency = 'tiered' ORDER BY j.relid
