@@ -129,15 +129,18 @@ def _may_lock_all(call: Invocation, locks: RowLocks, reason: Exception) -> bool:
 
 def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
-    if observation is None:
-        observer = Observer(call.session)
-        observation = (
-            observer.observe_locked(call.plan)
-            if call.plan.locks
-            else observer.observe(call.plan.tables, call.plan)
-        )
-    query, run = _compiled(call, observation)
+    query, run = _compiled(call, observation or observed(call))
     return query, run()
+
+
+def observed(call: Invocation) -> Observation:
+    """Return what a SELECT sees now, once it has locked what it locks.
+
+    Raises:
+        OutdatedPlanError: Definitions have changed since it was planned.
+    """
+    observer, plan = Observer(call.session), call.plan
+    return observer.observe_locked(plan) if plan.locks else observer.observe(plan.tables, plan)
 
 
 def _compiled(

@@ -26,12 +26,11 @@ from pgwire_gateway.references import parents
 from pgwire_gateway.rows.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite.errors import UnsupportedError
-from rewrite.results import SparkQuery
 
 
 def copy(call: Invocation) -> StatementResult:
@@ -151,18 +150,19 @@ def _copy_to(call: Invocation) -> StatementResult:
     session = call.session
     # What the query's analysis locks stays what its names mean.
     session.transaction.begin_implicit()
-    reading, started = replanning.as_defined(
-        session, lambda: _plan(session, call.statement), partial(_started, call)
+    reading, observation = replanning.as_defined(
+        session, lambda: _plan(session, call.statement), partial(_observed, call)
     )
-    if started is None:
+    if observation is None:
         return _pass_on(session, call.statement, reading.plan.answerable)
-    query, batches = started
     columns = reading.columns or ()
     options = _options(call.statement.details["options"])
+    session.watch(call.running, call.statement.text, reading.plan.limits)
     code = int(options.format == "binary")
+    session.send(CopyOutResponse(code, (code,) * len(columns)))
+    query, batches = reads.start(reading, observation)
     rows = 0
     with batches:
-        session.send(CopyOutResponse(code, (code,) * len(columns)))
         encoder = CopyEncoder(
             reads.wire_columns(query.columns, [0] * len(columns)),
             [column.name for column in columns],
@@ -179,8 +179,8 @@ def _copy_to(call: Invocation) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: f"COPY {rows}")
 
 
-def _started(call: Invocation, plan: Plan) -> tuple[Invocation, tuple[SparkQuery, Batches] | None]:
-    """Have Spark begin to read what a COPY TO writes; None where PostgreSQL reads it.
+def _observed(call: Invocation, plan: Plan) -> tuple[Invocation, Observation | None]:
+    """Return the query of a COPY TO and what Spark sees of it; None where PostgreSQL reads it.
 
     Raises:
         UnsupportedError: 0A000 for what changes journaled tables.
@@ -194,11 +194,7 @@ def _started(call: Invocation, plan: Plan) -> tuple[Invocation, tuple[SparkQuery
     for _ in call.session.catalog.copy_out(_without_rows(call.statement)).chunks:
         pass
     reading = partitions.narrowed(reading)
-    if reading.plan.route is Route.CATALOG:
-        return reading, None
-    _options(call.statement.details["options"])  # before anything begins
-    call.session.watch(call.running, call.statement.text, plan.limits)
-    return reading, reads.start(reading)
+    return reading, None if reading.plan.route is Route.CATALOG else reads.observed(reading)
 
 
 def _without_rows(statement: Statement) -> str:
