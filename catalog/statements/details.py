@@ -601,6 +601,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[ParsedStatement], Mapping[str, Any]]]] 
     "CallStmt": call,
     "DoStmt": do,
     "AlterTableStmt": alter_table,
+    "ViewStmt": lambda _: {"keeps_writers": False},
     "DropStmt": drop,
     "ReassignOwnedStmt": lambda _: {"reassigns": True},
     "IndexStmt": index,

@@ -129,7 +129,7 @@ def _may_lock_all(call: Invocation, locks: RowLocks, reason: Exception) -> bool:
 
 def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
-    query, run = _compiled(call, observation or observed(call))
+    query, run = _compiled(call, observed(call) if observation is None else observation)
     return query, run()
 
 

@@ -11,7 +11,6 @@ from catalog.statements.splitting import StatementKind
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.state import ClientSession
 
 T = TypeVar("T")
 
@@ -19,7 +18,7 @@ ATTEMPTS = 100
 """How often a statement is planned while others change definitions."""
 
 
-def as_defined(session: ClientSession, make: Callable[[], Plan], run: Callable[[Plan], T]) -> T:
+def as_defined(make: Callable[[], Plan], run: Callable[[Plan], T]) -> T:
     """Run what only reads by a plan, which is made again as often as definitions change.
 
     Raises:
@@ -29,7 +28,7 @@ def as_defined(session: ClientSession, make: Callable[[], Plan], run: Callable[[
         try:
             return run(make())
         except OutdatedPlanError:
-            session.finish_watch()
+            continue
     raise outdated_too_often()
 
 

@@ -42,11 +42,8 @@ OF_DATABASES = re.compile(r"(CREATE|DROP|ALTER)\s+DATABASE\b", re.IGNORECASE)
 
 DROPPING_DATABASE = re.compile(r"DROP\s+DATABASE\b", re.IGNORECASE)
 
-LOCKING_NOTHING = re.compile(
-    r"(GRANT|REVOKE|COMMENT|CREATE(\s+OR\s+REPLACE)?(\s+TEMP(ORARY)?)?(\s+RECURSIVE)?\s+VIEW)\b",
-    re.IGNORECASE,
-)
-"""Definitions that keep nobody from writing tables."""
+LOCKING_NOTHING = re.compile(r"(GRANT|REVOKE|COMMENT)\b", re.IGNORECASE)
+"""Definitions that wait for no writer."""
 
 VALIDATING = re.compile(r"(ALTER|CREATE)\s+TABLE\b", re.IGNORECASE)
 """Definitions that may have PostgreSQL look for what rows reference."""

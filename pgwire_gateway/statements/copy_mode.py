@@ -151,13 +151,12 @@ def _copy_to(call: Invocation) -> StatementResult:
     # What the query's analysis locks stays what its names mean.
     session.transaction.begin_implicit()
     reading, observation = replanning.as_defined(
-        session, lambda: _plan(session, call.statement), partial(_observed, call)
+        lambda: _plan(session, call.statement), partial(_observed, call)
     )
     if observation is None:
         return _pass_on(session, call.statement, reading.plan.answerable)
     columns = reading.columns or ()
     options = _options(call.statement.details["options"])
-    session.watch(call.running, call.statement.text, reading.plan.limits)
     code = int(options.format == "binary")
     session.send(CopyOutResponse(code, (code,) * len(columns)))
     query, batches = reads.start(reading, observation)
@@ -194,7 +193,10 @@ def _observed(call: Invocation, plan: Plan) -> tuple[Invocation, Observation | N
     for _ in call.session.catalog.copy_out(_without_rows(call.statement)).chunks:
         pass
     reading = partitions.narrowed(reading)
-    return reading, None if reading.plan.route is Route.CATALOG else reads.observed(reading)
+    if reading.plan.route is Route.CATALOG:
+        return reading, None
+    call.session.watch(call.running, call.statement.text, plan.limits)
+    return reading, reads.observed(reading)
 
 
 def _without_rows(statement: Statement) -> str:

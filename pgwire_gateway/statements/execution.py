@@ -36,7 +36,7 @@ from pgwire_gateway.references import taking_away as references
 from pgwire_gateway.session import local_queries, replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, Portal, StatementResult
-from pgwire_gateway.session.state import ClientSession, ends_transaction, position_error
+from pgwire_gateway.session.state import ClientSession, position_error, require_not_failed
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.statements import commands, cursor_commands, explaining, own_answers
 from pgwire_gateway.tables import (
@@ -73,8 +73,7 @@ def execute(  # noqa: PLR0913 - a portal has this many parts
     Raises:
         GatewayError: Whatever went wrong, with PostgreSQL's SQLSTATE.
     """
-    if not ends_transaction(plan.statement):
-        session.transaction.require_not_failed()
+    require_not_failed(session, plan.statement)
     if plan.statement.kind is StatementKind.SET:
         session.shortcuts.read_committed = False
     if journal_names.sets_lists(plan.statement):

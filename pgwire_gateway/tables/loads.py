@@ -262,7 +262,7 @@ def started(call: Invocation, source: Table) -> tuple[SparkQuery, Batches]:
             )
         return reads.start(replace(call, plan=plan, values=(), formats=()))
 
-    return replanning.as_defined(call.session, lambda: _whole(call.session, source), run)
+    return replanning.as_defined(lambda: _whole(call.session, source), run)
 
 
 def _whole(session: ClientSession, source: Table) -> Plan:

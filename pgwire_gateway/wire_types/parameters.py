@@ -71,6 +71,10 @@ def _char(data: bytes) -> str:
     return f"\\{byte:03o}" if byte >= 0x80 else chr(byte)
 
 
+_MOST_GROUPS = 1_000
+"""Groups of four digits: Python writes no longer numbers."""
+
+
 def _numeric(data: bytes) -> Decimal:
     count, weight, sign, scale = struct.unpack_from("!HhHH", data)
     if sign in _NUMERIC_SPECIAL:
@@ -81,6 +85,8 @@ def _numeric(data: bytes) -> Decimal:
         unscaled = unscaled * 10_000 + group
     # The last group stands for 10000 ** (weight - count + 1).
     shift = 4 * (weight - count + 1) + scale
+    if count + max(shift, 0) // 4 > _MOST_GROUPS:
+        raise _unsupported("parameters of type numeric with thousands of digits")
     unscaled = unscaled * 10**shift if shift >= 0 else unscaled // 10**-shift
     digits = tuple(map(int, str(unscaled)))
     return Decimal((int(sign == _NUMERIC_NEGATIVE), digits, -scale))

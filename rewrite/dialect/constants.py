@@ -67,7 +67,7 @@ def _interval(datum: bytes) -> tuple[int, int, int]:
 
 
 _MOST_NUMERIC_DIGITS: Final = 1_000
-"""Digits of base 10000: Python reads no longer numbers."""
+"""Digits of base 10000: Python writes no longer numbers."""
 
 
 def _numeric(datum: bytes) -> Decimal:

@@ -7,15 +7,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from catalog.pg.sqlstate import FEATURE_NOT_SUPPORTED
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_value
 from rewrite.dialect.calls import known_integer
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
-from rewrite.expressions import raise_error
 from rewrite.query.compilation import Block, projected
+from rewrite.query.number_series import numbers
 from rewrite.query.relations import BlockRelation, Relation
 from rewrite.query.scopes import FromScope
 from rewrite.query.sql import call, cast, column, literal, select
@@ -26,10 +25,7 @@ from rewrite.values import Value
 # pg_proc: generate_series(int4, int4[, step]) and (int8, int8[, step]).
 _SERIES = {1066: oids.INT4, 1067: oids.INT4, 1068: oids.INT8, 1069: oids.INT8}
 _UNNEST = 2331
-_INVALID_PARAMETER_VALUE = "22023"
 _BIGINT = 2**63
-_LONGEST = 1_000_000
-"""Numbers of a series that is made as one array."""
 
 
 def function_relation(scope: FromScope, entry: Node) -> Relation:
@@ -137,39 +133,9 @@ def _series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
     kind = _SERIES[function.integer("funcid")]
     start, stop, *steps = (scope.compile(argument).sql for argument in function.nodes("args"))
     step = steps[0] if steps else literal(1)
-    return _numbers(start, stop, step, storage_type(kind, -1)), Value(column("item"), kind)
+    return numbers(start, stop, step, storage_type(kind, -1)), Value(column("item"), kind)
 
 
 def _time_series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
     kind = TIME_SERIES[function.integer("funcid")]
-    return time_series(scope, function, _numbers), Value(column("item"), kind)
-
-
-def _numbers(
-    start: exp.Expression, stop: exp.Expression, step: exp.Expression, spark_type: str = "BIGINT"
-) -> exp.Expression:
-    """Return the array of numbers from one to another; an empty one where these are NULL."""
-    zero = b.integer(0)
-    # Spark's sequence counts down by itself and refuses a step in the wrong direction.
-    upwards = b.both(b.infix(exp.GT, step, zero), b.infix(exp.LTE, start, stop))
-    downwards = b.both(b.infix(exp.LT, step, zero), b.infix(exp.GTE, start, stop))
-    runs = b.either(upwards, downwards)
-    # All numbers are made at once, and never more than these, also where Spark folds constants.
-    wide = [b.cast(part, "DECIMAL(20, 0)") for part in (stop, start, step)]
-    steps = b.infix(exp.IntDiv, b.infix(exp.Sub, wide[0], wide[1]), wide[2])
-    long = b.infix(exp.GTE, steps, b.integer(_LONGEST))
-    end = b.case((long, start), otherwise=stop)
-    numbers = call("sequence", start, end, b.cast(step, spark_type))
-    failure = raise_error(_INVALID_PARAMETER_VALUE, "step size cannot equal zero")
-    too_long = raise_error(
-        FEATURE_NOT_SUPPORTED,
-        f"generate_series() of more than {_LONGEST} rows, but for integers between constants,"
-        " is not supported",
-    )
-    known = b.both(b.is_not_null(start), b.is_not_null(stop))
-    return b.case(
-        (b.both(b.infix(exp.EQ, step, zero), known), failure),
-        (b.both(runs, long), too_long),
-        (runs, numbers),
-        otherwise=b.cast(b.array(), f"ARRAY<{spark_type}>"),
-    )
+    return time_series(scope, function), Value(column("item"), kind)

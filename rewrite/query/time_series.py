@@ -26,6 +26,7 @@ from rewrite.dialect.time_zones import (
     timestamp_of_micros,
 )
 from rewrite.errors import UnsupportedError
+from rewrite.query.number_series import numbers
 from rewrite.query.scopes import FromScope
 from rewrite.tree import Node
 from rewrite.values import Value
@@ -35,12 +36,9 @@ TIME_SERIES: Final = {938: oids.TIMESTAMP, 939: oids.TIMESTAMPTZ, 6274: oids.TIM
 and (timestamptz, timestamptz, interval, text)."""
 
 _LONGEST_STEP: Final = 2**62
-"""Microseconds."""
+"""Microseconds, so that 64 bits hold them."""
 _LAST_DAY: Final = 28
 """The last day that all months have."""
-
-Numbers = Callable[[b.Tree, b.Tree, b.Tree], b.Tree]
-"""From the first and the last one and the step, BIGINT, to an array of all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ class _Clocks:
         )
 
 
-def time_series(scope: FromScope, function: Node, numbers: Numbers) -> b.Tree:
+def time_series(scope: FromScope, function: Node) -> b.Tree:
     """Return the array of the timestamps that a call of generate_series yields.
 
     Raises:
@@ -114,7 +112,7 @@ def time_series(scope: FromScope, function: Node, numbers: Numbers) -> b.Tree:
     if abs(days * DAY + micros) >= _LONGEST_STEP:
         raise UnsupportedError("generate_series() with a step of millennia is not supported")
     if not months and (clocks.are_even or not days):
-        return _of_length(clocks, start, stop, days * DAY + micros, numbers)
+        return _of_length(clocks, start, stop, days * DAY + micros)
     if bool(months) + bool(days) + bool(micros) > 1:
         raise UnsupportedError(
             "generate_series() over timestamps with a step of several units is not supported"
@@ -122,7 +120,7 @@ def time_series(scope: FromScope, function: Node, numbers: Numbers) -> b.Tree:
     series = _of_months if months else _of_days
     return b.let(
         (start.sql, stop.sql),
-        lambda first, last: series(clocks, first, last, months or days, numbers),
+        lambda first, last: series(clocks, first, last, months or days),
     )
 
 
@@ -139,7 +137,7 @@ def _zone(scope: FromScope, function: Node, given: list[Value]) -> Zone | None:
     return Zone(constant.value, scope.constants)
 
 
-def _of_length(clocks: _Clocks, start: Value, stop: Value, length: int, numbers: Numbers) -> b.Tree:
+def _of_length(clocks: _Clocks, start: Value, stop: Value, length: int) -> b.Tree:
     """Return timestamps so many microseconds apart."""
     found = numbers(clocks.micros(start.sql), clocks.micros(stop.sql), b.bigint(length))
 
@@ -150,7 +148,7 @@ def _of_length(clocks: _Clocks, start: Value, stop: Value, length: int, numbers:
     return b.fresh_variable(build)
 
 
-def _of_days(clocks: _Clocks, start: b.Tree, stop: b.Tree, days: int, numbers: Numbers) -> b.Tree:
+def _of_days(clocks: _Clocks, start: b.Tree, stop: b.Tree, days: int) -> b.Tree:
     """Return timestamps at which clocks show the same time of day."""
     # When it is over, clocks may show an earlier time.
     slack = b.bigint(DAY if days > 0 else -DAY)
@@ -159,9 +157,7 @@ def _of_days(clocks: _Clocks, start: b.Tree, stop: b.Tree, days: int, numbers: N
     return _until(clocks, found, timestamp_of_micros, (start, stop), upwards=days > 0)
 
 
-def _of_months(
-    clocks: _Clocks, start: b.Tree, stop: b.Tree, months: int, numbers: Numbers
-) -> b.Tree:
+def _of_months(clocks: _Clocks, start: b.Tree, stop: b.Tree, months: int) -> b.Tree:
     """Return timestamps at which clocks show the same day of the month, and the same time."""
 
     def body(first: b.Tree) -> b.Tree:
@@ -192,7 +188,7 @@ def _months(shown: b.Tree) -> b.Tree:
 
 def _until(
     clocks: _Clocks,
-    numbers: b.Tree,
+    found: b.Tree,
     shown: Callable[[b.Tree], b.Tree],
     bounds: tuple[b.Tree, b.Tree],
     *,
@@ -218,7 +214,7 @@ def _until(
 
     within = each(
         "filter",
-        numbers,
+        found,
         lambda number, place: b.infix(operator, at(place, clocks.moment(shown(number))), stop),
     )
     return each(

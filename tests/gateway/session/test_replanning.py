@@ -1,13 +1,11 @@
 """Plans that are made again: as often as they are outdated, up to a bound."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from catalog.errors import GatewayError, OutdatedPlanError
 from pgwire_gateway.session import replanning
-from pgwire_gateway.session.state import ClientSession
 
 
 class Attempts:
@@ -15,13 +13,7 @@ class Attempts:
 
     def __init__(self, outdated: int) -> None:
         self.outdated = outdated
-        self.made = self.finished = 0
-        finish = SimpleNamespace(finish_watch=self.finish)
-        self.session = cast("ClientSession", finish)
-
-    def finish(self) -> None:
-        """Count the attempts that nobody looks after any more."""
-        self.finished += 1
+        self.made = 0
 
     def make(self) -> Any:
         """Return the next plan."""
@@ -37,14 +29,14 @@ class Attempts:
 
 def test_a_plan_is_made_again_until_it_holds() -> None:
     attempts = Attempts(outdated=3)
-    assert replanning.as_defined(attempts.session, attempts.make, attempts.run) == "by plan 4"
-    assert attempts.finished == 3
+    assert replanning.as_defined(attempts.make, attempts.run) == "by plan 4"
+    assert attempts.made == 4
 
 
 def test_plans_are_not_made_for_ever() -> None:
     attempts = Attempts(outdated=10**6)
     with pytest.raises(GatewayError) as raised:
-        replanning.as_defined(attempts.session, attempts.make, attempts.run)
+        replanning.as_defined(attempts.make, attempts.run)
     assert raised.value.sqlstate == "40001"
     assert attempts.made == replanning.ATTEMPTS
 
@@ -56,5 +48,5 @@ def test_other_errors_are_told() -> None:
         raise GatewayError("wrong", sqlstate="22012")
 
     with pytest.raises(GatewayError, match="wrong"):
-        replanning.as_defined(attempts.session, attempts.make, fail)
+        replanning.as_defined(attempts.make, fail)
     assert attempts.made == 1

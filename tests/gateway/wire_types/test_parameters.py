@@ -75,6 +75,7 @@ def test_value_is_the_one_sent(oracle: Oracle, kind: str):
     [
         *(("date", "infinity"), ("date", "10000-01-01"), ("date", "0001-01-01 BC")),
         *(("timestamp", "-infinity"), ("timestamptz", "10000-01-01"), ("time", "24:00")),
+        *(("numeric", "9" * 5000), ("numeric", "8e5000"), ("numeric[]", "{8e5000}")),
         *(("int4[]", "{{1},{2}}"), ("int4[]", "[0:1]={1,2}"), ("inet", "10.0.0.1")),
     ],
 )
