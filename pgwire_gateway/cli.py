@@ -119,6 +119,9 @@ def _parser() -> argparse.ArgumentParser:
         "--flush-age-s", type=float, help="rest after which changes go to files (60)"
     )
     serve.add_argument(
+        "--upkeep-timeout-s", type=float, help="longest time for upkeep of a table (3600); 0: any"
+    )
+    serve.add_argument(
         "--thaw-rows", type=int, help="most rows of a small write by a condition (10000)"
     )
     serve.add_argument("--hot-rows", type=int, help="most hot rows of a tiered table (100000)")

@@ -78,6 +78,8 @@ class Config:
     """Largest table that stays resident while it cannot become tiered."""
     flush_age_s: float = 60.0
     """Row versions of resident tables are written to files when they have rested this long."""
+    upkeep_timeout_s: float = 3600.0
+    """Upkeep of one table is given up, and begun again later, after this long; 0 for never."""
     thaw_rows: int = 10_000
     """Small writes of tiered tables by other conditions than keys concern up to this many rows."""
     hot_rows: int = 100_000
@@ -224,6 +226,7 @@ _CONVERTERS: Mapping[str, Any] = {
     "resident_bytes": _natural,
     "resident_hard_rows": _natural,
     "flush_age_s": float,
+    "upkeep_timeout_s": float,
     "thaw_rows": _natural,
     "hot_rows": _natural,
     "hot_age_s": float,

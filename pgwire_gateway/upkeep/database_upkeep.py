@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from catalog.api import Catalog
 from catalog.errors import CatalogUnavailableError, GatewayError
@@ -19,8 +20,11 @@ from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.upkeep.failures import PASSING
 from pgwire_gateway.upkeep.hot_tables import HotTables
-from pgwire_gateway.upkeep.residency import PASSING, Residency
+from pgwire_gateway.upkeep.lanes import Lane, Lanes
+from pgwire_gateway.upkeep.residency import Residency
+from pgwire_gateway.upkeep.tails import Tails
 from pgwire_gateway.wire_types.settling import captured_pieces, settled_pieces
 
 logger = logging.getLogger(__name__)
@@ -36,42 +40,39 @@ class DatabaseUpkeep:
         self, database: str, catalog: Catalog, compactor: Compactor, config: Config
     ) -> None:
         """Nothing is looked at yet."""
-        self.running = RunningStatement()
-        """What it does now and ever; cancelled once and for all."""
         self._database = database
         self._catalog = catalog
         self._compactor = compactor
         self._config = config
-        self._residency = self.residency_of(self.running)
-        self._hot_tables = HotTables(config, catalog, self._residency.flush)
-        self._session: CatalogSession | None = None
+        self._residency = Residency(database, compactor, catalog.bounds, config)
+        self._hot_tables = HotTables(database, config, catalog, self._flush_hot)
         self._written: set[int] = set()
         """Tables that somebody was writing when their tails were to be flushed."""
         self._flushing: dict[int, threading.Lock] = {}
         """By table: held by the statement that has its tail flushed."""
 
-    def residency_of(self, running: RunningStatement) -> Residency:
-        """Return what looks after resident tables for a statement, and is cancelled with it."""
-        return Residency(self._compactor, self._catalog.bounds, self._config, running)
-
-    def visit(self) -> None:
+    def visit(self, lanes: Lanes) -> None:
         """Do what is to be done.
 
         Raises:
             GatewayError: Nothing can be done in this database, for now or ever.
         """
-        session = self._session = self._catalog.admin(self._database)
         try:
-            upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
-            large = upkeep.large_tails(session, self._config.flush_rows, self._config.flush_bytes)
-            self._flush_all(session, [relid for relid in large if relid not in self._written])
-            self._hot_tables.visit(self._database, session, self._stopping)
-            self._residency.visit(self._database, session, self._stopping)
+            lanes.end_overdue()
+            large = upkeep.large_tails(
+                lanes.session(), self._config.flush_rows, self._config.flush_bytes
+            )
+            written = self._written.intersection(large)
+            for relid in large:
+                if relid not in written:
+                    lanes.attend(relid, partial(self._flush_noting, relid))
+            self._hot_tables.visit(lanes)
+            self._residency.visit(lanes)
             # All others come first: each of these may cost the whole time a lock is waited for.
-            self._flush_all(session, [relid for relid in large if relid in self._written])
+            for relid in written:
+                lanes.attend(relid, partial(self._flush_noting, relid))
         finally:
-            self._session = None
-            session.close()
+            lanes.rest()
 
     def flush_large(self, relid: int, running: RunningStatement, *, waits: bool = True) -> None:
         """Write a table's tail to files where it is large, unless somebody else has it.
@@ -119,43 +120,30 @@ class DatabaseUpkeep:
         upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
         if resident_upkeep.tail_bytes(session, relid) <= MAX_BYTES:
             return
-        captured = self.residency_of(running)
         try:
-            if not captured.flush(session, relid):
+            if not Tails(self._compactor, running).flush(session, relid):
                 self._flush(session, relid, running)
         except GatewayError as error:
             if running.cancelled or error.sqlstate not in PASSING:
                 raise
             session.rollback()
 
-    def stop(self) -> None:
-        """Give up what is being done, also when it waits for others' locks."""
-        self.running.cancel()
-        session = self._session
-        if session is not None:
-            session.cancel()
+    def _flush_noting(self, relid: int, lane: Lane) -> None:
+        """Write a table's tail to files; note who is to come last as others are writing it."""
+        self._written.discard(relid)
+        try:
+            self._flush(lane.session, relid, lane.running)
+        except CatalogUnavailableError:
+            raise
+        except GatewayError as error:
+            lane.session.rollback()
+            if error.sqlstate in PASSING and not lane.running.cancelled:
+                self._written.add(relid)
+            else:
+                logger.warning("upkeep of table %d: %s", relid, error.message)
 
-    def _stopping(self) -> bool:
-        return self.running.cancelled
-
-    def _flush_all(self, session: CatalogSession, relids: list[int]) -> None:
-        for relid in relids:
-            if self._stopping():
-                return
-            self._written.discard(relid)
-            try:
-                self._flush(session, relid, self.running)
-            except CatalogUnavailableError:
-                raise
-            except GatewayError as error:
-                session.rollback()
-                if error.sqlstate in PASSING:
-                    self._written.add(relid)
-                elif not self._stopping():
-                    logger.warning("upkeep of table %d: %s", relid, error.message)
-            except Exception:  # other tables must not wait for what is wrong with this one
-                session.rollback()
-                logger.exception("upkeep of table %d", relid)
+    def _flush_hot(self, lane: Lane, relid: int) -> None:
+        Tails(self._compactor, lane.running).flush(lane.session, relid)
 
     def _flush(self, session: CatalogSession, relid: int, running: RunningStatement) -> None:
         with Work(session, relid, upkeep_work.FLUSH) as work:

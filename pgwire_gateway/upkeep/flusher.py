@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from catalog.api import Catalog
 from catalog.errors import GatewayError
@@ -15,6 +16,8 @@ from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.upkeep.database_upkeep import DatabaseUpkeep
 from pgwire_gateway.upkeep.file_readers import FileReaders
+from pgwire_gateway.upkeep.lanes import Lanes
+from pgwire_gateway.upkeep.tails import Tails
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +31,10 @@ VISITORS = 3
 """Databases that are visited at the same time: one that takes long keeps no other waiting."""
 
 CHECK_S = 0.1
-"""Time between two looks whether who waits for visits to end still does."""
+"""Time between two looks whether who waits for visits to end still does, and they still go on."""
+
+STOP_S = 1.0
+"""Time between two attempts to end what goes on."""
 
 
 class Flusher:
@@ -46,13 +52,15 @@ class Flusher:
         self._changed = threading.Condition()
         self._due: dict[str, None] = {}
         """Databases to be visited, in this order."""
-        self._busy: dict[str, DatabaseUpkeep] = {}
+        self._busy: set[str] = set()
         """Those that are being visited."""
         self._kept: list[Callable[[str], bool]] = []
         """Tell of databases that are to be left alone."""
         self._upkeep: dict[str, DatabaseUpkeep] = {}
+        self._lanes: dict[str, Lanes] = {}
+        """Where tables are looked after; visits end while that of some still goes on."""
         self.readers = FileReaders()
-        """Who may be reading files, what visits read included."""
+        """Who may be reading files, what upkeep reads included."""
         self._stopping = False
         self._threads = [
             threading.Thread(target=self._run, name="flusher", daemon=True),
@@ -99,12 +107,11 @@ class Flusher:
         Raises:
             GatewayError: 57014 when cancelled, 55P03 when locks take longer than `wait_ms`.
         """
-        residency = self._of(database).residency_of(running)
         session = self._catalog.admin(database)
         try:
             upkeep.wait_at_most(session, wait_ms)
             with running.stopping(session.cancel):
-                return residency.compact(session, relid, is_full=is_full)
+                return Tails(self._compactor, running).compact(session, relid, is_full=is_full)
         finally:
             session.close()
 
@@ -140,7 +147,7 @@ class Flusher:
             self._kept.append(concerns)
         try:
             with self._changed:
-                while any(map(concerns, self._busy)):
+                while any(map(concerns, self._at_work())):
                     check()
                     self._changed.wait(CHECK_S)
             yield
@@ -154,12 +161,17 @@ class Flusher:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        while alive := [thread for thread in self._threads if thread.is_alive()]:
+        while self._is_alive():
             with self._changed:
-                visiting = list(self._busy.values())
-            for visited in visiting:
-                visited.stop()
-            alive[0].join(1.0)
+                lanes = list(self._lanes.values())
+            for each in lanes:
+                each.stop()
+            told_s = time.monotonic()
+            while self._is_alive() and time.monotonic() < told_s + STOP_S:
+                time.sleep(CHECK_S)
+
+    def _is_alive(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads) or bool(self._at_work())
 
     # when -----------------------------------------------------------------------------------------
 
@@ -192,14 +204,11 @@ class Flusher:
 
     def _visit_due(self) -> None:
         while (database := self._begin()) is not None:
-            visit = object()
-            self.readers.begin(visit, database)
             try:
-                self._visit(database, self._busy[database])
+                self._visit(database, self._of(database), self._lanes_of(database))
             finally:
-                self.readers.end(visit)
                 with self._changed:
-                    del self._busy[database]
+                    self._busy.remove(database)
                     self._changed.notify_all()
 
     def _begin(self) -> str | None:
@@ -209,7 +218,7 @@ class Flusher:
                 for database in self._due:
                     if self._may_visit(database):
                         del self._due[database]
-                        self._busy[database] = self._of(database)
+                        self._busy.add(database)
                         return database
                 self._changed.wait()
         return None
@@ -217,15 +226,23 @@ class Flusher:
     def _may_visit(self, database: str) -> bool:
         return database not in self._busy and not any(kept(database) for kept in self._kept)
 
-    def _visit(self, database: str, visited: DatabaseUpkeep) -> None:
+    def _at_work(self) -> set[str]:
+        """Return the databases that are being visited, or of which a table is looked after."""
+        with self._changed:
+            attended = [name for name, lanes in self._lanes.items() if lanes.is_busy]
+            return self._busy.union(attended)
+
+    def _visit(self, database: str, visited: DatabaseUpkeep, lanes: Lanes) -> None:
         """Look after one database, whatever is wrong with it."""
         try:
-            visited.visit()
+            visited.visit(lanes)
         except GatewayError as error:
             if error.sqlstate == INVALID_CATALOG_NAME:
                 self._catalog.forget(database)
                 with self._changed:
                     self._upkeep.pop(database, None)
+                    if not lanes.is_busy:
+                        self._lanes.pop(database, None)
             elif not self._stopping and error.sqlstate != LOCK_NOT_AVAILABLE:
                 logger.warning('could not flush tails of "%s": %s', database, error.message)
         except Exception:
@@ -237,6 +254,16 @@ class Flusher:
             if found is None:
                 found = DatabaseUpkeep(database, self._catalog, self._compactor, self._config)
                 self._upkeep[database] = found
+            return found
+
+    def _lanes_of(self, database: str) -> Lanes:
+        with self._changed:
+            found = self._lanes.get(database)
+            if found is None:
+                connect = partial(self._catalog.admin, database)
+                timeout_s = self._config.upkeep_timeout_s
+                found = Lanes(database, connect, self.readers, timeout_s)
+                self._lanes[database] = found
             return found
 
 

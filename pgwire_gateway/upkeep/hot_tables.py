@@ -13,21 +13,22 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from catalog.api import Catalog
-from catalog.errors import GatewayError
+from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
 from catalog.hot.resident_upkeep import HotTable
 from catalog.pg.sqlstate import DATA_CORRUPTED
-from catalog.session.connections import CatalogSession
 from catalog.upkeep import candidates as upkeep
 from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.spark.conservation import require_equal
-from pgwire_gateway.upkeep.residency import PASSING
+from pgwire_gateway.upkeep.failures import PASSING
+from pgwire_gateway.upkeep.lanes import Lane, Lanes
 
 logger = logging.getLogger(__name__)
 
@@ -65,44 +66,50 @@ class HotTables:
     """Upkeep of the hot rows of a database."""
 
     def __init__(
-        self, config: Config, catalog: Catalog, flush: Callable[[CatalogSession, int], object]
+        self, database: str, config: Config, catalog: Catalog, flush: Callable[[Lane, int], object]
     ) -> None:
         """Take what writes the tail of a table to its segments."""
+        self._database = database
         self._config = config
         self._catalog = catalog
         self._flush = flush
-        self._pauses: dict[tuple[str, int], _Pause] = {}
-        self._differing: set[tuple[str, int]] = set()
+        self._pauses: dict[int, _Pause] = {}
+        self._differing: set[int] = set()
         """Tables that were found to differ from their journals, and have not been found equal."""
-        self._compared_s: dict[tuple[str, int], float] = {}
+        self._compared_s: dict[int, float] = {}
         """When tables were found equal to their journals, by the monotonic clock."""
 
-    def visit(self, database: str, session: CatalogSession, stopping: Callable[[], bool]) -> None:
-        """Look after the tables of one database."""
-        for table in resident_upkeep.hot_tables(session):
-            if stopping():
-                return
-            # What keeps a tail from being flushed is no reason for rows to stay hot.
-            for step in (self._compare_if_due, self._flush_if_due, self._cool_if_due):
-                try:
-                    step(database, session, table)
-                except GatewayError as error:
-                    session.rollback()
-                    if error.sqlstate == DATA_CORRUPTED:
-                        logger.error("upkeep of table %d: %s", table.relid, error.message)  # noqa: TRY400
-                    elif error.sqlstate not in PASSING:
-                        logger.warning("upkeep of table %d: %s", table.relid, error.message)
-                except Exception:  # other tables must not wait for what is wrong with this one
-                    session.rollback()
-                    logger.exception("upkeep of table %d", table.relid)
+    def visit(self, lanes: Lanes) -> None:
+        """Look after the tables of the database."""
+        for table in resident_upkeep.hot_tables(lanes.session()):
+            lanes.attend(table.relid, partial(self._attend, table))
 
-    def _compare_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
+    def _attend(self, table: HotTable, lane: Lane) -> None:
+        # What keeps a tail from being flushed is no reason for rows to stay hot.
+        for step in (self._compare_if_due, self._flush_if_due, self._cool_if_due):
+            try:
+                step(lane, table)
+            except CatalogUnavailableError:
+                raise
+            except GatewayError as error:
+                lane.session.rollback()
+                if error.sqlstate == DATA_CORRUPTED:
+                    logger.error("upkeep of table %d: %s", table.relid, error.message)  # noqa: TRY400
+                elif error.sqlstate not in PASSING or lane.running.cancelled:
+                    logger.warning("upkeep of table %d: %s", table.relid, error.message)
+            except Exception:
+                lane.session.rollback()
+                logger.exception("upkeep of table %d", table.relid)
+            if lane.running.cancelled:
+                return
+
+    def _compare_if_due(self, lane: Lane, table: HotTable) -> None:
         """Compare some hot rows with the journal.
 
         Raises:
             GatewayError: XX001 when they differ, which clients see in ``gateway.maintenance``.
         """
-        place = (database, table.relid)
+        session, place = lane.session, table.relid
         due = place in self._differing or self._is_to_cool(table)
         if not due and self._is_compared(place):
             return
@@ -124,25 +131,24 @@ class HotTables:
         self._differing.discard(place)
         self._compared_s[place] = time.monotonic()
 
-    def _is_compared(self, place: tuple[str, int]) -> bool:
+    def _is_compared(self, place: int) -> bool:
         """Return whether a table has been found equal to its journal lately."""
         return time.monotonic() < self._compared_s.get(place, -math.inf) + COMPARE_S
 
-    def _flush_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
-        del database
+    def _flush_if_due(self, lane: Lane, table: HotTable) -> None:
         rested = table.rest_s >= self._config.flush_age_s
         heavy = table.tail_bytes >= self._config.flush_bytes
         if table.tail_rows >= self._config.flush_rows or (table.tail_rows and (rested or heavy)):
-            self._flush(session, table.relid)
+            self._flush(lane, table.relid)
 
-    def _cool_if_due(self, database: str, session: CatalogSession, table: HotTable) -> None:
-        if not self._is_compared((database, table.relid)):
+    def _cool_if_due(self, lane: Lane, table: HotTable) -> None:
+        if not self._is_compared(table.relid):
             return
         full = table.hot_rows > self._most_rows(table) * HARD_FACTOR
         if full:
-            resident_upkeep.overheat(session, table.relid)
+            resident_upkeep.overheat(lane.session, table.relid)
         if self._is_to_cool(table):
-            self._cool(database, session, table, LONGEST_FULL_PAUSE_S if full else LONGEST_PAUSE_S)
+            self._cool(lane, table, LONGEST_FULL_PAUSE_S if full else LONGEST_PAUSE_S)
 
     def _is_to_cool(self, table: HotTable) -> bool:
         age_s = self._config.hot_age_s if table.asked_age_s is None else table.asked_age_s
@@ -151,10 +157,8 @@ class HotTables:
     def _most_rows(self, table: HotTable) -> int:
         return self._config.hot_rows if table.asked_rows is None else table.asked_rows
 
-    def _cool(
-        self, database: str, session: CatalogSession, table: HotTable, longest_s: float
-    ) -> None:
-        place, now = (database, table.relid), time.monotonic()
+    def _cool(self, lane: Lane, table: HotTable, longest_s: float) -> None:
+        session, place, now = lane.session, table.relid, time.monotonic()
         pause = self._pauses.get(place, _Pause(0, 0.0, 0.0))
         if now < min(pause.until_s, pause.since_s + longest_s):
             return
@@ -173,5 +177,5 @@ class HotTables:
             session.rollback()
             upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
         self._pauses.pop(place, None)
-        self._catalog.thawing(database).note_cold(table.relid)
+        self._catalog.thawing(self._database).note_cold(table.relid)
         logger.info("hot rows of table %d went cold: %d", table.relid, table.hot_rows)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,9 @@ from catalog.hot import resident_upkeep
 from catalog.hot.hot_keys import Reading, Thawed, Writing
 from pgwire_gateway.config import Config
 from pgwire_gateway.upkeep import hot_tables
+from pgwire_gateway.upkeep.file_readers import FileReaders
 from pgwire_gateway.upkeep.hot_tables import HotTables
+from pgwire_gateway.upkeep.lanes import Lanes
 from tests.support.fix_catalog import Client
 
 pytestmark = pytest.mark.catalog
@@ -136,10 +139,17 @@ def test_where_there_are_files_rows_are_compared_whose_versions_are_in_the_tail(
 
 
 @pytest.fixture
-def visit(catalog, database, administrator) -> Callable[[], None]:
+def lanes(catalog, database) -> Iterator[Lanes]:
+    made = Lanes(database, partial(catalog.admin, database), FileReaders(), 0.0)
+    yield made
+    made.rest()
+
+
+@pytest.fixture
+def visit(catalog, database, lanes) -> Callable[[], None]:
     """Upkeep that would let rows go cold at each visit."""
-    upkeep = HotTables(Config(hot_rows=0, hot_age_s=0), catalog, lambda *_: None)
-    return lambda: upkeep.visit(database, administrator.session, lambda: False)
+    upkeep = HotTables(database, Config(hot_rows=0, hot_age_s=0), catalog, lambda *_: None)
+    return lambda: upkeep.visit(lanes)
 
 
 def shown(client) -> tuple[str | None, ...]:
@@ -176,13 +186,13 @@ def test_a_sample_that_is_equal_does_not_end_it(client, administrator, visit, mo
 
 @pytest.mark.usefixtures("hot")
 def test_rows_that_are_to_stay_hot_are_compared_now_and_then(
-    catalog, client, database, administrator, monkeypatch
+    catalog, client, lanes, administrator, monkeypatch
 ):
-    upkeep = HotTables(Config(hot_rows=1000, hot_age_s=3600), catalog, lambda *_: None)
-    upkeep.visit(database, administrator.session, lambda: False)
+    upkeep = HotTables("d", Config(hot_rows=1000, hot_age_s=3600), catalog, lambda *_: None)
+    upkeep.visit(lanes)
     administrator.run("UPDATE t SET b = 'false' WHERE a = 2")
-    upkeep.visit(database, administrator.session, lambda: False)
+    upkeep.visit(lanes)
     assert shown(client) == ("hot", "f", None, None)
     monkeypatch.setattr(hot_tables, "COMPARE_S", 0.0)
-    upkeep.visit(database, administrator.session, lambda: False)
+    upkeep.visit(lanes)
     assert shown(client) == ("hot", "t", "XX001", None)

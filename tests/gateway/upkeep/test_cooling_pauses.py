@@ -12,7 +12,9 @@ from catalog.hot import resident_upkeep
 from catalog.hot.resident_upkeep import HotTable
 from catalog.upkeep import candidates
 from pgwire_gateway.config import Config
+from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.upkeep import hot_tables
+from pgwire_gateway.upkeep.file_readers import FileReaders
 from pgwire_gateway.upkeep.hot_tables import (
     HARD_FACTOR,
     LONGEST_FULL_PAUSE_S,
@@ -22,6 +24,7 @@ from pgwire_gateway.upkeep.hot_tables import (
     WAIT_MS,
     HotTables,
 )
+from pgwire_gateway.upkeep.lanes import Lane, Lanes
 
 RELID = 17
 CONFIG = Config(hot_rows=100)
@@ -59,11 +62,11 @@ class Writers:
     def watch(self, upkeep: HotTables, seconds: int, hot_rows: int = CONFIG.hot_rows + 1) -> None:
         """Visit the table each second, as upkeep does."""
         table = HotTable(RELID, 0, 0, 0.0, hot_rows, None, None)
-        session = cast("Any", Session())
+        lane = Lane(cast("Any", Session()), RunningStatement())
         for _ in range(seconds):
-            upkeep._compare_if_due("d", session, table)
+            upkeep._compare_if_due(lane, table)
             with suppress(GatewayError):
-                upkeep._cool_if_due("d", session, table)
+                upkeep._cool_if_due(lane, table)
             self.now_s += 1.0
 
     def gaps_s(self) -> list[float]:
@@ -103,7 +106,7 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> Writers:
 def upkeep(writers: Writers) -> HotTables:
     thawing = SimpleNamespace(note_cold=writers.cold.append)
     catalog = SimpleNamespace(thawing=lambda _: thawing)
-    return HotTables(CONFIG, cast("Any", catalog), lambda *_: None)
+    return HotTables("d", CONFIG, cast("Any", catalog), lambda *_: None)
 
 
 def test_pauses_double_up_to_a_bound(writers: Writers, upkeep: HotTables) -> None:
@@ -157,15 +160,15 @@ def test_no_row_goes_cold_that_could_not_be_compared(
     writers: Writers, upkeep: HotTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = HotTable(RELID, 0, 0, 0.0, CONFIG.hot_rows + 1, None, None)
-    session = cast("Any", Session())
+    lanes = Lanes("d", cast("Any", Session), FileReaders(), 0.0)
 
     def fail(*_: object) -> int:
         raise GatewayError("canceling statement due to statement timeout", sqlstate="57014")
 
     monkeypatch.setattr(resident_upkeep, "differing_keys", fail)
     monkeypatch.setattr(resident_upkeep, "hot_tables", lambda _: [table])
-    upkeep.visit("d", session, lambda: False)
+    upkeep.visit(lanes)
     assert writers.attempts_s == []
     monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: 0)
-    upkeep.visit("d", session, lambda: False)
+    upkeep.visit(lanes)
     assert writers.attempts_s == [writers.now_s]

@@ -66,7 +66,10 @@ class Databases:
 
 @contextmanager
 def upkeep(databases: Databases) -> Iterator[Flusher]:
-    config = cast("Config", SimpleNamespace(flush_rows=1, flush_bytes=1, flush_age_s=1.0))
+    config = cast(
+        "Config",
+        SimpleNamespace(flush_rows=1, flush_bytes=1, flush_age_s=1.0, upkeep_timeout_s=0.0),
+    )
     running = Flusher(cast("Any", databases), cast("Any", None), config)
     databases.flusher = running
     try:

@@ -4,13 +4,11 @@ from typing import Any, cast
 
 import pytest
 
-from catalog.api import ResidentBounds
 from catalog.errors import GatewayError
-from pgwire_gateway.config import Config
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.upkeep import residency
-from pgwire_gateway.upkeep.residency import MOST_COMPACTIONS, Residency
+from pgwire_gateway.upkeep import tails
+from pgwire_gateway.upkeep.tails import MOST_COMPACTIONS, Tails
 
 
 class Session:
@@ -21,12 +19,11 @@ class Session:
         self.rolled_back += 1
 
 
-class Overtaken(Residency):
+class Overtaken(Tails):
     """Meets others so many times."""
 
     def __init__(self, times: int, sqlstate: str, running: RunningStatement | None = None) -> None:
-        running = running or RunningStatement()
-        super().__init__(cast("Any", None), ResidentBounds(0), Config(), running)
+        super().__init__(cast("Any", None), running or RunningStatement())
         self.times = times
         self.sqlstate = sqlstate
         self.tried = 0
@@ -40,7 +37,7 @@ class Overtaken(Residency):
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residency, "OVERTAKEN_S", 0.0)
+    monkeypatch.setattr(tails, "OVERTAKEN_S", 0.0)
 
 
 def compacted(table: Overtaken) -> tuple[bool, int]:

@@ -1,0 +1,193 @@
+"""Tables of one database are looked after next to each other as soon as one of them takes long."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from catalog.errors import CatalogUnavailableError
+from catalog.upkeep import candidates
+from pgwire_gateway.upkeep import lanes as lanes_module
+from pgwire_gateway.upkeep.file_readers import FileReaders
+from pgwire_gateway.upkeep.lanes import LANES, Lane, Lanes
+
+PATIENCE_S = 30.0
+
+
+class Session:
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+        self.closed = False
+        self.rolled_back = 0
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def rollback(self) -> None:
+        self.rolled_back += 1
+
+
+class Upkeep:
+    """Lanes whose sessions are kept, and tables that take until they are let go."""
+
+    def __init__(self, timeout_s: float = 0.0) -> None:
+        self.sessions: list[Session] = []
+        self.readers = FileReaders()
+        self.lanes = Lanes("d", cast("Any", self.connect), self.readers, timeout_s)
+        self.let_go = threading.Event()
+        self.done: list[int] = []
+
+    def connect(self) -> Session:
+        self.sessions.append(Session())
+        return self.sessions[-1]
+
+    def quick(self, relid: int) -> None:
+        self.lanes.attend(relid, lambda _: self.done.append(relid))
+
+    def slow(self, relid: int) -> None:
+        def look_after(lane: Lane) -> None:
+            while not self.let_go.wait(0.01):
+                lane.running.check()
+            self.done.append(relid)
+
+        self.lanes.attend(relid, look_after)
+
+    def is_idle(self) -> bool:
+        return not self.lanes.is_busy
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes_module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(lanes_module, "CHECK_S", 0.02)
+    monkeypatch.setattr(candidates, "wait_at_most", lambda *_: None)
+
+
+@pytest.fixture
+def upkeep() -> Iterator[Upkeep]:
+    made = Upkeep()
+    yield made
+    made.let_go.set()
+    wait_until(made.is_idle)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
+def test_tables_that_are_quickly_done_share_one_session(upkeep: Upkeep) -> None:
+    for relid in range(20):
+        upkeep.quick(relid)
+    assert upkeep.done == list(range(20))
+    assert len(upkeep.sessions) == 1
+    upkeep.lanes.rest()
+    assert upkeep.sessions[0].closed
+
+
+def test_no_table_waits_for_one_that_takes_long(upkeep: Upkeep) -> None:
+    upkeep.slow(1)
+    for relid in (2, 3):
+        upkeep.quick(relid)
+    assert upkeep.done == [2, 3]
+    assert len(upkeep.sessions) == 2
+    upkeep.let_go.set()
+    wait_until(upkeep.is_idle)
+    assert upkeep.done == [2, 3, 1]
+    assert [session.closed for session in upkeep.sessions] == [True, False]
+
+
+def test_a_table_is_looked_after_in_one_lane_at_a_time(upkeep: Upkeep) -> None:
+    upkeep.slow(1)
+    upkeep.quick(1)
+    assert upkeep.done == []
+    upkeep.let_go.set()
+    wait_until(upkeep.is_idle)
+    upkeep.quick(1)
+    assert upkeep.done == [1, 1]
+
+
+def test_quick_tables_are_looked_after_while_all_other_lanes_are_taken(upkeep: Upkeep) -> None:
+    for relid in range(1, LANES):
+        upkeep.slow(relid)
+    upkeep.quick(LANES)
+    assert upkeep.done == [LANES]
+    # One more that takes long is waited for: it would leave no lane to who comes after it.
+    threading.Timer(0.5, upkeep.let_go.set).start()
+    begun_s = time.monotonic()
+    upkeep.slow(LANES + 1)
+    assert time.monotonic() - begun_s > 0.3
+
+
+def test_files_are_read_until_the_last_lane_is_left(upkeep: Upkeep) -> None:
+    upkeep.slow(1)
+    assert upkeep.readers.unread("d", ["file"]) == frozenset()
+    upkeep.let_go.set()
+    wait_until(upkeep.is_idle)
+    assert upkeep.readers.unread("d", ["file"]) == {"file"}
+
+
+def test_what_takes_too_long_is_given_up() -> None:
+    upkeep = Upkeep(timeout_s=0.3)
+    upkeep.slow(1)
+    upkeep.lanes.end_overdue()
+    assert upkeep.lanes.is_busy
+    time.sleep(0.3)
+    upkeep.quick(2)
+    wait_until(upkeep.is_idle)
+    assert upkeep.done == [2]
+    assert upkeep.sessions[0].cancelled.is_set()
+    assert not upkeep.sessions[1].cancelled.is_set()
+
+
+def test_it_is_given_up_also_while_it_is_waited_for() -> None:
+    upkeep = Upkeep(timeout_s=0.5)
+    for relid in range(1, LANES + 1):
+        upkeep.slow(relid)  # the last one waits until the first one is given up
+    assert upkeep.sessions[0].cancelled.is_set()
+
+    def is_idle() -> bool:
+        upkeep.lanes.end_overdue()
+        return upkeep.is_idle()
+
+    wait_until(is_idle)
+    assert upkeep.done == []
+
+
+def test_all_is_given_up_when_the_gateway_stops() -> None:
+    upkeep = Upkeep()
+    upkeep.slow(1)
+    upkeep.lanes.stop()
+    wait_until(upkeep.is_idle)
+    upkeep.quick(2)
+    assert upkeep.done == []
+
+
+def test_what_goes_wrong_with_a_table_is_logged(
+    upkeep: Upkeep, caplog: pytest.LogCaptureFixture
+) -> None:
+    def look_after(_: Lane) -> None:
+        raise ValueError("no such thing")
+
+    upkeep.lanes.attend(1, look_after)
+    upkeep.quick(2)
+    assert upkeep.done == [2]
+    assert "upkeep of table 1" in caplog.text
+    assert upkeep.sessions[0].rolled_back == 1
+
+
+def test_a_lost_catalog_ends_the_visit(upkeep: Upkeep) -> None:
+    def look_after(_: Lane) -> None:
+        raise CatalogUnavailableError("gone")
+
+    with pytest.raises(CatalogUnavailableError):
+        upkeep.lanes.attend(1, look_after)
+    wait_until(upkeep.is_idle)
+    assert upkeep.sessions[0].closed
