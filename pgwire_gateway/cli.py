@@ -119,6 +119,18 @@ def _parser() -> argparse.ArgumentParser:
         "--flush-age-s", type=float, help="rest after which changes go to files (60)"
     )
     serve.add_argument(
+        "--autovacuum",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="compact large tables, and remove files nobody reads, without VACUUM (yes)",
+    )
+    serve.add_argument(
+        "--autovacuum-threshold", type=int, help="changed rows before it does (50000)"
+    )
+    serve.add_argument(
+        "--autovacuum-scale-factor", type=float, help="and this part of a table's rows (0.2)"
+    )
+    serve.add_argument(
         "--upkeep-timeout-s", type=float, help="longest time for upkeep of a table (3600); 0: any"
     )
     serve.add_argument(

@@ -78,6 +78,12 @@ class Config:
     """Largest table that stays resident while it cannot become tiered."""
     flush_age_s: float = 60.0
     """Row versions of resident tables are written to files when they have rested this long."""
+    autovacuum: bool = True
+    """Whether tiered tables are compacted, and files nobody reads removed, without VACUUM."""
+    autovacuum_threshold: int = 50_000
+    """So many changed rows are no reason to compact a tiered table."""
+    autovacuum_scale_factor: float = 0.2
+    """So many more, as a part of the rows of the table."""
     upkeep_timeout_s: float = 3600.0
     """Upkeep of one table is given up, and begun again later, after this long; 0 for never."""
     thaw_rows: int = 10_000
@@ -226,6 +232,9 @@ _CONVERTERS: Mapping[str, Any] = {
     "resident_bytes": _natural,
     "resident_hard_rows": _natural,
     "flush_age_s": float,
+    "autovacuum": _boolean,
+    "autovacuum_threshold": _natural,
+    "autovacuum_scale_factor": float,
     "upkeep_timeout_s": float,
     "thaw_rows": _natural,
     "hot_rows": _natural,

@@ -40,6 +40,27 @@ def large_tails(session: CatalogSession, rows: int, size_bytes: int) -> list[int
     return [int(row[0] or b"0") for row in result.rows]
 
 
+def worn_tables(
+    session: CatalogSession, threshold: int, scale_factor: float, most_bases: int
+) -> list[int]:
+    """Return the tiered tables without hot rows whose readers have much to merge.
+
+    Args:
+        session: An administrator's.
+        threshold: So many row versions in deltas are no reason to compact a table.
+        scale_factor: So many more, as a part of the rows in its base.
+        most_bases: So many segments its base may have.
+
+    The storage parameters ``autovacuum_enabled``, ``autovacuum_vacuum_threshold`` and
+    ``autovacuum_vacuum_scale_factor`` of a table go first (PostgreSQL 18, 24.1.6).
+    """
+    result = session.execute_parameters(
+        "SELECT pg_journal.worn_tables($1, $2, $3)",
+        [str(value).encode() for value in (threshold, scale_factor, most_bases)],
+    )
+    return [int(row[0] or b"0") for row in result.rows]
+
+
 def wait_at_most(session: CatalogSession, wait_ms: int, *, local: bool = False) -> None:
     """Let statements of this session, or transaction, wait no longer for a lock (55P03)."""
     scope = "LOCAL" if local else "SESSION"

@@ -364,7 +364,8 @@ class Gateway:
         self._engine.start()
         relations = Relations(self._engine)
         compactor = Compactor(self._engine, relations)
-        self._flusher = Flusher(self._catalog, compactor, config)
+        warehouse = Warehouse(str(data_dir / "warehouse"))
+        self._flusher = Flusher(self._catalog, compactor, config, warehouse)
         executor = Executor(relations)
         time_zones = None if config.catalog else str(time_zone_directory())
         services = Services(
@@ -375,7 +376,7 @@ class Gateway:
             executor,
             compactor,
             Lookups(relations.warehouse),
-            Warehouse(str(data_dir / "warehouse")),
+            warehouse,
             TailCache(),
             RecentRows(compactor.row_versions),
             self._flusher,

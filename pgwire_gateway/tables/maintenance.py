@@ -16,10 +16,8 @@ from catalog.model import SegmentKind, TableSnapshot
 from catalog.pg import sqlstate
 from catalog.results import RelationKind
 from catalog.session import names
-from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import RelationName
 from catalog.upkeep import candidates as upkeep
-from catalog.upkeep import vacuum as catalog_vacuum
 from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.hot.announcements import ATTEMPTS
@@ -31,10 +29,6 @@ from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.compactor import Compaction
 from pgwire_gateway.spark.statements import RunningStatement
-
-SHARED_GRACE_S = 3600.0
-"""How long files stay after they were replaced where other gateways may have the same catalog:
-nobody here can tell what their statements read."""
 
 WRITERS_WAIT_MS: Final = 5000
 """How long a VACUUM of tables that it names waits for who writes one of them as a whole.
@@ -108,7 +102,9 @@ def vacuum(
                 if error.sqlstate != sqlstate.LOCK_NOT_AVAILABLE:
                     raise
                 _tell_skipped(session, relation.name, manner)
-    remove_files(session)
+    session.services.flusher.remove_files(
+        session.database, besides=None if session.holds_rows else session
+    )
 
 
 def _wait_ms(session: ClientSession, manner: Manner, *, is_named: bool) -> int:
@@ -207,51 +203,6 @@ def _compacting(session: ClientSession, relid: int) -> Iterator[None]:
             yield
     finally:
         administrator.close()
-
-
-def remove_files(session: ClientSession) -> None:
-    """Remove data files no statement can be reading any more, of the session's database."""
-    services = session.services
-    administrator = services.catalog.admin(session.database)
-    try:
-        retired, dropped = _unread(session, administrator)
-        # Asked for in this order: what is committed in between is known.
-        open_s = catalog_vacuum.open_since_s(administrator)
-        known = catalog_vacuum.known_paths(administrator)
-        orphans = services.warehouse.abandoned(known, open_s, shared=bool(services.config.catalog))
-        database, locations = catalog_vacuum.known_locations(administrator)
-        orphans += services.warehouse.unknown_tables(database, locations)
-        for path in (*retired.values(), *dropped, *orphans):
-            services.warehouse.remove(path)
-        reach(Failpoint.FILES_REMOVED)
-        catalog_vacuum.forget_segments(administrator, list(retired))
-        catalog_vacuum.forget_locations(administrator, dropped)
-        services.flusher.readers.forget(session.database, (*retired.values(), *dropped))
-    finally:
-        administrator.close()
-
-
-def _unread(
-    session: ClientSession, administrator: CatalogSession
-) -> tuple[dict[int, str], list[str]]:
-    """Return retired segments, and directories of dropped tables, that nobody needs any more.
-
-    No snapshot shows them, and no statement reads them that was given its list before.
-    """
-    services = session.services
-    # An embedded catalog has one gateway.
-    grace_s = SHARED_GRACE_S if services.config.catalog else 0.0
-    retired = catalog_vacuum.retired_segments(administrator, grace_s)
-    dropped = catalog_vacuum.dropped_locations(administrator, grace_s)
-    unread = services.flusher.readers.unread(
-        session.database,
-        (*retired.values(), *dropped),
-        besides=None if session.holds_rows else session,
-    )
-    return (
-        {number: path for number, path in retired.items() if path in unread},
-        [location for location in dropped if location in unread],
-    )
 
 
 def compact(

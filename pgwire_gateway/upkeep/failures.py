@@ -1,11 +1,11 @@
 """Upkeep that has failed: what says only that others were there, and what leaves a table alone."""
 
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
 from catalog.bookkeeping import calls as bookkeeping
-from catalog.hot.resident_upkeep import ResidentTable
 from catalog.pg import sqlstate
 
 PASSING: Final = frozenset(
@@ -35,41 +35,35 @@ LONGEST_PAUSE_S: Final = 300.0
 class _Failure:
     """Upkeep of a table that has failed, for reasons that may be there no more."""
 
-    changes: int
-    asked: str
-    """What the table was like then: the changes it had had, and what its owner asked for."""
+    state: Hashable
+    """What the table was like then."""
     count: int
     """How often it has failed since it was like that."""
     until_s: float
     """When it is tried again though nothing has changed, by the monotonic clock."""
 
-    def is_of(self, table: ResidentTable) -> bool:
-        """Return whether the table has not changed since."""
-        return (self.changes, self.asked) == (table.changes, table.asked)
-
 
 class Failures:
-    """Resident tables whose upkeep failed when it was tried last."""
+    """Tables whose upkeep failed when it was tried last."""
 
     def __init__(self) -> None:
         """None has failed yet."""
         self._failures: dict[int, _Failure] = {}
 
-    def keep_away(self, table: ResidentTable) -> bool:
-        """Return whether upkeep of a table has failed, and is not to be tried again yet."""
-        failure = self._failures.get(table.relid)
-        if failure is None or not failure.is_of(table):
+    def keep_away(self, relid: int, state: Hashable = None) -> bool:
+        """Return whether upkeep of a table in this state is not to be tried again yet."""
+        failure = self._failures.get(relid)
+        if failure is None or failure.state != state:
             return False
         return time.monotonic() < failure.until_s
 
-    def note(self, table: ResidentTable) -> None:
+    def note(self, relid: int, state: Hashable = None) -> None:
         """Leave a table alone for some time: what has failed may cost much."""
-        last = self._failures.get(table.relid)
-        count = last.count + 1 if last is not None and last.is_of(table) else 1
+        last = self._failures.get(relid)
+        count = last.count + 1 if last is not None and last.state == state else 1
         pause_s = min(PAUSE_S * 2 ** min(count - 1, 16), LONGEST_PAUSE_S)
-        until_s = time.monotonic() + pause_s
-        self._failures[table.relid] = _Failure(table.changes, table.asked, count, until_s)
+        self._failures[relid] = _Failure(state, count, time.monotonic() + pause_s)
 
-    def forget(self, table: ResidentTable) -> None:
+    def forget(self, relid: int) -> None:
         """Note that upkeep of a table has done what it was to do."""
-        self._failures.pop(table.relid, None)
+        self._failures.pop(relid, None)

@@ -14,10 +14,12 @@ from catalog.upkeep import candidates as upkeep
 from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compactor
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.upkeep.database_upkeep import DatabaseUpkeep
 from pgwire_gateway.upkeep.file_readers import FileReaders
 from pgwire_gateway.upkeep.lanes import Lanes
 from pgwire_gateway.upkeep.tails import Tails
+from pgwire_gateway.upkeep.unread_files import UnreadFiles
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +42,11 @@ STOP_S = 1.0
 class Flusher:
     """Threads that look at the tails of databases which have been written to."""
 
-    def __init__(self, catalog: Catalog, compactor: Compactor, config: Config) -> None:
+    def __init__(
+        self, catalog: Catalog, compactor: Compactor, config: Config, warehouse: Warehouse
+    ) -> None:
         self._catalog = catalog
+        self._warehouse = warehouse
         self._compactor = compactor
         self._config = config
         self._written: set[str] = set()
@@ -125,6 +130,15 @@ class Flusher:
                 does not wait for who is doing the same.
         """
         self._of(database).flush_large(relid, running, waits=waits)
+
+    def remove_files(self, database: str, besides: object | None) -> None:
+        """Remove data files of a database that no statement can be reading any more.
+
+        Args:
+            database: Its name.
+            besides: A reader that is known to need none of them.
+        """
+        self._of(database).remove_files(besides)
 
     def forget(self) -> None:
         """Forget what was found at former visits."""
@@ -252,7 +266,11 @@ class Flusher:
         with self._changed:
             found = self._upkeep.get(database)
             if found is None:
-                found = DatabaseUpkeep(database, self._catalog, self._compactor, self._config)
+                shared = bool(self._config.catalog)
+                files = UnreadFiles(database, self._warehouse, self.readers, is_shared=shared)
+                found = DatabaseUpkeep(
+                    database, self._catalog, self._compactor, self._config, files
+                )
                 self._upkeep[database] = found
             return found
 

@@ -81,7 +81,7 @@ class Residency:
     def visit(self, lanes: Lanes) -> None:
         """Look after the tables that need it."""
         for table in list(self._begin(lanes.session()).tables.values()):
-            if self._is_due(table) and not self._failures.keep_away(table):
+            if self._is_due(table) and not self._failures.keep_away(table.relid, _state(table)):
                 lanes.attend(table.relid, partial(self._attend, table))
         for relid in resident_upkeep.shrunken_tables(lanes.session()):
             lanes.attend(relid, partial(self._thaw, relid))
@@ -126,16 +126,16 @@ class Residency:
             lane.session.rollback()
             if error.sqlstate in PASSING and not lane.running.cancelled:
                 return
-            self._failures.note(table)
+            self._failures.note(table.relid, _state(table))
             if error.sqlstate in UNSTORABLE:
                 self._tell(table.relid, f"keeps its tail: {error.message}")
             else:
                 logger.warning("upkeep of table %d: %s", table.relid, error.message)
         except Exception:
-            self._failures.note(table)
+            self._failures.note(table.relid, _state(table))
             raise
         else:
-            self._failures.forget(table)
+            self._failures.forget(table.relid)
 
     def _look_after(self, lane: Lane, table: ResidentTable) -> None:
         """Do what is to be done for a table."""
@@ -255,6 +255,11 @@ class Residency:
                 logger.warning("table %d could not become resident: %s", relid, error.message)
             return
         logger.info('table "%s.%s" is resident now', table.schema, table.name)
+
+
+def _state(table: ResidentTable) -> tuple[int, str]:
+    """Return what a table is like: the changes it has had, and what its owner asks for."""
+    return table.changes, table.asked
 
 
 def _require_loaded(table: JournalTable, tag: str, rows: int) -> None:

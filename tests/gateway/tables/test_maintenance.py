@@ -58,7 +58,6 @@ def vacuum(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(maintenance, "compact", table.compact_tiered)
     monkeypatch.setattr(maintenance, "_compacting", NoWork)
-    monkeypatch.setattr(maintenance, "remove_files", lambda _: None)
     monkeypatch.setattr(maintenance, "_wait_ms", lambda *_, **__: 1)
     monkeypatch.setattr(maintenance, "_await_writer", lambda *_: None)
     monkeypatch.setattr(maintenance.upkeep, "wait_at_most", lambda *_, **__: None)
@@ -73,10 +72,18 @@ def vacuum(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     thawing = SimpleNamespace(is_warm=lambda _: False)
     services = SimpleNamespace(
         catalog=SimpleNamespace(thawing=lambda _: thawing),
-        flusher=SimpleNamespace(compact=table.compact_resident, flush_large=table.flush_large),
+        flusher=SimpleNamespace(
+            compact=table.compact_resident,
+            flush_large=table.flush_large,
+            remove_files=lambda *_, **__: None,
+        ),
     )
     session = SimpleNamespace(
-        catalog=table, services=services, transaction=transaction, database="d"
+        catalog=table,
+        services=services,
+        transaction=transaction,
+        database="d",
+        holds_rows=False,
     )
     manner = maintenance.Manner(is_full=True)
     maintenance.vacuum(cast("Any", session), [cast("Any", "t")], cast("Any", None), manner)

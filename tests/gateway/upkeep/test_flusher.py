@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -66,11 +65,7 @@ class Databases:
 
 @contextmanager
 def upkeep(databases: Databases) -> Iterator[Flusher]:
-    config = cast(
-        "Config",
-        SimpleNamespace(flush_rows=1, flush_bytes=1, flush_age_s=1.0, upkeep_timeout_s=0.0),
-    )
-    running = Flusher(cast("Any", databases), cast("Any", None), config)
+    running = Flusher(cast("Any", databases), cast("Any", None), Config(), cast("Any", None))
     databases.flusher = running
     try:
         yield running

@@ -1,0 +1,206 @@
+"""Upkeep of tiered tables without hot rows: tails go to files, and what readers merge is compacted.
+
+Writers go on meanwhile: when one of them, VACUUM or TRUNCATE comes first, what was written is left
+to those who remove files that no list names.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.failpoints import Failpoint, reach
+from catalog.hot import resident_upkeep
+from catalog.model import SegmentKind, TableSnapshot
+from catalog.pg.sqlstate import SERIALIZATION_FAILURE
+from catalog.session.connections import CatalogSession
+from catalog.upkeep import candidates
+from catalog.upkeep import work as upkeep_work
+from catalog.upkeep.work import Work
+from pgwire_gateway.config import Config
+from pgwire_gateway.spark.compactor import Compaction, Compactor
+from pgwire_gateway.spark.small_files import MAX_BYTES
+from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.upkeep.failures import PASSING, Failures
+from pgwire_gateway.upkeep.lanes import Lane, Lanes
+from pgwire_gateway.wire_types.settling import captured_pieces, settled_pieces
+from pgwire_gateway.wire_types.versions import storage_schema
+
+logger = logging.getLogger(__name__)
+
+MOST_BASES: Final = 32
+"""A table whose base has more segments than this has those of like size joined."""
+
+
+class ColdTables:
+    """Upkeep of the tiered tables of a database that have no hot rows."""
+
+    def __init__(self, config: Config, compactor: Compactor) -> None:
+        """Nothing has been looked at yet."""
+        self._config = config
+        self._compactor = compactor
+        self._written: set[int] = set()
+        """Tables that somebody was writing when their tails were to be flushed."""
+        self._failures = Failures()
+        """Tables that could not be compacted, or had nothing that can be."""
+
+    def flush_all(self, lanes: Lanes) -> list[int]:
+        """Write large tails to files; return the tables that are to come last."""
+        large = candidates.large_tails(
+            lanes.session(), self._config.flush_rows, self._config.flush_bytes
+        )
+        written = self._written.intersection(large)
+        self.flush_each([relid for relid in large if relid not in written], lanes)
+        return sorted(written)
+
+    def flush_each(self, relids: list[int], lanes: Lanes) -> None:
+        """Write the tails of tables to files."""
+        for relid in relids:
+            lanes.attend(relid, partial(self._flush_noting, relid))
+
+    def compact_all(self, lanes: Lanes) -> None:
+        """Compact tables whose readers have much to merge."""
+        if not self._config.autovacuum:
+            return
+        worn = candidates.worn_tables(
+            lanes.session(),
+            self._config.autovacuum_threshold,
+            self._config.autovacuum_scale_factor,
+            MOST_BASES,
+        )
+        for relid in worn:
+            if not self._failures.keep_away(relid):
+                lanes.attend(relid, partial(self._compact_noting, relid))
+
+    def flush(self, session: CatalogSession, relid: int, running: RunningStatement) -> None:
+        """Write the tail of a table to files.
+
+        Raises:
+            GatewayError: 57014 when cancelled, 55P03 when somebody writes the table as a whole.
+        """
+        started = time.monotonic()
+        with Work(session, relid, upkeep_work.FLUSH) as work:
+            work.begin("reading the tail")
+            # What is written for nothing would be written again at each visit.
+            candidates.await_writer(session, relid)
+            with resident_upkeep.tail_read(session, relid) as reading:
+                snapshot = reading.snapshot
+                if snapshot.seen is not None:
+                    return  # which is another road from now on
+                pieces = captured_pieces(snapshot.table, reading.lines, MAX_BYTES)
+                flushed = self._compactor.flush_pieces(
+                    snapshot, settled_pieces(snapshot, pieces, 0), running
+                )
+            reach(Failpoint.FLUSH_WRITTEN)
+            work.begin("publishing", snapshot.tail_rows)
+            try:
+                with _swapped(session, snapshot, flushed):
+                    reach(Failpoint.FLUSH_PUBLISHED)
+            except GatewayError as error:
+                # Another flush, VACUUM or TRUNCATE came first; the files are orphans now.
+                if error.sqlstate != SERIALIZATION_FAILURE:
+                    raise
+                return
+        logger.info(
+            'flushed %d row versions of "%s" in %.1f s',
+            snapshot.tail_rows,
+            snapshot.table.name,
+            time.monotonic() - started,
+        )
+
+    def _flush_noting(self, relid: int, lane: Lane) -> None:
+        """Write a table's tail to files; note who is to come last as others are writing it."""
+        self._written.discard(relid)
+        try:
+            self.flush(lane.session, relid, lane.running)
+        except CatalogUnavailableError:
+            raise
+        except GatewayError as error:
+            lane.session.rollback()
+            if error.sqlstate in PASSING and not lane.running.cancelled:
+                self._written.add(relid)
+            else:
+                logger.warning("upkeep of table %d: %s", relid, error.message)
+
+    def _compact_noting(self, relid: int, lane: Lane) -> None:
+        """Compact a table; one that could not be is left alone for some time."""
+        try:
+            if self._compact(lane, relid):
+                self._failures.forget(relid)
+            else:
+                self._failures.note(relid)
+        except CatalogUnavailableError:
+            raise
+        except GatewayError as error:
+            lane.session.rollback()
+            self._failures.note(relid)
+            if error.sqlstate not in PASSING or lane.running.cancelled:
+                logger.warning("compaction of table %d: %s", relid, error.message)
+
+    def _compact(self, lane: Lane, relid: int) -> bool:
+        """Merge deltas and tail of a table into a new base, or small bases; tell whether it did."""
+        session = lane.session
+        started = time.monotonic()
+        with Work(session, relid, upkeep_work.COMPACTION) as work:
+            work.begin("reading the tail")
+            candidates.await_writer(session, relid)
+            with resident_upkeep.tail_read(session, relid) as reading:
+                snapshot = reading.snapshot
+                if snapshot.seen is not None or reading.size_bytes > MAX_BYTES:
+                    return False  # hot rows, or a tail that is to be flushed, came first
+                pieces = captured_pieces(snapshot.table, reading.lines, 2 * MAX_BYTES)
+                tail = pa.concat_tables(
+                    [
+                        storage_schema(snapshot.table).empty_table(),
+                        *settled_pieces(snapshot, pieces, 0),
+                    ]
+                )
+            work.begin("merging", snapshot.stored_rows + tail.num_rows)
+            compacted: Compaction | None
+            if snapshot.of_kind(SegmentKind.DELTA):
+                whole = replace(snapshot, tail_rows=tail.num_rows)
+                compacted = self._compactor.compact(whole, tail, lane.running)
+            else:
+                compacted = self._compactor.join_bases(snapshot, lane.running)
+            if compacted is None or not compacted.retired:
+                return False
+            work.begin("publishing", snapshot.stored_rows)
+            with _swapped(session, snapshot, compacted):
+                reach(Failpoint.COMPACTION_PUBLISHED)
+        taken_s = time.monotonic() - started
+        logger.info('compacted "%s" in %.1f s', snapshot.table.name, taken_s)
+        return True
+
+
+@contextmanager
+def _swapped(
+    session: CatalogSession, snapshot: TableSnapshot, written: Compaction
+) -> Iterator[None]:
+    """Swap segments for what holds their rows, and commit when the context is left.
+
+    Raises:
+        GatewayError: 40001 when others came first; nothing has been changed.
+    """
+    relid = snapshot.table.relid
+    try:
+        session.begin()
+        resident_upkeep.seize(session, relid)
+        session.replace(
+            relid,
+            written.added,
+            written.retired,
+            written.tail_version if written.tail_read else None,
+            expected_state=snapshot.state,
+            tail_read=written.tail_read,
+        )
+        yield
+        session.commit()
+    except GatewayError:
+        session.rollback()
+        raise
