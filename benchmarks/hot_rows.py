@@ -43,6 +43,10 @@ MERGE_AIM_MS = 60.0
 CONDITION_AIM_S = 0.77
 READ_AIM = 1.15
 BESIDE_AIM = 3.0
+PACE = 50
+"""Transfers per second beside which a query is read, too: more than whole-table locks let through,
+and so few that the processors are not what is shared."""
+PACED_AIM = 1.25
 
 INT8 = 20
 
@@ -129,6 +133,7 @@ def _of_table(laboratory: Laboratory, rows: int) -> Outcome:
         require_equal(gateway, postgres, CHECKED.format(table=dataset.table))
         rated, rates = _rates(laboratory, pair, dataset)
         beside = _beside_transfers(laboratory, pair, dataset)
+        paced = _beside_transfers(laboratory, pair, dataset, PACE)
         changed = _condition_times(pair, dataset)
         after = _after_changes(laboratory, pair, dataset)
         if gateway.query(f"SELECT gateway.check('{dataset.table}')") != [("0",)]:
@@ -153,8 +158,13 @@ def _of_table(laboratory: Laboratory, rows: int) -> Outcome:
             beside[0].median / compacted.median,
             BESIDE_AIM,
         ),
+        Judgement(
+            f"aggregate beside {PACE} transfers/s ÷ alone",
+            paced[0].median / compacted.median,
+            PACED_AIM,
+        ),
     ]
-    measured = [*samples, *rates, *changed, compacted, *beside, after]
+    measured = [*samples, *rates, *changed, compacted, *beside, *paced, after]
     size = f"{rows // 1_000_000} M rows"
     return Outcome(
         tuple(replace(judgement, name=f"{size}: {judgement.name}") for judgement in judgements),
@@ -291,14 +301,18 @@ def _queue_rates(laboratory: Laboratory, pair: _Pair) -> dict[str, list[float]]:
     return rates
 
 
-def _rate(address: Address, file: Path, seconds: int, transactions: int = 0) -> float:
-    """Return the transactions per second of one run of pgbench.
+def _rate(
+    address: Address, file: Path, seconds: int, transactions: int = 0, pace: int = 0
+) -> float:
+    """Return the transactions per second of one run of pgbench; it begins no more than `pace`.
 
     Raises:
         AnswerError: Transactions failed.
     """
     length = ("-t", str(transactions)) if transactions else ("-T", str(seconds))
-    arguments = ("-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2", *length, "-f", str(file))
+    limit = ("-R", str(pace)) if pace else ()
+    arguments = (*("-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2"), *length, *limit)
+    arguments = (*arguments, "-f", str(file))
     done = programs.run("pgbench", arguments, server=address.variables())
     if done.returncode != 0:
         raise subprocess.CalledProcessError(done.returncode, "pgbench", done.stdout, done.stderr)
@@ -328,10 +342,13 @@ def _condition_times(pair: _Pair, dataset: Dataset) -> list[Samples]:
     ]
 
 
-def _beside_transfers(laboratory: Laboratory, pair: _Pair, dataset: Dataset) -> list[Samples]:
+def _beside_transfers(
+    laboratory: Laboratory, pair: _Pair, dataset: Dataset, pace: int = 0
+) -> list[Samples]:
     """Return how long a query takes on each server while clients transfer amounts there.
 
-    Whoever transfers takes processor time of both servers: compare them, not with a quiet machine.
+    Without a pace they do so as fast as they can. Whoever transfers takes processor time of both
+    servers: compare them, not with a quiet machine.
     """
     file = laboratory.directory / "script.sql"
     file.write_text(_transfer(dataset, ""))
@@ -340,14 +357,15 @@ def _beside_transfers(laboratory: Laboratory, pair: _Pair, dataset: Dataset) -> 
     for server, client in (("gateway", pair.gateway), ("PostgreSQL", pair.postgres)):
         with ThreadPoolExecutor(1) as pool:
             seconds = laboratory.seconds(BESIDE_S)
-            running = pool.submit(_rate, pair.addresses[server], file, seconds)
+            running = pool.submit(_rate, pair.addresses[server], file, seconds, pace=pace)
             times = []
             while not running.done():
                 times.append(client.time(read))
             rate = running.result()
+        busy = f"{pace} transfers/s" if pace else "transfers"
         found += [
-            milliseconds(f"{server}, aggregate, beside transfers", times),
-            Samples(f"{server}, transfers, beside aggregates", (rate,), "transactions/s"),
+            milliseconds(f"{server}, aggregate, beside {busy}", times),
+            Samples(f"{server}, {busy}, beside aggregates", (rate,), "transactions/s"),
         ]
     return found
 
