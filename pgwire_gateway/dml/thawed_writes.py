@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.tail import encode_rows
-from pgwire_gateway.hot import hot_rows, hot_runs
+from pgwire_gateway.hot import hot_rows, hot_runs, own_hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.hot.thawing import probe
 from pgwire_gateway.planning import router
@@ -121,7 +121,7 @@ def single_rows(
     """
     needed = needed_rows(call)
     if needed.needs.arbitrates:
-        raise Refusal("ON CONFLICT where a unique index on expressions or of some rows decides")
+        raise Refusal(own_hot_rows.ARBITRATES)
     sources = source_rows.read(call, needed.sources, needed.most)
     relid = needed.table.relid
     if call.plan.route is not Route.THAW or not needed.conditions:

@@ -48,10 +48,11 @@ def run(call: Invocation) -> StatementResult:
         refusal = error.__cause__
         if not isinstance(refusal, Refusal):
             raise
+        # Before it is planned: what the catalog refuses then fails an open transaction.
+        with changes.told(call, refusal):
+            _require_arbiter(call, error.hint)
         found = merged(call)
         if found is None:
-            with changes.told(call, refusal):
-                _require_arbiter(call, error.hint)
             raise
     if began:
         announcements.undo(call)

@@ -96,6 +96,7 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
         GatewayError: PostgreSQL's own errors.
     """
     needed, sources = needed_rows(call), NO_ROWS
+    own_hot_rows.require_possible(call, needed)
     asked, late = needed.all_sources, LateRows(call, needed)
     attempt, attempts = 1, ATTEMPTS_OF_SEVERAL if asked or needed.further else ATTEMPTS
     while attempt <= attempts:

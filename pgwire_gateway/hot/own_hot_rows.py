@@ -23,6 +23,10 @@ from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.wire_types.catalog_rows import key_values
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.errors import UnsupportedError
+from rewrite.needs.results import Refusal
+
+ARBITRATES: Final = "ON CONFLICT where a unique index on expressions or of some rows decides"
+"""Why rows are not known before a statement is run."""
 
 _SEEN: Final = "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text"
 
@@ -36,6 +40,17 @@ def can_be(needed: NeededRows) -> bool:
     Not where it takes several attempts to know the rows.
     """
     return not needed.needs.arbitrates
+
+
+def require_possible(call: Invocation, needed: NeededRows) -> None:
+    """Refuse a statement whose rows its transaction would have to make hot itself, and cannot.
+
+    Raises:
+        Refusal: It is above READ COMMITTED.
+    """
+    if can_be(needed) or not session_state.keeps_snapshot(call.session.catalog):
+        return
+    raise Refusal(ARBITRATES)
 
 
 def heat(

@@ -19,7 +19,7 @@ from catalog.results import Leaf, PartitionTree
 from catalog.session import names
 from catalog.session.connections import Call
 from pgwire_gateway.dml import changes, partitions, upserts
-from pgwire_gateway.hot import hot_rows, hot_runs
+from pgwire_gateway.hot import hot_rows, hot_runs, own_hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.partitions import merged_leaves, upserted_leaves
 from pgwire_gateway.planning import router
@@ -160,7 +160,7 @@ def _wanted(call: Invocation) -> _Wanted:
     if needed.draws:
         raise Refusal("keys that are known only when the statement runs")
     if needed.needs.arbitrates:
-        raise Refusal("ON CONFLICT where a unique index on expressions or of some rows decides")
+        raise Refusal(own_hot_rows.ARBITRATES)
     sources = source_rows.read(call, needed.sources, needed.most)
     keys = needed.keys(binding.bind(sample), sources.contents)
     table = needed.table

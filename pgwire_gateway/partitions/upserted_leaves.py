@@ -30,7 +30,8 @@ def run_alone(call: Invocation) -> StatementResult:
     try:
         return upserts.run(call)
     except UnsupportedError as error:
-        if not isinstance(error.__cause__, Refusal):
+        has_failed = call.session.catalog.transaction_status == "E"
+        if has_failed or not isinstance(error.__cause__, Refusal):
             raise
         with changes.told(call, error.__cause__):
             merge = merged(call)
