@@ -483,13 +483,20 @@ def is_list(setting: str) -> bool:
 
 
 def is_procedure(call: str) -> bool:
-    """Tell whether a CALL is of a procedure of ours, by its schema.
+    """Tell whether a CALL is of a procedure of ours: by its schema, or by a parameter's name.
 
     >>> is_procedure("CALL gateway.show_commits('t')"), is_procedure("CALL show_commits('t')")
     (True, False)
+    >>> is_procedure("CALL rollback_commit(instant_time => '1')")
+    True
     """
     tokens = Tokens(call)
-    if not tokens.accept("call", "gateway", "."):
+    if not tokens.accept("call"):
         return False
+    is_ours = tokens.accept("gateway", ".")
     token = tokens.current
-    return token is not None and token.text.lower() in PROCEDURES
+    name = "" if token is None else token.text.lower()
+    found = PROCEDURES.get(name)
+    if is_ours or not isinstance(found, Command):
+        return is_ours and found is not None
+    return any(tokens.sees(name, "(", parameter, "=>") for parameter, _ in found.parameters)

@@ -23,7 +23,7 @@ from pgwire_gateway.spark.borrowed_files import Borrowed, BorrowedFile
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.file_sources import DATES, MOMENTS, WIDTHS
 from pgwire_gateway.spark.row_sizes import bytes_at_least, require_size
-from pgwire_gateway.spark.source_types import SourceColumn, columns_of
+from pgwire_gateway.spark.source_types import OTHER_TYPE, SourceColumn, columns_of
 from rewrite.errors import UnsupportedError
 
 HINT: Final = "Leave IN PLACE out: the rows are copied then."
@@ -301,6 +301,24 @@ class NullValueError(Exception):
     def __init__(self, column: str) -> None:
         super().__init__(column)
         self.column = column
+
+
+def require_readable(files: Iterable[Path]) -> None:
+    """Refuse Parquet files with columns of types that Spark does not read.
+
+    Raises:
+        UnsupportedError: 0A000, with the name of one of these.
+    """
+    for file in files:
+        for field in _footer(file).schema.to_arrow_schema():
+            kind = field.type
+            while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+                kind = kind.value_type
+            nanoseconds = pa.types.is_timestamp(kind) and kind.unit == "ns"
+            if nanoseconds or pa.types.is_time(kind) or pa.types.is_float16(kind):
+                raise UnsupportedError(
+                    f'column "{field.name}" of type {kind} is not supported', hint=OTHER_TYPE
+                )
 
 
 def _footer(file: Path) -> pq.FileMetaData:

@@ -108,6 +108,11 @@ def _require_object(file: Path, line: bytes, numbers: Numbers | None) -> None:
         raise _malformed("the line is not one object of JSON") from error
     if not isinstance(found, dict):
         raise _malformed("the line is not one object of JSON")
+    if "" in found:
+        raise GatewayError(
+            "a key of the object has no name, as a column would have",
+            sqlstate=codes.BAD_COPY_FILE_FORMAT,
+        )
     if b"\\u" in line:
         _require_characters(found, line)
     if numbers is not None:

@@ -51,6 +51,9 @@ _KINDS: Final = {
 }
 """What Spark's JSON schemas call types whose names in SQL are others."""
 
+OTHER_TYPE: Final = "Leave the column out, or write it as text."
+"""What can be done about columns of types that have no counterpart."""
+
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _LONGEST_NAME: Final = 63
 """Bytes of a name, NAMEDATALEN of PostgreSQL less one."""
@@ -81,7 +84,7 @@ class SourceColumn:
             kind = self.kind["type"] if isinstance(self.kind, dict) else self.kind
             raise UnsupportedError(
                 f'column "{self.name}" of type {kind} is not supported',
-                hint="Leave the column out, or write it as text.",
+                hint=OTHER_TYPE,
             )
         return found
 

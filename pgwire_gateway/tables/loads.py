@@ -86,13 +86,13 @@ class Load:
         self.require_free()
         load = FileLoad(self.session.services.engine, found, self.call.running)
         self.progress.begin("looking at columns")
-        with reading(source, found.format):
+        with reading(source, found.format, found.files):
             load.open()
             expected = load.expected_rows()
         given = {column.name: column.postgres_type for column in load.columns}
         self.require_columns(given)
         self.progress.begin("examining rows", rows_total=expected)
-        with reading(source, found.format):
+        with reading(source, found.format, found.files):
             contents = load.examine(self.key)
         self.create(given)
         self._divide()

@@ -191,7 +191,7 @@ def _register_files(
     if allowed(session).existing(str(directory)):
         source = file_source(session, files, form)
         form, load = source.format, FileLoad(session.services.engine, source, call.running)
-        with reading(files, form):
+        with reading(files, form, source.files):
             load.open()
             found = load.columns
             for name in wanted.key:

@@ -12,6 +12,7 @@ from pgwire_gateway.files import text_files
 from pgwire_gateway.files.allowed_paths import AllowedPaths, require_privilege
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.errors import SparkError, SparkLostError, storage_failures
+from pgwire_gateway.spark.file_inspection import require_readable
 from pgwire_gateway.spark.file_sources import FileSource
 from rewrite.errors import UnsupportedError
 
@@ -53,8 +54,11 @@ def allowed(session: ClientSession) -> AllowedPaths:
 
 
 @contextmanager
-def reading(source: Files, form: str) -> Iterator[None]:
-    """Tell of what Spark finds wrong with files in words that do not name others (22P04)."""
+def reading(source: Files, form: str, files: Sequence[Path] = ()) -> Iterator[None]:
+    """Tell of what Spark finds wrong with files in words that do not name others (22P04).
+
+    Where these are given, and one has a column of a type that Spark does not read, of that (0A000).
+    """
     try:
         yield
     except SparkLostError:
@@ -62,6 +66,8 @@ def reading(source: Files, form: str) -> Iterator[None]:
     except SparkError as error:
         if error.sqlstate not in _OF_FILES:
             raise
+        if form == "parquet":
+            require_readable(files)
         raise GatewayError(
             f'could not read "{source.path}" as {form}',
             sqlstate=codes.BAD_COPY_FILE_FORMAT,

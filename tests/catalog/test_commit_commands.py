@@ -39,6 +39,10 @@ from catalog.statements.splitting import StatementKind, split
             "SELECT gateway.rollback_to_savepoint('t', '1')",
         ),
         ("CALL run_compaction(op => 'run', table => 't')", 'VACUUM "t"'),
+        (
+            "CALL rollback_commit(instant_time => '1')",
+            "SELECT gateway.rollback_commit('1')",
+        ),
     ],
 )
 def test_what_a_command_stands_for(text: str, expected: str) -> None:

@@ -334,6 +334,7 @@ def test_json_is_read_as_it_is_or_refused(place):
     for content, sqlstate in {
         b'[{"a": 1}, {"a": 2}]': "22P04",
         b'{"a": 1, "a": 2}': "22030",
+        b'{"a": 1, "": 2}': "22P04",
         b'{"a": 1e400}': "22003",
         b'{"a": "\\ud800"}': "22P02",
         b'{"a": "\\u0000"}': "22P05",
@@ -384,6 +385,19 @@ def test_files_that_contradict_each_other_are_refused(place):
     (place.files / "csv" / "1.csv").write_text("a,b\n1,2\n")
     (place.files / "csv" / "2.csv").write_text("b,a\n1,2\n")
     assert place.refusal(f"CONVERT TO t FROM '{place.files}/csv'").sqlstate == "22P04"
+    assert place.tables() == []
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("ns"), pa.time32("ms"), pa.time64("us"), pa.list_(pa.time64("ns"))]
+)
+def test_a_type_that_spark_does_not_read_is_named(place, kind):
+    empty = pa.table({"a": pa.array([1]), "odd": pa.array([None], kind)})
+    pq.write_table(empty, place.files / "1.parquet")
+    error = place.refusal(f"CONVERT TO t FROM '{place.files}'")
+    assert error.sqlstate == "0A000"
+    of_items = kind.value_type if pa.types.is_list(kind) else kind
+    assert error.diag.message_primary == f'column "odd" of type {of_items} is not supported'
     assert place.tables() == []
 
 
