@@ -120,9 +120,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument(
         "--autovacuum",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="compact large tables, and remove files nobody reads, without VACUUM (yes)",
+        choices=("on", "off"),
+        help="compact large tables, and remove files nobody reads, without VACUUM (on)",
     )
     serve.add_argument(
         "--autovacuum-threshold", type=int, help="changed rows before it does (50000)"

@@ -10,7 +10,7 @@ from psycopg import sql
 from catalog.server.embedded import SUPERUSER
 from pgwire_gateway.upkeep.cold_tables import MOST_BASES
 from tests.support.autovacuum import PAUSE_S
-from tests.support.fix_server import MACHINE_OPTIONS
+from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
@@ -31,7 +31,6 @@ SEVERAL_VISITS_S = 5.0
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """A gateway whose tiered tables are compacted when 3,000 rows and a tenth have changed."""
     options = (
-        "--resident-rows=0",
         "--inline-rows=100",
         "--hot-age-s=1",
         f"--autovacuum-threshold={THRESHOLD}",
@@ -39,7 +38,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
     )
     directory = tmp_path_factory.mktemp("autovacuum")
     with GatewayProcess(
-        directory, *MACHINE_OPTIONS, *options, module="tests.support.autovacuum"
+        directory, *SPARK_OPTIONS, *options, module="tests.support.autovacuum"
     ) as process:
         yield process
 
