@@ -5,6 +5,7 @@ to those who remove files that no list names.
 """
 
 import logging
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,9 @@ logger = logging.getLogger(__name__)
 MOST_BASES: Final = 32
 """A table whose base has more segments than this has those of like size joined."""
 
+NAP_S = 10.0
+"""Time between two looks at the segments of all tables."""
+
 
 class ColdTables:
     """Upkeep of the tiered tables of a database that have no hot rows."""
@@ -49,6 +53,8 @@ class ColdTables:
         """Tables that somebody was writing when their tails were to be flushed."""
         self._failures = Failures()
         """Tables that could not be compacted, or had nothing that can be."""
+        self._looked_s = -math.inf
+        """When the segments of all tables were looked at, by the monotonic clock."""
 
     def flush_all(self, lanes: Lanes) -> list[int]:
         """Write large tails to files; return the tables that are to come last."""
@@ -66,8 +72,9 @@ class ColdTables:
 
     def compact_all(self, lanes: Lanes) -> None:
         """Compact tables whose readers have much to merge."""
-        if not self._config.autovacuum:
+        if not self._config.autovacuum or time.monotonic() < self._looked_s + NAP_S:
             return
+        self._looked_s = time.monotonic()
         worn = candidates.worn_tables(
             lanes.session(),
             self._config.autovacuum_threshold,
