@@ -185,6 +185,13 @@ def _convert(name: str, value: Any) -> Any:
         raise ConfigError(f'invalid value for "{name}": {value!r}') from error
 
 
+def _not_negative(value: Any) -> float:
+    number = float(value)
+    if not number >= 0:
+        raise ValueError(value)
+    return number
+
+
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -234,8 +241,8 @@ _CONVERTERS: Mapping[str, Any] = {
     "flush_age_s": float,
     "autovacuum": _boolean,
     "autovacuum_threshold": _natural,
-    "autovacuum_scale_factor": float,
-    "upkeep_timeout_s": float,
+    "autovacuum_scale_factor": _not_negative,
+    "upkeep_timeout_s": _not_negative,
     "thaw_rows": _natural,
     "hot_rows": _natural,
     "hot_age_s": float,

@@ -41,24 +41,27 @@ def large_tails(session: CatalogSession, rows: int, size_bytes: int) -> list[int
 
 
 def worn_tables(
-    session: CatalogSession, threshold: int, scale_factor: float, most_bases: int
-) -> list[int]:
+    session: CatalogSession, threshold: int, scale_factor: float, most_segments: int
+) -> dict[int, bool]:
     """Return the tiered tables without hot rows whose readers have much to merge.
+
+    For each, whether so much has changed that all of it is worth to be written anew.
 
     Args:
         session: An administrator's.
-        threshold: So many row versions in deltas are no reason to compact a table.
+        threshold: So many row versions in deltas are no reason for that.
         scale_factor: So many more, as a part of the rows in its base.
-        most_bases: So many segments its base may have.
+        most_segments: So many bases it may have, and so many deltas.
 
-    The storage parameters ``autovacuum_enabled``, ``autovacuum_vacuum_threshold`` and
-    ``autovacuum_vacuum_scale_factor`` of a table go first (PostgreSQL 18, 24.1.6).
+    The storage parameters ``autovacuum_enabled``, ``autovacuum_vacuum_threshold``,
+    ``autovacuum_vacuum_scale_factor`` and ``autovacuum_vacuum_max_threshold`` of a table go first
+    (PostgreSQL 18, 24.1.6).
     """
     result = session.execute_parameters(
-        "SELECT pg_journal.worn_tables($1, $2, $3)",
-        [str(value).encode() for value in (threshold, scale_factor, most_bases)],
+        "SELECT relid, is_outworn FROM pg_journal.worn_tables($1, $2, $3)",
+        [str(value).encode() for value in (threshold, scale_factor, most_segments)],
     )
-    return [int(row[0] or b"0") for row in result.rows]
+    return {int(relid or b"0"): outworn == b"t" for relid, outworn in result.rows}
 
 
 def wait_at_most(session: CatalogSession, wait_ms: int, *, local: bool = False) -> None:

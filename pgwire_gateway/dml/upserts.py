@@ -48,10 +48,14 @@ def run(call: Invocation) -> StatementResult:
         refusal = error.__cause__
         if not isinstance(refusal, Refusal):
             raise
-        # Before it is planned: what the catalog refuses then fails an open transaction.
+        upsert = parsed(call)
+        if upsert is None:
+            raise
         with changes.told(call, refusal):
-            _require_arbiter(call, error.hint)
-        found = merged(call)
+            table = _table(call)
+            # Before it is planned: what the catalog refuses then fails an open transaction.
+            _require_arbiter(upsert, table, error.hint)
+        found = _merged(call, upsert, table)
         if found is None:
             raise
     if began:
@@ -62,9 +66,10 @@ def run(call: Invocation) -> StatementResult:
 def merged(call: Invocation) -> Invocation | None:
     """Return the MERGE that does what an INSERT does; None where there is none."""
     upsert = parsed(call)
-    if upsert is None:
-        return None
-    table = _table(call)
+    return None if upsert is None else _merged(call, upsert, _table(call))
+
+
+def _merged(call: Invocation, upsert: Upsert, table: JournalTable) -> Invocation | None:
     (named,) = names.relation_oids(call.session.catalog, [upsert.target])
     return merged_into(call, upsert, table) if named == call.target else None
 
@@ -85,12 +90,9 @@ def merged_into(call: Invocation, upsert: Upsert, table: JournalTable) -> Invoca
     return replace(call, plan=plan) if same else None
 
 
-def _require_arbiter(call: Invocation, hint: str | None) -> None:
+def _require_arbiter(upsert: Upsert, table: JournalTable, hint: str | None) -> None:
     """Refuse rows that are in conflict by other keys, which PostgreSQL cannot have all hot."""
-    upsert = parsed(call)
-    if upsert is None:
-        return
-    if _arbiter(upsert, _table(call)) is None:
+    if _arbiter(upsert, table) is None:
         raise UnsupportedError(
             "ON CONFLICT by indexes with WHERE, expressions or NULLS NOT DISTINCT, or without any,"
             " of more rows than may be hot, is not supported",

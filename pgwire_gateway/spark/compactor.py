@@ -186,6 +186,11 @@ class Compactor:
         merge = Merge(snapshot).tombstones(version)
         return (*kept, *self._write(snapshot, tail, statement, merge))
 
+    def discard(self, written: Compaction) -> None:
+        """Remove what was written for a compaction, or a flush, that has not been published."""
+        for segment in written.added:
+            self._warehouse.remove(segment.path)
+
     def live_rows(
         self,
         snapshot: TableSnapshot,

@@ -311,14 +311,20 @@ def require_readable(files: Iterable[Path]) -> None:
     """
     for file in files:
         for field in _footer(file).schema.to_arrow_schema():
-            kind = field.type
-            while pa.types.is_list(kind) or pa.types.is_large_list(kind):
-                kind = kind.value_type
-            nanoseconds = pa.types.is_timestamp(kind) and kind.unit == "ns"
-            if nanoseconds or pa.types.is_time(kind) or pa.types.is_float16(kind):
+            kind = _unread(field.type)
+            if kind is not None:
                 raise UnsupportedError(
                     f'column "{field.name}" of type {kind} is not supported', hint=OTHER_TYPE
                 )
+
+
+def _unread(kind: pa.DataType) -> pa.DataType | None:
+    """Return what Spark does not read of a type, which may be one with others in it."""
+    nanoseconds = pa.types.is_timestamp(kind) and kind.unit == "ns"
+    if nanoseconds or pa.types.is_time(kind) or pa.types.is_float16(kind):
+        return kind
+    inner = (_unread(kind.field(number).type) for number in range(kind.num_fields))
+    return next((found for found in inner if found is not None), None)
 
 
 def _footer(file: Path) -> pq.FileMetaData:

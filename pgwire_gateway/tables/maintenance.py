@@ -103,7 +103,7 @@ def vacuum(
                     raise
                 _tell_skipped(session, relation.name, manner)
     session.services.flusher.remove_files(
-        session.database, besides=None if session.holds_rows else session
+        session.database, None if session.holds_rows else session, running.check
     )
 
 

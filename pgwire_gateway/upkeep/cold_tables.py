@@ -1,7 +1,7 @@
 """Upkeep of tiered tables without hot rows: tails go to files, and what readers merge is compacted.
 
-Writers go on meanwhile: when one of them, VACUUM or TRUNCATE comes first, what was written is left
-to those who remove files that no list names.
+Writers go on meanwhile: when one of them, VACUUM or TRUNCATE comes first, what was written is
+removed again.
 """
 
 import logging
@@ -35,8 +35,8 @@ from pgwire_gateway.wire_types.versions import storage_schema
 
 logger = logging.getLogger(__name__)
 
-MOST_BASES: Final = 32
-"""A table whose base has more segments than this has those of like size joined."""
+MOST_SEGMENTS: Final = 32
+"""A table with more bases than this has those of like size joined, one with more deltas these."""
 
 NAP_S = 10.0
 """Time between two looks at the segments of all tables."""
@@ -79,11 +79,14 @@ class ColdTables:
             lanes.session(),
             self._config.autovacuum_threshold,
             self._config.autovacuum_scale_factor,
-            MOST_BASES,
+            MOST_SEGMENTS,
         )
-        for relid in worn:
-            if not self._failures.keep_away(relid):
-                lanes.attend(relid, partial(self._compact_noting, relid))
+        self._failures.retain(worn)
+        for relid, is_outworn in worn.items():
+            if not self._failures.keep_away(relid, is_outworn):
+                lanes.attend(
+                    relid, partial(self._compact_noting, relid, is_outworn), is_heavy=is_outworn
+                )
 
     def flush(self, session: CatalogSession, relid: int, running: RunningStatement) -> None:
         """Write the tail of a table to files.
@@ -107,10 +110,10 @@ class ColdTables:
             reach(Failpoint.FLUSH_WRITTEN)
             work.begin("publishing", snapshot.tail_rows)
             try:
-                with _swapped(session, snapshot, flushed):
+                with self._swapped(session, snapshot, flushed):
                     reach(Failpoint.FLUSH_PUBLISHED)
             except GatewayError as error:
-                # Another flush, VACUUM or TRUNCATE came first; the files are orphans now.
+                # Another flush, VACUUM or TRUNCATE came first.
                 if error.sqlstate != SERIALIZATION_FAILURE:
                     raise
                 return
@@ -130,84 +133,91 @@ class ColdTables:
             raise
         except GatewayError as error:
             lane.session.rollback()
-            if error.sqlstate in PASSING and not lane.running.cancelled:
+            if error.sqlstate in PASSING:
                 self._written.add(relid)
             else:
                 logger.warning("upkeep of table %d: %s", relid, error.message)
 
-    def _compact_noting(self, relid: int, lane: Lane) -> None:
+    def _compact_noting(self, relid: int, is_outworn: bool, lane: Lane) -> None:
         """Compact a table; one that could not be is left alone for some time."""
         try:
-            if self._compact(lane, relid):
+            if self._compact(lane, relid, is_outworn=is_outworn):
                 self._failures.forget(relid)
             else:
-                self._failures.note(relid)
+                self._failures.note(relid, is_outworn)
         except CatalogUnavailableError:
             raise
         except GatewayError as error:
             lane.session.rollback()
-            self._failures.note(relid)
-            if error.sqlstate not in PASSING or lane.running.cancelled:
+            self._failures.note(relid, is_outworn)
+            if error.sqlstate not in PASSING:
                 logger.warning("compaction of table %d: %s", relid, error.message)
 
-    def _compact(self, lane: Lane, relid: int) -> bool:
-        """Merge deltas and tail of a table into a new base, or small bases; tell whether it did."""
+    def _compact(self, lane: Lane, relid: int, *, is_outworn: bool) -> bool:
+        """Merge what a table has into a new base, or small segments; False where there are none."""
         session = lane.session
         started = time.monotonic()
+        if resident_upkeep.tail_bytes(session, relid) > MAX_BYTES:
+            self.flush(session, relid, lane.running)
         with Work(session, relid, upkeep_work.COMPACTION) as work:
             work.begin("reading the tail")
             candidates.await_writer(session, relid)
             with resident_upkeep.tail_read(session, relid) as reading:
                 snapshot = reading.snapshot
                 if snapshot.seen is not None or reading.size_bytes > MAX_BYTES:
-                    return False  # hot rows, or a tail that is to be flushed, came first
+                    return True  # hot rows, or more of a tail, came first
                 pieces = captured_pieces(snapshot.table, reading.lines, 2 * MAX_BYTES)
-                tail = pa.concat_tables(
-                    [
-                        storage_schema(snapshot.table).empty_table(),
-                        *settled_pieces(snapshot, pieces, 0),
-                    ]
-                )
+                empty = storage_schema(snapshot.table).empty_table()
+                tail = pa.concat_tables([empty, *settled_pieces(snapshot, pieces, 0)])
             work.begin("merging", snapshot.stored_rows + tail.num_rows)
-            compacted: Compaction | None
-            if snapshot.of_kind(SegmentKind.DELTA):
-                whole = replace(snapshot, tail_rows=tail.num_rows)
-                compacted = self._compactor.compact(whole, tail, lane.running)
-            else:
-                compacted = self._compactor.join_bases(snapshot, lane.running)
+            compacted = self._merged(
+                replace(snapshot, tail_rows=tail.num_rows), tail, lane, is_outworn=is_outworn
+            )
             if compacted is None or not compacted.retired:
                 return False
             work.begin("publishing", snapshot.stored_rows)
-            with _swapped(session, snapshot, compacted):
+            with self._swapped(session, snapshot, compacted):
                 reach(Failpoint.COMPACTION_PUBLISHED)
         taken_s = time.monotonic() - started
         logger.info('compacted "%s" in %.1f s', snapshot.table.name, taken_s)
         return True
 
+    def _merged(
+        self, snapshot: TableSnapshot, tail: pa.Table, lane: Lane, *, is_outworn: bool
+    ) -> Compaction | None:
+        """Write what is to take the place of segments; None where nothing is worth it."""
+        if is_outworn:
+            return self._compactor.compact(snapshot, tail, lane.running)
+        if len(snapshot.of_kind(SegmentKind.DELTA)) > MOST_SEGMENTS:
+            return self._compactor.join(snapshot, tail, lane.running)
+        return self._compactor.join_bases(snapshot, lane.running)
 
-@contextmanager
-def _swapped(
-    session: CatalogSession, snapshot: TableSnapshot, written: Compaction
-) -> Iterator[None]:
-    """Swap segments for what holds their rows, and commit when the context is left.
+    @contextmanager
+    def _swapped(
+        self, session: CatalogSession, snapshot: TableSnapshot, written: Compaction
+    ) -> Iterator[None]:
+        """Swap segments for what holds their rows, and commit when the context is left.
 
-    Raises:
-        GatewayError: 40001 when others came first; nothing has been changed.
-    """
-    relid = snapshot.table.relid
-    try:
-        session.begin()
-        resident_upkeep.seize(session, relid)
-        session.replace(
-            relid,
-            written.added,
-            written.retired,
-            written.tail_version if written.tail_read else None,
-            expected_state=snapshot.state,
-            tail_read=written.tail_read,
-        )
-        yield
-        session.commit()
-    except GatewayError:
-        session.rollback()
-        raise
+        Raises:
+            GatewayError: 40001 when others came first; nothing has been changed.
+        """
+        relid = snapshot.table.relid
+        try:
+            session.begin()
+            resident_upkeep.seize(session, relid)
+            session.replace(
+                relid,
+                written.added,
+                written.retired,
+                written.tail_version if written.tail_read else None,
+                expected_state=snapshot.state,
+                tail_read=written.tail_read,
+            )
+            yield
+            session.commit()
+        except CatalogUnavailableError:
+            raise  # nobody knows whether it is there
+        except GatewayError:
+            session.rollback()
+            self._compactor.discard(written)
+            raise

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -63,23 +63,42 @@ class DatabaseUpkeep:
             GatewayError: Nothing can be done in this database, for now or ever.
         """
         try:
-            lanes.end_overdue()
-            written = self._cold_tables.flush_all(lanes)
-            self._hot_tables.visit(lanes)
-            self._residency.visit(lanes)
-            self._cold_tables.compact_all(lanes)
-            if self._config.autovacuum and self._files.are_due(lanes.session()):
-                lanes.attend(NO_TABLE, self._remove_files)
-            # All others come first: each of these may cost the whole time a lock is waited for.
-            self._cold_tables.flush_each(written, lanes)
+            lanes.session()
+            written: list[int] = []
+            steps = (
+                lambda: written.extend(self._cold_tables.flush_all(lanes)),
+                lambda: self._hot_tables.visit(lanes),
+                lambda: self._residency.visit(lanes),
+                lambda: self._cold_tables.compact_all(lanes),
+                lambda: self._remove_unread(lanes),
+                # All others come first: each of these may cost the whole time a lock is waited for.
+                lambda: self._cold_tables.flush_each(written, lanes),
+            )
+            for step in steps:
+                self._try(lanes, step)
         finally:
             lanes.rest()
 
-    def remove_files(self, besides: object | None) -> None:
+    def _try(self, lanes: Lanes, step: Callable[[], None]) -> None:
+        """Do one thing of a visit; the others do not depend on whether it can be done."""
+        try:
+            step()
+        except CatalogUnavailableError:
+            raise
+        except GatewayError as error:
+            lanes.session().rollback()
+            if error.sqlstate not in PASSING:
+                logger.warning('upkeep of "%s": %s', self._database, error.message)
+
+    def _remove_unread(self, lanes: Lanes) -> None:
+        if self._config.autovacuum and self._files.are_due(lanes.session()):
+            lanes.attend(NO_TABLE, self._remove_noting)
+
+    def remove_files(self, besides: object | None, check: Callable[[], None]) -> None:
         """Remove files that nobody can be reading any more; one reader needs none of them."""
         session = self._catalog.admin(self._database)
         try:
-            self._files.remove(session, besides)
+            self._files.remove(session, besides, check)
         finally:
             session.close()
 
@@ -140,5 +159,12 @@ class DatabaseUpkeep:
     def _flush_hot(self, lane: Lane, relid: int) -> None:
         Tails(self._compactor, lane.running).flush(lane.session, relid)
 
-    def _remove_files(self, lane: Lane) -> None:
-        self._files.remove(lane.session, besides=lane)
+    def _remove_noting(self, lane: Lane) -> None:
+        try:
+            self._files.remove(lane.session, lane, lane.running.check)
+        except CatalogUnavailableError:
+            raise
+        except GatewayError as error:
+            lane.session.rollback()
+            if error.sqlstate not in PASSING:
+                logger.warning('files of "%s" that nobody reads: %s', self._database, error.message)

@@ -1,7 +1,7 @@
 """Upkeep that has failed: what says only that others were there, and what leaves a table alone."""
 
 import time
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,6 +63,11 @@ class Failures:
         count = last.count + 1 if last is not None and last.state == state else 1
         pause_s = min(PAUSE_S * 2 ** min(count - 1, 16), LONGEST_PAUSE_S)
         self._failures[relid] = _Failure(state, count, time.monotonic() + pause_s)
+
+    def retain(self, relids: Collection[int]) -> None:
+        """Forget all tables but these, which have been mended otherwise."""
+        for relid in self._failures.keys() - set(relids):
+            self._failures.pop(relid, None)
 
     def forget(self, relid: int) -> None:
         """Note that upkeep of a table has done what it was to do."""

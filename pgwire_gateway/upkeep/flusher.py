@@ -17,7 +17,7 @@ from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.upkeep.database_upkeep import DatabaseUpkeep
 from pgwire_gateway.upkeep.file_readers import FileReaders
-from pgwire_gateway.upkeep.lanes import Lanes
+from pgwire_gateway.upkeep.lanes import Lanes, Room
 from pgwire_gateway.upkeep.tails import Tails
 from pgwire_gateway.upkeep.unread_files import UnreadFiles
 
@@ -64,6 +64,7 @@ class Flusher:
         self._upkeep: dict[str, DatabaseUpkeep] = {}
         self._lanes: dict[str, Lanes] = {}
         """Where tables are looked after; visits end while that of some still goes on."""
+        self._room = Room()
         self.readers = FileReaders()
         """Who may be reading files, what upkeep reads included."""
         self._stopping = False
@@ -131,14 +132,17 @@ class Flusher:
         """
         self._of(database).flush_large(relid, running, waits=waits)
 
-    def remove_files(self, database: str, besides: object | None) -> None:
+    def remove_files(
+        self, database: str, besides: object | None, check: Callable[[], None]
+    ) -> None:
         """Remove data files of a database that no statement can be reading any more.
 
         Args:
             database: Its name.
             besides: A reader that is known to need none of them.
+            check: Called time and again; what it raises ends it.
         """
-        self._of(database).remove_files(besides)
+        self._of(database).remove_files(besides, check)
 
     def forget(self) -> None:
         """Forget what was found at former visits."""
@@ -163,6 +167,9 @@ class Flusher:
             with self._changed:
                 while any(map(concerns, self._at_work())):
                     check()
+                    for name, lanes in self._lanes.items():
+                        if concerns(name):
+                            lanes.give_up()
                     self._changed.wait(CHECK_S)
             yield
         finally:
@@ -176,13 +183,15 @@ class Flusher:
             self._stopping = True
             self._changed.notify_all()
         while self._is_alive():
-            with self._changed:
-                lanes = list(self._lanes.values())
-            for each in lanes:
-                each.stop()
+            for lanes in self._all_lanes():
+                lanes.stop()
             told_s = time.monotonic()
             while self._is_alive() and time.monotonic() < told_s + STOP_S:
                 time.sleep(CHECK_S)
+
+    def _all_lanes(self) -> list[Lanes]:
+        with self._changed:
+            return list(self._lanes.values())
 
     def _is_alive(self) -> bool:
         return any(thread.is_alive() for thread in self._threads) or bool(self._at_work())
@@ -191,6 +200,8 @@ class Flusher:
 
     def _run(self) -> None:
         while (databases := self._next()) is not None:
+            for lanes in self._all_lanes():
+                lanes.end_overdue()
             with self._changed:
                 self._due |= dict.fromkeys(databases)
                 self._changed.notify_all()
@@ -280,7 +291,7 @@ class Flusher:
             if found is None:
                 connect = partial(self._catalog.admin, database)
                 timeout_s = self._config.upkeep_timeout_s
-                found = Lanes(database, connect, self.readers, timeout_s)
+                found = Lanes(database, connect, self.readers, self._room, timeout_s)
                 self._lanes[database] = found
             return found
 

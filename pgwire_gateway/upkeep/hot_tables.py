@@ -95,7 +95,7 @@ class HotTables:
                 lane.session.rollback()
                 if error.sqlstate == DATA_CORRUPTED:
                     logger.error("upkeep of table %d: %s", table.relid, error.message)  # noqa: TRY400
-                elif error.sqlstate not in PASSING or lane.running.cancelled:
+                elif error.sqlstate not in PASSING:
                     logger.warning("upkeep of table %d: %s", table.relid, error.message)
             except Exception:
                 lane.session.rollback()

@@ -91,7 +91,7 @@ class Residency:
         now, last = time.monotonic(), self._last
         if last is None or now - last.counted_s > RECOUNT_S:
             last = _Visit(now, now)
-        tables = resident_upkeep.resident_tables(session, last.tables, now - last.began_s)
+        tables = resident_upkeep.resident_tables(session, dict(last.tables), now - last.began_s)
         self._last = _Visit(now, last.counted_s, {table.relid: table for table in tables})
         return self._last
 
@@ -124,7 +124,7 @@ class Residency:
             raise
         except GatewayError as error:
             lane.session.rollback()
-            if error.sqlstate in PASSING and not lane.running.cancelled:
+            if error.sqlstate in PASSING:
                 return
             self._failures.note(table.relid, _state(table))
             if error.sqlstate in UNSTORABLE:

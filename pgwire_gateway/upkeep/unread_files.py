@@ -1,6 +1,7 @@
 """Removes data files that no statement can be reading any more."""
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from catalog.failpoints import Failpoint, reach
@@ -37,12 +38,15 @@ class UnreadFiles:
         self._is_shared = is_shared
         self._looked_s = time.monotonic()
 
-    def remove(self, session: CatalogSession, besides: object | None = None) -> None:
+    def remove(
+        self, session: CatalogSession, besides: object | None, check: Callable[[], None]
+    ) -> None:
         """Remove them, also what belongs to no segment and to no table.
 
         Args:
             session: An administrator's, in no transaction.
             besides: A reader that is known to need none of them.
+            check: Called before each is removed; what it raises ends it.
         """
         retired, dropped = self._unread(session, besides)
         # Asked for in this order: what is committed in between is known.
@@ -52,6 +56,7 @@ class UnreadFiles:
         database, locations = catalog_vacuum.known_locations(session)
         orphans += self._warehouse.unknown_tables(database, locations)
         for path in (*retired.values(), *dropped, *orphans):
+            check()
             self._warehouse.remove(path)
         reach(Failpoint.FILES_REMOVED)
         catalog_vacuum.forget_segments(session, list(retired))

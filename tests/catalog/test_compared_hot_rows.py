@@ -13,7 +13,7 @@ from pgwire_gateway.config import Config
 from pgwire_gateway.upkeep import hot_tables
 from pgwire_gateway.upkeep.file_readers import FileReaders
 from pgwire_gateway.upkeep.hot_tables import HotTables
-from pgwire_gateway.upkeep.lanes import Lanes
+from pgwire_gateway.upkeep.lanes import Lanes, Room
 from tests.support.fix_catalog import Client
 
 pytestmark = pytest.mark.catalog
@@ -140,7 +140,7 @@ def test_where_there_are_files_rows_are_compared_whose_versions_are_in_the_tail(
 
 @pytest.fixture
 def lanes(catalog, database) -> Iterator[Lanes]:
-    made = Lanes(database, partial(catalog.admin, database), FileReaders(), 0.0)
+    made = Lanes(database, partial(catalog.admin, database), FileReaders(), Room(), 0.0)
     yield made
     made.rest()
 

@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from catalog.server.embedded import SUPERUSER
-from pgwire_gateway.upkeep.cold_tables import MOST_BASES
+from pgwire_gateway.upkeep.cold_tables import MOST_SEGMENTS
 from tests.support.autovacuum import PAUSE_S
 from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.servers import GatewayProcess
@@ -32,6 +32,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
     """A gateway whose tiered tables are compacted when 3,000 rows and a tenth have changed."""
     options = (
         "--inline-rows=100",
+        "--thaw-rows=100",
         "--hot-age-s=1",
         f"--autovacuum-threshold={THRESHOLD}",
         "--autovacuum-scale-factor=0.1",
@@ -98,13 +99,15 @@ def sums(client: psycopg.Connection) -> tuple[object, ...]:
 def test_a_table_of_which_much_has_changed_is_compacted(
     client: psycopg.Connection, files: Files
 ) -> None:
+    assert (files("base"), files("delta")) == (1, 0)
     update(client, 2_000, 1)
+    update(client, 1_500, 1)
     time.sleep(SEVERAL_VISITS_S)
-    assert files("delta") == 1
-    update(client, 2_500, 2)
+    assert files("delta") == 2
+    update(client, 1_000, 2)
     await_that(lambda: files("delta") == 0)
     assert (files("base"), files("archive")) == (1, 1)
-    assert sums(client) == (ROWS, 5_000)
+    assert sums(client) == (ROWS, 3_000)
     versions = client.execute("SELECT count(*) FROM t_journal").fetchone()
     assert versions == (ROWS + 4_500,)
     assert client.execute("SELECT gateway.check('t')").fetchone() == (0,)
@@ -138,10 +141,46 @@ def test_the_storage_parameters_of_a_table_go_first(
 
 
 def test_many_small_loads_are_joined(client: psycopg.Connection, files: Files) -> None:
-    for number in range(MOST_BASES + 1):
+    client.execute("ALTER TABLE t SET (autovacuum_enabled = off)")
+    for number in range(MOST_SEGMENTS + 1):
         load(client, ROWS + 1 + number * 200, ROWS + (number + 1) * 200)
-    await_that(lambda: files("base") < MOST_BASES)
-    assert sums(client) == (ROWS + (MOST_BASES + 1) * 200, 0)
+    assert files("base") == MOST_SEGMENTS + 2
+    client.execute("ALTER TABLE t RESET (autovacuum_enabled)")
+    await_that(lambda: files("base") < MOST_SEGMENTS)
+    assert sums(client) == (ROWS + (MOST_SEGMENTS + 1) * 200, 0)
+
+
+def test_many_small_changes_are_joined(client: psycopg.Connection, files: Files) -> None:
+    client.execute("ALTER TABLE t SET (autovacuum_vacuum_threshold = 100000)")
+    for number in range(MOST_SEGMENTS + 1):
+        update(client, 120, number)
+    await_that(lambda: files("delta") == 1)
+    assert files("base") == 1
+    assert sums(client) == (ROWS, 120 * MOST_SEGMENTS)
+    assert client.execute("SELECT count(*) FROM t_journal").fetchone() == (
+        ROWS + 120 * (MOST_SEGMENTS + 1),
+    )
+
+
+@pytest.mark.parametrize("written", ["1e3", "1000.4", "0x3E8"])
+def test_storage_parameters_may_be_written_as_postgresql_reads_them(
+    client: psycopg.Connection, files: Files, written: str
+) -> None:
+    parameters = "autovacuum_vacuum_threshold = {}, autovacuum_vacuum_scale_factor = 0"
+    client.execute(
+        sql.SQL("ALTER TABLE t SET (" + parameters + ")").format(sql.Literal(written))  # type: ignore[arg-type]
+    )
+    update(client, 900, 1)
+    time.sleep(SEVERAL_VISITS_S)
+    assert files("delta") == 1
+    update(client, 200, 2)
+    await_that(lambda: files("delta") == 0)
+
+
+def test_at_most_so_many_rows_change(client: psycopg.Connection, files: Files) -> None:
+    client.execute("ALTER TABLE t SET (autovacuum_vacuum_max_threshold = 500)")
+    update(client, 600, 1)
+    await_that(lambda: files("delta") == 0)
 
 
 def test_writers_meanwhile_lose_nothing(client: psycopg.Connection, files: Files) -> None:
@@ -164,6 +203,7 @@ def test_files_that_nobody_reads_go(
         return {str(path) for path in stored}
 
     former = bases()
+    assert former
     update(client, 5_000, 1)
     await_that(lambda: files("delta") == 0)
     with psycopg.connect(gateway.address.conninfo()) as reader:

@@ -389,14 +389,21 @@ def test_files_that_contradict_each_other_are_refused(place):
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.timestamp("ns"), pa.time32("ms"), pa.time64("us"), pa.list_(pa.time64("ns"))]
+    "kind",
+    [
+        pa.timestamp("ns"),
+        pa.time32("ms"),
+        pa.time64("us"),
+        pa.list_(pa.time64("ns")),
+        pa.map_(pa.string(), pa.struct([("x", pa.time64("ns"))])),
+    ],
 )
 def test_a_type_that_spark_does_not_read_is_named(place, kind):
     empty = pa.table({"a": pa.array([1]), "odd": pa.array([None], kind)})
     pq.write_table(empty, place.files / "1.parquet")
     error = place.refusal(f"CONVERT TO t FROM '{place.files}'")
     assert error.sqlstate == "0A000"
-    of_items = kind.value_type if pa.types.is_list(kind) else kind
+    of_items = pa.time64("ns") if pa.types.is_nested(kind) else kind
     assert error.diag.message_primary == f'column "odd" of type {of_items} is not supported'
     assert place.tables() == []
 

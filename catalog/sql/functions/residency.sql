@@ -355,30 +355,42 @@ BEGIN
     RETURN size;
 END $$;
 
--- Tiered tables whose readers merge much: as many versions in deltas as PostgreSQL's autovacuum would allow dead rows, by the
--- storage parameters of its that a table may have, or so many bases. Not those with hot rows, which flushes compact.
-CREATE OR REPLACE FUNCTION pg_journal.worn_tables(threshold bigint, scale_factor float8, most_bases bigint) RETURNS SETOF oid
+-- Tiered tables whose readers merge much, with whether all of them is worth to be written anew: they have as many versions in
+-- deltas as PostgreSQL's autovacuum would allow dead rows, by the storage parameters of its that a table may have. The others
+-- have so many bases, or so many deltas. Not those with hot rows, which flushes compact.
+CREATE OR REPLACE FUNCTION pg_journal.worn_tables(
+    threshold bigint, scale_factor float8, most_segments bigint, OUT relid oid, OUT is_outworn boolean)
+RETURNS SETOF record
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    SELECT j.relid
-      FROM journals j JOIN pg_class c ON c.oid = j.relid
-      CROSS JOIN LATERAL (
-            SELECT coalesce(sum(s.row_count) FILTER (WHERE s.kind = 'delta'), 0) AS changed,
-                   coalesce(sum(s.row_count) FILTER (WHERE s.kind = 'base'), 0) AS kept,
-                   count(*) FILTER (WHERE s.kind = 'base') AS bases
-              FROM segments s WHERE s.relid = j.relid AND s.retired_at IS NULL) s
-      LEFT JOIN LATERAL (
-            SELECT bool_and(o.option_value::boolean) FILTER (WHERE o.option_name = 'autovacuum_enabled') AS enabled,
-                   max(o.option_value::bigint) FILTER (WHERE o.option_name = 'autovacuum_vacuum_threshold') AS threshold,
-                   max(o.option_value::float8) FILTER (WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor
-              FROM pg_options_to_table(c.reloptions) o) asked ON true
-     WHERE j.residency = 'tiered' AND NOT j.is_hot AND j.external IS NULL AND j.pending_key IS NULL
-       AND coalesce(asked.enabled, true)
-       AND (s.changed > coalesce(asked.threshold, worn_tables.threshold)
-                        + coalesce(asked.scale_factor, worn_tables.scale_factor) * s.kept
-            OR j.division IS NULL AND s.bases > most_bases)
-     ORDER BY j.relid
+    SELECT worn.relid, worn.is_outworn
+      FROM (SELECT j.relid, s.deltas, CASE WHEN j.division IS NULL THEN s.bases ELSE 0 END AS bases,
+                   s.changed > CASE WHEN asked.most >= 0 THEN least(asked.most, allowed.rows) ELSE allowed.rows END AS is_outworn
+              FROM journals j JOIN pg_class c ON c.oid = j.relid
+              CROSS JOIN LATERAL (
+                    SELECT coalesce(sum(s.row_count) FILTER (WHERE s.kind = 'delta'), 0) AS changed,
+                           coalesce(sum(s.row_count) FILTER (WHERE s.kind = 'base'), 0) AS kept,
+                           count(*) FILTER (WHERE s.kind = 'base') AS bases,
+                           count(*) FILTER (WHERE s.kind = 'delta') AS deltas
+                      FROM segments s WHERE s.relid = j.relid AND s.retired_at IS NULL) s
+              -- Values are as they were written: 1e3 is a whole number there.
+              CROSS JOIN LATERAL (
+                    SELECT coalesce(bool_and(o.option_value::boolean) FILTER (WHERE o.option_name = 'autovacuum_enabled'),
+                                    true) AS enabled,
+                           max(o.option_value::float8) FILTER (WHERE o.option_name = 'autovacuum_vacuum_threshold') AS least,
+                           max(o.option_value::float8)
+                               FILTER (WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS part,
+                           max(o.option_value::float8)
+                               FILTER (WHERE o.option_name = 'autovacuum_vacuum_max_threshold') AS most
+                      FROM pg_options_to_table(c.reloptions) o) asked
+              CROSS JOIN LATERAL (
+                    SELECT coalesce(asked.least, worn_tables.threshold)
+                           + coalesce(asked.part, worn_tables.scale_factor) * s.kept AS rows) allowed
+             WHERE j.residency = 'tiered' AND NOT j.is_hot AND j.external IS NULL AND j.pending_key IS NULL
+               AND asked.enabled) worn
+     WHERE worn.is_outworn OR worn.bases > most_segments OR worn.deltas > most_segments
+     ORDER BY worn.relid
 $$;
 
 -- Tiered tables without hot rows that have more row versions, or more bytes, than that in their tails.

@@ -11,6 +11,7 @@ from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.pg import sqlstate
 from catalog.results import RelationKind
 from pgwire_gateway.hot.announcements import ATTEMPTS
+from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.tables import maintenance
 
 RELID = 4711
@@ -86,7 +87,7 @@ def vacuum(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         holds_rows=False,
     )
     manner = maintenance.Manner(is_full=True)
-    maintenance.vacuum(cast("Any", session), [cast("Any", "t")], cast("Any", None), manner)
+    maintenance.vacuum(cast("Any", session), [cast("Any", "t")], RunningStatement(), manner)
 
 
 TIERED, RESIDENT = RelationKind.JOURNALED, RelationKind.RESIDENT

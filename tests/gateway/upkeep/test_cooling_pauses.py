@@ -24,7 +24,7 @@ from pgwire_gateway.upkeep.hot_tables import (
     WAIT_MS,
     HotTables,
 )
-from pgwire_gateway.upkeep.lanes import Lane, Lanes
+from pgwire_gateway.upkeep.lanes import Lane, Lanes, Room
 
 RELID = 17
 CONFIG = Config(hot_rows=100)
@@ -160,7 +160,7 @@ def test_no_row_goes_cold_that_could_not_be_compared(
     writers: Writers, upkeep: HotTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = HotTable(RELID, 0, 0, 0.0, CONFIG.hot_rows + 1, None, None)
-    lanes = Lanes("d", cast("Any", Session), FileReaders(), 0.0)
+    lanes = Lanes("d", cast("Any", Session), FileReaders(), Room(), 0.0)
 
     def fail(*_: object) -> int:
         raise GatewayError("canceling statement due to statement timeout", sqlstate="57014")

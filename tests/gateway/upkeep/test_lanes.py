@@ -11,7 +11,15 @@ from catalog.errors import CatalogUnavailableError
 from catalog.upkeep import candidates
 from pgwire_gateway.upkeep import lanes as lanes_module
 from pgwire_gateway.upkeep.file_readers import FileReaders
-from pgwire_gateway.upkeep.lanes import LANES, Lane, Lanes
+from pgwire_gateway.upkeep.lanes import (
+    ALL_LANES,
+    HEAVY_LANES,
+    LANES,
+    OVERDUE_PAUSE_S,
+    Lane,
+    Lanes,
+    Room,
+)
 
 PATIENCE_S = 30.0
 
@@ -38,7 +46,8 @@ class Upkeep:
     def __init__(self, timeout_s: float = 0.0) -> None:
         self.sessions: list[Session] = []
         self.readers = FileReaders()
-        self.lanes = Lanes("d", cast("Any", self.connect), self.readers, timeout_s)
+        self.room = Room()
+        self.lanes = Lanes("d", cast("Any", self.connect), self.readers, self.room, timeout_s)
         self.let_go = threading.Event()
         self.done: list[int] = []
 
@@ -49,13 +58,13 @@ class Upkeep:
     def quick(self, relid: int) -> None:
         self.lanes.attend(relid, lambda _: self.done.append(relid))
 
-    def slow(self, relid: int) -> None:
+    def slow(self, relid: int, *, is_heavy: bool = False) -> None:
         def look_after(lane: Lane) -> None:
             while not self.let_go.wait(0.01):
                 lane.running.check()
             self.done.append(relid)
 
-        self.lanes.attend(relid, look_after)
+        self.lanes.attend(relid, look_after, is_heavy=is_heavy)
 
     def is_idle(self) -> bool:
         return not self.lanes.is_busy
@@ -64,7 +73,6 @@ class Upkeep:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes_module, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(lanes_module, "CHECK_S", 0.02)
     monkeypatch.setattr(candidates, "wait_at_most", lambda *_: None)
 
 
@@ -119,11 +127,38 @@ def test_quick_tables_are_looked_after_while_all_other_lanes_are_taken(upkeep: U
         upkeep.slow(relid)
     upkeep.quick(LANES)
     assert upkeep.done == [LANES]
-    # One more that takes long is waited for: it would leave no lane to who comes after it.
-    threading.Timer(0.5, upkeep.let_go.set).start()
+
+
+def test_nobody_waits_for_a_lane(upkeep: Upkeep) -> None:
+    for relid in range(1, LANES + 1):
+        upkeep.slow(relid)
     begun_s = time.monotonic()
-    upkeep.slow(LANES + 1)
-    assert time.monotonic() - begun_s > 0.3
+    upkeep.quick(LANES + 1)
+    assert time.monotonic() - begun_s < PATIENCE_S / 2
+    assert upkeep.done == []
+    upkeep.let_go.set()
+    wait_until(upkeep.is_idle)
+    upkeep.quick(LANES + 1)
+    assert sorted(upkeep.done) == list(range(1, LANES + 2))
+
+
+def test_few_tables_are_written_anew_at_the_same_time(upkeep: Upkeep) -> None:
+    for relid in range(1, HEAVY_LANES + 2):
+        upkeep.slow(relid, is_heavy=True)
+    upkeep.quick(LANES)
+    upkeep.let_go.set()
+    wait_until(upkeep.is_idle)
+    assert sorted(upkeep.done) == [*range(1, HEAVY_LANES + 1), LANES]
+
+
+def test_databases_have_so_many_lanes_together(upkeep: Upkeep) -> None:
+    for _ in range(ALL_LANES):
+        assert upkeep.room.enter(is_heavy=False)
+    upkeep.quick(1)
+    assert upkeep.done == []
+    upkeep.room.leave(is_heavy=False)
+    upkeep.quick(1)
+    assert upkeep.done == [1]
 
 
 def test_files_are_read_until_the_last_lane_is_left(upkeep: Upkeep) -> None:
@@ -134,31 +169,36 @@ def test_files_are_read_until_the_last_lane_is_left(upkeep: Upkeep) -> None:
     assert upkeep.readers.unread("d", ["file"]) == {"file"}
 
 
-def test_what_takes_too_long_is_given_up() -> None:
+def test_what_takes_too_long_is_given_up(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     upkeep = Upkeep(timeout_s=0.3)
     upkeep.slow(1)
     upkeep.lanes.end_overdue()
     assert upkeep.lanes.is_busy
     time.sleep(0.3)
-    upkeep.quick(2)
+    upkeep.lanes.end_overdue()
     wait_until(upkeep.is_idle)
-    assert upkeep.done == [2]
+    upkeep.quick(2)
+    assert "upkeep of table 1 is given up after 0.3 s" in caplog.text
     assert upkeep.sessions[0].cancelled.is_set()
     assert not upkeep.sessions[1].cancelled.is_set()
+    # It would take as long again.
+    upkeep.quick(1)
+    assert upkeep.done == [2]
+    later_s = time.monotonic() + OVERDUE_PAUSE_S
+    monkeypatch.setattr(time, "monotonic", lambda: later_s)
+    upkeep.quick(1)
+    assert upkeep.done == [2, 1]
 
 
-def test_it_is_given_up_also_while_it_is_waited_for() -> None:
-    upkeep = Upkeep(timeout_s=0.5)
-    for relid in range(1, LANES + 1):
-        upkeep.slow(relid)  # the last one waits until the first one is given up
-    assert upkeep.sessions[0].cancelled.is_set()
-
-    def is_idle() -> bool:
-        upkeep.lanes.end_overdue()
-        return upkeep.is_idle()
-
-    wait_until(is_idle)
-    assert upkeep.done == []
+def test_who_wants_a_database_left_alone_has_it_given_up(upkeep: Upkeep) -> None:
+    upkeep.slow(1)
+    upkeep.lanes.give_up()
+    wait_until(upkeep.is_idle)
+    assert upkeep.sessions[0].closed
+    upkeep.quick(1)
+    assert upkeep.done == [1]
 
 
 def test_all_is_given_up_when_the_gateway_stops() -> None:
