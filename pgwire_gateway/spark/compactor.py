@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.divisions import MOST_PARTITIONS, Division
+from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.journal.layout import SUBSEQUENT, VERSION
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.affected_partitions import AffectedPartitions
@@ -186,10 +187,20 @@ class Compactor:
         merge = Merge(snapshot).tombstones(version)
         return (*kept, *self._write(snapshot, tail, statement, merge))
 
-    def discard(self, written: Compaction) -> None:
-        """Remove what was written for a compaction, or a flush, that has not been published."""
-        for segment in written.added:
-            self._warehouse.remove(segment.path)
+    @contextmanager
+    def publishing(self, written: Compaction) -> Iterator[None]:
+        """Remove what was written when the context, which publishes and commits it, fails.
+
+        It stays where the catalog was lost, as nobody knows then whether it is published.
+        """
+        try:
+            yield
+        except CatalogUnavailableError:
+            raise
+        except GatewayError:
+            for segment in written.added:
+                self._warehouse.remove(segment.path)
+            raise
 
     def live_rows(
         self,

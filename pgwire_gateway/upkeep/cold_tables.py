@@ -203,21 +203,19 @@ class ColdTables:
         """
         relid = snapshot.table.relid
         try:
-            session.begin()
-            resident_upkeep.seize(session, relid)
-            session.replace(
-                relid,
-                written.added,
-                written.retired,
-                written.tail_version if written.tail_read else None,
-                expected_state=snapshot.state,
-                tail_read=written.tail_read,
-            )
-            yield
-            session.commit()
-        except CatalogUnavailableError:
-            raise  # nobody knows whether it is there
+            with self._compactor.publishing(written):
+                session.begin()
+                resident_upkeep.seize(session, relid)
+                session.replace(
+                    relid,
+                    written.added,
+                    written.retired,
+                    written.tail_version if written.tail_read else None,
+                    expected_state=snapshot.state,
+                    tail_read=written.tail_read,
+                )
+                yield
+                session.commit()
         except GatewayError:
             session.rollback()
-            self._compactor.discard(written)
             raise

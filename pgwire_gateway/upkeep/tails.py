@@ -6,13 +6,11 @@ takes to find that somebody else has the table.
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
 
-from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.errors import GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
 from catalog.model import SegmentKind, TableSnapshot
@@ -76,7 +74,7 @@ class Tails:
                 return True
             reach(Failpoint.FLUSH_WRITTEN)
             work.begin("publishing", snapshot.tail_rows)
-            with self._discarded(written):
+            with self._compactor.publishing(written):
                 session.begin()
                 resident_upkeep.seize(session, relid)
                 self.publish(session, snapshot, written)
@@ -142,24 +140,13 @@ class Tails:
         if merged is None or not (rows.num_rows or merged.retired):
             return True
         work.begin("publishing", snapshot.stored_rows + rows.num_rows)
-        with self._discarded(merged):
+        with self._compactor.publishing(merged):
             session.begin()
             resident_upkeep.seize(session, relid)
             self.publish(session, snapshot, replace(merged, tail_read=rows.num_rows))
             reach(Failpoint.COMPACTION_PUBLISHED)
             session.commit()
         return True
-
-    @contextmanager
-    def _discarded(self, written: Compaction) -> Iterator[None]:
-        """Remove what was written when it cannot be published."""
-        try:
-            yield
-        except CatalogUnavailableError:
-            raise  # nobody knows whether it is there
-        except GatewayError:
-            self._compactor.discard(written)
-            raise
 
     def _merged(self, work: Work, snapshot: TableSnapshot, tail: pa.Table) -> Compaction | None:
         """Merge the tail with the deltas when there are many."""
