@@ -4,15 +4,21 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from catalog.bookkeeping.tail import PLAIN_SETTINGS
 from catalog.connection.backend import chunk_rows
+from catalog.errors import CatalogError
 from catalog.model import TableSnapshot
+from catalog.pg.sqlstate import SERIALIZATION_FAILURE
 from catalog.pg.types import INT8, JSON, OID
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.session.connections import CatalogSession
 from catalog.session.names import quoted
+
+RESIDENT: Final = "resident"
+
+TIERED: Final = "tiered"
 
 _RESIDENT = (
     "SELECT relid, asked, tail_rows, rest_s, writers, row_count, row_bytes, changes, tail_changes,"
@@ -225,21 +231,44 @@ def check_tail(session: CatalogSession, relid: int) -> int | None:
 
 
 @contextmanager
-def exclusive(session: CatalogSession, schema: str, name: str, wait_ms: int) -> Iterator[None]:
+def exclusive(
+    session: CatalogSession, relid: int, residency: str, wait_ms: int
+) -> Iterator[None]:
     """Keep writers of a table away until the transaction that this context is ends.
 
+    Args:
+        session: An administrator's, in no transaction.
+        relid: The table, whatever its name is by then.
+        residency: What it was when it was looked at.
+        wait_ms: How long its writers are waited for.
+
     Raises:
-        CatalogError: 55P03 when writers do not make way within the time.
+        CatalogError: 55P03 when writers do not make way within the time, 40001 when others have
+            changed its residency.
     """
     session.begin()
     try:
         _run(session, f"SET LOCAL lock_timeout = {wait_ms}")
-        _run(session, f"LOCK TABLE ONLY {quoted(schema, name)} IN EXCLUSIVE MODE")
+        _text(session, "SELECT pg_journal.lock_table($1, 'EXCLUSIVE')", relid)
+        require_residency(session, relid, residency)
         yield
     except BaseException:
         session.rollback()
         raise
     session.commit()
+
+
+def require_residency(session: CatalogSession, relid: int, residency: str) -> None:
+    """Refuse to go on with a table whose residency is another one than when it was looked at.
+
+    Raises:
+        CatalogError: 40001.
+    """
+    found = _text(session, "SELECT residency FROM pg_journal.journals WHERE relid = $1", relid)
+    if found != residency:
+        raise CatalogError(
+            f"table {relid} is not {residency} any more", sqlstate=SERIALIZATION_FAILURE
+        )
 
 
 def make_tiered(session: CatalogSession, relid: int) -> None:
@@ -252,7 +281,11 @@ def make_tiered(session: CatalogSession, relid: int) -> None:
 
 
 def make_resident(session: CatalogSession, relid: int) -> None:
-    """Have PostgreSQL answer for a table whose rows have been put into the catalog table."""
+    """Have PostgreSQL answer for a table whose rows have been put into the catalog table.
+
+    Raises:
+        CatalogError: 55000 when it does already, and would have the rows twice.
+    """
     _text(session, "SELECT pg_journal.make_resident($1)", relid)
 
 

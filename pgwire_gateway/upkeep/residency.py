@@ -17,7 +17,7 @@ from catalog.api import ResidentBounds
 from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
-from catalog.hot.resident_upkeep import ResidentTable
+from catalog.hot.resident_upkeep import RESIDENT, TIERED, ResidentTable
 from catalog.journal.layout import column_name
 from catalog.model import Column, JournalTable
 from catalog.pg import sqlstate
@@ -175,7 +175,7 @@ class Residency:
             work.begin("counting rows", table.rows)
             counted = self._counted(lane, table.relid)
             work.begin("moving rows out", table.rows)
-            with resident_upkeep.exclusive(session, counted.schema, counted.name, LOCK_WAIT_MS):
+            with resident_upkeep.exclusive(session, table.relid, RESIDENT, LOCK_WAIT_MS):
                 self._move_out(lane, table.relid)
         taken_s = time.monotonic() - started
         logger.info('table "%s.%s" is tiered now (%.3f s)', counted.schema, counted.name, taken_s)
@@ -191,13 +191,12 @@ class Residency:
         session = lane.session
         try:
             resident_upkeep.begin_counting(session, relid)
+            resident_upkeep.require_residency(session, relid, RESIDENT)
             snapshot, fetched = read(session, relid)
             table = snapshot.table
             held = resident_upkeep.held_count(session, table.schema, table.name)
         finally:
             session.rollback()
-        if snapshot.seen is None:
-            return table  # which is tiered
         stored = partial(self._tails(lane).stored, snapshot)
         tail = settle(snapshot, captured(table, fetched), stored)
         whole = replace(snapshot, tail_rows=tail.num_rows)
@@ -223,14 +222,14 @@ class Residency:
         """Make a table resident: its rows are put into the catalog table."""
         session = lane.session
         try:
-            table = read(session, relid)[0].table
             with (
                 Work(session, relid, upkeep_work.THAW) as work,
                 _noted(work, "moving rows in"),
-                resident_upkeep.exclusive(session, table.schema, table.name, LOCK_WAIT_MS),
+                resident_upkeep.exclusive(session, relid, TIERED, LOCK_WAIT_MS),
             ):
                 resident_upkeep.cool(session, relid)
                 snapshot, rows = read(session, relid)
+                table = snapshot.table
                 tail = tail_of(table, rows)
                 current = self._compactor.live_rows(snapshot, lane.running, tail)
                 if current.num_rows:

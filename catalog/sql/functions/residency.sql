@@ -166,7 +166,7 @@ BEGIN
 END $$;
 
 -- Have PostgreSQL answer for a tiered table whose current rows have been put into the catalog table. The caller
--- holds an EXCLUSIVE lock on the table.
+-- holds an EXCLUSIVE lock on the table. 55000 for a table that is resident: it would have its rows twice.
 CREATE OR REPLACE FUNCTION pg_journal.make_resident(wanted oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -178,7 +178,9 @@ BEGIN
        SET residency = 'resident', turns = turns + 1, epoch = epoch + 1, changes = changes + 1,
            pinned_by = pin(wanted), rewritten = false, unique_indexes = '{}', definition = random_mark()
      WHERE j.relid = wanted AND j.residency = 'tiered';
-    IF NOT FOUND THEN RETURN; END IF;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'table % is not tiered', wanted::regclass USING ERRCODE = '55000';
+    END IF;
     PERFORM lock_table(c.relid, 'SHARE ROW EXCLUSIVE') FROM referencing_tables(wanted) c;
     PERFORM settle_references(wanted);
     PERFORM constrain_tail(wanted, false);

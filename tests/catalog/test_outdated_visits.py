@@ -1,0 +1,104 @@
+"""Upkeep that comes to a table which has become another one since its list was read."""
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from catalog.api import ResidentBounds
+from catalog.errors import GatewayError
+from catalog.hot import resident_upkeep
+from catalog.hot.resident_upkeep import ResidentTable
+from catalog.model import TableSnapshot
+from pgwire_gateway.config import Config
+from pgwire_gateway.spark.compactor import Compaction
+from pgwire_gateway.upkeep.file_readers import FileReaders
+from pgwire_gateway.upkeep.lanes import Lanes, Room
+from pgwire_gateway.upkeep.residency import Residency
+from tests.support.fix_catalog import Client
+
+pytestmark = pytest.mark.catalog
+
+ROWS = [("1", "one"), ("2", "two")]
+
+
+class Files:
+    """Stands for the files of one table: what has been written to them comes out again."""
+
+    def __init__(self) -> None:
+        self.rows: list[pa.Table] = []
+
+    def live_rows(self, _: TableSnapshot, __: object, tail: pa.Table) -> pa.Table:
+        return pa.concat_tables([*self.rows, tail])
+
+    def flush(self, snapshot: TableSnapshot, tail: pa.Table, _: object) -> Compaction:
+        self.rows.append(tail)
+        return Compaction((), (), snapshot.version, tail.num_rows)
+
+
+@pytest.fixture
+def administrator(catalog, database) -> Iterator[Client]:
+    opened = Client(catalog.admin(database))
+    opened.run("SET search_path = public")
+    yield opened
+    opened.session.close()
+
+
+@pytest.fixture
+def lanes(catalog, database) -> Iterator[Lanes]:
+    made = Lanes(database, partial(catalog.admin, database), FileReaders(), Room(), 0.0)
+    yield made
+    made.rest()
+
+
+@pytest.fixture
+def visit(database, lanes) -> Callable[[], None]:
+    upkeep = Residency(
+        database, cast("Any", Files()), ResidentBounds(1000, 1000, 1000), Config(flush_rows=1)
+    )
+    return lambda: upkeep.visit(lanes)
+
+
+@pytest.fixture
+def table(client: Client) -> int:
+    client.run("CREATE TABLE t (a int, b text)")
+    client.insert("t", "INSERT INTO t VALUES (1, 'one'), (2, 'two')")
+    return client.relid("t")
+
+
+def test_a_table_that_is_resident_already_does_not_get_its_rows_again(
+    client: Client, administrator: Client, table: int, visit, monkeypatch, caplog
+) -> None:
+    monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    with caplog.at_level(logging.INFO):
+        visit()
+    assert "is resident now" in caplog.text
+    held = "SELECT a, b FROM ONLY t ORDER BY a"
+    assert administrator.run(held) == ROWS
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        visit()
+    assert caplog.text == ""
+    assert administrator.run(held) == ROWS
+    with pytest.raises(GatewayError) as caught:
+        resident_upkeep.make_resident(administrator.session, table)
+    assert caught.value.sqlstate == "55000"
+
+
+def test_a_table_that_is_tiered_already_is_left_alone(
+    client: Client, administrator: Client, table: int, visit, monkeypatch, caplog
+) -> None:
+    listed = ResidentTable(table, "never", 2, 100.0, 0, 2, 100, 2, 2, 100)
+    monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [listed])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [])
+    tail = f"SELECT * FROM pg_journal.tail_{table} ORDER BY c1"
+    before = administrator.run(tail)
+    assert len(before) == 2
+    with caplog.at_level(logging.INFO):
+        visit()
+    assert caplog.text == ""
+    assert administrator.run(tail) == before
