@@ -33,6 +33,7 @@ OPTIONS = (
     f"--resident-rows={BOUND}",
     "--flush-age-s=1",
     "--flush-rows=300",
+    "--autovacuum-threshold=100",
 )
 
 ACCOUNTS, BALANCE = 40, 100

@@ -5,14 +5,20 @@ What they draw is written so that PostgreSQL reads it alike whatever the setting
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 SCHEMA: Final = (
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
     "CREATE DOMAIN small_number AS integer CHECK (VALUE < 1000)",
+    "CREATE TYPE duo AS (a integer, b text)",
     """CREATE TABLE kinds (
         k integer PRIMARY KEY, small smallint, r real, c char(5), clock time, at timestamp,
-        moment timestamptz, mood mood, dom small_number, ip inet, place point, span int4range)""",
+        moment timestamptz, mood mood, dom small_number, ip inet, place point, span int4range,
+        bits bit(4), loose varbit, mac macaddr, late timetz, net cidr, words tsvector, two duo,
+        many integer[], moments timestamptz[], moods mood[], holes nummultirange, number oid,
+        ident name, plain json, cash money, search jsonpath, area box, shape polygon, lsn pg_lsn,
+        letter "char", twos duo[])""",
     """CREATE TABLE parts (
         k integer, region text, v integer, moment timestamptz, PRIMARY KEY (k, region))
         PARTITION BY LIST (region)""",
@@ -29,8 +35,34 @@ _ADDRESSES: Final = ("10.0.0.1", "10.0.0.0/8", "::1", "fe80::/10", "192.168.1.9/
 
 _RANGES: Final = ("empty", "[1,5)", "[1,5]", "(,7)", "[3,)", "(,)", "(2,9]")
 
-_COLUMNS: Final = tuple(
-    "small r c clock at moment mood dom ip place span".split()  # noqa: SIM905
+_LITERALS: Final = {
+    "bits": ("0000", "1010", "1111", "101"),
+    "loose": ("", "1", "0101010101"),
+    "mac": ("08:00:2b:01:02:03", "ffffff-ffffff"),
+    "late": ("10:00:00+02", "24:00:00-15:59", "00:00:00.000001+00"),
+    "net": ("10.0.0.0/8", "::/0", "10.1.2.3"),
+    "words": ("", "a:1 fat:2A b", "it''s:3,4"),
+    "two": ("(1,x)", "(,)", '(-5,"a,""b""")', "(7,NULL)"),
+    "many": ("{}", "{1,NULL,3}", "[0:1]={1,2}", "{{1,2},{3,4}}"),
+    "moments": ("{}", "{2024-02-29 12:00:00+00,NULL}", "{0001-01-01 00:00:00+00}"),
+    "moods": ("{}", "{sad,NULL,happy}", "{angry}"),
+    "holes": ("{}", "{[1,2),(5,7.50]}", "{(,0),[1,)}"),
+    "number": ("0", "4294967295", "17"),
+    "ident": ("", "a", "x" * 70),
+    "plain": ('{"b": 1,  "a": [1.0, null], "b": 2}', '"\\u00e9"', "null", "[]"),
+    "cash": ("0", "-12.34", "92233720368547758.07"),
+    "search": ("$", "lax $.a[*] ? (@.b > 1)", "strict $[last]"),
+    "area": ("(1,1),(0,0)", "(0,0),(-1,2.5)"),
+    "shape": ("((0,0),(1,0),(0,1))", "((1e300,0))"),
+    "lsn": ("0/0", "16/B374D848"),
+    "letter": ("", "a", "\\377"),
+    "twos": ("{}", '{"(1,x)",NULL}', '{"(2,\\"a b\\")"}'),
+}
+"""Values of columns, as their types' input functions read them; some are refused."""
+
+_COLUMNS: Final = (
+    *"small r c clock at moment mood dom ip place span".split(),  # noqa: SIM905
+    *_LITERALS,
 )
 
 
@@ -56,7 +88,12 @@ def values(draw: random.Random) -> dict[str, Callable[[], str]]:
         "ip": lambda: f"inet '{draw.choice(_ADDRESSES)}'",
         "place": lambda: f"point '({draw.randint(-3, 3)},{draw.choice(('0.1', '-0', '1e300'))})'",
         "span": lambda: f"int4range '{draw.choice(_RANGES)}'",
+        **{column: partial(_drawn, draw, texts) for column, texts in _LITERALS.items()},
     }
+
+
+def _drawn(draw: random.Random, texts: tuple[str, ...]) -> str:
+    return f"'{draw.choice(texts)}'"
 
 
 class KindStatements:

@@ -17,6 +17,8 @@ KEYS: Final = 160
 
 LARGE_BYTES: Final = 300_000
 
+HUGE_BYTES: Final = 5_000_000
+
 SETTINGS: Final = (
     ("datestyle", ("ISO, MDY", "SQL, DMY", "German", "Postgres, MDY")),
     ("intervalstyle", ("postgres", "iso_8601", "sql_standard")),
@@ -91,7 +93,8 @@ class Statements:
 
     def _text(self) -> str:
         if self._flip(0.01):
-            return f"repeat('{self._chance.choice('xé')}', {self._chance.randrange(LARGE_BYTES)})"
+            most = HUGE_BYTES if self._flip(0.03) else LARGE_BYTES
+            return f"repeat('{self._chance.choice('xé')}', {self._chance.randrange(most)})"
         words = (
             "",
             "a",

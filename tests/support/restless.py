@@ -1,8 +1,9 @@
 """The gateway's command, with upkeep that lets no table rest.
 
 ``python -m tests.support.restless serve …``: tables become tiered while they are being written, as
-soon as they are large or are asked to, and upkeep looks all the time. Its log tells when a change
-of residency begins; that it has ended the gateway tells itself.
+soon as they are large or are asked to, files are merged as soon as there are some, and upkeep looks
+all the time. Its log tells when a change of residency begins; that it has ended the gateway tells
+itself.
 """
 
 import logging
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pgwire_gateway.cli import main
-from pgwire_gateway.upkeep import flusher, residency
+from pgwire_gateway.upkeep import cold_tables, flusher, residency, unread_files
 
 BEGINS = "a change of residency begins"
 
@@ -35,6 +36,9 @@ def hurry() -> None:
     residency.LOCK_WAIT_MS = 1_000
     flusher.PAUSE_S = 0.2
     flusher.VISIT_S = 0.2
+    cold_tables.NAP_S = 0.2
+    cold_tables.MOST_SEGMENTS = 4  # type: ignore[misc]
+    unread_files.PAUSE_S = 1.0
     residency.Residency._freeze = told(residency.Residency._freeze)  # type: ignore[method-assign]
     residency.Residency._thaw = told(residency.Residency._thaw)  # type: ignore[method-assign]
 

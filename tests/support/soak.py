@@ -24,6 +24,7 @@ OPTIONS = (
     "--flush-rows=400",
     "--inline-rows=60",
     "--flush-age-s=3",
+    "--autovacuum-threshold=100",
 )
 """So small that a history of some hundred rows meets all that large tables do."""
 
