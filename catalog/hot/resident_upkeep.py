@@ -231,9 +231,7 @@ def check_tail(session: CatalogSession, relid: int) -> int | None:
 
 
 @contextmanager
-def exclusive(
-    session: CatalogSession, relid: int, residency: str, wait_ms: int
-) -> Iterator[None]:
+def exclusive(session: CatalogSession, relid: int, residency: str, wait_ms: int) -> Iterator[None]:
     """Keep writers of a table away until the transaction that this context is ends.
 
     Args:

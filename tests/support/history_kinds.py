@@ -11,14 +11,13 @@ from typing import Final
 SCHEMA: Final = (
     "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
     "CREATE DOMAIN small_number AS integer CHECK (VALUE < 1000)",
-    "CREATE TYPE duo AS (a integer, b text)",
     """CREATE TABLE kinds (
         k integer PRIMARY KEY, small smallint, r real, c char(5), clock time, at timestamp,
         moment timestamptz, mood mood, dom small_number, ip inet, place point, span int4range,
-        bits bit(4), loose varbit, mac macaddr, late timetz, net cidr, words tsvector, two duo,
+        bits bit(4), loose varbit, mac macaddr, late timetz, net cidr, words tsvector,
         many integer[], moments timestamptz[], moods mood[], holes nummultirange, number oid,
-        ident name, plain json, cash money, search jsonpath, area box, shape polygon, lsn pg_lsn,
-        letter "char", twos duo[])""",
+        ident name, plain json, search jsonpath, area box, shape polygon, lsn pg_lsn,
+        letter "char")""",
     """CREATE TABLE parts (
         k integer, region text, v integer, moment timestamptz, PRIMARY KEY (k, region))
         PARTITION BY LIST (region)""",
@@ -42,7 +41,6 @@ _LITERALS: Final = {
     "late": ("10:00:00+02", "24:00:00-15:59", "00:00:00.000001+00"),
     "net": ("10.0.0.0/8", "::/0", "10.1.2.3"),
     "words": ("", "a:1 fat:2A b", "it''s:3,4"),
-    "two": ("(1,x)", "(,)", '(-5,"a,""b""")', "(7,NULL)"),
     "many": ("{}", "{1,NULL,3}", "[0:1]={1,2}", "{{1,2},{3,4}}"),
     "moments": ("{}", "{2024-02-29 12:00:00+00,NULL}", "{0001-01-01 00:00:00+00}"),
     "moods": ("{}", "{sad,NULL,happy}", "{angry}"),
@@ -50,13 +48,11 @@ _LITERALS: Final = {
     "number": ("0", "4294967295", "17"),
     "ident": ("", "a", "x" * 70),
     "plain": ('{"b": 1,  "a": [1.0, null], "b": 2}', '"\\u00e9"', "null", "[]"),
-    "cash": ("0", "-12.34", "92233720368547758.07"),
     "search": ("$", "lax $.a[*] ? (@.b > 1)", "strict $[last]"),
     "area": ("(1,1),(0,0)", "(0,0),(-1,2.5)"),
     "shape": ("((0,0),(1,0),(0,1))", "((1e300,0))"),
     "lsn": ("0/0", "16/B374D848"),
     "letter": ("", "a", "\\377"),
-    "twos": ("{}", '{"(1,x)",NULL}', '{"(2,\\"a b\\")"}'),
 }
 """Values of columns, as their types' input functions read them; some are refused."""
 
