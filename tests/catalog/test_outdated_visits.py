@@ -70,7 +70,7 @@ def table(client: Client) -> int:
 
 
 def test_a_table_that_is_resident_already_does_not_get_its_rows_again(
-    client: Client, administrator: Client, table: int, visit, monkeypatch, caplog
+    administrator: Client, table: int, visit, monkeypatch, caplog
 ) -> None:
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
     monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
@@ -90,7 +90,7 @@ def test_a_table_that_is_resident_already_does_not_get_its_rows_again(
 
 
 def test_a_table_that_is_tiered_already_is_left_alone(
-    client: Client, administrator: Client, table: int, visit, monkeypatch, caplog
+    administrator: Client, table: int, visit, monkeypatch, caplog
 ) -> None:
     listed = ResidentTable(table, "never", 2, 100.0, 0, 2, 100, 2, 2, 100)
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [listed])
