@@ -231,8 +231,8 @@ BEGIN
     PERFORM bound_rows(relid, true);
 END $$;
 
--- Bring key and constraints into line with the table.
-CREATE OR REPLACE FUNCTION pg_journal.reconcile_constraints(relid oid) RETURNS void
+-- Bring key and constraints into line with the table. By `unreferencing` foreign keys no row references anything.
+CREATE OR REPLACE FUNCTION pg_journal.reconcile_constraints(relid oid, unreferencing oid[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -251,7 +251,7 @@ BEGIN
       INTO added
       FROM pg_constraint x
      WHERE x.conrelid = j.relid AND x.oid <> ALL (j.checks)
-       AND CASE WHEN x.contype = 'f' THEN NOT is_adding()
+       AND CASE WHEN x.contype = 'f' THEN NOT is_adding() AND x.oid <> ALL (unreferencing)
                 -- Others write to it who know of no constraints.
                 ELSE x.contype IN ('c', 'n') AND x.conenforced AND (NOT x.convalidated OR j.external IS NOT NULL) END
      LIMIT 1;
@@ -308,6 +308,16 @@ BEGIN
     END IF;
 END $$;
 
+-- Foreign keys of columns that have come with the command: all rows have NULL there.
+CREATE OR REPLACE FUNCTION pg_journal.unreferencing_keys(relid oid) RETURNS oid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN ARRAY(SELECT x.oid FROM pg_constraint x
+              WHERE x.conrelid = unreferencing_keys.relid AND x.contype = 'f' AND NOT EXISTS (
+                  SELECT FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
+                   WHERE a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey)
+                     AND (k.relid IS NOT NULL OR a.atthasdef OR a.atthasmissing OR a.attidentity <> '')));
+
 -- Refuse foreign keys to tiered tables that are not kept, and changes of what tiered tables reference: PostgreSQL makes the
 -- keys of these anew, by whose rows nobody would look.
 CREATE OR REPLACE FUNCTION pg_journal.check_references(relid oid) RETURNS void
@@ -318,6 +328,7 @@ DECLARE
     referenced regclass;
     reason text;
     validated boolean;
+    added_column text;
 BEGIN
     SELECT x.confrelid, parent_irregularity(x) INTO referenced, reason
       FROM pg_constraint x JOIN journals p ON p.relid = x.confrelid
@@ -328,15 +339,21 @@ BEGIN
                        CASE reason WHEN 'is not validated' THEN 'Leave NOT VALID and NOT ENFORCED out.'
                                    ELSE format('ALTER TABLE %s SET (gateway.residency = always) first.', referenced) END);
     END IF;
-    SELECT x.convalidated, x.conrelid INTO validated, referenced
+    SELECT x.convalidated, x.conrelid, (
+               SELECT a.attname FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
+                WHERE a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey) AND k.relid IS NULL LIMIT 1)
+      INTO validated, referenced, added_column
       FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
      WHERE x.confrelid = check_references.relid AND x.conrelid <> x.confrelid AND x.contype = 'f'
        AND referencing.residency = 'tiered' AND x.oid <> ALL (referencing.checks) AND NOT is_adding()
-       AND has_rows(referencing.relid) ORDER BY x.convalidated LIMIT 1;
+       AND x.oid <> ALL (unreferencing_keys(referencing.relid)) AND has_rows(referencing.relid) ORDER BY x.convalidated LIMIT 1;
     IF NOT validated THEN
         -- A key that PostgreSQL makes anew is as valid as it was, and those of tiered tables are.
         PERFORM refuse(format('a FOREIGN KEY of the tiered table "%s" that is not validated is', referenced),
                        'Leave NOT VALID and NOT ENFORCED out.');
+    ELSIF validated AND added_column IS NOT NULL THEN
+        PERFORM refuse(format('ADD COLUMN "%s" with a value and a FOREIGN KEY on a table with rows is', added_column),
+                       'Add the column without default, update it, then set the default.');
     ELSIF validated THEN
         PERFORM refuse('changing the type of a column that tiered tables reference is', 'Leave it as it is.');
     END IF;
@@ -528,6 +545,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     j journals;
+    unreferencing oid[];
 BEGIN
     IF (SELECT jj.is_hot FROM journals jj WHERE jj.relid = reconcile.relid) THEN
         -- What the command has found in the catalog table are some of its rows.
@@ -547,8 +565,9 @@ BEGIN
         PERFORM check_features(relid);
         PERFORM check_references(relid);
         IF j.external IS NOT NULL THEN PERFORM check_external(relid); END IF;
+        unreferencing := unreferencing_keys(relid);
         PERFORM reconcile_columns(relid);
-        PERFORM reconcile_constraints(relid);
+        PERFORM reconcile_constraints(relid, unreferencing);
         UPDATE journals jj SET schema_name = n.nspname, table_name = t.relname
           FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
          WHERE jj.relid = j.relid AND t.oid = j.relid;
