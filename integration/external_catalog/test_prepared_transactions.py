@@ -140,6 +140,19 @@ def test_definitions_that_are_prepared_do_not_hold_up_upkeep(directory: Path) ->
             assert first(connection, f"SELECT gateway.check('{table}')") == [0]
 
 
+def test_files_of_a_table_that_is_prepared_outlast_restarts_and_vacuum(directory: Path) -> None:
+    with connected(directory) as connection:
+        connection.execute("CREATE TABLE t (id integer PRIMARY KEY, v text)")
+        connection.execute(LOAD % "t")
+        assert eventually(lambda: residency(connection, "t") == "tiered")
+        prepare(connection, "converted", "CONVERT TO copied FROM t KEY (id)")
+    with connected(directory) as connection:
+        connection.execute("VACUUM")
+        connection.execute("COMMIT PREPARED 'converted'")
+        assert first(connection, "SELECT count(*) FROM copied") == [BOUND + 1]
+        assert first(connection, "SELECT gateway.check('copied')") == [0]
+
+
 @pytest.mark.exhaustive
 def test_a_write_of_a_tiered_table_can_be_prepared(directory: Path) -> None:
     with connected(directory) as connection:

@@ -235,9 +235,7 @@ class Warehouse:
             open_s: For how long the oldest transaction has been open, in seconds.
             shared: Whether other gateways write here.
         """
-        now = time.time()
-        ended = now - ORPHAN_AGE_S
-        latest = min(now - open_s, ended if shared else max(ended, self._opened))
+        latest = self._latest(open_s, shared=shared)
         found = []
         for location in sorted({"/".join(path.split("/")[:2]) for path in known}):
             table = self._root / location
@@ -247,18 +245,30 @@ class Warehouse:
                     found.append(path)
         return found
 
-    def unknown_tables(self, database: int, known: Set[str]) -> list[str]:
-        """Return directories of tables of a database that are not known.
+    def unknown_tables(
+        self, database: int, known: Set[str], open_s: float, *, shared: bool
+    ) -> list[str]:
+        """Return directories of tables of a database that are not known, by the same rule.
 
-        Only those that were there when this process began: younger ones may belong to transactions
-        that have not committed.
+        Args:
+            database: Its OID.
+            known: The directories of tables that there are.
+            open_s: For how long the oldest transaction has been open, in seconds.
+            shared: Whether other gateways write here.
         """
+        latest = self._latest(open_s, shared=shared)
         found = []
         for directory in sorted((self._root / str(database)).glob("*")):
             path = str(directory.relative_to(self._root))
-            if path not in known and _is_older(directory, self._opened):
+            if path not in known and _is_older(directory, latest):
                 found.append(path)
         return found
+
+    def _latest(self, open_s: float, *, shared: bool) -> float:
+        """Return before when what nobody knows is nobody's, in seconds since 1970."""
+        now = time.time()
+        ended = now - ORPHAN_AGE_S
+        return min(now - open_s, ended if shared else max(ended, self._opened))
 
     def files(self, directory: Path) -> list[Path]:
         """Return the data files of a directory in the order of their names."""

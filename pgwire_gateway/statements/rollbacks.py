@@ -20,6 +20,7 @@ from catalog.journal.order import is_tombstone, order_of, order_of_whole
 from catalog.model import Column, JournalTable
 from catalog.pg import sqlstate as codes
 from catalog.session import names, residency
+from catalog.statements.splitting import RelationName
 from catalog.upkeep import commits
 from catalog.upkeep.commits import CommittedVersions
 from pgwire_gateway.dml import inserts
@@ -285,10 +286,21 @@ class _Rollback:
         inserts.copy_columns(self._call.session, encoded, batches, former.rows, columns)
 
     def _lock(self, relid: int) -> None:
-        """Keep others from writing a table from before its rows are looked for."""
-        table = self._catalog.relations([relid])[relid]
-        name = names.quoted(table.schema, table.name)
-        self._run(f"LOCK TABLE ONLY {name} IN SHARE ROW EXCLUSIVE MODE").status()
+        """Keep others from writing a table from before its rows are looked for.
+
+        Raises:
+            GatewayError: 40001 when its name is another table's, or nobody's, by then.
+        """
+        table = self._catalog.relations([relid]).get(relid)
+        if table is not None:
+            name = names.quoted(table.schema, table.name)
+            self._run(f"LOCK TABLE ONLY {name} IN SHARE ROW EXCLUSIVE MODE").status()
+            if names.relation_oid(self._catalog, RelationName(table.schema, table.name)) == relid:
+                return
+        raise GatewayError(
+            "could not serialize access due to a concurrent change of definitions",
+            sqlstate=codes.SERIALIZATION_FAILURE,
+        )
 
     def _require_alone(self, table: JournalTable) -> None:
         """Refuse tables of which a MERGE changes more, or less, than the rows it is told."""

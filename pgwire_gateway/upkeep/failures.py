@@ -12,6 +12,7 @@ PASSING: Final = frozenset(
     {
         sqlstate.LOCK_NOT_AVAILABLE,
         sqlstate.SERIALIZATION_FAILURE,
+        sqlstate.DEADLOCK_DETECTED,
         sqlstate.UNDEFINED_TABLE,
         sqlstate.QUERY_CANCELED,
         bookkeeping.OUTDATED,

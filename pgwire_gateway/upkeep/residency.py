@@ -26,7 +26,7 @@ from catalog.session.connections import CatalogSession
 from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.config import Config
-from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.compactor import Compaction, Compactor
 from pgwire_gateway.spark.conservation import require_rows
 from pgwire_gateway.upkeep.failures import PASSING, UNSTORABLE, Failures
 from pgwire_gateway.upkeep.lanes import Lane, Lanes
@@ -50,6 +50,9 @@ REST_S = 10.0
 
 RECOUNT_S = 600.0
 """After this time all tables are counted, whatever statistics tell; they do not outlive a crash."""
+
+
+NOTHING_WRITTEN = Compaction((), (), 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +211,15 @@ class Residency:
         session, tails = lane.session, self._tails(lane)
         snapshot, fetched = read(session, relid)
         rows = captured(snapshot.table, fetched)
+        written = NOTHING_WRITTEN
         if rows.num_rows and (not snapshot.table.key or has_marks(rows)):
             # A tail of a tiered table has identities, and no marks.
             tail = tails.settled(session, snapshot, rows)
-            written = tails.written(None, snapshot, tail)
-            tails.publish(session, snapshot, replace(written, tail_read=rows.num_rows))
-        resident_upkeep.make_tiered(session, relid)
+            written = replace(tails.written(None, snapshot, tail), tail_read=rows.num_rows)
+        with self._compactor.publishing(written):
+            if written.tail_read:
+                tails.publish(session, snapshot, written)
+            resident_upkeep.make_tiered(session, relid)
         reach(Failpoint.MADE_TIERED)
 
     # shrinking ------------------------------------------------------------------------------------
@@ -227,6 +233,8 @@ class Residency:
                 _noted(work, "moving rows in"),
                 resident_upkeep.exclusive(session, relid, TIERED, LOCK_WAIT_MS),
             ):
+                if relid not in resident_upkeep.shrunken_tables(session):
+                    return  # it has grown, or its owner asks for something else
                 resident_upkeep.cool(session, relid)
                 snapshot, rows = read(session, relid)
                 table = snapshot.table
@@ -242,10 +250,14 @@ class Residency:
                         _lines(current, columns),
                     )
                     _require_loaded(table, loaded, current.num_rows)
+                written = NOTHING_WRITTEN
                 if tail.num_rows and not table.key:
                     # Capture adds rows without identities; those of what is there would be lost.
-                    self._tails(lane).settle_tail(session, snapshot, tail)
-                resident_upkeep.make_resident(session, relid)
+                    written = self._compactor.flush(snapshot, tail, lane.running)
+                with self._compactor.publishing(written):
+                    if written.tail_read:
+                        self._tails(lane).publish(session, snapshot, written)
+                    resident_upkeep.make_resident(session, relid)
                 reach(Failpoint.MADE_RESIDENT)
         except CatalogUnavailableError:
             raise

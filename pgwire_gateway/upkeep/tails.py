@@ -223,18 +223,6 @@ class Tails:
             tail_read=written.tail_read,
         )
 
-    def settle_tail(self, session: CatalogSession, snapshot: TableSnapshot, tail: pa.Table) -> None:
-        """Write the tail of a tiered table to its segments, under a lock."""
-        flushed = self._compactor.flush(snapshot, tail, self._running)
-        session.replace(
-            snapshot.table.relid,
-            flushed.added,
-            flushed.retired,
-            flushed.tail_version,
-            expected_state=snapshot.state,
-            tail_read=flushed.tail_read,
-        )
-
 
 def _read_whole(
     session: CatalogSession, relid: int, most_bytes: int | None = None

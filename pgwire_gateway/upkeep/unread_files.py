@@ -54,7 +54,9 @@ class UnreadFiles:
         known = catalog_vacuum.known_paths(session)
         orphans = self._warehouse.abandoned(known, open_s, shared=self._is_shared)
         database, locations = catalog_vacuum.known_locations(session)
-        orphans += self._warehouse.unknown_tables(database, locations)
+        orphans += self._warehouse.unknown_tables(
+            database, locations, open_s, shared=self._is_shared
+        )
         for path in (*retired.values(), *dropped, *orphans):
             check()
             self._warehouse.remove(path)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -31,6 +32,15 @@ class Files:
     def __init__(self) -> None:
         self.rows: list[pa.Table] = []
 
+    @contextmanager
+    def publishing(self, written: Compaction) -> Iterator[None]:
+        try:
+            yield
+        except GatewayError:
+            if written.tail_read:
+                self.rows.pop()
+            raise
+
     def live_rows(self, _: TableSnapshot, __: object, tail: pa.Table) -> pa.Table:
         return pa.concat_tables([*self.rows, tail])
 
@@ -55,9 +65,14 @@ def lanes(catalog, database) -> Iterator[Lanes]:
 
 
 @pytest.fixture
-def visit(database, lanes) -> Callable[[], None]:
+def files() -> Files:
+    return Files()
+
+
+@pytest.fixture
+def visit(database, lanes, files: Files) -> Callable[[], None]:
     upkeep = Residency(
-        database, cast("Any", Files()), ResidentBounds(1000, 1000, 1000), Config(flush_rows=1)
+        database, cast("Any", files), ResidentBounds(1000, 1000, 1000), Config(flush_rows=1)
     )
     return lambda: upkeep.visit(lanes)
 
@@ -102,3 +117,30 @@ def test_a_table_that_is_tiered_already_is_left_alone(
         visit()
     assert caplog.text == ""
     assert administrator.run(tail) == before
+
+
+def test_what_was_written_for_a_move_that_fails_is_removed(
+    administrator: Client, table: int, files: Files, visit, monkeypatch
+) -> None:
+    monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    administrator.session.begin()
+    administrator.run(f"SELECT FROM pg_journal.tail_{table}")  # whose definition is to change
+    visit()
+    assert files.rows == []
+    administrator.session.rollback()
+    assert administrator.run("SELECT FROM ONLY t") == []
+    visit()
+    assert len(files.rows) == 1
+    assert administrator.run("SELECT a, b FROM ONLY t ORDER BY a") == ROWS
+
+
+def test_a_table_that_has_grown_since_it_was_listed_stays_tiered(
+    administrator: Client, table: int, visit, monkeypatch
+) -> None:
+    lists = [[table], []]
+    monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: lists.pop(0))
+    visit()
+    assert lists == []
+    assert administrator.run("SELECT FROM ONLY t") == []

@@ -61,7 +61,10 @@ def test_tables_nobody_knows_are_those_of_transactions_that_ended_with_the_proce
     for table, since_s in ((left, -60), (known, -60), (younger, 60)):
         moment = time.time() + since_s
         os.utime(table, (moment, moment))
-    assert warehouse.unknown_tables(5, {"5/18"}) == ["5/17"]
+    assert warehouse.unknown_tables(5, {"5/18"}, 0, shared=False) == ["5/17"]
+    assert warehouse.unknown_tables(5, {"5/18"}, 61, shared=False) == []
+    assert warehouse.unknown_tables(5, {"5/18"}, math.inf, shared=False) == []
+    assert warehouse.unknown_tables(5, {"5/18"}, 0, shared=True) == []
 
 
 @pytest.mark.parametrize(
@@ -121,7 +124,7 @@ def test_tables_that_others_remove_meanwhile_are_not_told(root: Path, vanishing:
     warehouse = Warehouse(str(root))
     for table in ("5/17", "5/18", "5/20"):
         os.utime(root / table, (0, 0))
-    assert warehouse.unknown_tables(5, {"5/18"}) == ["5/17"]
+    assert warehouse.unknown_tables(5, {"5/18"}, 0, shared=False) == ["5/17"]
     assert not (root / vanishing).exists()
 
 

@@ -192,3 +192,23 @@ def test_a_transaction_in_a_string_of_statements_keeps_what_was_before(clients: 
     clients.first.execute("COMMIT")
     found = clients.other.execute("SELECT id, v FROM t WHERE id IN (1, 3000)").fetchall()
     assert sorted(found) == [(1, 1), (3000, 0)]
+
+
+@pytest.mark.parametrize("change", ["ALTER COLUMN d TYPE bigint", "DROP COLUMN d"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_columns_that_are_not_what_they_were_are_not_read(
+    resident_gateway: Address, level: str, change: str
+) -> None:
+    with schema_sessions(resident_gateway.conninfo(), SCHEMA) as opened:
+        reader, owner = opened(), opened()
+        owner.execute("CREATE TABLE t (id integer PRIMARY KEY, d integer, e integer)")
+        owner.execute("INSERT INTO t VALUES (1, 10, 7), (2, 20, 8)")
+        reader.execute("SET gateway.executor = spark")
+        reader.execute(f"BEGIN ISOLATION LEVEL {level}")
+        reader.execute("SELECT 1")
+        owner.execute(f"ALTER TABLE t {change}")
+        with pytest.raises(psycopg.Error) as raised:
+            reader.execute("SELECT id, d, e FROM t")
+        assert raised.value.sqlstate in {"40001", "42703"}
+        reader.execute("ROLLBACK")
+        assert reader.execute("SELECT id, e FROM t ORDER BY id").fetchall() == [(1, 7), (2, 8)]

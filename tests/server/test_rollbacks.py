@@ -1,5 +1,7 @@
 """Rolling commits back: keys and values of all types, names, parameters, roles and partitions."""
 
+import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -487,3 +489,46 @@ def test_the_commit_that_made_a_table_is_gone_back_to(client: psycopg.Connection
     assert rows(client) == [(1, 1)]
     with pytest.raises(errors.FeatureNotSupported, match="from before columns or keys"):
         client.execute("SELECT gateway.rollback_commit(%s)", [name])
+
+
+def test_a_table_that_gets_another_name_meanwhile_is_not_gone_back_to(
+    server: GatewayProcess, client: psycopg.Connection
+) -> None:
+    for table in ("t", "other"):
+        client.execute(f"CREATE TABLE {table} (id integer PRIMARY KEY, v text)")
+        client.execute(f"INSERT INTO {table} VALUES (1, 'one')")
+    client.execute("UPDATE t SET v = 'bad'")
+    changed = latest(client)
+    conninfo = server.address.conninfo(DATABASE)
+    options = f"-c search_path={SCHEMA}"
+    with psycopg.connect(conninfo, autocommit=True, options=options) as second:
+        second.execute("BEGIN")
+        second.execute("ALTER TABLE t RENAME TO former")
+        second.execute("ALTER TABLE other RENAME TO t")
+        failures: list[psycopg.Error] = []
+
+        def roll_back() -> None:
+            try:
+                client.execute("SELECT gateway.rollback_commit(%s)", [changed])
+            except psycopg.Error as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=roll_back)
+        thread.start()
+        await_lock(second, client.info.backend_pid)
+        second.execute("COMMIT")
+        thread.join(60)
+    assert [error.sqlstate for error in failures] == ["40001"]
+    assert client.execute("SELECT v FROM former").fetchall() == [("bad",)]
+    assert rows(client) == [(1, "one")]
+    client.execute("SELECT gateway.rollback_commit(%s)", [changed])
+    assert client.execute("SELECT v FROM former").fetchall() == [("one",)]
+
+
+def await_lock(connection: psycopg.Connection, process_id: int) -> None:
+    """Wait until a session waits for a lock."""
+    query = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
+    deadline = time.monotonic() + 30
+    while not connection.execute(query, [process_id]).fetchall():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -138,8 +138,7 @@ class Statements:
             "u": lambda: f"'{draw.getrandbits(128):032x}'::uuid",
             "raw": lambda: f"'\\x{draw.getrandbits(8 * 5):010x}'::bytea",
             "tags": lambda: (
-                draw.choice(("'{}'", "'{a,NULL,\"\"}'", '\'{"NULL","a b"}\'', "'{{a},{b}}'"))
-                + "::text[]"
+                draw.choice(("'{}'", "'{a,NULL,\"\"}'", '\'{"NULL","a b"}\'')) + "::text[]"
             ),
             "doc": lambda: (
                 draw.choice(

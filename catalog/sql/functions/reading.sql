@@ -42,6 +42,21 @@ BEGIN
         SELECT string_agg(x::text, ',' ORDER BY x) FROM (SELECT pg_snapshot_xip(seen) UNION SELECT own) u(x)));
 END $$;
 
+-- Refuse a transaction of one snapshot that shows columns which a tail has not any more: ALTER TABLE has taken away, or made
+-- anew, what they held. 40001.
+CREATE OR REPLACE FUNCTION pg_journal.require_columns(tail oid) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    -- Privileges are looked up in what is there now, whatever the snapshot shows.
+    IF current_setting('transaction_isolation') <> 'read committed' AND EXISTS (
+        SELECT FROM pg_attribute a WHERE a.attrelid = tail AND a.attnum > 0 AND NOT a.attisdropped
+           AND has_column_privilege(tail, a.attnum, 'SELECT') IS NULL) THEN
+        RAISE EXCEPTION 'could not serialize access due to a concurrent change of definitions' USING ERRCODE = '40001';
+    END IF;
+END $$;
+
 -- SQL of the row versions of a tail `v`, as arrays of transfer forms, and the condition of those that are wanted.
 CREATE OR REPLACE FUNCTION pg_journal.tail_query(wanted oid, tail oid, condition text, OUT image text, OUT rows text)
 LANGUAGE sql STABLE
@@ -66,6 +81,7 @@ DECLARE
     sized text;
     size bigint;
 BEGIN
+    PERFORM require_columns(tail);
     -- What is stored is compressed: read, it may be 255 times as much. Twice as much as is allowed, or some times more,
     -- does no harm; but the text of a number may be thousands of times as long.
     IF size_at_most(tail) > most_bytes / 256 THEN

@@ -570,6 +570,7 @@ AS $$
 DECLARE
     lines refcursor := 'pgwire_tail';
 BEGIN
+    PERFORM require_columns(j.tail_relid) FROM journals j WHERE j.relid = wanted;
     EXECUTE format('SELECT coalesce(max(x.size), 0), coalesce(sum(x.size), 0) FROM (SELECT %s AS size '
                    'FROM pg_journal.tail_%s v) x', row_size(wanted, 'v'), wanted) INTO row_bytes, size_bytes;
     OPEN lines NO SCROLL FOR EXECUTE format(
