@@ -24,6 +24,7 @@ from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.rows.needed_rows import known_rows
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.state import ClientSession
 from rewrite.needs.results import Refusal
@@ -44,6 +45,7 @@ def run_at_once(call: Invocation) -> StatementResult | None:
     plan, transaction = call.plan, call.session.transaction
     if plan.route not in ROUTES or plan.basis is None or plan.seeks or plan.takes:
         return None
+    _read_tail_before(call)
     # Rows that nobody locks may go cold before they are read.
     if plan.only_reads or transaction.runs_nothing_at_once or not _is_utf8(call.session):
         return None
@@ -61,6 +63,15 @@ def run_at_once(call: Invocation) -> StatementResult | None:
         # What this transaction has written before is not looked for again.
         done = None if after else _within(call, writing)
     return done and kept(call, needed, *done)
+
+
+def _read_tail_before(call: Invocation) -> None:
+    """Have the tail at hand that this statement looks into when it has written to it."""
+    session, relid = call.session, call.plan.target
+    if relid is None or relid in session.transaction.written:
+        return
+    if session.services.tails.is_outdated(session.database, relid):
+        Observer(session).observe([relid])
 
 
 def expected(call: Invocation) -> Writing | None:

@@ -78,7 +78,7 @@ class Residency:
         self._config = config
         self._last: _Visit | None = None
         self._failures = Failures()
-        self._told: dict[int, str] = {}
+        self._told: set[tuple[int, str]] = set()
         """What has been logged of tables that stay resident, or whose tails stay."""
 
     def visit(self, lanes: Lanes) -> None:
@@ -160,8 +160,8 @@ class Residency:
 
     def _tell(self, relid: int, text: str) -> None:
         """Log what there is to say of a table, once."""
-        if self._told.get(relid) != text:
-            self._told[relid] = text
+        if (relid, text) not in self._told:
+            self._told.add((relid, text))
             logger.info("table %d of %s %s", relid, self._database, text)
 
     def _tails(self, lane: Lane) -> Tails:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,9 @@ from catalog.results import SnapshotRequest, TailRows
 from pgwire_gateway.wire_types.catalog_rows import tail_of
 from pgwire_gateway.wire_types.plain_keys import has_one_form, plain, tuples
 from pgwire_gateway.wire_types.settling import captured, settle
+
+MOST_MISSED: Final = 200
+"""So many rows cost about as much to fetch as one more trip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,22 @@ class TailCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, int], HeldTail] = {}
+        self._missed: dict[tuple[str, int], int] = {}
+        """How many rows came last with a state that is not committed, for which nothing is held."""
 
     def clear(self) -> None:
         """Hold nothing any more."""
         with self._lock:
             self._entries.clear()
+            self._missed.clear()
+
+    def is_outdated(self, database: str, relid: int) -> bool:
+        """Return whether who writes a table again and again had better read its tail before.
+
+        What is seen after a write is not committed yet, so it is not held: each one would fetch
+        what has come since somebody has only read.
+        """
+        return self._missed.get((database, relid), 0) > MOST_MISSED
 
     def request(self, database: str, relid: int) -> TailRequest:
         """Return what asks for a table, naming the state whose rows are held, if any."""
@@ -82,6 +97,7 @@ class TailCache:
             stored: Returns the current rows of the segments, for tails that have to be settled.
         """
         key = (database, snapshot.table.relid)
+        before = 0 if held is None else held.rows.num_rows
         if fetched is None or fetched.increment:
             if held is None:
                 raise ValueError(snapshot.state)
@@ -93,6 +109,9 @@ class TailCache:
             rows = self._whole(snapshot, fetched, stored)
         if committed:
             self._keep(key, HeldTail(snapshot.state, snapshot.version, rows))
+        elif fetched is not None:
+            with self._lock:
+                self._missed[key] = rows.num_rows - (before if fetched.increment else 0)
         return rows
 
     def _keep(self, key: tuple[str, int], tail: HeldTail) -> None:
@@ -100,6 +119,7 @@ class TailCache:
             entry = self._entries.get(key)
             if entry is None or entry.version <= tail.version:
                 self._entries[key] = tail
+            self._missed.pop(key, None)
 
     @staticmethod
     def _whole(

@@ -510,7 +510,8 @@ BEGIN
                         AND obstacle(j.relid) IS NOT NULL;
             IF (j.is_full, j.is_outgrown) <> (row_count > bounds.resident_hard_rows, outgrown) THEN
                 UPDATE journals x SET is_full = row_count > bounds.resident_hard_rows, is_outgrown = outgrown
-                 WHERE x.relid = (SELECT y.relid FROM journals y WHERE y.relid = j.relid FOR NO KEY UPDATE SKIP LOCKED);
+                 WHERE x.relid = (SELECT y.relid FROM journals y WHERE y.relid = j.relid AND y.residency = 'resident'
+                                   FOR NO KEY UPDATE SKIP LOCKED);
                 -- The next count tells again.
                 IF NOT FOUND THEN changes := -1; END IF;
             END IF;

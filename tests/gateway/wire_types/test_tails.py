@@ -8,6 +8,7 @@ import pyarrow as pa
 from catalog.model import JournalTable, TableSnapshot
 from catalog.results import TailRows
 from pgwire_gateway.wire_types.tails import (
+    MOST_MISSED,
     TailCache,
     latest_per_key,
     newest_version,
@@ -63,6 +64,38 @@ def test_what_was_asked_for_is_completed_although_others_have_read_more() -> Non
     assert complete("one", 1, asked.held, None) == first
     # What is newer stays.
     assert cache.request("d", TABLE.relid).known_state == "two"
+
+
+def test_much_that_comes_with_what_is_not_committed_is_read_before() -> None:
+    cache = TailCache()
+
+    def complete(number: int, rows: int, *, increment: bool, committed: bool) -> None:
+        snapshot = TableSnapshot(TABLE, f"s{number}", number, (), 0)
+        cache.complete(
+            "d",
+            snapshot,
+            cache.request("d", TABLE.relid).held,
+            TailRows(increment=increment, rows=[[number, None, n] for n in range(rows)]),
+            committed=committed,
+            stored=lambda: ROWS.slice(0, 0),
+        )
+
+    def is_outdated() -> bool:
+        return cache.is_outdated("d", TABLE.relid)
+
+    complete(1, MOST_MISSED, increment=False, committed=False)
+    assert not is_outdated()
+    complete(2, MOST_MISSED + 1, increment=False, committed=False)
+    assert is_outdated()
+    assert not cache.is_outdated("d", TABLE.relid + 1)
+    complete(3, MOST_MISSED + 1, increment=False, committed=True)
+    assert not is_outdated()
+    complete(4, 1, increment=True, committed=False)
+    assert not is_outdated()
+    complete(5, MOST_MISSED + 1, increment=True, committed=False)
+    assert is_outdated()
+    cache.clear()
+    assert not is_outdated()
 
 
 def test_the_newest_version_of_each_key_is_left() -> None:
