@@ -1,6 +1,7 @@
 """Statements on hot rows in one trip to the catalog, where all rows are known to be hot already."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -66,12 +67,16 @@ def run_at_once(call: Invocation) -> StatementResult | None:
 
 
 def _read_tail_before(call: Invocation) -> None:
-    """Have the tail at hand that this statement looks into when it has written to it."""
+    """Have the tail at hand that a statement of its own transaction looks into when it has written.
+
+    Nothing is done where its table is not what it was: that is found out by who runs it.
+    """
     session, relid = call.session, call.plan.target
-    if relid is None or relid in session.transaction.written:
+    if relid is None or session.transaction.open:
         return
-    if session.services.tails.is_outdated(session.database, relid):
-        Observer(session).observe([relid])
+    if session.services.tails.take_outdated(session.database, relid):
+        with suppress(OutdatedPlanError):
+            Observer(session).observe([relid])
 
 
 def expected(call: Invocation) -> Writing | None:

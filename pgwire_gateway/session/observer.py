@@ -25,7 +25,6 @@ from pgwire_gateway.spark.executor import SparkPlan
 from pgwire_gateway.spark.lookups import Key
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.wire_types import type_oids
-from pgwire_gateway.wire_types.tails import held_for
 from rewrite.context import (
     CheckConstraint,
     Leaves,
@@ -358,7 +357,7 @@ class Observer:
             request.relid: self._services.tails.complete(
                 self._session.database,
                 result.snapshots[request.relid],
-                held_for(request),
+                request,
                 result.tails.get(request.relid),
                 committed=unwritten or request.relid not in self._session.transaction.written,
                 stored=self._stored(result.snapshots[request.relid]),

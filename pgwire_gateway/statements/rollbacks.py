@@ -294,9 +294,15 @@ class _Rollback:
         table = self._catalog.relations([relid]).get(relid)
         if table is not None:
             name = names.quoted(table.schema, table.name)
-            self._run(f"LOCK TABLE ONLY {name} IN SHARE ROW EXCLUSIVE MODE").status()
-            if names.relation_oid(self._catalog, RelationName(table.schema, table.name)) == relid:
-                return
+            named = RelationName(table.schema, table.name)
+            try:
+                self._run(f"LOCK TABLE ONLY {name} IN SHARE ROW EXCLUSIVE MODE").status()
+            except GatewayError as error:
+                if error.sqlstate not in {codes.UNDEFINED_TABLE, codes.INVALID_SCHEMA_NAME}:
+                    raise
+            else:
+                if names.relation_oids(self._catalog, [named]) == [relid]:
+                    return
         raise GatewayError(
             "could not serialize access due to a concurrent change of definitions",
             sqlstate=codes.SERIALIZATION_FAILURE,

@@ -53,6 +53,7 @@ RECOUNT_S = 600.0
 
 
 NOTHING_WRITTEN = Compaction((), (), 0, 0)
+"""No row of a tail goes to files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,10 +50,11 @@ class UnreadFiles:
         """
         retired, dropped = self._unread(session, besides)
         # Asked for in this order: what is committed in between is known.
-        open_s = catalog_vacuum.open_since_s(session)
+        asked_s, open_s = time.monotonic(), catalog_vacuum.open_since_s(session)
         known = catalog_vacuum.known_paths(session)
         orphans = self._warehouse.abandoned(known, open_s, shared=self._is_shared)
         database, locations = catalog_vacuum.known_locations(session)
+        open_s += time.monotonic() - asked_s
         orphans += self._warehouse.unknown_tables(
             database, locations, open_s, shared=self._is_shared
         )

@@ -38,11 +38,6 @@ class TailRequest(SnapshotRequest):
     """The tail in the state that is named."""
 
 
-def held_for(request: SnapshotRequest) -> HeldTail | None:
-    """Return the tail that a request rests on."""
-    return request.held if isinstance(request, TailRequest) else None
-
-
 class TailCache:
     """The newest committed tail of each table, shared by all sessions.
 
@@ -54,7 +49,7 @@ class TailCache:
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, int], HeldTail] = {}
         self._missed: dict[tuple[str, int], int] = {}
-        """How many rows came last with a state that is not committed, for which nothing is held."""
+        """How many rows came besides what is held, last, with a state that is not committed."""
 
     def clear(self) -> None:
         """Hold nothing any more."""
@@ -62,13 +57,18 @@ class TailCache:
             self._entries.clear()
             self._missed.clear()
 
-    def is_outdated(self, database: str, relid: int) -> bool:
-        """Return whether who writes a table again and again had better read its tail before.
+    def take_outdated(self, database: str, relid: int) -> bool:
+        """Return, once, whether a table had better be read before it is written again.
 
         What is seen after a write is not committed yet, so it is not held: each one would fetch
         what has come since somebody has only read.
         """
-        return self._missed.get((database, relid), 0) > MOST_MISSED
+        key = (database, relid)
+        if self._missed.get(key, 0) <= MOST_MISSED:
+            return False
+        with self._lock:
+            self._missed.pop(key, None)
+        return True
 
     def request(self, database: str, relid: int) -> TailRequest:
         """Return what asks for a table, naming the state whose rows are held, if any."""
@@ -76,11 +76,11 @@ class TailCache:
             held = self._entries.get((database, relid))
         return TailRequest(relid, known_state=held.state if held else None, held=held)
 
-    def complete(  # noqa: PLR0913 - what is held, what came, and where the rest is
+    def complete(  # noqa: PLR0913 - what was asked for, what came, and where the rest is
         self,
         database: str,
         snapshot: TableSnapshot,
-        held: HeldTail | None,
+        request: SnapshotRequest,
         fetched: TailRows | None,
         *,
         committed: bool,
@@ -91,12 +91,13 @@ class TailCache:
         Args:
             database: Name of the database of the table.
             snapshot: What the statement sees.
-            held: The tail whose state was named when fetching.
+            request: What was asked for; it may name the state of a tail that is held.
             fetched: Rows the catalog sent; None when that state is still the current one.
             committed: False when the snapshot holds uncommitted changes of the session.
             stored: Returns the current rows of the segments, for tails that have to be settled.
         """
         key = (database, snapshot.table.relid)
+        held = request.held if isinstance(request, TailRequest) else None
         before = 0 if held is None else held.rows.num_rows
         if fetched is None or fetched.increment:
             if held is None:
@@ -109,7 +110,7 @@ class TailCache:
             rows = self._whole(snapshot, fetched, stored)
         if committed:
             self._keep(key, HeldTail(snapshot.state, snapshot.version, rows))
-        elif fetched is not None:
+        elif fetched is not None and isinstance(request, TailRequest):
             with self._lock:
                 self._missed[key] = rows.num_rows - (before if fetched.increment else 0)
         return rows

@@ -162,10 +162,10 @@ def by_cached_tails(table: JournalTable, layout: Layout, draw: random.Random) ->
         added = [transferred(table, version) for version in versions[start:end]]
         newest = numbers[end - 1] if end else 0
         snapshot = TableSnapshot(table, f"s{end}", newest, (), end)
-        held = cache.request("d", table.relid).held
-        rows = TailRows(held is not None, added)
+        asked = cache.request("d", table.relid)
+        rows = TailRows(asked.held is not None, added)
         tail = cache.complete(
-            "d", snapshot, held, rows, committed=True, stored=lambda: stored(table, [])
+            "d", snapshot, asked, rows, committed=True, stored=lambda: stored(table, [])
         )
     files = Files(table, layout).of_kind(SegmentKind.BASE, SegmentKind.DELTA)
     whole = pa.concat_tables([files, tail.select(files.column_names)]).combine_chunks()

@@ -23,6 +23,7 @@ from pgwire_gateway.messages import (
     Query,
     Sync,
 )
+from pgwire_gateway.wire_types.tails import MOST_MISSED
 from tests.support.counted import LINE
 from tests.support.dialogues import bind, wire
 from tests.support.fix_server import DRIVER_OPTIONS
@@ -220,3 +221,25 @@ def test_what_was_found_by_a_condition_is_known_to_all_sessions(counted: Gateway
         while searches(second):
             pass
         assert [searches(first), searches(second)] == [0, 0]
+
+
+def test_a_long_tail_is_read_before_who_writes_it_again_looks_into_it(
+    counted: GatewayProcess, counter: Counter
+) -> None:
+    with psycopg.connect(counted.address.conninfo(), autocommit=True) as client:
+        client.execute("CREATE TABLE keyed (id bigint PRIMARY KEY, u bigint UNIQUE)")
+        make_tiered(client, "keyed")
+        insert = "INSERT INTO keyed VALUES ({0}, {0})"
+        client.execute(insert.format(0))
+        many = "INSERT INTO keyed SELECT g, g FROM generate_series(%s::int, %s::int) g"
+        client.execute(many, [1, 2 * MOST_MISSED])
+        trips = [len(counter.trips(Query(insert.format(key)))) for key in range(1001, 1006)]
+        assert trips[2:] == [trips[3]] * 3
+        assert trips.count(trips[3] + 1) == 1
+        # Who is told to read it finds another table there.
+        client.execute(many, [2 * MOST_MISSED + 1, 4 * MOST_MISSED])
+        counter.trips(Query(insert.format(1006)))
+        client.execute("DROP TABLE keyed")
+        client.execute("CREATE TABLE keyed (id bigint PRIMARY KEY, u bigint UNIQUE)")
+        counter.trips(Query(insert.format(1006)))
+        assert client.execute("SELECT * FROM keyed").fetchall() == [(1006, 1006)]

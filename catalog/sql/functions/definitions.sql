@@ -308,15 +308,23 @@ BEGIN
     END IF;
 END $$;
 
--- Foreign keys of columns that have come with the command: all rows have NULL there.
+-- Whether a column has come with the command, without a value for the rows there are.
+CREATE OR REPLACE FUNCTION pg_journal.is_new_null(wanted oid, wanted_column int2) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT NOT (a.atthasdef OR a.atthasmissing OR a.attidentity <> '')
+               AND NOT EXISTS (SELECT FROM columns k WHERE k.relid = wanted AND k.attnum = wanted_column)
+          FROM pg_attribute a WHERE a.attrelid = wanted AND a.attnum = wanted_column);
+
+-- Foreign keys of columns that have come with the command and are NULL in all rows: one of them is enough, unless MATCH FULL
+-- wants all to be.
 CREATE OR REPLACE FUNCTION pg_journal.unreferencing_keys(relid oid) RETURNS oid[]
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN ARRAY(SELECT x.oid FROM pg_constraint x
-              WHERE x.conrelid = unreferencing_keys.relid AND x.contype = 'f' AND NOT EXISTS (
-                  SELECT FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
-                   WHERE a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey)
-                     AND (k.relid IS NOT NULL OR a.atthasdef OR a.atthasmissing OR a.attidentity <> '')));
+              WHERE x.conrelid = unreferencing_keys.relid AND x.contype = 'f' AND (
+                  SELECT CASE WHEN x.confmatchtype = 'f' THEN bool_and(n.is_null) ELSE bool_or(n.is_null) END
+                    FROM unnest(x.conkey) u(attnum) CROSS JOIN LATERAL is_new_null(x.conrelid, u.attnum) n(is_null)));
 
 -- Refuse foreign keys to tiered tables that are not kept, and changes of what tiered tables reference: PostgreSQL makes the
 -- keys of these anew, by whose rows nobody would look.
@@ -341,7 +349,8 @@ BEGIN
     END IF;
     SELECT x.convalidated, x.conrelid, (
                SELECT a.attname FROM pg_attribute a LEFT JOIN columns k ON k.relid = a.attrelid AND k.attnum = a.attnum
-                WHERE a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey) AND k.relid IS NULL LIMIT 1)
+                WHERE a.attrelid = x.conrelid AND a.attnum = ANY (x.conkey) AND k.relid IS NULL
+                  AND NOT is_new_null(x.conrelid, a.attnum) LIMIT 1)
       INTO validated, referenced, added_column
       FROM pg_constraint x JOIN journals referencing ON referencing.relid = x.conrelid
      WHERE x.confrelid = check_references.relid AND x.conrelid <> x.confrelid AND x.contype = 'f'

@@ -42,17 +42,21 @@ BEGIN
         SELECT string_agg(x::text, ',' ORDER BY x) FROM (SELECT pg_snapshot_xip(seen) UNION SELECT own) u(x)));
 END $$;
 
--- Refuse a transaction of one snapshot that shows columns which a tail has not any more: ALTER TABLE has taken away, or made
--- anew, what they held. 40001.
+-- Refuse a snapshot that shows columns which a tail has not any more: ALTER TABLE has taken away, or made anew, what they held.
+-- 40001, where a transaction has one snapshot.
 CREATE OR REPLACE FUNCTION pg_journal.require_columns(tail oid) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     -- Privileges are looked up in what is there now, whatever the snapshot shows.
-    IF current_setting('transaction_isolation') <> 'read committed' AND EXISTS (
-        SELECT FROM pg_attribute a WHERE a.attrelid = tail AND a.attnum > 0 AND NOT a.attisdropped
-           AND has_column_privilege(tail, a.attnum, 'SELECT') IS NULL) THEN
+    IF NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = tail AND a.attnum > 0 AND NOT a.attisdropped
+                      AND has_column_privilege(tail, a.attnum, 'SELECT') IS NULL) THEN
+        RETURN;
+    END IF;
+    IF current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM outdated();
+    ELSE
         RAISE EXCEPTION 'could not serialize access due to a concurrent change of definitions' USING ERRCODE = '40001';
     END IF;
 END $$;

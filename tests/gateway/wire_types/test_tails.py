@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from catalog.model import JournalTable, TableSnapshot
-from catalog.results import TailRows
+from catalog.results import SnapshotRequest, TailRows
 from pgwire_gateway.wire_types.tails import (
     MOST_MISSED,
     TailCache,
@@ -50,18 +50,18 @@ TABLE = JournalTable(16400, "public", "t", (), (), None, 1, "5/16400")
 def test_what_was_asked_for_is_completed_although_others_have_read_more() -> None:
     cache = TailCache()
 
-    def complete(state: str, version: int, held, fetched: TailRows | None) -> pa.Table:
+    def complete(state: str, version: int, request, fetched: TailRows | None) -> pa.Table:
         snapshot = TableSnapshot(TABLE, state, version, (), 0)
         return cache.complete(
-            "d", snapshot, held, fetched, committed=True, stored=lambda: ROWS.slice(0, 0)
+            "d", snapshot, request, fetched, committed=True, stored=lambda: ROWS.slice(0, 0)
         )
 
-    first = complete("one", 1, None, TailRows(increment=False, rows=[]))
+    first = complete("one", 1, cache.request("d", TABLE.relid), TailRows(increment=False, rows=[]))
     asked = cache.request("d", TABLE.relid)
     assert (asked.known_state, asked.held.rows) == ("one", first)
-    complete("two", 2, asked.held, TailRows(increment=True, rows=[]))
+    complete("two", 2, asked, TailRows(increment=True, rows=[]))
     assert cache.request("d", TABLE.relid).known_state == "two"
-    assert complete("one", 1, asked.held, None) == first
+    assert complete("one", 1, asked, None) == first
     # What is newer stays.
     assert cache.request("d", TABLE.relid).known_state == "two"
 
@@ -69,26 +69,32 @@ def test_what_was_asked_for_is_completed_although_others_have_read_more() -> Non
 def test_much_that_comes_with_what_is_not_committed_is_read_before() -> None:
     cache = TailCache()
 
-    def complete(number: int, rows: int, *, increment: bool, committed: bool) -> None:
+    def complete(
+        number: int, rows: int, *, increment: bool, committed: bool, named: bool = True
+    ) -> None:
+        asked = cache.request("d", TABLE.relid)
         snapshot = TableSnapshot(TABLE, f"s{number}", number, (), 0)
         cache.complete(
             "d",
             snapshot,
-            cache.request("d", TABLE.relid).held,
+            asked if named else SnapshotRequest(TABLE.relid),
             TailRows(increment=increment, rows=[[number, None, n] for n in range(rows)]),
             committed=committed,
             stored=lambda: ROWS.slice(0, 0),
         )
 
     def is_outdated() -> bool:
-        return cache.is_outdated("d", TABLE.relid)
+        return cache.take_outdated("d", TABLE.relid)
 
     complete(1, MOST_MISSED, increment=False, committed=False)
     assert not is_outdated()
     complete(2, MOST_MISSED + 1, increment=False, committed=False)
     assert is_outdated()
-    assert not cache.is_outdated("d", TABLE.relid + 1)
+    assert not is_outdated()
+    complete(2, MOST_MISSED + 1, increment=False, committed=False)
+    assert not cache.take_outdated("d", TABLE.relid + 1)
     complete(3, MOST_MISSED + 1, increment=False, committed=True)
+    complete(3, MOST_MISSED + 1, increment=False, committed=False, named=False)
     assert not is_outdated()
     complete(4, 1, increment=True, committed=False)
     assert not is_outdated()
