@@ -224,9 +224,15 @@ def test_what_was_found_by_a_condition_is_known_to_all_sessions(counted: Gateway
 
 
 def test_a_long_tail_is_read_before_who_writes_it_again_looks_into_it(
-    counted: GatewayProcess, counter: Counter
+    counted: GatewayProcess,
 ) -> None:
-    with psycopg.connect(counted.address.conninfo(), autocommit=True) as client:
+    # Definitions in the database of the others would cost these a trip.
+    counted.address.execute("CREATE DATABASE keyed")
+    with (
+        psycopg.connect(counted.address.conninfo("keyed"), autocommit=True) as client,
+        wire(counted.address, "keyed") as connection,
+    ):
+        counter = Counter(counted, connection)
         client.execute("CREATE TABLE keyed (id bigint PRIMARY KEY, u bigint UNIQUE)")
         make_tiered(client, "keyed")
         insert = "INSERT INTO keyed VALUES ({0}, {0})"
@@ -243,3 +249,4 @@ def test_a_long_tail_is_read_before_who_writes_it_again_looks_into_it(
         client.execute("CREATE TABLE keyed (id bigint PRIMARY KEY, u bigint UNIQUE)")
         counter.trips(Query(insert.format(1006)))
         assert client.execute("SELECT * FROM keyed").fetchall() == [(1006, 1006)]
+    counted.address.execute("DROP DATABASE keyed WITH (FORCE)")
