@@ -136,8 +136,13 @@ def _completed(
 
 def shrunken_tables(session: CatalogSession) -> list[int]:
     """Return the tiered tables that could be resident."""
-    rows = session.execute("SELECT pg_journal.shrunken_tables()").rows
+    rows = session.execute("SELECT pg_journal.shrunken_tables(NULL)").rows
     return [int(row[0] or b"0") for row in rows]
+
+
+def is_shrunken(session: CatalogSession, relid: int) -> bool:
+    """Return whether a table is one of these."""
+    return _text(session, "SELECT pg_journal.shrunken_tables($1)", relid) is not None
 
 
 def obstacle(session: CatalogSession, relid: int) -> str | None:

@@ -234,7 +234,7 @@ class Residency:
                 _noted(work, "moving rows in"),
                 resident_upkeep.exclusive(session, relid, TIERED, LOCK_WAIT_MS),
             ):
-                if relid not in resident_upkeep.shrunken_tables(session):
+                if not resident_upkeep.is_shrunken(session, relid):
                     return  # it has grown, or its owner asks for something else
                 resident_upkeep.cool(session, relid)
                 snapshot, rows = read(session, relid)

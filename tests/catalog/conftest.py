@@ -1,3 +1,10 @@
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from pgwire_gateway.upkeep.file_readers import FileReaders
+from pgwire_gateway.upkeep.lanes import Lanes, Room
 from tests.support.fix_catalog import (
     catalog,
     client,
@@ -15,7 +22,16 @@ __all__ = [
     "connect",
     "database",
     "inspector",
+    "lanes",
     "other",
     "pristine_database",
     "reader",
 ]
+
+
+@pytest.fixture
+def lanes(catalog, database) -> Iterator[Lanes]:
+    """Where upkeep looks after the tables of the test's database."""
+    made = Lanes(database, partial(catalog.admin, database), FileReaders(), Room(), 0.0)
+    yield made
+    made.rest()

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
@@ -11,9 +10,7 @@ from catalog.hot import resident_upkeep
 from catalog.hot.hot_keys import Reading, Thawed, Writing
 from pgwire_gateway.config import Config
 from pgwire_gateway.upkeep import hot_tables
-from pgwire_gateway.upkeep.file_readers import FileReaders
 from pgwire_gateway.upkeep.hot_tables import HotTables
-from pgwire_gateway.upkeep.lanes import Lanes, Room
 from tests.support.fix_catalog import Client
 
 pytestmark = pytest.mark.catalog
@@ -136,13 +133,6 @@ def test_where_there_are_files_rows_are_compared_whose_versions_are_in_the_tail(
 
 
 # upkeep -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def lanes(catalog, database) -> Iterator[Lanes]:
-    made = Lanes(database, partial(catalog.admin, database), FileReaders(), Room(), 0.0)
-    yield made
-    made.rest()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,8 +16,6 @@ from catalog.hot.resident_upkeep import ResidentTable
 from catalog.model import TableSnapshot
 from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compaction
-from pgwire_gateway.upkeep.file_readers import FileReaders
-from pgwire_gateway.upkeep.lanes import Lanes, Room
 from pgwire_gateway.upkeep.residency import Residency
 from tests.support.fix_catalog import Client
 
@@ -64,13 +61,6 @@ def administrator(catalog, database) -> Iterator[Client]:
 
 
 @pytest.fixture
-def lanes(catalog, database) -> Iterator[Lanes]:
-    made = Lanes(database, partial(catalog.admin, database), FileReaders(), Room(), 0.0)
-    yield made
-    made.rest()
-
-
-@pytest.fixture
 def files() -> Files:
     return Files()
 
@@ -103,6 +93,7 @@ def test_a_table_that_is_resident_already_does_not_get_its_rows_again(
 ) -> None:
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
     monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    monkeypatch.setattr(resident_upkeep, "is_shrunken", lambda *_: True)
     with caplog.at_level(logging.INFO):
         visit()
     assert "is resident now" in caplog.text
@@ -138,6 +129,7 @@ def test_what_was_written_for_a_move_that_fails_is_removed(
 ) -> None:
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
     monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    monkeypatch.setattr(resident_upkeep, "is_shrunken", lambda *_: True)
     administrator.session.begin()
     administrator.run(f"SELECT FROM pg_journal.tail_{table}")  # whose definition is to change
     visit()
@@ -149,12 +141,13 @@ def test_what_was_written_for_a_move_that_fails_is_removed(
     assert administrator.run("SELECT a, b FROM ONLY t ORDER BY a") == ROWS
 
 
-def test_a_table_that_has_grown_since_it_was_listed_stays_tiered(
+def test_a_table_that_is_to_be_tiered_since_it_was_listed_stays_so(
     administrator: Client, table: int, visit, monkeypatch
 ) -> None:
-    lists = [[table], []]
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
-    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: lists.pop(0))
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    administrator.run(
+        f"UPDATE pg_journal.journals SET wanted_residency = 'never' WHERE relid = {table}"
+    )
     visit()
-    assert lists == []
     assert administrator.run("SELECT FROM ONLY t") == []

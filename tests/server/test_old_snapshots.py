@@ -194,10 +194,12 @@ def test_a_transaction_in_a_string_of_statements_keeps_what_was_before(clients: 
     assert sorted(found) == [(1, 1), (3000, 0)]
 
 
-@pytest.mark.parametrize("change", ["ALTER COLUMN d TYPE bigint", "DROP COLUMN d"])
+@pytest.mark.parametrize(
+    ("change", "sqlstate"), [("ALTER COLUMN d TYPE bigint", "40001"), ("DROP COLUMN d", "42703")]
+)
 @pytest.mark.parametrize("level", LEVELS)
 def test_columns_that_are_not_what_they_were_are_not_read(
-    resident_gateway: Address, level: str, change: str
+    resident_gateway: Address, level: str, change: str, sqlstate: str
 ) -> None:
     with schema_sessions(resident_gateway.conninfo(), SCHEMA) as opened:
         reader, owner = opened(), opened()
@@ -209,6 +211,6 @@ def test_columns_that_are_not_what_they_were_are_not_read(
         owner.execute(f"ALTER TABLE t {change}")
         with pytest.raises(psycopg.Error) as raised:
             reader.execute("SELECT id, d, e FROM t")
-        assert raised.value.sqlstate in {"40001", "42703"}
+        assert raised.value.sqlstate == sqlstate
         reader.execute("ROLLBACK")
         assert reader.execute("SELECT id, e FROM t ORDER BY id").fetchall() == [(1, 7), (2, 8)]

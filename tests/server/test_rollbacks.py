@@ -1,13 +1,13 @@
 """Rolling commits back: keys and values of all types, names, parameters, roles and partitions."""
 
 import threading
-import time
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 from psycopg import errors
 
+from tests.server.test_committed_at_once import await_waiting
 from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
@@ -515,7 +515,7 @@ def test_a_table_that_gets_another_name_meanwhile_is_not_gone_back_to(
 
         thread = threading.Thread(target=roll_back)
         thread.start()
-        await_lock(second, client.info.backend_pid)
+        await_waiting(second, client.info.backend_pid)
         second.execute("COMMIT")
         thread.join(60)
     assert [error.sqlstate for error in failures] == ["40001"]
@@ -523,12 +523,3 @@ def test_a_table_that_gets_another_name_meanwhile_is_not_gone_back_to(
     assert rows(client) == [(1, "one")]
     client.execute("SELECT gateway.rollback_commit(%s)", [changed])
     assert client.execute("SELECT v FROM former").fetchall() == [("one",)]
-
-
-def await_lock(connection: psycopg.Connection, process_id: int) -> None:
-    """Wait until a session waits for a lock."""
-    query = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
-    deadline = time.monotonic() + 30
-    while not connection.execute(query, [process_id]).fetchall():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

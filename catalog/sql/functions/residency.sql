@@ -521,13 +521,13 @@ BEGIN
 END $$;
 
 -- Tiered tables that could be resident: as asked for, or with no more than half of what is allowed, counting all
--- row versions outside the archive. Hot rows, which somebody is using, keep those that are not asked for as they are.
-CREATE OR REPLACE FUNCTION pg_journal.shrunken_tables() RETURNS SETOF oid
+-- row versions outside the archive; all of them, or one. Hot rows, which somebody is using, keep those that are not asked for as they are.
+CREATE OR REPLACE FUNCTION pg_journal.shrunken_tables(wanted oid) RETURNS SETOF oid
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
     SELECT j.relid FROM journals j, instance i
-     WHERE j.residency = 'tiered' AND j.wanted_residency <> 'never' AND i.resident_rows > 0
+     WHERE (wanted IS NULL OR j.relid = wanted) AND j.residency = 'tiered' AND j.wanted_residency <> 'never' AND i.resident_rows > 0
        AND (NOT j.is_hot OR j.wanted_residency = 'always')
        AND j.external IS NULL
        AND (SELECT coalesce(sum(s.row_count), 0) FROM segments s
