@@ -7,10 +7,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from catalog.model import TableSnapshot, UniqueKey
 from catalog.statements.splitting import SYSTEM_SCHEMAS
+
+_TEMPORARY: Final = "pg_temp_"
+"""What names of the schemas of temporary relations begin with."""
 
 Row = list[bytes | None]
 """One result row: values in the requested formats, None for NULL."""
@@ -156,7 +159,12 @@ class Relation:
     @property
     def is_lasting(self) -> bool:
         """Whether nobody else can drop or replace it."""
-        return self.schema in SYSTEM_SCHEMAS or self.schema.startswith("pg_temp_")
+        return self.schema in SYSTEM_SCHEMAS or self.schema.startswith(_TEMPORARY)
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it is a table, or a sequence, of the session's own."""
+        return self.kind is RelationKind.CATALOG and self.schema.startswith(_TEMPORARY)
 
 
 @dataclass(frozen=True, slots=True)

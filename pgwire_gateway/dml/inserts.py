@@ -1,7 +1,7 @@
 """INSERT: PostgreSQL evaluates, completes and checks the rows; the journal gets them."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from itertools import chain
 from typing import Any
 
@@ -10,7 +10,7 @@ from catalog.bookkeeping import tail
 from catalog.errors import HotRowsError, OutdatedPlanError
 from catalog.model import JournalTable
 from catalog.session import names, residency
-from pgwire_gateway.dml import reads, unlocked_changes
+from pgwire_gateway.dml import reads, temporary_rows, unlocked_changes
 from pgwire_gateway.hot import announcements, hot_rows, insert_sizes
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.planning import router
@@ -24,6 +24,7 @@ from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.session.transactions import IN_TRANSACTION
+from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.spools import Spool
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
@@ -147,10 +148,9 @@ def fill(call: Invocation) -> StatementResult:
     session.transaction.begin_implicit()
     observer = Observer(session)
     observation = observer.observe(call.plan.tables, call.plan)
-    query = _source(call, observation, bound)
-    columns = [column.name for column in query.columns]
     relid = target_relation(call.query)
-    with observer.run(query, observation, call.running) as batches:
+    with _source(call, observation, bound) as (query, batches):
+        columns = [column.name for column in query.columns]
         first, is_large = _first(call.services.catalog.bounds, batches)
         # Few rows, which is most often so, take no trip to the catalog for this.
         is_loadable = is_large and residency.is_loadable(catalog, relid)
@@ -175,12 +175,17 @@ def _first(bounds: ResidentBounds, batches: Iterable[Any]) -> tuple[list[Any], b
     return taken, False
 
 
+@contextmanager
 def _source(
     call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]
-) -> SparkQuery:
-    """Compile what yields the rows of an INSERT."""
-    context = Observer(call.session).context(call.plan, observation, bound)
-    return pipeline.compile_insert_source(call.query, context)
+) -> Iterator[tuple[SparkQuery, Batches]]:
+    """Compile what yields the rows of an INSERT, and have it computed."""
+    observer = Observer(call.session)
+    context = observer.context(call.plan, observation, bound)
+    with ExitStack() as ends:
+        observation, context = temporary_rows.brought(call, observation, context, ends)
+        query = pipeline.compile_insert_source(call.query, context)
+        yield query, ends.enter_context(observer.run(query, observation, call.running))
 
 
 def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
@@ -190,10 +195,9 @@ def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
     """
     observer = Observer(call.session)
     observation = observer.observe(call.plan.tables, call.plan)
-    query = _source(call, observation, bound)
     table = observation.result.snapshots[call.target].table
     with closing(Spool(call.services.warehouse, table)) as spool:
-        with observer.run(query, observation, call.running) as batches:
+        with _source(call, observation, bound) as (query, batches):
             for batch in batches:
                 spool.add(batch)
         observer.observe_for_write(call.plan)
@@ -202,9 +206,8 @@ def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
 
 def _load(call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]) -> None:
     """Copy the rows an INSERT reads into its catalog table, which is locked."""
-    query = _source(call, observation, bound)
     table = observation.result.snapshots[call.target].table
-    with Observer(call.session).run(query, observation, call.running) as batches:
+    with _source(call, observation, bound) as (query, batches):
         _copy_source(call, table, query, batches)
 
 

@@ -1,6 +1,8 @@
 """SELECT over journaled tables: snapshot → compiled query → Spark → encoded rows."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ from catalog.bookkeeping.moments import Moment
 from catalog.journal.layout import column_names
 from catalog.results import RelationKind
 from catalog.session.names import quoted
-from pgwire_gateway.dml import thawed_writes
+from pgwire_gateway.dml import temporary_rows, thawed_writes
 from pgwire_gateway.hot import announcements, hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.planning.plans import ASKED_FOR
@@ -58,8 +60,29 @@ def read(call: Invocation) -> StatementResult:
         raise
 
 
-def prepare(call: Invocation) -> tuple[SparkQuery, Callable[[], Batches]]:
-    """Compile a SELECT that locks nothing against what it sees now; return also what starts it.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A SELECT that is compiled against what it sees."""
+
+    query: SparkQuery
+    ends: ExitStack
+    """Removes what was written for it."""
+    run: Callable[[], Batches]
+
+    def start(self) -> Batches:
+        """Have its rows computed, once."""
+        with self.ends:
+            batches = self.run()
+            self.ends.callback(batches.close)
+            return Batches(batches.schema, batches, self.ends.pop_all().close)
+
+    def close(self) -> None:
+        """Leave it, where it has not been started."""
+        self.ends.close()
+
+
+def prepare(call: Invocation) -> Prepared:
+    """Compile a SELECT that locks nothing against what it sees now.
 
     Raises:
         UnsupportedError: Spark has no counterpart of something in it.
@@ -129,8 +152,8 @@ def _may_lock_all(call: Invocation, locks: RowLocks, reason: Exception) -> bool:
 
 def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
-    query, run = _compiled(call, observed(call) if observation is None else observation)
-    return query, run()
+    prepared = _compiled(call, observed(call) if observation is None else observation)
+    return prepared.query, prepared.start()
 
 
 def observed(call: Invocation) -> Observation:
@@ -143,18 +166,19 @@ def observed(call: Invocation) -> Observation:
     return observer.observe_locked(plan) if plan.locks else observer.observe(plan.tables, plan)
 
 
-def _compiled(
-    call: Invocation, observation: Observation
-) -> tuple[SparkQuery, Callable[[], Batches]]:
+def _compiled(call: Invocation, observation: Observation) -> Prepared:
     bound = binding.bind(call)
     observer = Observer(call.session)
     observation = observer.narrowed(call.plan, observation, bound)
     context = partial(observer.context, call.plan, observation, bound)
     found = _row_by_key(call, observation, context)
     if found is not None:
-        return found[0], lambda: found[1]
-    query = pipeline.compile_query(call.query, context())
-    return query, partial(observer.run, query, observation, call.running)
+        return Prepared(found[0], ExitStack(), lambda: found[1])
+    with ExitStack() as ends:
+        observation, against = temporary_rows.brought(call, observation, context(), ends)
+        query = pipeline.compile_query(call.query, against)
+        run = partial(observer.run, query, observation, call.running)
+        return Prepared(query, ends.pop_all(), run)
 
 
 def _row_by_key(

@@ -4,7 +4,6 @@ They are the session's own, so nobody changes them meanwhile.
 """
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Final
@@ -19,20 +18,18 @@ from pgwire_gateway.dml import brought_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.wire_types.catalog_rows import tail_table
-from rewrite.command import selected_attributes, source_relations
+from rewrite.command import selected_attributes
 from rewrite.context import RewriteContext
 from rewrite.errors import UnsupportedError
 
 MOST_ROWS: Final = 200_000
 """Temporary tables of more rows are not brought to Spark."""
 
-_SCHEMA: Final = "pg_temp_"
-
 
 def brought(
     call: Invocation, observation: Observation, context: RewriteContext, ends: ExitStack
 ) -> tuple[Observation, RewriteContext]:
-    """Return what a statement that changes a tiered table is compiled against, with these rows.
+    """Return what a statement is compiled against, with these rows.
 
     Args:
         call: The statement.
@@ -43,10 +40,12 @@ def brought(
     Raises:
         UnsupportedError: A temporary table has too many rows, or values that files do not hold.
     """
-    target = context.snapshots[call.target].table
-    for relation in _temporary(call, context):
+    beside = next((snapshot.table for snapshot in context.snapshots.values()), None)
+    if beside is None:  # partitioned tables without partitions
+        return observation, context
+    for relation in call.plan.temporary:
         relid = relation.relid
-        table, rows = _rows(call, relation, target)
+        table, rows = _rows(call, relation, beside)
         snapshot = brought_rows.as_table(call, table, rows, SegmentKind.BASE, ends)
         snapshots = observation.result.snapshots | {relid: snapshot}
         observation = replace(
@@ -59,19 +58,16 @@ def brought(
     return observation, context
 
 
-def _temporary(call: Invocation, context: RewriteContext) -> Iterator[Relation]:
-    others = source_relations(call.query) - context.snapshots.keys() - context.journals.keys()
-    if others:
-        for relation in call.session.catalog.relations(sorted(others)).values():
-            if relation.schema.startswith(_SCHEMA):
-                yield relation
-
-
 def _rows(
-    call: Invocation, relation: Relation, target: JournalTable
+    call: Invocation, relation: Relation, beside: JournalTable
 ) -> tuple[JournalTable, pa.Table]:
     """Return the columns of a temporary table that a statement names, and its rows."""
     named = selected_attributes(call.query).get(relation.relid, frozenset())
+    if any(number < 0 for number in named):
+        raise UnsupportedError(
+            f'system columns of the temporary table "{relation.name}" are not supported in a'
+            " statement that Spark runs"
+        )
     values = (_number(relation.relid), bookkeeping.array(sorted(named)), _number(MOST_ROWS))
     told = json.loads(call.session.catalog.call(bookkeeping.TEMPORARY_ROWS, *values))
     reason = told["reason"]
@@ -88,7 +84,7 @@ def _rows(
         for attnum, name, type_oid, typmod in told["columns"]
     )
     table = replace(
-        target,
+        beside,
         relid=relation.relid,
         name=relation.name,
         columns=columns,

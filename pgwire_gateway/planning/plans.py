@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from catalog.bookkeeping.moments import Seen, TimeOuts
-from catalog.results import Analysis, Basis, PartitionTree
+from catalog.results import Analysis, Basis, PartitionTree, Relation
 from catalog.session.journal_names import NamedJournals
 from catalog.session.starred_merges import NamedColumns
 from catalog.statements.splitting import Statement
@@ -120,6 +120,8 @@ class Plan:
     """Columns that tell which rows the table written may have as a partition; None: any may."""
     journals: Mapping[int, int] = field(default_factory=dict)
     """Journal relations read, with the tables they belong to."""
+    temporary: tuple[Relation, ...] = ()
+    """Temporary tables read beside journaled ones."""
     target: int | None = None
     """Journaled table written."""
     locks: RowLocks | None = None

@@ -367,6 +367,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
         tables=frozenset((journaled | resident | set(journals.values())) - trees.keys()),
         trees=trees,
         journals=journals,
+        temporary=_temporary(queries[0], relations),
         reason="tiered tables" if journaled else "a journal" if journals else ASKED_FOR,
     )
     if is_idle(queries[0]) and not journaled.intersection(written_relations(queries[0])):
@@ -378,6 +379,13 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     if target is not None and target.is_external:
         return replace(writing, is_external=True, reason="an external journal")
     return writing
+
+
+def _temporary(query: Node, relations: Mapping[int, Relation]) -> tuple[Relation, ...]:
+    """Return the temporary tables that a query reads."""
+    found = [relation for relation in relations.values() if relation.is_temporary]
+    read = source_relations(query) if found else frozenset()
+    return tuple(relation for relation in found if relation.relid in read)
 
 
 _CHANGING = frozenset({Command.INSERT, Command.UPDATE, Command.DELETE, Command.MERGE})

@@ -27,8 +27,6 @@ from rewrite.needs.keys import Contents
 from rewrite.needs.results import Refusal
 from rewrite.needs.sources import Source
 
-_TEMPORARY: Final = "pg_temp_"
-
 _SAVEPOINT: Final = "pgwire_attempt"
 
 
@@ -81,7 +79,7 @@ def readable(relations: Mapping[int, Relation]) -> frozenset[int]:
     return frozenset(
         relid
         for relid, relation in relations.items()
-        if relation.kind is RelationKind.RESIDENT or relation.schema.startswith(_TEMPORARY)
+        if relation.kind is RelationKind.RESIDENT or relation.is_temporary
     )
 
 

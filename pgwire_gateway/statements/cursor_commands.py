@@ -5,6 +5,7 @@ MOVE and CLOSE of portals that Bind has made, too.
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -27,7 +28,6 @@ from pgwire_gateway.session.portals import (
 )
 from pgwire_gateway.session.results import SparkRows
 from pgwire_gateway.session.state import ClientSession
-from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
 from rewrite.errors import UnsupportedError
 
@@ -91,11 +91,11 @@ def declare(call: Invocation) -> StatementResult:
     if name in session.portals or session_state.has_cursor(session.catalog, name):
         raise _declared_before(name)
     try:
-        query, begin = reads.prepare(replace(call, plan=plan, result_formats=()))
+        prepared = reads.prepare(replace(call, plan=plan, result_formats=()))
     except GatewayError as error:
         error.position = error.position and error.position + piece.offset
         raise
-    batches = _begun(begin)
+    batches = _begun(prepared)
     cursor = Cursor(
         name,
         PreparedStatement("", plan),
@@ -103,8 +103,8 @@ def declare(call: Invocation) -> StatementResult:
         binary=details["binary"],
         hold=details["hold"],
         no_scroll=details["no_scroll"],
-        rows=CursorRows(batches, batches.close),
-        consists_of=query.columns,
+        rows=CursorRows(batches, partial(_left, batches, prepared)),
+        consists_of=prepared.query.columns,
     )
     session.portals[name] = cursor
     if cursor.hold and (session.transaction.implicit or not session.transaction.open):
@@ -172,10 +172,16 @@ def _move(call: Invocation, portal: Portal, begin: Begin) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: f"MOVE {count}")
 
 
-def _begun(begin: Callable[[], Batches]) -> Generator[pa.RecordBatch]:
+def _begun(prepared: reads.Prepared) -> Generator[pa.RecordBatch]:
     """Yield batches that are computed from when the first one is taken."""
-    with begin() as batches:
+    with prepared.start() as batches:
         yield from batches
+
+
+def _left(batches: Generator[pa.RecordBatch], prepared: reads.Prepared) -> None:
+    """Leave a query whose rows may never have been asked for."""
+    batches.close()
+    prepared.close()
 
 
 class _FetchedRows(SparkRows):

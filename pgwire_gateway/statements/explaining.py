@@ -202,8 +202,7 @@ def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
         observation = observer.narrowed(call.plan, observation, bound)
     context = observer.context(call.plan, observation, bound)
     with ExitStack() as ends:
-        if call.plan.route in {Route.CHANGE, Route.MERGE}:
-            observation, context = temporary_rows.brought(call, observation, context, ends)
+        observation, context = temporary_rows.brought(call, observation, context, ends)
         query = COMPILERS[command(call.query)](call.query, context)
         planned = observer.explain(query, observation, call.running)
     if call.plan.route is Route.READ and reads.single_row(call, query, observation) is not None:
