@@ -2,8 +2,8 @@
 
 ``python -m tests.support.restless serve …``: tables become tiered while they are being written, as
 soon as they are large or are asked to, files are merged as soon as there are some, and upkeep looks
-all the time. Its log tells when a change of residency begins; that it has ended the gateway tells
-itself.
+all the time. Its log tells when a change of residency begins, and when it is over, whatever came of
+it.
 """
 
 import logging
@@ -15,17 +15,22 @@ from pgwire_gateway.upkeep import cold_tables, flusher, residency, unread_files
 
 BEGINS = "a change of residency begins"
 
+IS_OVER = "a change of residency is over"
+
 _Result = TypeVar("_Result")
 
 logger = logging.getLogger(residency.__name__)
 
 
 def told(change: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Log that a change begins."""
+    """Log that a change begins, and that it is over."""
 
     def change_and_tell(*arguments: object) -> _Result:
         logger.info(BEGINS)
-        return change(*arguments)
+        try:
+            return change(*arguments)
+        finally:
+            logger.info(IS_OVER)
 
     return change_and_tell
 
