@@ -54,7 +54,8 @@ from rewrite.row_locks import row_locks
 ATTEMPTS_OF_SEVERAL: Final = 10
 """How often one of several tables, or while others write what tells its keys.
 
-In the latter half those have to wait.
+In the latter half those have to wait. And how often one that takes rows of a queue, more of which are
+made hot each time.
 """
 
 
@@ -98,7 +99,8 @@ def run(call: Invocation, finder: Finder = find) -> StatementResult:
     needed, sources = needed_rows(call), NO_ROWS
     own_hot_rows.require_possible(call, needed)
     asked, late = needed.all_sources, LateRows(call, needed)
-    attempt, attempts = 1, ATTEMPTS_OF_SEVERAL if asked or needed.further else ATTEMPTS
+    is_long = asked or needed.further or needed.is_queue
+    attempt, attempts = 1, ATTEMPTS_OF_SEVERAL if is_long else ATTEMPTS
     while attempt <= attempts:
         began = not call.session.transaction.open
         if asked and attempt > ATTEMPTS:

@@ -88,7 +88,8 @@ class Residency:
             if self._is_due(table) and not self._failures.keep_away(table.relid, _state(table)):
                 lanes.attend(table.relid, partial(self._attend, table))
         for relid in resident_upkeep.shrunken_tables(lanes.session()):
-            lanes.attend(relid, partial(self._thaw, relid))
+            if not self._failures.keep_away(relid, TIERED):
+                lanes.attend(relid, partial(self._thaw, relid))
 
     def _begin(self, session: CatalogSession) -> _Visit:
         """Return what there is; what has not changed since the last visit is not counted again."""
@@ -264,8 +265,13 @@ class Residency:
             raise
         except GatewayError as error:
             if error.sqlstate not in PASSING:
+                self._failures.note(relid, TIERED)
                 logger.warning("table %d could not become resident: %s", relid, error.message)
             return
+        except Exception:
+            self._failures.note(relid, TIERED)
+            raise
+        self._failures.forget(relid)
         logger.info('table "%s.%s" is resident now', table.schema, table.name)
 
 

@@ -739,6 +739,28 @@ def test_upkeep_that_failed_is_tried_again_though_nobody_writes(
     assert logged(small_bounds, seen, 'of "t"')
 
 
+def test_a_table_that_cannot_become_resident_is_left_alone_for_some_time(
+    small_bounds: GatewayProcess, client: Client
+) -> None:
+    before = directories(small_bounds)
+    client.run("CREATE TABLE t (id integer, v integer)")
+    client.run("INSERT INTO t VALUES (1, 1)")
+    client.run("ALTER TABLE t SET (gateway.residency = never)")
+    assert client.becomes("t", "tiered")
+    (segment,) = directories(small_bounds) - before
+    seen, failed = len(small_bounds.log), "could not become resident"
+    kept = segment.parent.rename(segment.parent.with_name("kept"))
+    try:
+        client.run("ALTER TABLE t SET (gateway.residency = always)")
+        assert logged(small_bounds, seen, failed)
+        time.sleep(SEVERAL_VISITS_S)
+        assert sum(failed in line for line in small_bounds.log[seen:]) == 1
+    finally:
+        kept.rename(segment.parent)
+    assert client.becomes("t", "resident")
+    assert client.run("SELECT * FROM t") == [(1, 1)]
+
+
 WRITES = (
     "UPDATE t SET v = v + 1 WHERE id = 2",
     "UPDATE t SET v = v + 1",
