@@ -9,9 +9,6 @@ from catalog.session import names
 from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import RelationName, Statement, split
 
-_STARRED = "starred"
-"""Detail of a statement with columns: the one without."""
-
 
 @dataclass(frozen=True, slots=True)
 class NamedColumns:
@@ -29,8 +26,7 @@ class NamedColumns:
 
 def named(catalog: CatalogSession, statement: Statement) -> NamedColumns | None:
     """Return a MERGE with the columns its stars stand for now; None for any other statement."""
-    starred: Statement = statement.details.get(_STARRED, statement)
-    merge: StarredMerge | None = starred.details.get("stars")
+    merge: StarredMerge | None = statement.details.get("stars")
     if merge is None:
         return None
     targets = [RelationName(*part.target) for part in merge.parts]
@@ -41,5 +37,4 @@ def named(catalog: CatalogSession, statement: Statement) -> NamedColumns | None:
     ]
     translation = merge.with_columns(columns)
     (inner,) = split(translation.text)
-    details = {**inner.details, _STARRED: starred}
-    return NamedColumns(replace(inner, offset=starred.offset, details=details), translation)
+    return NamedColumns(replace(inner, offset=statement.offset), translation)

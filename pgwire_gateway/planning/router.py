@@ -98,7 +98,7 @@ def plan(
         CatalogError: What PostgreSQL finds wrong with the statement.
         GatewayError: 0A000 for what is not offered.
     """
-    starred = starred_merges.named(catalog, statement)
+    original, starred = statement, starred_merges.named(catalog, statement)
     if starred is not None:
         statement = starred.statement
     named = journal_names.resolve(catalog, statement) or starred
@@ -110,7 +110,7 @@ def plan(
             planned = _plan(catalog, named.statement, parameter_oids, prepared)
     except GatewayError as error:
         raise named.translate(error) from error
-    return replace(planned, named=named)
+    return replace(planned, named=named, original=original)
 
 
 def _plan(

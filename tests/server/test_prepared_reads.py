@@ -213,6 +213,34 @@ def test_a_block_that_keeps_its_snapshot_reads_the_same_again(served: Pair) -> N
             assert outcome(reader, READS[5], 100, prepare=True) == [("later", 200)]
 
 
+@pytest.mark.parametrize("prepare", [False, True], ids=["sent again", "prepared"])
+def test_the_name_of_a_journal_stands_for_what_it_would_now(served: Pair, prepare: bool) -> None:
+    read = "SELECT count(*) FROM made_journal WHERE %s > 0"
+    with (
+        connected(served.gateway, served.database, "postgres") as reader,
+        connected(served.gateway, served.database, "postgres") as owner,
+    ):
+
+        def found() -> object:
+            return outcome(reader, read, 1, prepare=prepare)
+
+        make = ("CREATE TABLE made (id integer PRIMARY KEY)", "INSERT INTO made VALUES (1), (2)")
+        run(owner, make)
+        missing = ("42P01", 'relation "made_journal" does not exist')
+        assert [found() for _ in range(3)] == [[(2,)]] * 3
+        run(owner, ("DROP TABLE made",))
+        assert [found() for _ in range(2)] == [missing] * 2
+        run(owner, make)
+        assert [found() for _ in range(2)] == [[(2,)]] * 2
+        run(owner, ("DROP TABLE made", make[0]))
+        assert [found() for _ in range(2)] == [[(0,)]] * 2
+        # A relation of that name hides the journal.
+        run(owner, ("CREATE TABLE made_journal AS SELECT generate_series(1, 3) AS x",))
+        assert [found() for _ in range(2)] == [[(3,)]] * 2
+        run(owner, ("DROP TABLE made_journal",))
+        assert [found() for _ in range(2)] == [[(0,)]] * 2
+
+
 def test_a_block_sees_its_own_rows(served: Pair) -> None:
     for server in (served.plain, served.gateway):
         with connected(server, served.database, "postgres") as owner:
