@@ -54,8 +54,8 @@ from rewrite.row_locks import row_locks
 ATTEMPTS_OF_SEVERAL: Final = 10
 """How often one of several tables, or while others write what tells its keys.
 
-In the latter half those have to wait. And how often one that takes rows of a queue, more of which are
-made hot each time.
+In the latter half those have to wait. And how often one that takes rows of a queue, more of which
+are made hot each time.
 """
 
 
