@@ -10,11 +10,12 @@ from catalog.bookkeeping.tail import PLAIN_SETTINGS
 from catalog.connection.backend import chunk_rows
 from catalog.errors import CatalogError
 from catalog.model import TableSnapshot
-from catalog.pg.sqlstate import SERIALIZATION_FAILURE
+from catalog.pg.sqlstate import SERIALIZATION_FAILURE, UNDEFINED_TABLE
 from catalog.pg.types import INT8, JSON, OID
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.session.connections import CatalogSession
-from catalog.session.names import quoted
+from catalog.session.names import qualified, relation_oids
+from catalog.statements.splitting import RelationName
 
 RESIDENT: Final = "resident"
 
@@ -60,7 +61,7 @@ def rows_left(session: CatalogSession, relid: int) -> int:
     if relation is None or relation.kind is not RelationKind.JOURNALED:
         return 0
     unaccounted = int(_text(session, "SELECT pg_journal.unaccounted($1)", relid) or "0")
-    return held_count(session, relation.schema, relation.name) + unaccounted
+    return held_count(session, relid) + unaccounted
 
 
 def begin_counting(session: CatalogSession, relid: int) -> None:
@@ -69,20 +70,25 @@ def begin_counting(session: CatalogSession, relid: int) -> None:
     TRUNCATE, and what writes a table anew, take them away from older snapshots as well.
 
     Raises:
-        CatalogError: 42P01 when the table goes meanwhile, 55P03 when others define it.
+        CatalogError: 42P01 when the table goes meanwhile, 55P03 when others define it, 40001 when
+            another one has got its name.
     """
-    relation = session.relations([relid]).get(relid)
+    (relation,) = session.relations([relid]).values()
+    if not relation.name:
+        raise CatalogError(f"table {relid} is there no more", sqlstate=UNDEFINED_TABLE)
+    name = RelationName(relation.schema, relation.name)
     session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    if relation is not None:
-        table = quoted(relation.schema, relation.name)
-        _run(session, f"LOCK TABLE ONLY {table} IN ACCESS SHARE MODE")
+    # A function would take the snapshot before the lock is there.
+    _run(session, f"LOCK TABLE ONLY {qualified(name)} IN ACCESS SHARE MODE")
+    if relation_oids(session, [name]) != [relid]:
+        raise CatalogError(
+            f"table {relid} is not {qualified(name)} any more", sqlstate=SERIALIZATION_FAILURE
+        )
 
 
-def held_count(session: CatalogSession, schema: str, name: str) -> int:
+def held_count(session: CatalogSession, relid: int) -> int:
     """Return how many rows the catalog table of a table holds."""
-    text = f"SELECT count(*) FROM ONLY {quoted(schema, name)}"  # noqa: S608 - quoted
-    ((count,),) = session.execute(text).rows
-    return int(count or b"0")
+    return int(_text(session, "SELECT pg_journal.held_count($1)", relid) or "0")
 
 
 def resident_tables(

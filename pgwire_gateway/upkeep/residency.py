@@ -199,7 +199,7 @@ class Residency:
             resident_upkeep.require_residency(session, relid, RESIDENT)
             snapshot, fetched = read(session, relid)
             table = snapshot.table
-            held = resident_upkeep.held_count(session, table.schema, table.name)
+            held = resident_upkeep.held_count(session, relid)
         finally:
             session.rollback()
         stored = partial(self._tails(lane).stored, snapshot)

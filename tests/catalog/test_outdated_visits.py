@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -122,6 +123,29 @@ def test_a_table_that_is_tiered_already_is_left_alone(
         visit()
     assert caplog.text == ""
     assert administrator.run(tail) == before
+
+
+def test_the_rows_of_another_table_are_not_counted_for_one_whose_name_it_has_got(
+    administrator: Client, client: Client, table: int, other: Client
+) -> None:
+    client.run("CREATE TABLE o (a int, b text)")
+    other.session.begin()
+    other.run("ALTER TABLE t RENAME TO former")
+    other.run("ALTER TABLE o RENAME TO t")
+    administrator.run("SET lock_timeout = '60s'")
+    with ThreadPoolExecutor(1) as worker:
+        counting = worker.submit(resident_upkeep.begin_counting, administrator.session, table)
+        deadline = time.monotonic() + PATIENCE_S
+        while not client.run("SELECT FROM pg_locks WHERE NOT granted"):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        other.session.commit()
+        with pytest.raises(GatewayError) as caught:
+            counting.result()
+    assert caught.value.sqlstate == "40001"
+    administrator.session.rollback()
+    resident_upkeep.begin_counting(administrator.session, table)
+    administrator.session.rollback()
 
 
 def test_what_was_written_for_a_move_that_fails_is_removed(

@@ -335,6 +335,15 @@ EXCEPTION WHEN undefined_table OR invalid_schema_name OR syntax_error THEN
     RAISE undefined_table;
 END $$;
 
+-- How many rows the catalog table of a table holds.
+CREATE OR REPLACE FUNCTION pg_journal.held_count(wanted oid, OUT held bigint)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    EXECUTE format('SELECT count(*) FROM ONLY %s', wanted::regclass) INTO held;
+END $$;
+
 -- End a block that has counted: what is locked in it is let go, its variables stay (GW004).
 CREATE OR REPLACE FUNCTION pg_journal.end_count() RETURNS void
 LANGUAGE plpgsql
