@@ -6,6 +6,7 @@ capture and the command tag are its own.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from catalog.session import names, session_state
 from catalog.session.applied_statements import ChangeStatement
 from catalog.session.statement_parts import UnfaithfulTextError
 from catalog.statements.splitting import split
-from pgwire_gateway.dml import extracts, inserts
+from pgwire_gateway.dml import extracts, inserts, temporary_rows
 from pgwire_gateway.planning import forced
 from pgwire_gateway.planning.answerable import Answerable
 from pgwire_gateway.planning.plans import Plan, Route
@@ -118,13 +119,15 @@ class AppliedChange:
             raise _unsupported(f'changing "{table.name}", which has no primary key Spark compares,')
         observation = observer.narrowed(plan, observation, bound)
         context = observer.context(plan, observation, bound)
-        compiled = COMPILERS[command(self._call.query)](self._call.query, context)
-        text = self._text(table, compiled)
-        if self._tell is None:
-            self._fill(table, compiled, observation)
-        else:
-            self._create(table)
-            self._tell(self._extract, self._call)
+        with ExitStack() as ends:
+            observation, context = temporary_rows.brought(self._call, observation, context, ends)
+            compiled = COMPILERS[command(self._call.query)](self._call.query, context)
+            text = self._text(table, compiled)
+            if self._tell is None:
+                self._fill(table, compiled, observation)
+            else:
+                self._create(table)
+                self._tell(self._extract, self._call)
         return self._planned(text)
 
     def drop(self) -> None:

@@ -149,7 +149,7 @@ def fill(call: Invocation) -> StatementResult:
     observer = Observer(session)
     observation = observer.observe(call.plan.tables, call.plan)
     relid = target_relation(call.query)
-    with _source(call, observation, bound) as (query, batches):
+    with source(call, observation, bound) as (query, batches):
         columns = [column.name for column in query.columns]
         first, is_large = _first(call.services.catalog.bounds, batches)
         # Few rows, which is most often so, take no trip to the catalog for this.
@@ -176,10 +176,14 @@ def _first(bounds: ResidentBounds, batches: Iterable[Any]) -> tuple[list[Any], b
 
 
 @contextmanager
-def _source(
+def source(
     call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]
 ) -> Iterator[tuple[SparkQuery, Batches]]:
-    """Compile what yields the rows of an INSERT, and have it computed."""
+    """Compile what yields the rows of an INSERT, and have it computed.
+
+    Raises:
+        UnsupportedError: Spark has no counterpart of something in it.
+    """
     observer = Observer(call.session)
     context = observer.context(call.plan, observation, bound)
     with ExitStack() as ends:
@@ -197,7 +201,7 @@ def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
     observation = observer.observe(call.plan.tables, call.plan)
     table = observation.result.snapshots[call.target].table
     with closing(Spool(call.services.warehouse, table)) as spool:
-        with _source(call, observation, bound) as (query, batches):
+        with source(call, observation, bound) as (query, batches):
             for batch in batches:
                 spool.add(batch)
         observer.observe_for_write(call.plan)
@@ -207,7 +211,7 @@ def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
 def _load(call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]) -> None:
     """Copy the rows an INSERT reads into its catalog table, which is locked."""
     table = observation.result.snapshots[call.target].table
-    with _source(call, observation, bound) as (query, batches):
+    with source(call, observation, bound) as (query, batches):
         _copy_source(call, table, query, batches)
 
 

@@ -23,6 +23,7 @@ from pgwire_gateway.session.portals import StatementResult, format_codes
 from pgwire_gateway.session.results import SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batches import Batches
+from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.row_encoder import EncodingSettings, ResultColumn, RowEncoder
 from rewrite import pipeline
 from rewrite.context import RewriteContext
@@ -39,8 +40,9 @@ UNREPORTED_SETTINGS = (
     "SELECT current_setting('bytea_output'), current_setting('extra_float_digits')"
 )
 
-STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022})
-"""Types written by settings PostgreSQL does not report: bytea, floats and their arrays."""
+STYLED_OIDS = frozenset({17, 700, 701, 1001, 1021, 1022}) | type_oids.GEOMETRIC
+"""Types written by settings PostgreSQL does not report: bytea, floats, what has floats in its text,
+and their arrays."""
 
 _MOST_TOLD = 3
 """Tables that a hint names."""

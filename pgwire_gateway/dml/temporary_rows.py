@@ -92,6 +92,7 @@ def _rows(
         checks=(),
         unique_keys=(),
         referencing=(),
+        external=None,
         division=None,
     )
     numbered = ([*row, 1, None, number] for number, row in enumerate(told["rows"]))

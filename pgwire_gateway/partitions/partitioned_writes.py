@@ -24,7 +24,6 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.joined_results import joined
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
-from rewrite import pipeline
 from rewrite.command import command
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
@@ -84,14 +83,11 @@ def insert_query(call: Invocation) -> StatementResult:
             "RETURNING of rows that Spark inserts into several partitions is not supported"
         )
     leaves, session, bound = _leaves(call), call.session, binding.bind(call)
-    observer = Observer(session)
     _lock(call, leaves)
-    observation = observer.observe(call.plan.tables, call.plan)
-    context = observer.context(call.plan, observation, bound)
-    query = pipeline.compile_insert_source(call.query, context)
-    columns = [column.name for column in query.columns]
+    observation = Observer(session).observe(call.plan.tables, call.plan)
     table = names.relation_name(session.catalog, leaves.tree)
-    with observer.run(query, observation, call.running) as batches:
+    with inserts.source(call, observation, bound) as (query, batches):
+        columns = [column.name for column in query.columns]
         rows = inserts.copy(session, query, batches, table, columns)
     capture(call, leaves.tiered)
     return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")

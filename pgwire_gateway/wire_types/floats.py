@@ -1,4 +1,4 @@
-"""float4 and float8.
+"""float4 and float8, also in the text of geometric types.
 
 Arrow writes the shortest digits that read back as the same number. PostgreSQL does so too, but
 switches to exponents at other magnitudes and does not accept the exact midpoint between two numbers
@@ -7,6 +7,7 @@ written one by one.
 """
 
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -29,6 +30,8 @@ _PLAIN_EXPONENT = {"f4": 6, "f8": 15}
 """Decimal exponent from which PostgreSQL writes an exponent."""
 _DIGITS = {"f4": 6, "f8": 15}
 """FLT_DIG and DBL_DIG."""
+_NUMBER = re.compile(r"[-+.\w]+")
+"""A number in the text of a geometric type; an array has NULL besides."""
 
 
 def text(kind: str) -> Callable[[pa.Array, EncodingSettings], pa.Array]:
@@ -36,7 +39,7 @@ def text(kind: str) -> Callable[[pa.Array, EncodingSettings], pa.Array]:
 
     def encode(values: pa.Array, settings: EncodingSettings) -> pa.Array:
         if settings.extra_float_digits <= 0:
-            digits = max(1, _DIGITS[kind] + settings.extra_float_digits)
+            digits = _significant(kind, settings)
             return pa.array(
                 [
                     None if value is None else _rounded(value, digits)
@@ -57,6 +60,25 @@ def text(kind: str) -> Callable[[pa.Array, EncodingSettings], pa.Array]:
         return patch(written, unusual, values, lambda value: shortest(value, kind))
 
     return encode
+
+
+def geometric_text(values: pa.Array, settings: EncodingSettings) -> pa.Array:
+    """Return texts in which float8 numbers are written, with as many digits as are asked for."""
+    if settings.extra_float_digits > 0:
+        return values
+    digits = _significant("f8", settings)
+
+    def written(number: re.Match[str]) -> str:
+        return number[0] if number[0] == "NULL" else _rounded(float(number[0]), digits)
+
+    return pa.array(
+        [None if text is None else _NUMBER.sub(written, text) for text in values.to_pylist()],
+        values.type,
+    )
+
+
+def _significant(kind: str, settings: EncodingSettings) -> int:
+    return max(1, _DIGITS[kind] + settings.extra_float_digits)
 
 
 def binary(kind: str) -> Callable[[pa.Array, EncodingSettings], pa.Array]:

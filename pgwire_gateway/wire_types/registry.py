@@ -63,6 +63,7 @@ _CODECS: dict[int, Codec] = {
     type_oids.JSON: Codec(json_values.text, json_values.text),
     type_oids.FLOAT4: Codec(floats.text("f4"), floats.binary("f4")),
     type_oids.FLOAT8: Codec(floats.text("f8"), floats.binary("f8")),
+    **dict.fromkeys(type_oids.GEOMETRIC, Codec(floats.geometric_text, None)),
     type_oids.UNKNOWN: _TEXT,
     type_oids.BPCHAR: _TEXT,
     type_oids.VARCHAR: _TEXT,

@@ -36,6 +36,15 @@ OBJECT_ALIASES: Final = frozenset(
 )
 """regproc, regclass and their kin: stored as numbers, shown as names only PostgreSQL knows."""
 
+_SHAPES: Final = frozenset(
+    {types.POINT, types.LSEG, types.PATH, types.BOX, types.POLYGON, types.LINE, types.CIRCLE}
+)
+
+GEOMETRIC: Final = frozenset(
+    {*_SHAPES, *(array for array, element in types.ELEMENTS.items() if element in _SHAPES)}
+)
+"""point, circle and their kin, and their arrays: carried as text in which numbers are written."""
+
 _OF_ARRAYS: Final = frozenset(
     {
         *(BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT4, TEXT, OID, FLOAT4, FLOAT8, BPCHAR, VARCHAR),

@@ -1102,10 +1102,13 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'temporary_rows', wanted::text, numbers::text, most::text);
     SELECT CASE WHEN c.relrowsecurity THEN 'row security'
-                WHEN c.relkind <> 'r' OR c.relpersistence <> 't' OR c.relhassubclass THEN 'rows of other tables'
+                WHEN c.relkind = 'S' THEN 'the state of a sequence'
+                WHEN c.relkind <> 'r' OR c.relpersistence <> 't' OR EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = wanted)
+                THEN 'rows of other tables'
                 WHEN EXISTS (SELECT FROM run_by_planner(wanted))
                 THEN (SELECT r || ' with a function' FROM run_by_planner(wanted) r LIMIT 1)
-                ELSE (SELECT format('column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod))
+                ELSE (SELECT CASE WHEN to_jsonb(a) ->> 'attgenerated' = 'v' THEN format('virtual column "%s"', a.attname)
+                                  ELSE format('column "%s" of type %s', a.attname, format_type(a.atttypid, a.atttypmod)) END
                         FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
                         LEFT JOIN pg_type e ON e.oid = y.typelem AND y.typcategory = 'A'
                         LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)

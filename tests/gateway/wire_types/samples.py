@@ -173,3 +173,16 @@ DATE_STYLES = (
     *("ISO, MDY", "ISO, DMY", "SQL, MDY", "SQL, DMY", "Postgres, MDY", "Postgres, DMY"),
     *("German, DMY", "German, MDY", "ISO, YMD"),
 )
+
+GEOMETRIC: dict[str, tuple[str | None, ...]] = {
+    "point": ("(0.30000000000000004,1e-7)", "(NaN,-Infinity)", "(1e300,-123456.789012345)", None),
+    "lseg": ("[(0.1,0.30000000000000004),(1,2)]",),
+    "path": ("[(0.1,0.30000000000000004),(1e-7,1e300)]", "((0.1,2.00000000000001),(1,2))"),
+    "box": ("(3,1e20),(1,2.00000000000001)", None),
+    "polygon": ("((0.1,0.30000000000000004),(1e-7,1e300))",),
+    "line": ("{0.30000000000000004,-1,0.1}",),
+    "circle": ("<(0.30000000000000004,1),2.00000000000001>",),
+    "point[]": ('{"(0.30000000000000004,1)",NULL}', "{}", None),
+    "box[]": ("{(3,4),(1,2.00000000000001);NULL}",),
+}
+"""Values of types that are carried as text in which there are numbers; they have no binary form."""

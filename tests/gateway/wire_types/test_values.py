@@ -6,14 +6,14 @@ from catalog.errors import GatewayError
 from pgwire_gateway.wire_types import type_oids
 from pgwire_gateway.wire_types.input_text import text_values
 from tests.gateway.wire_types.oracle import Oracle, encoded
-from tests.gateway.wire_types.samples import DATE_STYLES, SAMPLES, ZONES
+from tests.gateway.wire_types.samples import DATE_STYLES, GEOMETRIC, SAMPLES, ZONES
 
 pytestmark = pytest.mark.catalog
 
 
 def _require_same(oracle: Oracle, kind: str, format_code: int, **styles: object) -> None:
     settings = oracle.settings(**styles)
-    texts = SAMPLES[kind]
+    texts = SAMPLES[kind] if kind in SAMPLES else GEOMETRIC[kind]
     stored = oracle.stored(kind, texts)
     oracle.apply(settings)
     expected = [field for (field,) in oracle.values(kind, texts, format_code)]
@@ -63,7 +63,7 @@ def test_bytea_follows_bytea_output(oracle: Oracle, kind: str):
     _require_same(oracle, kind, 0, bytea_output="escape")
 
 
-@pytest.mark.parametrize("kind", ["float4", "float8", "float8[]"])
+@pytest.mark.parametrize("kind", ["float4", "float8", "float8[]", *GEOMETRIC])
 @pytest.mark.parametrize("digits", [-15, -5, 0, 1, 3])
 def test_floats_follow_extra_float_digits(oracle: Oracle, kind: str, digits: int):
     _require_same(oracle, kind, 0, extra_float_digits=digits)
