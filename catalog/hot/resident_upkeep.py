@@ -56,9 +56,11 @@ def rows_left(session: CatalogSession, relid: int) -> int:
     """Return how many rows the catalog table of a tiered table holds, or its tail unbeknown to it.
 
     None if all is well, and when it has become resident meanwhile, or is gone.
+
+    Raises:
+        CatalogError: 42P01 when it goes meanwhile.
     """
-    relation = session.relations([relid]).get(relid)
-    if relation is None or relation.kind is not RelationKind.JOURNALED:
+    if session.relations([relid])[relid].kind is not RelationKind.JOURNALED:
         return 0
     unaccounted = int(_text(session, "SELECT pg_journal.unaccounted($1)", relid) or "0")
     return held_count(session, relid) + unaccounted
@@ -73,7 +75,7 @@ def begin_counting(session: CatalogSession, relid: int) -> None:
         CatalogError: 42P01 when the table goes meanwhile, 55P03 when others define it, 40001 when
             another one has got its name.
     """
-    (relation,) = session.relations([relid]).values()
+    relation = session.relations([relid])[relid]
     if not relation.name:
         raise CatalogError(f"table {relid} is there no more", sqlstate=UNDEFINED_TABLE)
     name = RelationName(relation.schema, relation.name)
@@ -87,7 +89,11 @@ def begin_counting(session: CatalogSession, relid: int) -> None:
 
 
 def held_count(session: CatalogSession, relid: int) -> int:
-    """Return how many rows the catalog table of a table holds."""
+    """Return how many rows the catalog table of a table holds.
+
+    Raises:
+        CatalogError: 42P01 when it has gone.
+    """
     return int(_text(session, "SELECT pg_journal.held_count($1)", relid) or "0")
 
 
@@ -140,10 +146,13 @@ def _completed(
     return table
 
 
-def shrunken_tables(session: CatalogSession) -> list[int]:
-    """Return the tiered tables that could be resident."""
-    rows = session.execute("SELECT pg_journal.shrunken_tables(NULL)").rows
-    return [int(row[0] or b"0") for row in rows]
+def shrunken_tables(session: CatalogSession) -> dict[int, str]:
+    """Return the tiered tables that could be resident, with what their owners ask for."""
+    rows = session.execute(
+        "SELECT j.relid, j.wanted_residency FROM pg_journal.shrunken_tables(NULL) s"
+        " JOIN pg_journal.journals j ON j.relid = s"
+    ).rows
+    return {int(relid or b"0"): (asked or b"").decode() for relid, asked in rows}
 
 
 def is_shrunken(session: CatalogSession, relid: int) -> bool:

@@ -191,7 +191,8 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     text = _substituted(statement.text, hidden)
     (inner,) = split(text)
     shown = {table: name.name for name, sql in journals.items() for table in _HIDDEN.findall(sql)}
-    return NamedJournals(replace(inner, offset=statement.offset), shown)
+    looked_up = [name for journal in journals for name in (journal, _table_of(journal))]
+    return NamedJournals(replace(inner, offset=statement.offset, looked_up=tuple(looked_up)), shown)
 
 
 def _without_others(
@@ -278,9 +279,7 @@ def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[R
     That of a partitioned table is a query in parentheses.
     """
     named = [names.qualified(name) for name in candidates]
-    tables = [
-        names.qualified(RelationName(n.schema, n.name.removesuffix(SUFFIX))) for n in candidates
-    ]
+    tables = [names.qualified(_table_of(name)) for name in candidates]
     found = names.tables_of_missing(catalog, named, tables)
     relids = {
         name: relid
@@ -289,6 +288,10 @@ def _journals(catalog: CatalogSession, candidates: list[RelationName]) -> dict[R
     }
     known = residency.journals_named(catalog, sorted(set(relids.values()))) if relids else {}
     return {name: known[relid] for name, relid in relids.items() if relid in known}
+
+
+def _table_of(journal: RelationName) -> RelationName:
+    return RelationName(journal.schema, journal.name.removesuffix(SUFFIX))
 
 
 def _long_table(catalog: CatalogSession, name: RelationName) -> int:

@@ -137,6 +137,8 @@ class Statement:
     """Largest n of the `$n` that occur."""
     relations_known: bool = True
     """False when the statement could not be looked into; then anything may be in it."""
+    looked_up: tuple[RelationName, ...] = ()
+    """Names that were looked up to get to this text, beside those in it."""
     is_translated: bool = False
     """Whether this is what a command of ours stands for, and the query string has another text."""
 

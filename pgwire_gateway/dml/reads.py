@@ -63,7 +63,7 @@ def read(call: Invocation) -> StatementResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class CompiledRead:
     """A SELECT that is compiled against what it sees."""
 
     query: SparkQuery
@@ -72,7 +72,11 @@ class Prepared:
     run: Callable[[], Batches]
 
     def start(self) -> Batches:
-        """Have its rows computed, once."""
+        """Have its rows computed, once.
+
+        Raises:
+            GatewayError: What goes wrong on Spark before the first row.
+        """
         with self.ends:
             batches = self.run()
             self.ends.callback(batches.close)
@@ -83,7 +87,7 @@ class Prepared:
         self.ends.close()
 
 
-def prepare(call: Invocation) -> Prepared:
+def prepare(call: Invocation) -> CompiledRead:
     """Compile a SELECT that locks nothing against what it sees now.
 
     Raises:
@@ -154,8 +158,8 @@ def _may_lock_all(call: Invocation, locks: RowLocks, reason: Exception) -> bool:
 
 def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
-    prepared = _compiled(call, observed(call) if observation is None else observation)
-    return prepared.query, prepared.start()
+    compiled = _compiled(call, observed(call) if observation is None else observation)
+    return compiled.query, compiled.start()
 
 
 def observed(call: Invocation) -> Observation:
@@ -168,19 +172,19 @@ def observed(call: Invocation) -> Observation:
     return observer.observe_locked(plan) if plan.locks else observer.observe(plan.tables, plan)
 
 
-def _compiled(call: Invocation, observation: Observation) -> Prepared:
+def _compiled(call: Invocation, observation: Observation) -> CompiledRead:
     bound = binding.bind(call)
     observer = Observer(call.session)
     observation = observer.narrowed(call.plan, observation, bound)
     context = partial(observer.context, call.plan, observation, bound)
     found = _row_by_key(call, observation, context)
     if found is not None:
-        return Prepared(found[0], ExitStack(), lambda: found[1])
+        return CompiledRead(found[0], ExitStack(), lambda: found[1])
     with ExitStack() as ends:
         observation, against = temporary_rows.brought(call, observation, context(), ends)
         query = pipeline.compile_query(call.query, against)
         run = partial(observer.run, query, observation, call.running)
-        return Prepared(query, ends.pop_all(), run)
+        return CompiledRead(query, ends.pop_all(), run)
 
 
 def _row_by_key(

@@ -35,13 +35,14 @@ def brought(
         call: The statement.
         observation: What it sees.
         context: What it is compiled against.
-        ends: What is left when the rows of the statement have been computed.
+        ends: Removes what is written for them, when the rows of the statement have been computed.
 
     Raises:
         UnsupportedError: A temporary table has too many rows, or values that files do not hold.
+        GatewayError: 53100 or 58030 when storage fails.
     """
     beside = next((snapshot.table for snapshot in context.snapshots.values()), None)
-    if beside is None:  # partitioned tables without partitions
+    if beside is None:  # partitioned tables without partitions: it is refused as what it is
         return observation, context
     for relation in call.plan.temporary:
         relid = relation.relid
@@ -83,17 +84,8 @@ def _rows(
         Column(attnum, name, type_oid, typmod, False, column_name(attnum))
         for attnum, name, type_oid, typmod in told["columns"]
     )
-    table = replace(
-        beside,
-        relid=relation.relid,
-        name=relation.name,
-        columns=columns,
-        key=(),
-        checks=(),
-        unique_keys=(),
-        referencing=(),
-        external=None,
-        division=None,
+    table = JournalTable(
+        relation.relid, beside.schema, relation.name, columns, (), None, 0, beside.location
     )
     numbered = ([*row, 1, None, number] for number, row in enumerate(told["rows"]))
     return table, tail_table(table, list(numbered))

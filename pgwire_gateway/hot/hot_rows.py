@@ -52,10 +52,11 @@ from rewrite.needs.results import Refusal
 from rewrite.row_locks import row_locks
 
 ATTEMPTS_OF_SEVERAL: Final = 10
-"""How often one of several tables, or while others write what tells its keys.
+"""How often one on several tables is begun, one whose keys others write, or one that takes rows of
+a queue.
 
-In the latter half those have to wait. And how often one that takes rows of a queue, more of which
-are made hot each time.
+Who writes what tells its keys has to wait in the latter half. Of a queue more rows become hot each
+time.
 """
 
 

@@ -146,8 +146,8 @@ class Plan:
     """What PostgreSQL answers for in it that could become tiered."""
     named: NamedJournals | NamedColumns | None = None
     """Set where the client named journals, which PostgreSQL knows by other names, or no columns."""
-    original: Statement | None = None
-    """What the client sent in that case."""
+    sent: Statement | None = None
+    """What the client sent in that case; see `source`."""
     takes: bool = False
     """Whether it may take away what others reference, and one of the tables is tiered."""
     seeks: bool = False
@@ -165,9 +165,9 @@ class Plan:
     """What EXPLAIN tells about, or a cursor reads; set on these routes alone."""
 
     @property
-    def asked(self) -> Statement:
+    def source(self) -> Statement:
         """The statement as the client sent it."""
-        return self.original or self.statement
+        return self.sent or self.statement
 
     @property
     def only_reads(self) -> bool:

@@ -98,7 +98,7 @@ def plan(
         CatalogError: What PostgreSQL finds wrong with the statement.
         GatewayError: 0A000 for what is not offered.
     """
-    original, starred = statement, starred_merges.named(catalog, statement)
+    sent, starred = statement, starred_merges.named(catalog, statement)
     if starred is not None:
         statement = starred.statement
     named = journal_names.resolve(catalog, statement) or starred
@@ -110,7 +110,7 @@ def plan(
             planned = _plan(catalog, named.statement, parameter_oids, prepared)
     except GatewayError as error:
         raise named.translate(error) from error
-    return replace(planned, named=named, original=original)
+    return replace(planned, named=named, sent=sent)
 
 
 def _plan(
@@ -305,8 +305,8 @@ def basis(catalog: CatalogSession, statement: Statement) -> Basis | None:
 
 
 def named(statement: Statement) -> list[str]:
-    """Return the relations a statement names, as SQL."""
-    return [qualified(name) for name in statement.relations]
+    """Return the relations a statement names, as it is and as it was sent, as SQL."""
+    return [qualified(name) for name in (*statement.relations, *statement.looked_up)]
 
 
 def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:

@@ -254,7 +254,7 @@ def _was_local(session: ClientSession, passage: Passage) -> bool:
 def _is_local(session: ClientSession, plan: Plan) -> bool:
     try:
         oids = plan.analysis.parameter_oids if plan.analysis else ()
-        now = router.plan(session.catalog, plan.asked, oids, "")
+        now = router.plan(session.catalog, plan.source, oids, "")
     except GatewayError:
         return False
     # A table may have been tiered meanwhile, and be resident again.

@@ -70,7 +70,7 @@ def locked(call: Invocation) -> Invocation:
     was_open = transaction.open
     transaction.begin_implicit()
     catalog.deallocate_later(LOCKED)
-    new = router.plan(catalog, plan.asked, call.parameter_oids, LOCKED)
+    new = router.plan(catalog, plan.source, call.parameter_oids, LOCKED)
     _require_same_row_type(plan, new)
     if new.route is not Route.CATALOG and not was_open:
         transaction.end_implicit()  # what touches journals begins its own
@@ -89,7 +89,7 @@ def planned_again(call: Invocation) -> Invocation:
     call.session.replace_plan(plan, outdated)
     if plan.prepared:
         catalog.deallocate(plan.prepared)
-    new = router.plan(catalog, plan.asked, call.parameter_oids, plan.prepared)
+    new = router.plan(catalog, plan.source, call.parameter_oids, plan.prepared)
     _require_same_row_type(plan, new)
     call.session.replace_plan(outdated, new)
     return replace(call, plan=new, finds_out=False)

@@ -91,11 +91,11 @@ def declare(call: Invocation) -> StatementResult:
     if name in session.portals or session_state.has_cursor(session.catalog, name):
         raise _declared_before(name)
     try:
-        prepared = reads.prepare(replace(call, plan=plan, result_formats=()))
+        compiled = reads.prepare(replace(call, plan=plan, result_formats=()))
     except GatewayError as error:
         error.position = error.position and error.position + piece.offset
         raise
-    batches = _begun(prepared)
+    batches = _begun(compiled)
     cursor = Cursor(
         name,
         PreparedStatement("", plan),
@@ -103,8 +103,8 @@ def declare(call: Invocation) -> StatementResult:
         binary=details["binary"],
         hold=details["hold"],
         no_scroll=details["no_scroll"],
-        rows=CursorRows(batches, partial(_left, batches, prepared)),
-        consists_of=prepared.query.columns,
+        rows=CursorRows(batches, partial(_leave, batches, compiled)),
+        consists_of=compiled.query.columns,
     )
     session.portals[name] = cursor
     if cursor.hold and (session.transaction.implicit or not session.transaction.open):
@@ -172,16 +172,16 @@ def _move(call: Invocation, portal: Portal, begin: Begin) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: f"MOVE {count}")
 
 
-def _begun(prepared: reads.Prepared) -> Generator[pa.RecordBatch]:
+def _begun(compiled: reads.CompiledRead) -> Generator[pa.RecordBatch]:
     """Yield batches that are computed from when the first one is taken."""
-    with prepared.start() as batches:
+    with compiled.start() as batches:
         yield from batches
 
 
-def _left(batches: Generator[pa.RecordBatch], prepared: reads.Prepared) -> None:
+def _leave(batches: Generator[pa.RecordBatch], compiled: reads.CompiledRead) -> None:
     """Leave a query whose rows may never have been asked for."""
     batches.close()
-    prepared.close()
+    compiled.close()
 
 
 class _FetchedRows(SparkRows):

@@ -109,14 +109,14 @@ def begin(
         GatewayError: As of `execute`.
     """
     current = session.statements.get(portal.statement.name)
-    is_there = current is not None and current.plan and current.plan.asked is plan.asked
+    is_there = current is not None and current.plan and current.plan.source is plan.source
     name = ""
     if plan.prepared and not is_there:
         # What is bound outlives its statement, whose name may be another one's by now.
         name = session.prepared_name("")
         oids = plan.analysis.parameter_oids if plan.analysis else ()
         with session.planning():
-            plan = router.plan(session.catalog, plan.asked, oids, name)
+            plan = router.plan(session.catalog, plan.source, oids, name)
     try:
         portal.result = execute(
             session,

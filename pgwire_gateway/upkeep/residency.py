@@ -84,12 +84,15 @@ class Residency:
 
     def visit(self, lanes: Lanes) -> None:
         """Look after the tables that need it."""
-        for table in list(self._begin(lanes.session()).tables.values()):
+        tables = dict(self._begin(lanes.session()).tables)
+        for table in tables.values():
             if self._is_due(table) and not self._failures.keep_away(table.relid, _state(table)):
                 lanes.attend(table.relid, partial(self._attend, table))
-        for relid in resident_upkeep.shrunken_tables(lanes.session()):
-            if not self._failures.keep_away(relid, TIERED):
-                lanes.attend(relid, partial(self._thaw, relid))
+        shrunken = resident_upkeep.shrunken_tables(lanes.session())
+        for relid, asked in shrunken.items():
+            if not self._failures.keep_away(relid, (TIERED, asked)):
+                lanes.attend(relid, partial(self._thaw, relid, asked))
+        self._failures.retain({*tables, *shrunken})
 
     def _begin(self, session: CatalogSession) -> _Visit:
         """Return what there is; what has not changed since the last visit is not counted again."""
@@ -226,8 +229,8 @@ class Residency:
 
     # shrinking ------------------------------------------------------------------------------------
 
-    def _thaw(self, relid: int, lane: Lane) -> None:
-        """Make a table resident: its rows are put into the catalog table."""
+    def _thaw(self, relid: int, asked: str, lane: Lane) -> None:
+        """Make a table resident, of which that is asked: its rows go into the catalog table."""
         session = lane.session
         try:
             with (
@@ -236,6 +239,7 @@ class Residency:
                 resident_upkeep.exclusive(session, relid, TIERED, LOCK_WAIT_MS),
             ):
                 if not resident_upkeep.is_shrunken(session, relid):
+                    self._failures.forget(relid)
                     return  # it has grown, or its owner asks for something else
                 resident_upkeep.cool(session, relid)
                 snapshot, rows = read(session, relid)
@@ -265,11 +269,11 @@ class Residency:
             raise
         except GatewayError as error:
             if error.sqlstate not in PASSING:
-                self._failures.note(relid, TIERED)
+                self._failures.note(relid, (TIERED, asked))
                 logger.warning("table %d could not become resident: %s", relid, error.message)
             return
         except Exception:
-            self._failures.note(relid, TIERED)
+            self._failures.note(relid, (TIERED, asked))
             raise
         self._failures.forget(relid)
         logger.info('table "%s.%s" is resident now', table.schema, table.name)

@@ -93,7 +93,7 @@ def test_a_table_that_is_resident_already_does_not_get_its_rows_again(
     administrator: Client, table: int, visit, monkeypatch, caplog
 ) -> None:
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
-    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: {table: "auto"})
     monkeypatch.setattr(resident_upkeep, "is_shrunken", lambda *_: True)
     with caplog.at_level(logging.INFO):
         visit()
@@ -115,7 +115,7 @@ def test_a_table_that_is_tiered_already_is_left_alone(
 ) -> None:
     listed = ResidentTable(table, "never", 2, 100.0, 0, 2, 100, 2, 2, 100)
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [listed])
-    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: {})
     tail = f"SELECT * FROM pg_journal.tail_{table} ORDER BY c1"
     before = administrator.run(tail)
     assert len(before) == 2
@@ -136,7 +136,9 @@ def test_the_rows_of_another_table_are_not_counted_for_one_whose_name_it_has_got
     with ThreadPoolExecutor(1) as worker:
         counting = worker.submit(resident_upkeep.begin_counting, administrator.session, table)
         deadline = time.monotonic() + PATIENCE_S
-        while not client.run("SELECT FROM pg_locks WHERE NOT granted"):
+        waiting = f"SELECT FROM pg_locks WHERE NOT granted AND relation = {table}"
+        while not client.run(waiting):
+            assert not counting.done()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         other.session.commit()
@@ -145,14 +147,23 @@ def test_the_rows_of_another_table_are_not_counted_for_one_whose_name_it_has_got
     assert caught.value.sqlstate == "40001"
     administrator.session.rollback()
     resident_upkeep.begin_counting(administrator.session, table)
+    assert resident_upkeep.held_count(administrator.session, table) == 0
     administrator.session.rollback()
+    client.run("DROP TABLE former")
+    with pytest.raises(GatewayError) as caught:
+        resident_upkeep.held_count(administrator.session, table)
+    assert caught.value.sqlstate == "42P01"
+    administrator.session.rollback()
+    with pytest.raises(GatewayError) as caught:
+        resident_upkeep.begin_counting(administrator.session, table)
+    assert caught.value.sqlstate == "42P01"
 
 
 def test_what_was_written_for_a_move_that_fails_is_removed(
     administrator: Client, table: int, files: Files, visit, monkeypatch
 ) -> None:
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
-    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: {table: "auto"})
     monkeypatch.setattr(resident_upkeep, "is_shrunken", lambda *_: True)
     administrator.session.begin()
     administrator.run(f"SELECT FROM pg_journal.tail_{table}")  # whose definition is to change
@@ -169,7 +180,7 @@ def test_a_table_that_is_to_be_tiered_since_it_was_listed_stays_so(
     administrator: Client, table: int, visit, monkeypatch
 ) -> None:
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
-    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: [table])
+    monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: {table: "auto"})
     administrator.run(
         f"UPDATE pg_journal.journals SET wanted_residency = 'never' WHERE relid = {table}"
     )

@@ -239,6 +239,14 @@ def test_the_name_of_a_journal_stands_for_what_it_would_now(served: Pair, prepar
         assert [found() for _ in range(2)] == [[(3,)]] * 2
         run(owner, ("DROP TABLE made_journal",))
         assert [found() for _ in range(2)] == [[(0,)]] * 2
+        # So does one of the session's own, which changes no definition.
+        run(reader, ("CREATE TEMP TABLE first (x integer)",))
+        assert [found() for _ in range(2)] == [[(0,)]] * 2
+        run(reader, ("CREATE TEMP TABLE made_journal (x integer)",))
+        run(reader, ("INSERT INTO made_journal VALUES (1), (2), (3), (4)",))
+        assert [found() for _ in range(2)] == [[(4,)]] * 2
+        run(reader, ("DROP TABLE made_journal",))
+        assert [found() for _ in range(2)] == [[(0,)]] * 2
 
 
 def test_a_block_sees_its_own_rows(served: Pair) -> None:

@@ -1,5 +1,6 @@
 """Temporary tables in queries of tiered ones: what their rows are written to does not stay."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,9 +19,13 @@ SCHEMA = "temporary_rows"
 SETUP = (
     f"CREATE SCHEMA {SCHEMA}",
     "CREATE TABLE t (id integer PRIMARY KEY, v integer)",
+    "ALTER TABLE t SET (autovacuum_enabled = false)",
     "INSERT INTO t SELECT g, g % 10 FROM generate_series(1, 4000) g",
     "CREATE TEMPORARY TABLE many AS SELECT g AS id, g % 7 AS x FROM generate_series(1, 6000) g",
 )
+
+PATIENCE_S = 30.0
+"""How long a session may take to end on a slow machine."""
 
 JOIN = "SELECT t.id, many.x FROM t JOIN many USING (id)"
 
@@ -28,24 +33,30 @@ JOIN = "SELECT t.id, many.x FROM t JOIN many USING (id)"
 @pytest.fixture
 def session(shared_pair: Pair) -> Iterator[psycopg.Connection]:
     """A session with a tiered table, and a temporary one whose rows are too many for memory."""
-    options = f"-c search_path={SCHEMA}"
-    conninfo = shared_pair.gateway.conninfo(shared_pair.database, options=options)
-    with closing(psycopg.connect(conninfo, autocommit=True)) as connection:
-        for statement in SETUP:
-            connection.execute(statement)  # type: ignore[call-overload]
-        yield connection
-        connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+    gateway, database = shared_pair.gateway, shared_pair.database
+    conninfo = gateway.conninfo(database, options=f"-c search_path={SCHEMA}")
+    try:
+        with closing(psycopg.connect(conninfo, autocommit=True)) as connection:
+            for statement in SETUP:
+                connection.execute(statement)  # type: ignore[call-overload]
+            yield connection
+    finally:
+        gateway.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE", database=database)
 
 
 @pytest.fixture
 def files(session: psycopg.Connection, gateway_process: GatewayProcess) -> "Files":
-    """The data files when the session has been set up, and now."""
-    assert not session.broken
-    return Files(gateway_process.data_dir / "warehouse")
+    """The data files of the tiered table, beside which those of temporary rows are."""
+    place = session.execute(
+        "SELECT (SELECT oid FROM pg_database WHERE datname = current_database())"
+        " || '/' || 't'::regclass::oid"
+    ).fetchone()
+    assert place is not None
+    return Files(gateway_process.data_dir / "warehouse" / str(place[0]))
 
 
 class Files:
-    """Data files of a gateway."""
+    """Data files of a table."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -84,6 +95,37 @@ def test_cursors_leave_no_files(session: psycopg.Connection, files: Files) -> No
             assert files.added == 0
         session.execute(f"DECLARE c CURSOR FOR {JOIN}")
     assert files.added == 0
+    session.execute("BEGIN")
+    session.execute(f"DECLARE c CURSOR FOR {JOIN}")
+    session.execute("FETCH 3 FROM c")
+    session.execute("ROLLBACK")
+    assert files.added == 0
+    failing = "SELECT 1 / (t.v - 3) FROM t JOIN many USING (id) WHERE t.id > 100"
+    with pytest.raises(errors.DivisionByZero):
+        session.execute(f"DECLARE h CURSOR WITH HOLD FOR {failing}")
+    assert files.added == 0
+    session.execute(f"DECLARE h CURSOR WITH HOLD FOR {JOIN}")
+    assert len(session.execute("FETCH 3 FROM h").fetchall()) == 3
+    session.execute("CLOSE h")
+    assert files.added == 0
+
+
+def test_sessions_that_go_leave_no_files(
+    shared_pair: Pair, session: psycopg.Connection, files: Files
+) -> None:
+    conninfo = shared_pair.gateway.conninfo(
+        shared_pair.database, options=f"-c search_path={SCHEMA}"
+    )
+    with closing(psycopg.connect(conninfo)) as other:
+        other.execute(SETUP[-1])
+        other.execute(f"DECLARE c CURSOR FOR {JOIN}")
+        other.execute("FETCH 3 FROM c")
+        assert files.added > 0
+    deadline = time.monotonic() + PATIENCE_S
+    while files.added:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert len(session.execute(JOIN).fetchall()) == 4000
 
 
 def test_inserts_leave_no_files(session: psycopg.Connection, files: Files) -> None:

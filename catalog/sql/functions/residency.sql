@@ -335,13 +335,15 @@ EXCEPTION WHEN undefined_table OR invalid_schema_name OR syntax_error THEN
     RAISE undefined_table;
 END $$;
 
--- How many rows the catalog table of a table holds.
+-- How many rows the catalog table of a table holds; 42P01 where it has gone.
 CREATE OR REPLACE FUNCTION pg_journal.held_count(wanted oid, OUT held bigint)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
     EXECUTE format('SELECT count(*) FROM ONLY %s', wanted::regclass) INTO held;
+EXCEPTION WHEN undefined_table OR invalid_schema_name OR syntax_error THEN
+    RAISE undefined_table;
 END $$;
 
 -- End a block that has counted: what is locked in it is let go, its variables stay (GW004).
