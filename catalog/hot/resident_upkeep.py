@@ -375,7 +375,7 @@ def answered_keys(session: CatalogSession, relid: int) -> list[tuple[str, ...]] 
 def differing_keys(session: CatalogSession, relid: int, most: int) -> int:
     """Compare some hot keys, chosen at random, with the journal; return how many differ.
 
-    A row whose newest version is not in the tail is left out, unless the tail is all there is.
+    A row whose newest version may be in files is left out.
     """
     result = session.execute_parameters(
         "SELECT pg_journal.check_hot($1, $2)",

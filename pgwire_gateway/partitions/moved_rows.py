@@ -6,6 +6,7 @@ were when they had been locked, in one transaction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from catalog.model import JournalTable
 from catalog.results import PartitionTree
 from catalog.session import names
-from pgwire_gateway.dml import changes, inserts
+from pgwire_gateway.dml import changes, inserts, temporary_rows
 from pgwire_gateway.rows import unique_keys
 from pgwire_gateway.rows.key_changes import ChangedKeys
 from pgwire_gateway.session import binding
@@ -94,22 +95,24 @@ def copy(part: Invocation, tree: int, observation: Observation, *, keyed: bool) 
     """
     observer, session = Observer(part.session), part.session
     context = observer.context(part.plan, observation, binding.bind(part))
-    changed = pipeline.compile_update(part.query, context)
     table = observation.result.snapshots[part.target].table
     columns = [column for column in table.columns if column.generated is None]
     wanted = {f"n{column.attnum}": column.name for column in columns}
-    found = {column.column: column for column in changed.query.columns}
-    query = replace(changed.query, columns=tuple(found[name] for name in wanted))
-    notes_keys = keyed and changed.changes_key
     names_of_keys, held = ChangedKeys.columns(table), []
+    with ExitStack() as ends:
+        observation, context = temporary_rows.brought(part, observation, context, ends)
+        changed = pipeline.compile_update(part.query, context)
+        found = {column.column: column for column in changed.query.columns}
+        query = replace(changed.query, columns=tuple(found[name] for name in wanted))
+        notes_keys = keyed and changed.changes_key
 
-    def noted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if notes_keys:
-                held.append(batch.select(names_of_keys))
-            yield batch
+        def noted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if notes_keys:
+                    held.append(batch.select(names_of_keys))
+                yield batch
 
-    with observer.run(changed.query, observation, part.running) as batches:
+        batches = ends.enter_context(observer.run(changed.query, observation, part.running))
         inserts.copy(
             session,
             query,

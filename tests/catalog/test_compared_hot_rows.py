@@ -132,6 +132,38 @@ def test_where_there_are_files_rows_are_compared_whose_versions_are_in_the_tail(
     assert differing(administrator, hot) == 1
 
 
+def test_a_version_in_files_may_be_newer_than_the_one_in_the_tail(client, administrator, hot):
+    """A statement that changes many rows writes a file, beside a tail with older versions."""
+    administrator.run("UPDATE t SET b = 'by many' WHERE a = 2")
+    assert differing(administrator, hot) == 1
+    administrator.run(
+        "INSERT INTO pg_journal.segments (segment_id, relid, kind, path, row_count, size_bytes,"
+        " attnums, min_version, max_version)"
+        f" VALUES (1, {hot}, 'delta', '1/1/delta-1', 1, 1, '{{1,2,3}}', now(), now())"
+    )
+    assert differing(administrator, hot) == 0
+    # What is written later is in the tail again.
+    write(client, hot, "UPDATE t SET b = 'later' WHERE a = 1", 1)
+    assert differing(administrator, hot) == 0
+    administrator.run("UPDATE t SET b = 'false' WHERE a = 1")
+    assert differing(administrator, hot) == 1
+
+
+def test_files_may_be_newer_than_what_emptied_the_table(administrator, hot):
+    administrator.run(
+        f"INSERT INTO pg_journal.tail_{hot} (row_identity, version_number)"
+        " VALUES (pg_journal.truncation_mark(), clock_timestamp())"
+    )
+    assert differing(administrator, hot) == 3
+    administrator.run(
+        "INSERT INTO pg_journal.segments (segment_id, relid, kind, path, row_count, size_bytes,"
+        " attnums, min_version, max_version)"
+        f" VALUES (1, {hot}, 'delta', '1/1/delta-1', 3, 1, '{{1,2,3}}',"
+        " clock_timestamp(), clock_timestamp())"
+    )
+    assert differing(administrator, hot) == 0
+
+
 # upkeep -------------------------------------------------------------------------------------------
 
 

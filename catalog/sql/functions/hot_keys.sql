@@ -888,8 +888,8 @@ BEGIN
     RETURN answer;
 END $$;
 
--- Compare some keys that are hot, chosen at random, with the journal as far as the tail tells it: all of it where nothing older
--- counts, else the rows whose newest version is there. The answer is how many of them differ, 0 where somebody keeps readers
+-- Compare some keys that are hot, chosen at random, with the journal as far as the tail tells it: all of it where files have
+-- nothing that counts, else the rows with a version there that is newer than all in files. The answer is how many of them differ, 0 where somebody keeps readers
 -- away; all is compared as one snapshot shows it.
 CREATE OR REPLACE FUNCTION pg_journal.check_hot(wanted oid, most bigint) RETURNS bigint
 LANGUAGE plpgsql
@@ -913,15 +913,17 @@ BEGIN
             'WITH sampled AS (SELECT * FROM (SELECT %2$s FROM pg_journal.hot_%1$s UNION SELECT %3$s FROM ONLY %4$s h) k(%2$s) '
             'ORDER BY random() LIMIT $1), '
             'marked AS (SELECT max(v.version_number) AS mark FROM pg_journal.tail_%1$s v WHERE v.row_identity = %5$s), '
-            'journal AS (SELECT %2$s, true AS told, CASE WHEN subsequent_version_number IS NULL THEN ROW(%6$s NULL)::text END '
+            'filed AS (SELECT max(s.max_version) AS latest FROM pg_journal.segments s '
+            'WHERE s.relid = %1$s AND s.retired_at IS NULL AND s.kind <> ''archive''), '
+            'journal AS (SELECT %2$s, version_number > coalesce((SELECT latest FROM filed), ''-infinity'') AS told, CASE WHEN subsequent_version_number IS NULL THEN ROW(%6$s NULL)::text END '
             'AS image FROM (SELECT DISTINCT ON (%7$s) v.* FROM sampled k JOIN pg_journal.tail_%1$s v ON %8$s '
             'WHERE v.version_number > coalesce((SELECT mark FROM marked), ''-infinity'') ORDER BY %7$s, %9$s) v), '
             'held AS (SELECT %10$s, ROW(%11$s NULL)::text AS image FROM ONLY %4$s h JOIN sampled k ON %12$s) '
             'SELECT count(*) FROM sampled LEFT JOIN journal USING (%2$s) LEFT JOIN held USING (%2$s) '
             'WHERE journal.image IS DISTINCT FROM held.image '
             'AND (SELECT j.is_hot FROM pg_journal.journals j WHERE j.relid = %1$s) '
-            'AND (journal.told OR EXISTS (SELECT FROM marked WHERE mark IS NOT NULL) OR NOT EXISTS ('
-            'SELECT FROM pg_journal.segments s WHERE s.relid = %1$s AND s.retired_at IS NULL))',
+            'AND (journal.told OR coalesce((SELECT latest FROM filed), ''-infinity'') '
+            '<= coalesce((SELECT mark FROM marked), ''-infinity''))',
             wanted, parts.names, parts.held_columns, wanted::regclass, truncation_mark(), captured_columns(wanted),
             regexp_replace(parts.names, '(c\d+)', 'v.\1', 'g'), hot_key(wanted, 'k', 'v', false), newest_first('v'),
             regexp_replace(parts.names, '(c\d+)', 'k.\1', 'g'), captured_values(wanted, 'h'), hot_key(wanted, 'k', 'h', true))
