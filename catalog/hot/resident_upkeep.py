@@ -77,7 +77,7 @@ def begin_counting(session: CatalogSession, relid: int) -> None:
     """
     relation = session.relations([relid])[relid]
     if not relation.name:
-        raise CatalogError(f"table {relid} is there no more", sqlstate=UNDEFINED_TABLE)
+        raise CatalogError(f"relation with OID {relid} does not exist", sqlstate=UNDEFINED_TABLE)
     name = RelationName(relation.schema, relation.name)
     session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     # A function would take the snapshot before the lock is there.

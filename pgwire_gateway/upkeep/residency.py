@@ -230,7 +230,13 @@ class Residency:
     # shrinking ------------------------------------------------------------------------------------
 
     def _thaw(self, relid: int, asked: str, lane: Lane) -> None:
-        """Make a table resident, of which that is asked: its rows go into the catalog table."""
+        """Make a table resident: its rows are put into the catalog table.
+
+        Args:
+            relid: The table.
+            asked: What its owner asked for when it was listed.
+            lane: What it is looked after with.
+        """
         session = lane.session
         try:
             with (

@@ -153,6 +153,7 @@ def test_the_rows_of_another_table_are_not_counted_for_one_whose_name_it_has_got
     with pytest.raises(GatewayError) as caught:
         resident_upkeep.held_count(administrator.session, table)
     assert caught.value.sqlstate == "42P01"
+    assert caught.value.message == f"relation with OID {table} does not exist"
     administrator.session.rollback()
     with pytest.raises(GatewayError) as caught:
         resident_upkeep.begin_counting(administrator.session, table)

@@ -343,7 +343,7 @@ AS $$
 BEGIN
     EXECUTE format('SELECT count(*) FROM ONLY %s', wanted::regclass) INTO held;
 EXCEPTION WHEN undefined_table OR invalid_schema_name OR syntax_error THEN
-    RAISE undefined_table;
+    RAISE EXCEPTION 'relation with OID % does not exist', wanted USING ERRCODE = 'undefined_table';
 END $$;
 
 -- End a block that has counted: what is locked in it is let go, its variables stay (GW004).
