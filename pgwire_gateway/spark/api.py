@@ -70,6 +70,8 @@ class Delivery:
     """Rows that a task may hold in memory."""
     may_exceed_part: bool = False
     """Whether the largest possible result has more than one part of that size."""
+    may_multiply: bool = False
+    """Whether there may be more rows than are read; then a part of them may not fit in memory."""
     may_be_few: bool = False
     """Whether conditions may leave little of each part, and nothing works on all rows together."""
     most_rows: int | None = None

@@ -53,6 +53,7 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
             collected=collected,
             part_rows=part_rows,
             may_exceed_part=rows > part_rows,
+            may_multiply=query.row_bound is None or query.row_bound > query.input_rows,
             may_be_few=may_be_few,
             most_rows=None if limit is None else offset + limit,
         ),

@@ -17,7 +17,8 @@ class Machine:
     def __init__(self, settings: SparkSettings) -> None:
         """Start it, and a Spark context in it."""
         directory = settings.runtime_directory
-        shutil.rmtree(directory / "scratch", ignore_errors=True)
+        self.scratch = directory / "scratch"
+        shutil.rmtree(self.scratch, ignore_errors=True)
         self.process = DriverProcess(driver_conf(settings), settings.java_home, directory)
         self.jvm = self.process.jvm
         self.local = threading.local()

@@ -4,12 +4,14 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pgwire_gateway.spark.api import Delivery, Rows
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
+from pgwire_gateway.spark.internals.large_parts import MOST, LargeParts, StoredParts, limited
 from pgwire_gateway.spark.internals.machine import Machine
 
 END_OF_PART: Final = -1
@@ -17,7 +19,6 @@ _NEXT_PART: Final = struct.pack(">i", 1)
 _STOP: Final = struct.pack(">i", 0)
 _INT: Final = struct.Struct(">i")
 _MAX_MESSAGE: Final = 1 << 30
-_POSITION: Final = "__position"
 _PEEKED: Final = 9
 """A result of fewer batches is small, whatever could be proven about it."""
 
@@ -42,39 +43,50 @@ def rows(
         check()
     if delivery.collected:
         return Collected(schema, collect(machine, rdd, schema))
+
+    return _streamed(machine, frame, rdd, schema, delivery, enter)
+
+
+def _streamed(  # noqa: PLR0913, PLR0917 - as of `rows`, and what is known of them
+    machine: Machine,
+    frame: Any,
+    rdd: Any,
+    schema: pa.Schema,
+    delivery: Delivery,
+    enter: Callable[[], None] | None,
+) -> Rows:
+    """Begin with rows that may be many: as much of them at once as fits in memory."""
+    wanted = delivery.most_rows
+
+    def bounded(most_rows: int) -> Any:
+        return _arrow_rdd(limited(machine, frame, most_rows), delivery.batch_rows)
+
+    whole = partial(bounded, wanted) if wanted is not None else lambda: rdd
+    stored = StoredParts(machine, frame, whole, schema, enter)
     if delivery.may_exceed_part and int(rdd.getNumPartitions()) == 1:
         found = begin(rdd, schema, _PEEKED)
-        if len(found) < _PEEKED:
-            return Collected(schema, found)
-        rdd = _arrow_rdd(_divide(machine, frame, delivery.part_rows), delivery.batch_rows)
+        return Collected(schema, found) if len(found) < _PEEKED else stored
+
+    def fitting(most_rows: int) -> Any:
+        if not delivery.may_multiply:
+            return rdd
+        return bounded(min(most_rows + 1, wanted or most_rows + 1))
+
+    def read(parts: PartGroups | PartStream, most_rows: int) -> Rows:
+        return LargeParts(parts, most_rows, stored) if delivery.may_multiply else parts
+
     if delivery.may_be_few:
-        groups = PartGroups(machine, rdd, schema, enter)
+        # A job has several parts.
+        groups = PartGroups(machine, fitting(delivery.part_rows), schema, enter)
         if groups.is_small:
-            return groups
-    return PartStream(machine, rdd, schema)
+            return read(groups, delivery.part_rows)
+    most = delivery.part_rows * MOST
+    return read(PartStream(machine, fitting(most), schema), most)
 
 
 def _arrow_rdd(frame: Any, batch_rows: int) -> Any:
     """Return an RDD of Arrow batches; stages the result depends on are run."""
     return frame.toArrowBatchRdd(batch_rows, "UTC", False, False)
-
-
-def _divide(machine: Machine, frame: Any, part_rows: int) -> Any:
-    """Divide a result of one part, in its order, into parts that fit in memory.
-
-    Spark's shuffle files hold what the memory of a task would not. The rows are counted first, as a
-    proven bound of their number may be far off and each part takes a job; what is before the last
-    shuffle is not computed again for that.
-    """
-    count = int(frame.queryExecution().toRdd().count())
-    parts = max(-(-count // part_rows), 1)
-    if parts == 1:
-        return frame
-    functions = machine.jvm.org.apache.spark.sql.functions
-    number = functions.expr(f"CAST({_POSITION} DIV {part_rows} AS INT)")
-    numbered = frame.withColumn(_POSITION, functions.monotonically_increasing_id())
-    divided = numbered.repartitionById(parts, number)
-    return divided.sortWithinPartitions(_POSITION, machine.strings([])).drop(_POSITION)
 
 
 class Collected:
@@ -144,9 +156,14 @@ class PartGroups:
         return _size(self._begun) <= FIRST_BYTES
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for _, batches in self.parts():
+            yield from batches
+
+    def parts(self) -> Iterator[tuple[range, Iterator[pa.RecordBatch]]]:
+        """Yield the parts of each job, and their batches."""
         done, found = self._first, self._begun
         while found or done.stop < self._count:
-            yield from found
+            yield done, iter(found)
             width = _size(found) // len(done) + 1
             most = max(min(GROUP_BYTES // width, MOST_PARTS), 1)
             done = range(done.stop, min(done.stop + most, self._count))
@@ -185,6 +202,12 @@ class PartStream:
         self._service = _Service(*python_rdd.toLocalIteratorAndServe(rdd, True))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for _, batches in self.parts():
+            yield from batches
+
+    def parts(self) -> Iterator[tuple[range, Iterator[pa.RecordBatch]]]:
+        """Yield each part and its batches, which have to be taken."""
+        number = 0
         while True:
             self._service.send(_NEXT_PART)
             status = self._service.number()
@@ -193,7 +216,8 @@ class PartStream:
             if status < 0:
                 self._service.raise_failure()
                 return
-            yield from self._service.part(self.schema)
+            yield range(number, number + 1), self._service.part(self.schema)
+            number += 1
 
     def close(self) -> None:
         """Hang up; the JVM stops serving."""

@@ -150,6 +150,9 @@ def test_rows_held_in_memory_are_as_many(session: Session, count: int):
         Delivery(7, collected=False, part_rows=10, may_exceed_part=True),
         Delivery(7, collected=False, part_rows=10, may_exceed_part=True, may_be_few=True),
         Delivery(7, collected=False, part_rows=10_000),
+        Delivery(7, collected=False, part_rows=10, may_multiply=True),
+        Delivery(7, collected=False, part_rows=10, may_multiply=True, may_be_few=True),
+        Delivery(7, collected=False, part_rows=10_000, may_multiply=True, may_be_few=True),
     ],
 )
 @pytest.mark.parametrize("parts", [1, 5])

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -160,11 +161,58 @@ def test_an_offset_beyond_the_result_leaves_nothing(many: Journal) -> None:
     assert many.fetch("SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, **options) == []
 
 
-def test_a_result_of_one_part_is_divided_in_its_order(many: Journal) -> None:
+def test_a_large_result_of_one_part_comes_in_its_order(many: Journal) -> None:
     sql = "SELECT ROW_NUMBER() OVER (ORDER BY t.c2, t.c1) AS o1, t.c1 AS o2 FROM $ AS t"
     found = many.run(sql, SourcePart.BASE, **LARGE).read_all()
     assert found.schema.names == ["o1", "o2"]
     assert found.column(0).to_pylist() == list(range(1, 300_001))
+
+
+PRODUCT = "FROM range(0, 3, 1, 3) AS r LATERAL VIEW EXPLODE(SEQUENCE(1, {})) e AS n"
+"""Rows of three parts, each multiplied."""
+
+MANY_ROWS = 1_100_000
+"""More than a part may have in memory, whatever its width."""
+
+
+@pytest.mark.parametrize("filters", [False, True])
+@pytest.mark.parametrize("others", [MANY_ROWS, 2])
+def test_parts_with_many_rows_are_read_from_files(
+    journal: Journal, others: int, *, filters: bool
+) -> None:
+    sql = f"SELECT r.id AS o1, e.n AS o2 {PRODUCT.format(f'IF(r.id = 1, {MANY_ROWS}, {others})')}"
+    stored, found = set(), []
+    with journal.run(sql, row_bound=None, input_rows=3_000_000, filters=filters) as batches:
+        for batch in batches:
+            stored |= {path.name for path in _stored(journal)}
+            found.append(batch)
+    table = pa.Table.from_batches(found).combine_chunks()
+    sizes = [others, MANY_ROWS, others]
+    parts = pa.concat_arrays([pa.repeat(part, size) for part, size in enumerate(sizes)])
+    assert table.column("o1").combine_chunks().equals(parts)
+    numbers = pa.concat_arrays([pa.array(range(1, size + 1), pa.int32()) for size in sizes])
+    assert table.column("o2").combine_chunks().equals(numbers)
+    assert stored
+    assert not _stored(journal)
+
+
+def test_a_part_with_many_rows_may_be_left_early(journal: Journal) -> None:
+    sql = f"SELECT e.n AS o1 {PRODUCT.format(MANY_ROWS)}"
+    batches = journal.run(sql, row_bound=None, input_rows=3_000_000)
+    next(batches)
+    assert _stored(journal)
+    batches.close()
+    assert not _stored(journal)
+
+
+def test_a_limit_of_a_part_with_many_rows_needs_no_files(journal: Journal) -> None:
+    sql = "SELECT e.id AS o1 FROM range(0, 3, 1, 3) AS r CROSS JOIN range(2000000000) AS e"
+    options = {"limit": (5000, 100), "row_bound": 5000, "input_rows": 1000}
+    found = []
+    for batch in journal.run(sql, **options):
+        assert not _stored(journal)
+        found += batch.column(0).to_pylist()
+    assert found == list(range(100, 5100))
 
 
 def test_few_rows_of_a_bound_far_off_are_limited(journal: Journal) -> None:
@@ -185,6 +233,10 @@ def test_a_bound_far_off_takes_no_more_jobs(many: Journal) -> None:
     ).read_all()
     assert found.column(1).to_pylist() == [300] * 1000
     assert scheduler.numTotalJobs() - before < 10
+
+
+def _stored(journal: Journal) -> list[Path]:
+    return list(journal.engine.driver.machine.scratch.glob("parts-*"))
 
 
 def test_a_stream_may_be_left_early(many: Journal) -> None:
