@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from catalog.pg.nodes import CmdType, MergeMatchKind, RTEKind
 from rewrite.tree import Node, walk
@@ -10,6 +11,9 @@ from rewrite.tree import Node, walk
 # Bit of attribute 0 in a bitmapset of columns (sysattr.h, FirstLowInvalidHeapAttributeNumber).
 FIRST_ATTRIBUTE = 7
 
+
+CALLED: Final = frozenset({"aggfnoid", "funcid", "opfuncid", "winfnoid"})
+"""Fields of nodes that hold the OID of a function which they call."""
 
 _VALUES, _RESULT = RTEKind.VALUES, RTEKind.RESULT
 
@@ -52,6 +56,13 @@ _NOTHING = CmdType.NOTHING
 def command(query: Node) -> Command:
     """Return what kind of query this is."""
     return Command(query.integer("commandType"))
+
+
+def called_functions(query: Node) -> frozenset[int]:
+    """Return the OIDs of the functions that a query calls, those behind operators among them."""
+    return frozenset(
+        node.integer(name) for node, _ in walk(query) for name in CALLED if node.get(name)
+    )
 
 
 def target_relation(query: Node) -> int:

@@ -10,7 +10,7 @@ from catalog.bookkeeping import tail
 from catalog.errors import HotRowsError, OutdatedPlanError
 from catalog.model import JournalTable
 from catalog.session import names, residency
-from pgwire_gateway.dml import reads, temporary_rows, unlocked_changes
+from pgwire_gateway.dml import reads, temporary_rows, thawed_reads, unlocked_changes
 from pgwire_gateway.hot import announcements, hot_rows, insert_sizes
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.planning import router
@@ -31,6 +31,7 @@ from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite import pipeline
 from rewrite.command import target_relation
 from rewrite.context import ParameterValue
+from rewrite.errors import UnsupportedError
 from rewrite.results import SparkQuery
 from rewrite.returning import returning_query
 
@@ -107,15 +108,24 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
 def insert_query(call: Invocation) -> StatementResult:
     """Run an INSERT whose rows come from journaled tables, through COPY into the catalog table.
 
+    Where Spark cannot compute them PostgreSQL does, if those that it reads for that are few.
+
     Raises:
-        GatewayError: PostgreSQL's own errors for rows it refuses.
+        GatewayError: PostgreSQL's own errors for rows it refuses; 0A000 for what neither computes.
     """
     session = call.session
     bound = binding.bind(call)
     observer = Observer(session)
-    if unlocked_changes.applies(call):
-        _load_unlocked(call, bound)
-    else:
+    try:
+        is_unlocked = unlocked_changes.applies(call)
+        if is_unlocked:
+            _load_unlocked(call, bound)
+        elif not call.plan.is_external and not call.plan.temporary:
+            # Once the table is locked as a whole no rows of it can be hot.
+            _require_computable(call, bound)
+    except UnsupportedError as refused:
+        return thawed_reads.insert(call, refused)
+    if not is_unlocked:
         _, observation = observer.observe_for_write(call.plan)
         _load(call, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
@@ -190,6 +200,17 @@ def source(
         observation, context = temporary_rows.brought(call, observation, context, ends)
         query = pipeline.compile_insert_source(call.query, context)
         yield query, ends.enter_context(observer.run(query, observation, call.running))
+
+
+def _require_computable(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
+    """Refuse an INSERT, which reads no temporary tables, whose rows Spark cannot compute.
+
+    Raises:
+        UnsupportedError: Spark has no counterpart of something in it.
+    """
+    observer = Observer(call.session)
+    observation = observer.observe(call.plan.tables, call.plan)
+    pipeline.compile_insert_source(call.query, observer.context(call.plan, observation, bound))
 
 
 def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:

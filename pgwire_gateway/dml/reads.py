@@ -11,7 +11,7 @@ from catalog.bookkeeping.moments import Moment
 from catalog.journal.layout import column_names
 from catalog.results import RelationKind
 from catalog.session.names import quoted
-from pgwire_gateway.dml import temporary_rows, thawed_writes
+from pgwire_gateway.dml import temporary_rows, thawed_reads, thawed_writes
 from pgwire_gateway.hot import announcements, hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
 from pgwire_gateway.planning.plans import ASKED_FOR
@@ -52,14 +52,21 @@ def read(call: Invocation) -> StatementResult:
     """Run a SELECT; its rows are computed while they are taken, unless they are locked.
 
     Raises:
-        UnsupportedError: Spark has no counterpart of something in it; or rows are to be locked
-            without waiting, or of resident tables as well, and cannot be locked one by one.
+        UnsupportedError: Spark has no counterpart of something in it, and the rows that it can see
+            are not few; or rows are to be locked without waiting, or of resident tables as well,
+            and cannot be locked one by one.
     """
     try:
         return _read(call)
     except UnsupportedError as error:
-        error.hint = error.hint or _hint(call)
-        raise
+        refused = error
+    try:
+        if call.plan.locks is None:
+            return thawed_reads.read(call, refused)
+    except UnsupportedError as error:
+        refused = error
+    refused.hint = refused.hint or _hint(call)
+    raise refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +119,10 @@ def _hint(call: Invocation) -> str | None:
         return "RESET gateway.executor first." if call.plan.reason == ASKED_FOR else None
     commands = [f"ALTER TABLE {name} SET (gateway.residency = always)" for name in tiered]
     told = "; ".join(commands[:_MOST_TOLD]) + (" …" if len(commands) > _MOST_TOLD else "")
-    return f"PostgreSQL computes what reads resident tables alone: {told}."
+    return (
+        "PostgreSQL computes what needs few rows of tiered tables, up to --thaw-rows of each, or"
+        f" reads resident tables alone: {told}."
+    )
 
 
 def _read(call: Invocation) -> StatementResult:

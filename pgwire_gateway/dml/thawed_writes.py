@@ -14,7 +14,6 @@ from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.tail import encode_rows
 from pgwire_gateway.hot import hot_rows, hot_runs, own_hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
-from pgwire_gateway.hot.thawing import probe
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import EXECUTORS, Route
 from pgwire_gateway.rows import source_rows
@@ -84,9 +83,7 @@ def applies(call: Invocation) -> bool:
     try:
         needed, bound = needed_rows(call), binding.bind(call)
         if call.plan.route is Route.THAW or needed.further or needed.tells_late:
-            sources = source_rows.read(call, needed.all_sources, needed.most)
-            for part in (needed, *needed.further):
-                probe(call, part, part.wanted(bound, sources.contents), bound, find)
+            hot_rows.probe_all(call)
             return True
         observation = Observer(call.session).observe(call.plan.tables, call.plan)
         single_rows(call, observation, bound)

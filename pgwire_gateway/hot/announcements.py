@@ -152,12 +152,9 @@ def _announced(
     probe: Callable[[], None] | None,
 ) -> Announcement | None:
     """Return what was told of a table that has hot rows; make it have some where it has not."""
-    session, thawing = call.session, thawing_of(call)
+    thawing = thawing_of(call)
     if announced.hot:
-        session.transaction.written.add(writing.relid)
-        if announced.new:
-            session.transaction.newly_hot.add(writing.relid)
-        thawing.note_warm(writing.relid)
+        _note(call, writing, announced)
         return announced
     # What this transaction has written as a whole it has locked as a whole.
     is_own = has_locked(call, [writing.relid])
@@ -177,6 +174,16 @@ def _announced(
     if lasts or not thawing.warm(writing.relid):
         raise NotHotError(by_snapshot=announced.by_snapshot, for_now=not lasts, is_own=is_own)
     return None
+
+
+def _note(call: Invocation, writing: Writing, announced: Announcement) -> None:
+    """Note that a write of a table with hot rows has been announced."""
+    transaction = call.session.transaction
+    if not call.plan.only_reads:
+        transaction.written.add(writing.relid)
+    if announced.new:
+        transaction.newly_hot.add(writing.relid)
+    thawing_of(call).note_warm(writing.relid)
 
 
 def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Announcement:

@@ -76,10 +76,8 @@ def heat(  # noqa: PLR0913 - what is known of the rows
             raise
         relid = part.table.relid
         own = part.takes and own_hot_rows.can_be(part)
-        writing = writing_of(call, part, wanted)
-        writing = replace(
-            writing, draws=part.draws, own=own, locks_rows=writing.locks_rows or not part.takes
-        )
+        writing = writing_of(call, part, wanted.keys)
+        writing = replace(writing, draws=part.draws, own=own)
         searched = not remembers_all(call, relid, wanted)
         trial = partial(probe, call, part, wanted, bound, find)
         with before_running():

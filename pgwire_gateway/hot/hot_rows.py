@@ -137,7 +137,7 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     wanted = late.added(needed, needed.wanted(bound, sources.contents))
     _require_worth_searching(call, relid, wanted)
     own = needed.takes and own_hot_rows.can_be(needed)
-    writing = replace(writing_of(call, needed, wanted), draws=needed.draws, own=own)
+    writing = replace(writing_of(call, needed, wanted.keys), draws=needed.draws, own=own)
     searched = not remembers_all(call, relid, wanted)
 
     def trial() -> None:
@@ -228,7 +228,9 @@ def _run_bounded(
     call.session.transaction.note_run()
 
     def once(rows: WantedRows) -> StatementResult:
-        announced = announce(call, replace(writing_of(call, needed, rows), own=True), began=False)
+        announced = announce(
+            call, replace(writing_of(call, needed, rows.keys), own=True), began=False
+        )
         if announced is None:
             raise NotHotError(by_snapshot=True)
         thaw(call, needed, rows, announced, bound, finder=finder, began=False)
@@ -236,6 +238,19 @@ def _run_bounded(
         return kept(call, needed, result, answers)
 
     return unwaited_rows.run(call, needed, wanted, once)
+
+
+def probe_all(call: Invocation) -> None:
+    """Find the rows that a statement needs, to know that it can be done.
+
+    Raises:
+        Refusal: They are too many, or Spark has to read the files.
+        UnsupportedError: Spark cannot find them.
+    """
+    needed, bound = needed_rows(call), binding.bind(call)
+    contents = source_rows.read(call, needed.all_sources, needed.most).contents
+    probe(call, needed, needed.wanted(bound, contents), bound, find)
+    further_rows.probe_all(call, needed, bound, contents)
 
 
 def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
@@ -305,7 +320,7 @@ def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -
     is_cold = wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid)
     if is_cold and not session_state.keeps_snapshot(call.session.catalog):
         raise NotHotError(for_now=True)
-    if call.plan.route in {Route.CHANGE, Route.MERGE}:
+    if call.plan.only_reads or call.plan.route in {Route.CHANGE, Route.MERGE}:
         require_not_vain(call, relid, wanted)
 
 

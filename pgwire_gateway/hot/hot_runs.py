@@ -15,11 +15,12 @@ from pgwire_gateway.hot import own_hot_rows, unwaited_rows
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import EXECUTORS, Route
 from pgwire_gateway.rows.journal_writes import JournalWriter
-from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows
+from pgwire_gateway.rows.needed_rows import NeededRows
 from pgwire_gateway.rows.text_rows import texts_of
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, StatementResult, format_codes
 from pgwire_gateway.session.results import CatalogRows, field_descriptions
+from rewrite.needs.keys import Key
 from rewrite.row_locks import runs_once
 
 REASON: Final = "single rows by key"
@@ -145,10 +146,10 @@ def searched(
     return result
 
 
-def writing_of(call: Invocation, needed: NeededRows, wanted: WantedRows) -> Writing:
+def writing_of(call: Invocation, needed: NeededRows, keys: Sequence[Key]) -> Writing:
     """Return what a statement is going to do with hot rows."""
-    texts = tuple(texts_of(needed.table, key) for key in wanted.keys)
-    locks = call.plan.locks is not None
+    texts = tuple(texts_of(needed.table, key) for key in keys)
+    locks = call.plan.locks is not None or not needed.takes
     return Writing(
         needed.table.relid, texts, locks, beside=needed.beside, waits=unwaited_rows.waits(call)
     )

@@ -103,7 +103,7 @@ def expected(call: Invocation) -> Writing | None:
     heats = thawing.heats(relid) if wanted.conditions else None
     if not all(thawing.remembers(relid, heats or 0, known) for _, known in wanted.conditions):
         return None
-    return replace(writing_of(call, needed, wanted), heats=heats)
+    return replace(writing_of(call, needed, wanted.keys), heats=heats)
 
 
 def _insert_alone(call: Invocation) -> StatementResult | None:

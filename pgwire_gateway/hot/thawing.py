@@ -7,12 +7,13 @@ from functools import partial
 from typing import Final
 
 from catalog.hot import hot_keys
-from catalog.hot.hot_keys import Ahead, Announcement, Reading, Thawed, Writing
+from catalog.hot.hot_keys import Ahead, Announcement, Reading, Thawed
 from catalog.hot.thawing import Thawing
 from catalog.session import session_state
 from catalog.session.connections import Call
 from pgwire_gateway.hot import unwaited_rows
 from pgwire_gateway.hot.announcements import announce, thawing_of, undo
+from pgwire_gateway.hot.hot_runs import writing_of
 from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows
 from pgwire_gateway.rows.row_search import Finder, holders, look_up
@@ -383,14 +384,6 @@ def _without_own(
     """
     table = needed.table
     keys = {key_texts(table, row): row for row in rows}
-    writing = Writing(
-        table.relid,
-        tuple(keys),
-        call.plan.locks is not None,
-        draws=needed.draws,
-        own=announced.own,
-        beside=needed.beside,
-        waits=unwaited_rows.waits(call),
-    )
-    again = announce(call, writing, began=False)
+    writing = replace(writing_of(call, needed, ()), draws=needed.draws, own=announced.own)
+    again = announce(call, replace(writing, keys=tuple(keys)), began=False)
     return [row for key, row in keys.items() if again is not None and key in again.cold]

@@ -206,7 +206,7 @@ def _place(call: Invocation) -> object:
     # Constants of the same text are others in other time zones, or tomorrow.
     tree = plan.analysis and plan.analysis.tree
     digest = sha256((tree or "").encode("utf-8", "surrogateescape")).digest()
-    asked = plan.statement.text, digest, call.parameter_oids
+    asked = plan.statement.text, digest, call.parameter_oids, plan.tables
     return *asked, plan.basis, plan.target, plan.route, locked, plan.leaves, tuple(leaves)
 
 
@@ -288,8 +288,8 @@ def _joined(
 ) -> NeededRows:
     """Return what a statement needs: first what it needs of the table it writes."""
     taken = [relid for relid, part in parts.items() if part.takes]
-    if not taken and plan.locks is None:
-        raise Refusal("changing rows of resident partitions alone")
+    if not parts or (not taken and plan.target is not None):
+        raise Refusal("a statement on rows of resident partitions alone")
     leaves = {leaf for one in divided if one.relid == plan.target for leaf in one.leaves.tiered}
     first = {*leaves, plan.target}.intersection(taken) or set(sorted(taken)[:1])
     order = sorted(parts, key=lambda relid: (relid not in first, relid))

@@ -15,7 +15,7 @@ from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
 from catalog.session import session_state
 from catalog.statements.splitting import Statement, StatementKind
-from pgwire_gateway.dml import reads
+from pgwire_gateway.dml import reads, thawed_reads
 from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.cursors import Cursor, CursorRows
 from pgwire_gateway.session.invocation import Invocation
@@ -72,7 +72,7 @@ def declare(call: Invocation) -> StatementResult:
     """Declare a cursor; what its query sees is what there is now.
 
     Raises:
-        GatewayError: 25P01 and 42P03 as PostgreSQL, 0A000 for SCROLL; what reading raises.
+        GatewayError: 25P01 and 42P03 as PostgreSQL; what reading raises.
     """
     session, details = call.session, call.statement.details
     plan, name, piece = call.plan.explained, details["name"], details["query"]
@@ -83,17 +83,16 @@ def declare(call: Invocation) -> StatementResult:
             "DECLARE CURSOR can only be used in transaction blocks",
             sqlstate=codes.NO_ACTIVE_SQL_TRANSACTION,
         )
-    if details["scroll"]:
-        raise UnsupportedError(
-            "SCROLL of a cursor over journaled tables is not supported",
-            hint="Declare it with NO SCROLL, and fetch its rows forward.",
-        )
     if name in session.portals or session_state.has_cursor(session.catalog, name):
         raise _declared_before(name)
+    if details["scroll"]:
+        return thawed_reads.declare(call, _backwards())
     try:
         compiled = reads.prepare(replace(call, plan=plan, result_formats=()))
     except GatewayError as error:
         error.position = error.position and error.position + piece.offset
+        if isinstance(error, UnsupportedError):
+            return thawed_reads.declare(call, error)
         raise
     batches = _begun(compiled)
     cursor = Cursor(
@@ -110,6 +109,13 @@ def declare(call: Invocation) -> StatementResult:
     if cursor.hold and (session.transaction.implicit or not session.transaction.open):
         cursor.keep()
     return StatementResult(None, NoRows(), lambda _: "DECLARE CURSOR")
+
+
+def _backwards() -> UnsupportedError:
+    return UnsupportedError(
+        "SCROLL of a cursor over journaled tables is not supported",
+        hint="Declare it with NO SCROLL, and fetch its rows forward.",
+    )
 
 
 def _declared_before(name: str) -> GatewayError:

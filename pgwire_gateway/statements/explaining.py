@@ -8,7 +8,14 @@ from time import perf_counter
 
 from catalog.errors import GatewayError
 from catalog.results import Row
-from pgwire_gateway.dml import partitions, reads, temporary_rows, thawed_writes, upserts
+from pgwire_gateway.dml import (
+    partitions,
+    reads,
+    temporary_rows,
+    thawed_reads,
+    thawed_writes,
+    upserts,
+)
 from pgwire_gateway.dml.applied_changes import AppliedChange
 from pgwire_gateway.dml.extracts import Extraction
 from pgwire_gateway.hot import hot_runs
@@ -33,6 +40,9 @@ SAVEPOINT = "pgwire_explain"
 
 OVER_TABLES = frozenset({Route.INSERT, Route.THAW, Route.PARTS, Route.CATALOG})
 """Statements that PostgreSQL runs as they are, over tables that hold no more than they need."""
+
+QUERIES = frozenset({Route.READ, Route.INSERT_QUERY})
+"""Statements that PostgreSQL runs on hot rows where Spark cannot compute them."""
 
 OVER_EXTRACTS: Mapping[Route, type[Extraction | AppliedChange]] = {
     Route.EXTRACT: Extraction,
@@ -114,7 +124,9 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
         call.plan.reason,
         {name: text.strip("\n") for name, text in texts.items()},
         (planned - started) * 1000,
-        _measured(call, execute) if options.analyze else None,
+        _measured(whole if whole.plan.route in QUERIES else call, execute)
+        if options.analyze
+        else None,
     )
 
 
@@ -149,9 +161,12 @@ def _planned(call: Invocation, *, verbose: bool) -> tuple[Invocation, dict[str, 
     try:
         return call, _spark_plan(call, verbose=verbose)
     except UnsupportedError as error:
+        thawing = _thawing(call)
+        if call.plan.route in QUERIES and call.plan.locks is None:
+            thawed_reads.require_possible(thawing, error)
+            return thawing, _postgres_plan(thawing)
         if call.plan.route not in {Route.CHANGE, Route.MERGE}:
             raise
-        thawing = _thawing(call)
         try:
             thawed_writes.applies(thawing)
         except UnsupportedError:

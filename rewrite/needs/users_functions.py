@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from catalog.pg.nodes import MergeMatchKind
-from rewrite.command import Command, command
+from rewrite.command import CALLED, Command, command
 from rewrite.dialect.oids import FIRST_USER_OID
 from rewrite.needs.definitions import Definitions
 from rewrite.needs.levels import Level
@@ -26,8 +26,6 @@ from rewrite.query.range_table import VALUES
 from rewrite.tree import Item, Node
 
 _VOLATILE: Final = "v"
-_CALLED: Final = frozenset({"aggfnoid", "funcid", "opfuncid", "winfnoid"})
-"""Fields that hold the OID of a function which a node calls."""
 _COMPARING: Final = frozenset({"eqop", "sortop", "startInRangeFunc", "endInRangeFunc"})
 """Fields that hold the OID of what rows are ordered or told apart by."""
 
@@ -42,7 +40,7 @@ def refuse(level: Level, definitions: Definitions) -> None:
         for node in _own(part, definitions):
             if any(node.get(name) and node.integer(name) >= FIRST_USER_OID for name in _COMPARING):
                 raise Refusal("ordering by a user's own operator is not run on hot rows alone")
-            for name in _CALLED & node.fields.keys():
+            for name in CALLED & node.fields.keys():
                 _refuse_function(node.integer(name), definitions, once=once)
 
 

@@ -3,19 +3,19 @@
 
 same: SELECT count(*) FROM t
 same: TABLE t
-refused: SELECT t FROM t WHERE id=1
+same: SELECT t FROM t WHERE id=1
 same: SELECT (t).v FROM t WHERE id=1
-refused: SELECT t.*::text FROM t WHERE id=1
-refused: SELECT (t.*) IS NULL FROM t WHERE id=1
-refused: SELECT row(t.*) FROM t WHERE id=2
-refused: SELECT to_jsonb(t) FROM t WHERE id=2
-refused: SELECT row_to_json(t) FROM t WHERE id=2
+same: SELECT t.*::text FROM t WHERE id=1
+same: SELECT (t.*) IS NULL FROM t WHERE id=1
+same: SELECT row(t.*) FROM t WHERE id=2
+same: SELECT to_jsonb(t) FROM t WHERE id=2
+same: SELECT row_to_json(t) FROM t WHERE id=2
 same: SELECT count(*) FROM ONLY t
 refused: SELECT count(*) FROM t TABLESAMPLE SYSTEM (100)
 refused: SELECT count(*) FROM t TABLESAMPLE BERNOULLI (100)
 same: SELECT count(*) FROM over_t
 same: SELECT count(*), sum(w) FROM over_over_t
-refused: SELECT count(*) FROM barrier
+same: SELECT count(*) FROM barrier
 same: SELECT count(*) FROM checked
 same: SELECT count(*) FROM whole
 same: SELECT count(*) FROM part_1
@@ -31,7 +31,7 @@ same: SELECT array_agg(id ORDER BY id) FROM t
 same: SELECT (SELECT count(*) FROM t)
 same: SELECT (SELECT count(*) FROM over_t), (SELECT count(*) FROM r)
 same: WITH x AS (SELECT * FROM t) SELECT count(*) FROM x
-refused: WITH RECURSIVE x(n) AS (SELECT min(id) FROM t UNION ALL SELECT n+1 FROM x WHERE n < (SELECT max(id) FROM t)) SELECT count(*) FROM x
+same: WITH RECURSIVE x(n) AS (SELECT min(id) FROM t UNION ALL SELECT n+1 FROM x WHERE n < (SELECT max(id) FROM t)) SELECT count(*) FROM x
 same: SELECT v, count(*) FROM t GROUP BY GROUPING SETS ((v),())
 same: SELECT v%3, count(*) FROM t GROUP BY ROLLUP(v%3)
 same: SELECT count(*) FROM t GROUP BY CUBE(v%2, id%2)
@@ -48,7 +48,7 @@ same: SELECT * INTO x FROM t ;; SELECT count(*) FROM x
 same: SELECT * INTO TEMP x FROM over_t ;; SELECT count(*) FROM x
 same: DECLARE c CURSOR FOR SELECT count(*) FROM t ;; FETCH ALL FROM c
 same: DECLARE c CURSOR FOR SELECT id FROM over_t ORDER BY id ;; FETCH 3 FROM c
-refused: DECLARE c SCROLL CURSOR FOR SELECT id FROM t ORDER BY id ;; FETCH 3 FROM c ;; FETCH PRIOR FROM c
+same: DECLARE c SCROLL CURSOR FOR SELECT id FROM t ORDER BY id ;; FETCH 3 FROM c ;; FETCH PRIOR FROM c
 same: DECLARE c CURSOR WITH HOLD FOR SELECT count(*) FROM t ;; FETCH ALL FROM c
 refused: DECLARE c CURSOR FOR SELECT id FROM t WHERE id<3 FOR UPDATE ;; FETCH 1 FROM c ;; UPDATE t SET v=0 WHERE CURRENT OF c ;; SELECT v FROM t WHERE id=1
 same: CREATE VIEW nv AS SELECT count(*) FROM t ;; SELECT * FROM nv
@@ -68,18 +68,18 @@ refused: CREATE FUNCTION f() RETURNS SETOF int LANGUAGE plpgsql AS 'BEGIN RETURN
 refused: CREATE FUNCTION f(refcursor) RETURNS refcursor LANGUAGE plpgsql AS 'BEGIN OPEN $1 FOR SELECT count(*) FROM t; RETURN $1; END' ;; SELECT f('c') ;; FETCH ALL FROM c
 refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'DECLARE x t%ROWTYPE; BEGIN SELECT * INTO x FROM t LIMIT 1; RETURN x.v; END' ;; SELECT f()
 same: CREATE FUNCTION f(x int DEFAULT (SELECT 1)) RETURNS int LANGUAGE sql AS 'SELECT 1'
-refused: CREATE FUNCTION f(x t) RETURNS int LANGUAGE sql AS 'SELECT x.v' ;; SELECT sum(f(t)) FROM t
-refused: CREATE FUNCTION f(x t) RETURNS int LANGUAGE sql AS 'SELECT ($1).v' ;; SELECT sum(t.f) FROM t
-refused: CREATE FUNCTION f(x int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT x+1' ;; SELECT sum(f(id)) FROM t
-refused: CREATE FUNCTION f(x int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN x+1; END' ;; SELECT sum(f(id)) FROM t
+same: CREATE FUNCTION f(x t) RETURNS int LANGUAGE sql AS 'SELECT x.v' ;; SELECT sum(f(t)) FROM t
+same: CREATE FUNCTION f(x t) RETURNS int LANGUAGE sql AS 'SELECT ($1).v' ;; SELECT sum(t.f) FROM t
+same: CREATE FUNCTION f(x int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT x+1' ;; SELECT sum(f(id)) FROM t
+same: CREATE FUNCTION f(x int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN x+1; END' ;; SELECT sum(f(id)) FROM t
 same: CREATE FUNCTION f(x int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN x+1; END' ;; UPDATE t SET v=f(v) WHERE id=3 ;; SELECT v FROM t WHERE id=3
 refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 3; END' ;; UPDATE t SET v=1 WHERE id=f() ;; SELECT v FROM t WHERE id=3
 refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 3; END' ;; DELETE FROM t WHERE id=f() ;; SELECT count(*) FROM t
-refused: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (i,1); RETURN i; END' ;; SELECT sum(f(id)) FROM t ;; SELECT count(*) FROM log
+same: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (i,1); RETURN i; END' ;; SELECT sum(f(id)) FROM t ;; SELECT count(*) FROM log
 same: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (i,1); RETURN i; END' ;; INSERT INTO r SELECT f(id)+100 FROM t ;; SELECT count(*) FROM log
 same: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (i,1); RETURN i; END' ;; INSERT INTO t SELECT f(id)+100 FROM r ;; SELECT count(*) FROM log ;; SELECT count(*) FROM t
 same: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (i,1); RETURN i; END' ;; INSERT INTO t VALUES (f(101)) ;; SELECT count(*) FROM log ;; SELECT count(*) FROM t
-refused: CREATE AGGREGATE a(int) (sfunc=int4pl, stype=int, initcond='0') ;; SELECT a(id) FROM t
+same: CREATE AGGREGATE a(int) (sfunc=int4pl, stype=int, initcond='0') ;; SELECT a(id) FROM t
 same: CREATE FUNCTION g(int,int) RETURNS int LANGUAGE sql AS 'SELECT $1+$2' ;; CREATE OPERATOR +++ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT sum(id +++ v) FROM t
 refused: CREATE PROCEDURE p() LANGUAGE sql AS 'DELETE FROM t' ;; CALL p() ;; SELECT count(*) FROM t
 refused: CREATE PROCEDURE p(OUT n bigint) LANGUAGE plpgsql AS 'BEGIN n := (SELECT count(*) FROM t); END' ;; CALL p(null)
@@ -193,36 +193,36 @@ refused: CREATE FUNCTION ok(int) RETURNS bool LANGUAGE sql AS 'SELECT EXISTS (SE
 refused: CREATE FUNCTION ok(int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RETURN EXISTS (SELECT 1 FROM over_t WHERE id=$1); END' ;; CREATE TABLE d (id int CHECK (ok(id))) ;; INSERT INTO d VALUES (3)
 refused: CREATE POLICY po ON r USING (EXISTS (SELECT 1 FROM t WHERE t.id=r.id))
 refused: ALTER TABLE t ENABLE ROW LEVEL SECURITY ;; SELECT count(*) FROM t
-refused: SELECT tableoid::regclass FROM t WHERE id=1
+same: SELECT tableoid::regclass FROM t WHERE id=1
 refused: SELECT tableoid::regclass, count(*) FROM whole GROUP BY 1
 same: SELECT reltuples > 5 FROM pg_class WHERE relname='r' AND false
-refused: SELECT pg_notify('x', (SELECT count(*) FROM t)::text)
-refused: SELECT set_config('a.b', (SELECT count(*) FROM t)::text, true) ;; SELECT current_setting('a.b')
+same: SELECT pg_notify('x', (SELECT count(*) FROM t)::text)
+same: SELECT set_config('a.b', (SELECT count(*) FROM t)::text, true) ;; SELECT current_setting('a.b')
 same: SELECT setval('r_s', (SELECT max(id) FROM t))
-refused: CREATE SEQUENCE sq ;; SELECT setval('sq', (SELECT max(id) FROM t)) ;; SELECT nextval('sq')
-refused: CREATE SEQUENCE sq ;; SELECT sum(nextval('sq')) FROM t ;; SELECT currval('sq')
+same: CREATE SEQUENCE sq ;; SELECT setval('sq', (SELECT max(id) FROM t)) ;; SELECT nextval('sq')
+same: CREATE SEQUENCE sq ;; SELECT sum(nextval('sq')) FROM t ;; SELECT currval('sq')
 same: CREATE SEQUENCE sq ;; INSERT INTO log SELECT nextval('sq') FROM t ;; SELECT max(id) FROM log
-refused: SELECT generate_series(1, (SELECT count(*) FROM t)) LIMIT 100
+same: SELECT generate_series(1, (SELECT count(*) FROM t)) LIMIT 100
 same: SELECT * FROM generate_series(1, (SELECT max(id) FROM t)) g
-refused: SELECT unnest(ARRAY(SELECT id FROM t))
-refused: SELECT * FROM json_each((SELECT json_object_agg(id,v) FROM t)) LIMIT 1000
-refused: SELECT count(*) FROM ROWS FROM (generate_series(1,(SELECT count(*) FROM t)::int), generate_series(1,3)) x(a,b)
-refused: SELECT json_agg(t ORDER BY id) FROM t WHERE id<3
-refused: SELECT count(DISTINCT t) FROM t
-refused: SELECT t = t FROM t WHERE id=1
+same: SELECT unnest(ARRAY(SELECT id FROM t))
+same: SELECT * FROM json_each((SELECT json_object_agg(id,v) FROM t)) LIMIT 1000
+same: SELECT count(*) FROM ROWS FROM (generate_series(1,(SELECT count(*) FROM t)::int), generate_series(1,3)) x(a,b)
+same: SELECT json_agg(t ORDER BY id) FROM t WHERE id<3
+same: SELECT count(DISTINCT t) FROM t
+same: SELECT t = t FROM t WHERE id=1
 same: SELECT max(t.id) FROM t NATURAL JOIN r
 same: SELECT count(*) FROM t t1 FULL JOIN r USING (id)
 same: SELECT count(*) FROM (VALUES ((SELECT max(id) FROM t))) x(a) WHERE a=20
 same: VALUES ((SELECT count(*) FROM t))
 same: SELECT 1 WHERE (SELECT count(*) FROM t)=20
-refused: SELECT 1 LIMIT (SELECT count(*) FROM t)
+same: SELECT 1 LIMIT (SELECT count(*) FROM t)
 same: SELECT id FROM r ORDER BY (SELECT v FROM t WHERE t.id=r.id) DESC LIMIT 1
 same: SELECT CASE WHEN EXISTS (SELECT FROM t) THEN 1 ELSE 0 END
 same: SELECT count(*) FROM r UNION ALL SELECT count(*) FROM t
 same: SELECT id FROM r EXCEPT SELECT id FROM t
 same: SELECT id FROM t INTERSECT SELECT id FROM r
 same: SELECT count(*) OVER (), id FROM t WHERE id<3
-refused: SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS WITH TIES
+same: SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS WITH TIES
 same: SELECT DISTINCT ON (v%3) id FROM t ORDER BY v%3, id
 same: SELECT count(*) FROM public.t
 same: SELECT count(*) FROM T
@@ -238,7 +238,7 @@ same: UPDATE t SET id=4 WHERE id=3
 same: UPDATE t SET id=id+1 ;; SELECT sum(id) FROM t
 same: INSERT INTO t VALUES (500),(500)
 same: INSERT INTO t VALUES (501),(3)
-refused: SELECT relname FROM pg_class WHERE oid = (SELECT tableoid FROM t LIMIT 1)
+same: SELECT relname FROM pg_class WHERE oid = (SELECT tableoid FROM t LIMIT 1)
 same: CREATE TABLE a AS SELECT 1 AS x ;; INSERT INTO a SELECT count(*) FROM t ;; SELECT sum(x) FROM a
 same: CREATE INDEX ON r ((v+1)) ;; SELECT count(*) FROM r JOIN t USING (id)
 same: CREATE VIEW tv2 AS TABLE t ;; CREATE OR REPLACE VIEW tv2 AS SELECT id,v,s FROM r ;; SELECT count(*) FROM tv2
@@ -254,12 +254,12 @@ same: CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELE
 same: CREATE FUNCTION tf() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END' ;; CREATE CONSTRAINT TRIGGER ct AFTER INSERT ON r FROM t DEFERRABLE FOR EACH ROW EXECUTE FUNCTION tf()
 refused: CREATE TABLE w (x t) ;; INSERT INTO w SELECT t FROM t ;; SELECT count(*) FROM w
 refused: CREATE TABLE w (x t[]) ;; INSERT INTO w SELECT array_agg(t) FROM t ;; SELECT cardinality(x) FROM w
-refused: CREATE TYPE ty AS (a int) ;; SELECT count(row(id)::ty) FROM t
-refused: SELECT (t).* FROM (SELECT t FROM t WHERE id=2) q
+same: CREATE TYPE ty AS (a int) ;; SELECT count(row(id)::ty) FROM t
+same: SELECT (t).* FROM (SELECT t FROM t WHERE id=2) q
 same: SELECT json_populate_record(NULL::t, '{"id":1,"v":5}')
-refused: SELECT * FROM json_populate_recordset(NULL::t, (SELECT json_agg(t) FROM t)) LIMIT 0
+same: SELECT * FROM json_populate_recordset(NULL::t, (SELECT json_agg(t) FROM t)) LIMIT 0
 same: SELECT NULL::t IS NULL
-refused: SELECT jsonb_path_query_first((SELECT jsonb_agg(to_jsonb(t)) FROM t), '$[0].v') IS NOT NULL
+same: SELECT jsonb_path_query_first((SELECT jsonb_agg(to_jsonb(t)) FROM t), '$[0].v') IS NOT NULL
 same: CREATE STATISTICS st ON id, v FROM t ;; SELECT count(*) FROM t
 same: COMMENT ON TABLE t IS 'x' ;; SELECT count(*) FROM t
 same: GRANT SELECT ON t TO PUBLIC ;; SELECT count(*) FROM t
@@ -273,10 +273,10 @@ same: SET LOCAL constraint_exclusion=on ;; SELECT count(*) FROM t WHERE id<0
 same: SET LOCAL transform_null_equals=on ;; SELECT count(*) FROM t WHERE v = NULL
 same: SET LOCAL transform_null_equals=on ;; UPDATE t SET v=NULL WHERE id=1 ;; SELECT count(*) FROM t WHERE v = NULL
 same: SET LOCAL array_nulls=off ;; SELECT '{NULL}'::text[] FROM t WHERE id=1
-refused: SET LOCAL datestyle='German' ;; SELECT date '2001-02-03'::text FROM t WHERE id=1
-refused: SET LOCAL intervalstyle='iso_8601' ;; SELECT interval '1 day 2 hours'::text FROM t WHERE id=1
-refused: SET LOCAL extra_float_digits=-5 ;; SELECT (id/3.0::float8)::text FROM t WHERE id=1
-refused: SET LOCAL bytea_output='escape' ;; SELECT s::bytea::text FROM t WHERE id=1
+same: SET LOCAL datestyle='German' ;; SELECT date '2001-02-03'::text FROM t WHERE id=1
+same: SET LOCAL intervalstyle='iso_8601' ;; SELECT interval '1 day 2 hours'::text FROM t WHERE id=1
+same: SET LOCAL extra_float_digits=-5 ;; SELECT (id/3.0::float8)::text FROM t WHERE id=1
+same: SET LOCAL bytea_output='escape' ;; SELECT s::bytea::text FROM t WHERE id=1
 same: SET LOCAL backslash_quote=off ;; SELECT count(*) FROM t WHERE s <> E'\\'
 same: SET LOCAL quote_all_identifiers=on ;; SELECT count(*) FROM over_t
 same: SET LOCAL from_collapse_limit=1 ;; SELECT count(*) FROM t, r
