@@ -69,6 +69,21 @@ def test_a_refusal_says_what_helps(sessions: Sessions) -> None:
     assert "more than 50 rows" in (caught.value.diag.message_detail or "")
 
 
+PRODUCT = "SELECT json_build_array(a.id, b.id) FROM t a, t b"
+
+
+def test_products_that_are_too_large_are_refused(sessions: Sessions) -> None:
+    session = sessions()
+    for query in (PRODUCT, "SELECT doc->'n' FROM t, generate_series(1, 1000000)"):
+        with pytest.raises(errors.FeatureNotSupported) as caught:
+            session.execute(query)  # type: ignore[call-overload]
+        assert "expected to return" in (caught.value.diag.message_detail or "")
+    places = session.execute(f"{PRODUCT} WHERE a.place = %s AND b.place = %s", [3, 4])
+    assert places.rowcount == (ROWS // 30) ** 2
+    with session.transaction():
+        assert session.execute(f"{PRODUCT} LIMIT 7").rowcount == 7
+
+
 def test_a_read_in_a_block_keeps_no_lock(sessions: Sessions) -> None:
     reader, writer = sessions(), sessions()
     writer.execute("SET lock_timeout = '2s'")
