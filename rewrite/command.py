@@ -15,17 +15,6 @@ FIRST_ATTRIBUTE = 7
 CALLED: Final = frozenset({"aggfnoid", "funcid", "opfuncid", "winfnoid"})
 """Fields of nodes that hold the OID of a function which they call."""
 
-_WITH_ROWS: Final = frozenset(
-    {
-        RTEKind.RELATION,
-        RTEKind.SUBQUERY,
-        RTEKind.FUNCTION,
-        RTEKind.TABLEFUNC,
-        RTEKind.VALUES,
-        RTEKind.CTE,
-    }
-)
-
 _VALUES, _RESULT = RTEKind.VALUES, RTEKind.RESULT
 
 
@@ -74,16 +63,6 @@ def called_functions(query: Node) -> frozenset[int]:
     return frozenset(
         node.integer(name) for node, _ in walk(query) for name in CALLED if node.get(name)
     )
-
-
-def combines_rows(query: Node) -> bool:
-    """Return whether a query can have more rows than a table it reads: it joins, or makes some."""
-    return any(_combines_rows(node) for node, _ in walk(query) if node.tag == "QUERY")
-
-
-def _combines_rows(query: Node) -> bool:
-    read = [entry for entry in query.nodes("rtable") if entry["rtekind"] in _WITH_ROWS]
-    return len(read) > 1 or bool(query["hasTargetSRFs"] or query["hasRecursive"])
 
 
 def target_relation(query: Node) -> int:

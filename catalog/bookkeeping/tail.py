@@ -44,14 +44,13 @@ def capture_steps(
     return calls.steps(bookkeeping.CAPTURE, str(relid).encode(), *limits)
 
 
-def inserted(backend: Backend, result: PGresult) -> tuple[list[Row], LocalResult]:
-    """Return the rows of a statement's RETURNING, and the result without rows."""
-    answer = LocalResult(
+def answer_of(backend: Backend, result: PGresult, rows: Iterator[Row]) -> LocalResult:
+    """Return the answer of a statement whose rows have been taken from its result."""
+    return LocalResult(
         columns=backend.columns(result) or None,
-        rows=iter(()),
+        rows=rows,
         command_tag=backend.decode(result.command_status or b""),
     )
-    return list(rows_of(result)), answer
 
 
 def require_all(answer: LocalResult, found: CaptureReceipt) -> None:

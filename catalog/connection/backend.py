@@ -14,6 +14,7 @@ from psycopg import OperationalError, pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from catalog.connection import contexts, presence
+from catalog.connection.held_rows import held
 from catalog.connection.relay import Batch, Relay, Reply, Sink
 from catalog.connection.steps import (
     COMMIT,
@@ -23,6 +24,7 @@ from catalog.connection.steps import (
     Execute,
     Prepare,
     Query,
+    Returning,
     Step,
 )
 from catalog.errors import CatalogError, CatalogUnavailableError, error_of, lost_with
@@ -253,18 +255,20 @@ class Backend:
         steps: Sequence[Step],
         on_success: Callable[[Step, PGresult], None] | None = None,
         meanwhile: Callable[[], None] | None = None,
+        returning: Returning | None = None,
     ) -> list[PGresult]:
         """Run steps in one round trip; the first error is raised after the server has recovered.
 
         Outside a transaction block the steps form one implicit transaction. `on_success` hears of
         each step that succeeded, and what it answered, also before an error. What is done
-        `meanwhile`, while the server works, must not raise.
+        `meanwhile`, while the server works, must not raise. The rows of the step that is
+        `returning` some are left there; its result has none.
         """
         self._require_sendable(steps)
         with self._lock:
             self._settle(sends=False)
             due = self._taken()
-            return self._run_all([*due, *steps], on_success, meanwhile)[len(due) :]
+            return self._run_all([*due, *steps], on_success, meanwhile, returning)[len(due) :]
 
     @property
     def _presses(self) -> bool:
@@ -310,6 +314,7 @@ class Backend:
         steps: Sequence[Step],
         on_success: Callable[[Step, PGresult], None] | None = None,
         meanwhile: Callable[[], None] | None = None,
+        returning: Returning | None = None,
     ) -> list[PGresult]:
         connection = self._connection
         self._guard(connection.enter_pipeline_mode)
@@ -326,7 +331,7 @@ class Backend:
                 self._flush()
                 meanwhile()
             for step in steps:
-                result = self._only_result()
+                result = self._result_of(step, returning)
                 if failed is None and result.status not in _OK:
                     failed = (result, step.internal)
                 if failed is None and on_success is not None:
@@ -337,9 +342,42 @@ class Backend:
             if connection.status == pq.ConnStatus.OK:
                 connection.exit_pipeline_mode()
         self._deliver_notifications()
+        if returning is not None and returning.unheld is not None:
+            raise _unheld(returning.unheld, results[-1])
         if failed is not None:
             self._check(failed[0], internal=failed[1])
         return results
+
+    def _result_of(self, step: Step, returning: Returning | None) -> PGresult:
+        """Return the result of the next step, of one that is `returning` rows without them."""
+        if returning is None or step is not returning.step:
+            return self._only_result()
+        # After an error the step is not run, and libpq knows that already.
+        with suppress(OperationalError):
+            self._connection.set_chunked_rows_mode(CHUNK_ROWS)
+        last: list[PGresult] = []
+        rows = self._chunked(last)
+        try:
+            returning.rows = held(rows)
+        except CatalogError as error:
+            returning.unheld = error
+            self._cancel_quietly()
+            for _ in rows:
+                pass
+        return last[0]
+
+    def _chunked(self, last: list[PGresult]) -> Iterator[Row]:
+        """Yield the rows of one step of a pipeline; the result that tells its end is noted."""
+        while (result := self._fetch()) is not None:
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                break
+            # As where rows are streamed, the last result need not be the one with the tag.
+            if not last or result.command_status or result.status not in _OK:
+                last[:] = [result]
+            if result.status in _OK:
+                yield from rows_of(result)
+        if not last:
+            raise self._lost()
 
     def stream(self, step: Query | Execute) -> LocalResult:
         """Run one step whose rows are fetched while the caller iterates them.
@@ -822,6 +860,17 @@ class Backend:
                 code: text for code, text in fields.items() if code not in contexts.OWN_FIELDS
             }
         raise error_of(fields)
+
+
+def _unheld(reason: CatalogError, last: PGresult) -> CatalogError:
+    """Return what is to be said of rows that could not be held: the statement may be committed."""
+    if last.command_status != b"COMMIT":
+        return reason
+    return CatalogError(
+        reason.message,
+        sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
+        detail="The transaction was committed before its rows were taken.",
+    )
 
 
 def _without_own(fields: dict[str, str]) -> dict[str, str]:

@@ -1,8 +1,11 @@
 """What can be asked of PostgreSQL in one round trip, as values: the steps of a pipeline."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
+
+from catalog.errors import CatalogError
+from catalog.results import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,17 @@ COMMIT: Final = Query("COMMIT")
 """The step with which the gateway itself commits."""
 
 Step = Query | Prepare | Describe | DescribePortal | Execute | Close
+
+
+@dataclass(slots=True)
+class Returning:
+    """The one step of a pipeline that may return very many rows."""
+
+    step: Query | Execute
+    rows: Iterator[Row] = field(default_factory=lambda: iter(()))
+    """They, once it has been run."""
+    unheld: CatalogError | None = None
+    """Why they could not be held."""
 
 
 def _each(formats: Sequence[int], count: int) -> list[int] | None:

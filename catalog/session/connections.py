@@ -22,7 +22,7 @@ from catalog.connection import describe
 from catalog.connection.backend import Backend
 from catalog.connection.copying import CopyIn, CopyOut
 from catalog.connection.relay import Batch, Reply, Sink
-from catalog.connection.steps import COMMIT, Close, Execute, Query, Step
+from catalog.connection.steps import COMMIT, Close, Execute, Query, Returning, Step
 from catalog.errors import (
     CatalogError,
     CatalogUnavailableError,
@@ -45,7 +45,6 @@ from catalog.results import (
     PendingConstraints,
     Relation,
     ResultColumn,
-    Row,
     SnapshotRequest,
     SnapshotResult,
 )
@@ -657,11 +656,11 @@ class CatalogSession:
         named: Iterable[str] = (),
         basis: Basis | None = None,
         cools: bool = True,
-    ) -> tuple[list[Row], LocalResult, CaptureReceipt]:
+    ) -> tuple[LocalResult, CaptureReceipt]:
         """Lock, run the client's INSERT and capture its rows, in one round trip.
 
         `sql` is the name of a prepared statement when `prepared` is set. The rows of RETURNING
-        come fully fetched. Begins a transaction when idle, which the caller commits; after an
+        are held. Begins a transaction when idle, which the caller commits; after an
         error it is rolled back here.
 
         Raises:
@@ -671,7 +670,7 @@ class CatalogSession:
             HotRowsError: The table has hot rows, and is not to be cooled; not in a transaction that
                 was there before.
         """
-        insert: Step = (
+        insert = (
             Execute(sql, values, formats, result_format)
             if prepared
             else Query(sql, values, parameter_oids, formats, result_format)
@@ -687,9 +686,10 @@ class CatalogSession:
         after = expect[-1:]
         after += tail.capture_steps(self._calls, relid, inline_rows, inline_bytes)
         with self._undoing(began=began):
-            results = self._calls.run_all([*before, insert, *after])
-        rows, answer = tail.inserted(self._backend, results[len(before)])
-        return rows, answer, tail.receipt(value_of(results[-1]))
+            returning = Returning(insert)
+            results = self._calls.run_all([*before, insert, *after], returning=returning)
+        answer = tail.answer_of(self._backend, results[len(before)], returning.rows)
+        return answer, tail.receipt(value_of(results[-1]))
 
     def capture(self, relid: int, inline_rows: int, inline_bytes: int) -> CaptureReceipt:
         """Move rows an INSERT or COPY left in the catalog table to the tail, if they are few."""
@@ -752,11 +752,11 @@ class CatalogSession:
         after: Sequence[Call] = (),
         commits: bool = False,
         guarded: bool = False,
-    ) -> tuple[list[Row], LocalResult | None, list[bytes]]:
+    ) -> tuple[LocalResult | None, list[bytes]]:
         """Run a client's statement between calls of the bookkeeping, in one round trip.
 
-        Begins a transaction when idle, which the caller commits unless this `commits` it. The rows
-        of RETURNING come fully fetched.
+        Begins a transaction when idle, which the caller commits unless this `commits` it. Its rows
+        are held.
 
         Args:
             step: The statement, if any.
@@ -770,7 +770,7 @@ class CatalogSession:
                 or the basis is another one.
 
         Returns:
-            The rows, the statement's result, and the last answer of each call.
+            The statement's result, and the last answer of each call.
 
         Raises:
             OutdatedPlanError: The statement was planned on another basis than this one.
@@ -800,11 +800,14 @@ class CatalogSession:
         done: list[Step] = []
         doubting = _doubting(lambda: len(done) >= len(steps) - 1) if commits else nullcontext()
         with undoing, doubting:
-            results = self._calls.run_all(steps, lambda step, _: done.append(step))
+            returning = None if step is None else Returning(step)
+            results = self._calls.run_all(
+                steps, lambda step, _: done.append(step), returning=returning
+            )
         answers = [value_of(results[number]) for number in places]
-        if step is None:
-            return [], None, answers
-        return *tail.inserted(self._backend, results[place]), answers
+        if returning is None:
+            return None, answers
+        return tail.answer_of(self._backend, results[place], returning.rows), answers
 
     def announce(  # noqa: PLR0913 - what is announced and read, and on what ground
         self,

@@ -79,7 +79,7 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
     session = call.session
     session.transaction.expect_implicit()
     writer = JournalWriter(session, call.target, call.running)
-    rows, result, receipt = session.catalog.insert_small(
+    result, receipt = session.catalog.insert_small(
         call.target,
         call.plan.prepared or call.statement.text,
         call.values,
@@ -101,7 +101,8 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
         return StatementResult(None, NoRows(), lambda _: tag)
     columns = field_descriptions(call.columns, call.result_formats)
     types = [column.type_oid for column in call.columns]
-    returned = CatalogRows(rows, types, format_codes(call.result_formats, len(types)))
+    codes = format_codes(call.result_formats, len(types))
+    returned = CatalogRows(result.rows, types, codes, is_held=True)
     return StatementResult(columns, returned, lambda taken: f"INSERT 0 {taken}")
 
 

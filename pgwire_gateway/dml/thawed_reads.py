@@ -4,7 +4,6 @@ What a query can see of these tables is made hot, as it is for a statement that 
 (:mod:`pgwire_gateway.hot.hot_rows`), and PostgreSQL runs it as it was sent.
 """
 
-import json
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +15,7 @@ from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.rows.needed_rows import needed_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import StatementResult
-from rewrite.command import called_functions, combines_rows
+from rewrite.command import called_functions
 from rewrite.dialect.oids import FIRST_USER_OID
 from rewrite.errors import UnsupportedError
 from rewrite.needs.results import Refusal
@@ -24,14 +23,9 @@ from rewrite.needs.results import Refusal
 _SAVEPOINT: Final = "pgwire_read"
 _WAITING: Final = "pgwire_wait"
 
-_MOST_BYTES: Final = 256 << 20
-"""How large a result may be, as PostgreSQL expects it."""
-_ROW_BYTES: Final = 100
-"""What a row takes in memory beside its values."""
-
 
 def read(call: Invocation, refused: UnsupportedError) -> StatementResult:
-    """Answer a query that locks nothing; its rows are at hand when this returns.
+    """Answer a query that locks nothing; its rows are held when this returns.
 
     Args:
         call: The query.
@@ -41,33 +35,7 @@ def read(call: Invocation, refused: UnsupportedError) -> StatementResult:
         UnsupportedError: That, where the rows it can see are not few, or cannot be hot for it.
         GatewayError: PostgreSQL's own errors.
     """
-    if combines_rows(call.query):
-        _require_small(call, refused)
     return _run(call, refused, lasts=_has_effects(call))
-
-
-def _require_small(call: Invocation, refused: UnsupportedError) -> None:
-    """Refuse a query of few rows that may return very many: they would all be held in memory.
-
-    Raises:
-        UnsupportedError: PostgreSQL, which sees the rows by then, expects them to be too large.
-    """
-    plan, text = call.plan, call.statement.text
-    explaining = replace(
-        plan,
-        statement=replace(plan.statement, text=f"EXPLAIN {text}"),
-        analysis=plan.analysis and replace(plan.analysis, columns=None),
-        prepared="",
-        checked=True,
-    )
-    _run(replace(call, plan=explaining), refused, lasts=False)
-    told = call.session.catalog.explain(
-        text, call.values, parameter_oids=call.parameter_oids, formats=call.formats
-    )
-    expected = json.loads(told)[0]["Plan"]
-    rows, width = expected["Plan Rows"], expected["Plan Width"]
-    if rows * (width + _ROW_BYTES) > _MOST_BYTES:
-        raise _told(refused, Refusal(f"it is expected to return {rows} rows"))
 
 
 def declare(call: Invocation, refused: UnsupportedError) -> StatementResult:

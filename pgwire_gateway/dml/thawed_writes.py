@@ -160,7 +160,7 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
     after = [(bookkeeping.CAPTURE_THAWED, [relid, *thawed]), *rows.sources.calls()]
     with source_rows.doubted(call, rows.sources, began=began):
-        returned, result, (values, *answers) = session.catalog.run_between(
+        result, (values, *answers) = session.catalog.run_between(
             hot_runs.step(call),
             router.named(call.statement),
             call.plan.basis,
@@ -172,4 +172,4 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
     if result is None:
         raise TypeError(call.plan.route)
     JournalWriter(session, call.target, call.running).require_new_values(json.loads(values))
-    return hot_runs.result_of(call, returned, result)
+    return hot_runs.result_of(call, result)

@@ -108,7 +108,7 @@ def announce(
         NotHotError: The table cannot have hot rows.
     """
     call.session.transaction.expect_implicit()
-    _, _, (answer,) = call.session.catalog.run_between(
+    _, (answer,) = call.session.catalog.run_between(
         None,
         router.named(call.statement),
         call.plan.basis,

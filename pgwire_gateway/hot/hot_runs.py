@@ -9,7 +9,7 @@ from catalog.failpoints import Failpoint, reach
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Unsearched, Writing
 from catalog.pg import sqlstate
-from catalog.results import LocalResult, Row
+from catalog.results import LocalResult
 from catalog.session.connections import Call
 from pgwire_gateway.hot import own_hot_rows, unwaited_rows
 from pgwire_gateway.planning import router
@@ -37,7 +37,7 @@ def run(  # noqa: PLR0913 - what goes along with it
     guarded: bool = False,
 ) -> tuple[StatementResult, list[bytes]]:
     """Run the statement; return its result and the answers of calls after it."""
-    returned, result, answers = call.session.catalog.run_between(
+    result, answers = call.session.catalog.run_between(
         step(call),
         router.named(call.statement),
         call.plan.basis,
@@ -53,7 +53,7 @@ def run(  # noqa: PLR0913 - what goes along with it
     inserts = call.plan.route is Route.INSERT
     by_key = f"{EXECUTORS[Route.THAW]}: {REASON}"
     call.session.last_decision = call.plan.decision if inserts else by_key
-    return result_of(call, returned, result), answers[len(before) :]
+    return result_of(call, result), answers[len(before) :]
 
 
 def may_commit(call: Invocation) -> bool:
@@ -95,7 +95,7 @@ def step(call: Invocation) -> Query | Execute:
     return Query(call.statement.text, call.values, oids, call.formats, code, nested_loops=not once)
 
 
-def result_of(call: Invocation, returned: list[Row], result: LocalResult) -> StatementResult:
+def result_of(call: Invocation, result: LocalResult) -> StatementResult:
     """Return what a statement that PostgreSQL has run says."""
     tag = result.command_tag or ""
     if call.columns is None:
@@ -105,7 +105,9 @@ def result_of(call: Invocation, returned: list[Row], result: LocalResult) -> Sta
     codes = format_codes(call.result_formats, len(types))
     verb = tag.rpartition(" ")[0]
     return StatementResult(
-        columns, CatalogRows(returned, types, codes), lambda taken: f"{verb} {taken}"
+        columns,
+        CatalogRows(result.rows, types, codes, is_held=True),
+        lambda taken: f"{verb} {taken}",
     )
 
 

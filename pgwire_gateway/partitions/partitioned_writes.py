@@ -47,7 +47,7 @@ def _native(call: Invocation, *, began: bool) -> StatementResult:
     """Do so in a transaction that was begun for the statement, or not."""
     leaves, session = _leaves(call), call.session
     session.transaction.expect_implicit()
-    returned, result, _ = session.catalog.run_between(
+    result, _ = session.catalog.run_between(
         hot_runs.step(call),
         router.named(call.statement),
         call.plan.basis,
@@ -56,7 +56,7 @@ def _native(call: Invocation, *, began: bool) -> StatementResult:
     )
     if result is None:
         raise TypeError(call.plan.route)
-    return hot_runs.result_of(call, returned, result)
+    return hot_runs.result_of(call, result)
 
 
 def insert(call: Invocation) -> StatementResult:
@@ -67,13 +67,13 @@ def insert(call: Invocation) -> StatementResult:
             return hot_rows.insert_into_leaves(call, leaves)
     began = not session.transaction.open
     _lock(call, leaves)
-    returned, result, _ = session.catalog.run_between(
+    result, _ = session.catalog.run_between(
         hot_runs.step(call), router.named(call.statement), call.plan.basis, began=began
     )
     if result is None:
         raise TypeError(call.plan.route)
     capture(call, leaves.tiered)
-    return hot_runs.result_of(call, returned, result)
+    return hot_runs.result_of(call, result)
 
 
 def insert_query(call: Invocation) -> StatementResult:

@@ -189,7 +189,7 @@ def _changed(call: Invocation, wanted: _Wanted, *, began: bool) -> StatementResu
     before = [(bookkeeping.ANNOUNCE_TREE, [above, array(resident), array(tiered)])]
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {call.plan.reason}"
     with source_rows.doubted(call, wanted.sources, began=began):
-        returned, result, answers = session.catalog.run_between(
+        result, answers = session.catalog.run_between(
             hot_runs.step(call),
             router.named(call.statement),
             call.plan.basis,
@@ -204,7 +204,7 @@ def _changed(call: Invocation, wanted: _Wanted, *, began: bool) -> StatementResu
         raise TypeError(call.plan.route)
     for relid, told in zip(tiered, values, strict=False):
         JournalWriter(session, relid, call.running).require_new_values(json.loads(told))
-    return hot_runs.result_of(call, returned, result)
+    return hot_runs.result_of(call, result)
 
 
 def _capturing(relid: int, version: int, places: bytes, rows: SingleRows) -> Call:

@@ -105,22 +105,20 @@ def run(call: Invocation) -> StatementResult:
     began = not session.transaction.open
     session.transaction.expect_implicit()
     if not call.plan.takes:
-        returned, result, _ = session.catalog.run_between(
+        result, _ = session.catalog.run_between(
             hot_runs.step(call), named, call.plan.basis, began=began
         )
         if result is None:
             raise TypeError(call.plan.route)
         answerable.prove(session.catalog, call.plan.answerable)
-        return hot_runs.result_of(call, returned, result)
+        return hot_runs.result_of(call, result)
     session.catalog.run_between(None, named, call.plan.basis, began=began)
 
     def attempt() -> StatementResult:
-        returned, result, _ = session.catalog.run_between(
-            hot_runs.step(call), named, None, began=False
-        )
+        result, _ = session.catalog.run_between(hot_runs.step(call), named, None, began=False)
         if result is None:
             raise TypeError(call.plan.route)
-        return hot_runs.result_of(call, returned, result)
+        return hot_runs.result_of(call, result)
 
     done = _repeated(call, attempt)
     answerable.prove(session.catalog, call.plan.answerable)

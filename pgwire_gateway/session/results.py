@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
+from catalog.connection.held_rows import held
 from catalog.results import LocalResult, ResultColumn, Row
 from pgwire_gateway.messages.row_data import FieldDescription, encode_data_rows
 from pgwire_gateway.read_ahead import ReadAhead
-from pgwire_gateway.session.held_rows import held
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.wire_types.mixed_formats import with_binary_columns
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
@@ -45,13 +45,23 @@ RETURNING_VERBS = frozenset({"INSERT 0", "UPDATE", "DELETE", "MERGE"})
 class CatalogRows:
     """Rows PostgreSQL evaluated, in the one format it was asked for."""
 
-    def __init__(self, rows: Iterable[Row], type_oids: Sequence[int], codes: Sequence[int]) -> None:
-        """Take rows that are in the format of all ``codes``, or in text where these differ."""
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        type_oids: Sequence[int],
+        codes: Sequence[int],
+        *,
+        is_held: bool = False,
+    ) -> None:
+        """Take rows that are in the format of all ``codes``, or in text where these differ.
+
+        They come through the connection, unless it `is_held` what they are.
+        """
         self._rows: Iterator[Row] = iter(rows)
         self._type_oids = type_oids
         self._codes = codes
         self._mixed = len(set(codes)) > 1
-        self._is_held = False
+        self._is_held = is_held
         self.exhausted = False
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
@@ -66,6 +76,8 @@ class CatalogRows:
 
     def close(self) -> None:
         """Skip the rows not taken, so that the connection can be used again."""
+        if self._is_held:
+            self._rows = iter(())
         for _ in self._rows:
             pass
 

@@ -36,7 +36,7 @@ def test_a_new_row_is_found_at_the_end(client, connect, table):
     for writer, key in ((connect(), -1), (client, -2), (client, -3)):
         writer.session.begin()
         before = fetched(writer, table)
-        _, _, receipt = writer.insert("t", f"INSERT INTO t VALUES ({key}, 'x')", commit=False)
+        _, receipt = writer.insert("t", f"INSERT INTO t VALUES ({key}, 'x')", commit=False)
         assert receipt.count == 1
         assert fetched(writer, table) - before <= MOST_BLOCKS
         writer.session.commit()
@@ -45,7 +45,7 @@ def test_a_new_row_is_found_at_the_end(client, connect, table):
 def test_nothing_is_looked_for_where_nothing_has_come(client, table):
     client.session.begin()
     before = fetched(client, table)
-    _, _, receipt = client.insert("t", "INSERT INTO t SELECT 1, 'x' WHERE false", commit=False)
+    _, receipt = client.insert("t", "INSERT INTO t SELECT 1, 'x' WHERE false", commit=False)
     assert receipt.count == 0
     assert fetched(client, table) - before <= MOST_BLOCKS
     client.session.commit()

@@ -42,7 +42,7 @@ def test_all_rows_that_have_arrived_are_captured(
 ) -> None:
     kind, place = said
     forged = f"concat('{rows},{place}', pg_relation_filenode({cold}))"
-    _, _, receipt = client.insert(
+    _, receipt = client.insert(
         "t",
         f"INSERT INTO t SELECT g, set_config('pg_journal.{kind}_{cold}', {forged}, true)"
         f" FROM generate_series(1, {rows}) g",
@@ -56,7 +56,7 @@ def test_what_was_noted_in_another_transaction_says_nothing(client: Client, cold
     client.insert("t", "INSERT INTO t VALUES (1, '')", commit=False)
     earlier = client.value(noted)
     client.session.commit()
-    _, _, receipt = client.insert(
+    _, receipt = client.insert(
         "t",
         f"INSERT INTO t SELECT 2, set_config('pg_journal.arrived_{cold}', '{earlier}', true)",
     )

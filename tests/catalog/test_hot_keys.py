@@ -577,7 +577,7 @@ def test_columns_of_hot_keys_are_those_with_one_form(administrator):
 def guarded(client, relid, sql, *keys, basis=None):
     """Announce and run a statement of an open transaction in one trip; return its tag."""
     call = Writing(relid, tuple((str(key),) for key in keys)).announced(strict=True)
-    _, result, _ = client.session.run_between(
+    result, _ = client.session.run_between(
         Query(sql), (), basis, began=False, before=[call], guarded=True
     )
     return result.command_tag

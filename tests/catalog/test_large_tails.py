@@ -137,10 +137,10 @@ def test_rows_are_bounded_by_the_columns_a_table_has_now(inspector, client):
 
 def test_many_bytes_are_not_put_inline(bounded):
     values = f"INSERT INTO t SELECT g, {MIXED.format(300)}, '' FROM generate_series(1, 3) g"
-    *_, receipt = bounded.insert("t", values, inline_bytes=20_000, commit=False)
+    _, receipt = bounded.insert("t", values, inline_bytes=20_000, commit=False)
     assert (receipt.count, receipt.captured) == (3, False)
     bounded.session.rollback()
-    *_, receipt = bounded.insert("t", values, inline_bytes=40_000)
+    _, receipt = bounded.insert("t", values, inline_bytes=40_000)
     assert (receipt.count, receipt.captured) == (3, True)
 
 

@@ -68,7 +68,7 @@ class Client:
         inline_rows: int = 1000,
         inline_bytes: int = 1 << 40,
         commit: bool = True,
-    ) -> tuple[list[list[bytes | None]], LocalResult, CaptureReceipt]:
+    ) -> tuple[LocalResult, CaptureReceipt]:
         """Run an INSERT as the gateway does."""
         answer = self.session.insert_small(
             self.relid(table), sql, inline_rows=inline_rows, inline_bytes=inline_bytes

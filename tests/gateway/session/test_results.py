@@ -8,8 +8,8 @@ from typing import IO
 import pyarrow as pa
 import pytest
 
+from catalog.connection import held_rows
 from catalog.errors import GatewayError
-from pgwire_gateway.session import held_rows
 from pgwire_gateway.session.results import CatalogRows, SparkRows
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
 

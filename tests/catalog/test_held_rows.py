@@ -1,0 +1,82 @@
+"""The rows of one step of a pipeline, which may be very many: held beside the other results."""
+
+import pytest
+
+from catalog.connection import held_rows
+from catalog.connection.steps import Query
+from catalog.errors import CatalogError
+
+pytestmark = pytest.mark.catalog
+
+MANY = Query("SELECT g, repeat('x', 100) FROM generate_series(1, $1) g", [b"5000"])
+
+
+def ran(client, step=MANY, *, commits=False):
+    """Run a step in a transaction of its own; return its answer."""
+    answer, _ = client.session.run_between(step, (), None, began=True, commits=commits)
+    return answer
+
+
+@pytest.mark.parametrize("most_bytes", [0, 10_000, 1 << 30])
+def test_rows_are_the_same_in_memory_and_in_a_file(client, monkeypatch, most_bytes):
+    monkeypatch.setattr(held_rows, "MOST_BYTES", most_bytes)
+    answer = ran(client)
+    client.session.commit()
+    assert client.run("SELECT 1") == [("1",)]
+    assert answer.command_tag == "SELECT 5000"
+    assert [column.name for column in answer.columns] == ["g", "repeat"]
+    assert list(answer.rows) == [[b"%d" % g, b"x" * 100] for g in range(1, 5001)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200])
+def test_whatever_number_of_rows_comes_at_once(client, count):
+    answer = ran(client, Query(MANY.sql, [b"%d" % count]), commits=True)
+    assert answer.command_tag == f"SELECT {count}"
+    assert len(answer.columns) == 2
+    assert len(list(answer.rows)) == count
+
+
+def test_an_error_after_some_rows(client):
+    with pytest.raises(CatalogError) as raised:
+        ran(client, Query("SELECT 1 / (1000 - g) FROM generate_series(1, 2000) g"))
+    assert raised.value.sqlstate == "22012"
+    assert client.session.transaction_status == "I"
+    assert client.run("SELECT 1") == [("1",)]
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Let no file take the rows."""
+
+    class Full:
+        def write(self, _):
+            raise OSError(28, "No space left on device")
+
+        def close(self):
+            """Close nothing."""
+
+    monkeypatch.setattr(held_rows, "MOST_BYTES", 0)
+    monkeypatch.setattr(held_rows, "TemporaryFile", Full)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_undoes_the_statement(client):
+    client.run("CREATE TEMPORARY TABLE plain (a integer)")
+    inserting = "INSERT INTO plain SELECT g FROM generate_series(1, 200000) g RETURNING a"
+    with pytest.raises(CatalogError) as raised:
+        ran(client, Query(inserting))
+    assert raised.value.sqlstate == "53100"
+    assert client.session.transaction_status == "I"
+    assert client.run("SELECT count(*) FROM plain") == [("0",)]
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_it_is_told_that_a_statement_was_committed_whose_rows_are_lost(client):
+    client.run("CREATE TEMPORARY TABLE plain (a integer)")
+    inserting = "INSERT INTO plain VALUES (1), (2) RETURNING a"
+    with pytest.raises(CatalogError) as raised:
+        ran(client, Query(inserting), commits=True)
+    assert raised.value.sqlstate == "40003"
+    assert "committed" in raised.value.detail
+    assert client.session.transaction_status == "I"
+    assert client.run("SELECT count(*) FROM plain") == [("2",)]
