@@ -1,6 +1,6 @@
 """sum and avg of real and double precision, added in their type and in the order asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -77,22 +77,32 @@ def _average(call: Aggregation) -> Value:
     value = argument.sql
     if argument.type_oid == oids.FLOAT4:
         return call.result(_mean(call, b.cast(value, "DOUBLE")))
-    magnitude = b.case((_is_finite(value), b.call("abs", value)))
-    largest = call.spark("max", magnitude, distinct=False)
-    count = call.spark("count", value)
+    # PostgreSQL also adds the squares of differences, in whose overflow it fails.
+    return call.result(without_overflow(call, [value], _mean(call, value)))
 
-    def body(mean: b.Tree, largest: b.Tree, count: b.Tree) -> b.Tree:
-        # PostgreSQL also adds the squares of differences, in whose overflow it fails.
-        sum_ = b.infix(exp.Mul, largest, b.cast(count, "DOUBLE"))
-        several = b.infix(exp.GT, count, b.integer(1))
-        unsure = b.both(several, b.infix(exp.GT, sum_, _LARGEST_SUM))
+
+def without_overflow(call: Aggregation, values: Sequence[b.Tree], found: b.Tree) -> b.Tree:
+    """Return what is found of doubles, unless a sum of squares of differences may overflow."""
+    parts = [found]
+    for value in values:
+        magnitude = b.case((_is_finite(value), b.call("abs", value)))
+        parts += [call.spark("max", magnitude, distinct=False), call.spark("count", value)]
+
+    def body(found: b.Tree, *parts: b.Tree) -> b.Tree:
         refusal = b.raise_error(
             sqlstate.FEATURE_NOT_SUPPORTED,
-            "the average of floating-point values of this magnitude is not supported",
+            f"{call.signature} of floating-point values of this magnitude is not supported",
         )
-        return b.checked(mean, (unsure, refusal))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        return b.checked(found, *((_may_overflow(*pair), refusal) for pair in pairs))
 
-    return call.result(b.let([_mean(call, value), largest, count], body))
+    return b.let(parts, body)
+
+
+def _may_overflow(largest: b.Tree, count: b.Tree) -> b.Tree:
+    sum_ = b.infix(exp.Mul, largest, b.cast(count, "DOUBLE"))
+    several = b.infix(exp.GT, count, b.integer(1))
+    return b.both(several, b.infix(exp.GT, sum_, _LARGEST_SUM))
 
 
 def _mean(call: Aggregation, value: b.Tree) -> b.Tree:

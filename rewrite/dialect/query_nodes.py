@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from rewrite.dialect import aggregates, float_aggregates, oids, ordered_sets, window_functions
+from rewrite.dialect import (
+    aggregates,
+    float_aggregates,
+    float_statistics,
+    numeric_statistics,
+    oids,
+    ordered_sets,
+    window_functions,
+)
 from rewrite.dialect import builders as b
 from rewrite.dialect.arrays import array_of, subscript
 from rewrite.dialect.compiler import Compiler, NodeHandler
@@ -95,6 +103,8 @@ def _filter(compiler: Compiler, node: Node) -> b.Tree | None:
 AGGREGATES: Final[dict[str, aggregates.Handler]] = {
     **aggregates.FUNCTIONS,
     **float_aggregates.FUNCTIONS,
+    **float_statistics.FUNCTIONS,
+    **numeric_statistics.FUNCTIONS,
     **ordered_sets.FUNCTIONS,
 }
 
