@@ -14,7 +14,7 @@ from psycopg.pq.abc import PGresult
 
 from catalog.bookkeeping.call_codes import CallCodes, array_text
 from catalog.connection.backend import Backend
-from catalog.connection.steps import Query, Returning, Step
+from catalog.connection.steps import HeldStep, Query, Step
 from catalog.pg.types import BOOL, INT8, INT8_ARRAY, JSON, OID, OID_ARRAY, TEXT, TEXT_ARRAY
 from catalog.results import Basis
 
@@ -202,10 +202,10 @@ class Bookkeeping:
         steps: Sequence[Step],
         on_success: Callable[[Step, PGresult], None] | None = None,
         meanwhile: Callable[[], None] | None = None,
-        returning: Returning | None = None,
+        held: HeldStep | None = None,
     ) -> list[PGresult]:
         """Run steps in one round trip, as :meth:`Backend.run_all` does."""
-        return self._backend.run_all(steps, on_success, meanwhile, returning)
+        return self._backend.run_all(steps, on_success, meanwhile, held)
 
     def call(self, function: Function, *values: bytes | None) -> bytes:
         """Call a function and return its answer."""

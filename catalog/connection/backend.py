@@ -14,7 +14,6 @@ from psycopg import OperationalError, pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from catalog.connection import contexts, presence
-from catalog.connection.held_rows import held
 from catalog.connection.relay import Batch, Relay, Reply, Sink
 from catalog.connection.steps import (
     COMMIT,
@@ -22,11 +21,12 @@ from catalog.connection.steps import (
     Describe,
     DescribePortal,
     Execute,
+    HeldStep,
     Prepare,
     Query,
-    Returning,
     Step,
 )
+from catalog.connection.tuple_stores import TupleStore
 from catalog.errors import CatalogError, CatalogUnavailableError, error_of, lost_with
 from catalog.failpoints import Failpoint, reach
 from catalog.pg import sqlstate
@@ -255,20 +255,20 @@ class Backend:
         steps: Sequence[Step],
         on_success: Callable[[Step, PGresult], None] | None = None,
         meanwhile: Callable[[], None] | None = None,
-        returning: Returning | None = None,
+        held: HeldStep | None = None,
     ) -> list[PGresult]:
         """Run steps in one round trip; the first error is raised after the server has recovered.
 
         Outside a transaction block the steps form one implicit transaction. `on_success` hears of
         each step that succeeded, and what it answered, also before an error. What is done
         `meanwhile`, while the server works, must not raise. The rows of the step that is
-        `returning` some are left there; its result has none.
+        `held` are left there; its result tells its columns and tag.
         """
         self._require_sendable(steps)
         with self._lock:
             self._settle(sends=False)
             due = self._taken()
-            return self._run_all([*due, *steps], on_success, meanwhile, returning)[len(due) :]
+            return self._run_all([*due, *steps], on_success, meanwhile, held)[len(due) :]
 
     @property
     def _presses(self) -> bool:
@@ -314,7 +314,7 @@ class Backend:
         steps: Sequence[Step],
         on_success: Callable[[Step, PGresult], None] | None = None,
         meanwhile: Callable[[], None] | None = None,
-        returning: Returning | None = None,
+        held: HeldStep | None = None,
     ) -> list[PGresult]:
         connection = self._connection
         self._guard(connection.enter_pipeline_mode)
@@ -331,7 +331,7 @@ class Backend:
                 self._flush()
                 meanwhile()
             for step in steps:
-                result = self._result_of(step, returning)
+                result = self._result_of(step, held)
                 if failed is None and result.status not in _OK:
                     failed = (result, step.internal)
                 if failed is None and on_success is not None:
@@ -342,25 +342,25 @@ class Backend:
             if connection.status == pq.ConnStatus.OK:
                 connection.exit_pipeline_mode()
         self._deliver_notifications()
-        if returning is not None and returning.unheld is not None:
-            raise _unheld(returning.unheld, results[-1])
+        if held is not None and held.unheld is not None:
+            raise _unheld(held.unheld, results[-1])
         if failed is not None:
             self._check(failed[0], internal=failed[1])
         return results
 
-    def _result_of(self, step: Step, returning: Returning | None) -> PGresult:
-        """Return the result of the next step, of one that is `returning` rows without them."""
-        if returning is None or step is not returning.step:
+    def _result_of(self, step: Step, held: HeldStep | None) -> PGresult:
+        """Return the result of the next step; of one that is `held` what tells its end."""
+        if held is None or step is not held.step:
             return self._only_result()
-        # After an error the step is not run, and libpq knows that already.
-        with suppress(OperationalError):
+        # After an error the step is not run.
+        if self._connection.pipeline_status != pq.PipelineStatus.ABORTED:
             self._connection.set_chunked_rows_mode(CHUNK_ROWS)
         last: list[PGresult] = []
         rows = self._chunked(last)
         try:
-            returning.rows = held(rows)
+            held.rows = TupleStore(rows)
         except CatalogError as error:
-            returning.unheld = error
+            held.unheld = error
             self._cancel_quietly()
             for _ in rows:
                 pass

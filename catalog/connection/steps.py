@@ -97,12 +97,12 @@ Step = Query | Prepare | Describe | DescribePortal | Execute | Close
 
 
 @dataclass(slots=True)
-class Returning:
-    """The one step of a pipeline that may return very many rows."""
+class HeldStep:
+    """The one step of a pipeline that may return very many rows, and what has become of them."""
 
     step: Query | Execute
     rows: Iterator[Row] = field(default_factory=lambda: iter(()))
-    """They, once it has been run."""
+    """Its rows, once it has been run."""
     unheld: CatalogError | None = None
     """Why they could not be held."""
 

@@ -22,7 +22,7 @@ from catalog.connection import describe
 from catalog.connection.backend import Backend
 from catalog.connection.copying import CopyIn, CopyOut
 from catalog.connection.relay import Batch, Reply, Sink
-from catalog.connection.steps import COMMIT, Close, Execute, Query, Returning, Step
+from catalog.connection.steps import COMMIT, Close, Execute, HeldStep, Query, Step
 from catalog.errors import (
     CatalogError,
     CatalogUnavailableError,
@@ -686,9 +686,9 @@ class CatalogSession:
         after = expect[-1:]
         after += tail.capture_steps(self._calls, relid, inline_rows, inline_bytes)
         with self._undoing(began=began):
-            returning = Returning(insert)
-            results = self._calls.run_all([*before, insert, *after], returning=returning)
-        answer = tail.answer_of(self._backend, results[len(before)], returning.rows)
+            held = HeldStep(insert)
+            results = self._calls.run_all([*before, insert, *after], held=held)
+        answer = tail.answer_of(self._backend, results[len(before)], held.rows)
         return answer, tail.receipt(value_of(results[-1]))
 
     def capture(self, relid: int, inline_rows: int, inline_bytes: int) -> CaptureReceipt:
@@ -800,14 +800,12 @@ class CatalogSession:
         done: list[Step] = []
         doubting = _doubting(lambda: len(done) >= len(steps) - 1) if commits else nullcontext()
         with undoing, doubting:
-            returning = None if step is None else Returning(step)
-            results = self._calls.run_all(
-                steps, lambda step, _: done.append(step), returning=returning
-            )
+            held = None if step is None else HeldStep(step)
+            results = self._calls.run_all(steps, lambda step, _: done.append(step), held=held)
         answers = [value_of(results[number]) for number in places]
-        if returning is None:
+        if held is None:
             return None, answers
-        return tail.answer_of(self._backend, results[place], returning.rows), answers
+        return tail.answer_of(self._backend, results[place], held.rows), answers
 
     def announce(  # noqa: PLR0913 - what is announced and read, and on what ground
         self,

@@ -102,7 +102,7 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
     columns = field_descriptions(call.columns, call.result_formats)
     types = [column.type_oid for column in call.columns]
     codes = format_codes(call.result_formats, len(types))
-    returned = CatalogRows(result.rows, types, codes, is_held=True)
+    returned = CatalogRows(result.rows, types, codes, are_held=True)
     return StatementResult(columns, returned, lambda taken: f"INSERT 0 {taken}")
 
 

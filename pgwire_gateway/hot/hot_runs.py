@@ -59,8 +59,8 @@ def run(  # noqa: PLR0913 - what goes along with it
 def may_commit(call: Invocation) -> bool:
     """Return whether the transaction of a statement may be committed in the trip that runs it.
 
-    Afterwards nothing is looked at, and nothing can fail: columns of several formats are encoded
-    here, where a value may have no binary form.
+    Afterwards nothing is looked at, and nothing fails but a disk with many rows on it: columns of
+    several formats are encoded here, where a value may have no binary form.
     """
     plan, transaction = call.plan, call.session.transaction
     others = plan.seeks or plan.takes or plan.is_external or plan.leaves is not None
@@ -106,7 +106,7 @@ def result_of(call: Invocation, result: LocalResult) -> StatementResult:
     verb = tag.rpartition(" ")[0]
     return StatementResult(
         columns,
-        CatalogRows(result.rows, types, codes, is_held=True),
+        CatalogRows(result.rows, types, codes, are_held=True),
         lambda taken: f"{verb} {taken}",
     )
 

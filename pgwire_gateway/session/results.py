@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from catalog.connection.held_rows import held
+from catalog.connection.tuple_stores import TupleStore
 from catalog.results import LocalResult, ResultColumn, Row
 from pgwire_gateway.messages.row_data import FieldDescription, encode_data_rows
 from pgwire_gateway.read_ahead import ReadAhead
@@ -51,23 +51,23 @@ class CatalogRows:
         type_oids: Sequence[int],
         codes: Sequence[int],
         *,
-        is_held: bool = False,
+        are_held: bool = False,
     ) -> None:
         """Take rows that are in the format of all ``codes``, or in text where these differ.
 
-        They come through the connection, unless it `is_held` what they are.
+        They come through the connection, unless they `are_held` already.
         """
         self._rows: Iterator[Row] = iter(rows)
         self._type_oids = type_oids
         self._codes = codes
         self._mixed = len(set(codes)) > 1
-        self._is_held = is_held
+        self._are_held = are_held
         self.exhausted = False
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of encoded rows; a limit fetches the rest, as the connection must be free."""
-        if limit and not self._is_held:
-            self._rows, self._is_held = held(self._rows), True
+        if limit and not self._are_held:
+            self._rows, self._are_held = TupleStore(self._rows), True
         rows = islice(self._rows, limit) if limit else self._rows
         while run := list(islice(rows, RUN_ROWS)):
             if self._mixed:
@@ -76,8 +76,8 @@ class CatalogRows:
 
     def close(self) -> None:
         """Skip the rows not taken, so that the connection can be used again."""
-        if self._is_held:
-            self._rows = iter(())
+        if isinstance(self._rows, TupleStore):
+            self._rows.close()
         for _ in self._rows:
             pass
 

@@ -73,7 +73,7 @@ def explain(call: Invocation, execute: Execute) -> StatementResult:
     columns = call.columns or ()
     rows: list[Row] = [[line.encode()] for line in lines(explanation, options)]
     codes = format_codes(call.result_formats, 1)
-    told = CatalogRows(rows, [columns[0].type_oid], codes, is_held=True)
+    told = CatalogRows(rows, [columns[0].type_oid], codes, are_held=True)
     return StatementResult(field_descriptions(columns, codes), told, lambda _: "EXPLAIN")
 
 

@@ -39,7 +39,7 @@ def answer(call: Invocation, run: Run) -> StatementResult:
     else:
         found = _number(call, run)
         value, tag = (struct.pack("!q", found) if code else str(found).encode()), "SELECT 1"
-    rows = CatalogRows([[value]], [columns[0].type_oid], (code,), is_held=True)
+    rows = CatalogRows([[value]], [columns[0].type_oid], (code,), are_held=True)
     return StatementResult(field_descriptions(columns, (code,)), rows, lambda _: tag)
 
 

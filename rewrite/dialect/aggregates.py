@@ -12,6 +12,7 @@ from rewrite.dialect.arrays import text_of
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.calls import is_null_constant, known_text
 from rewrite.dialect.comparisons import equality_key, ordering_key
+from rewrite.dialect.intervals import quotient as interval_quotient
 from rewrite.dialect.intervals import within_range
 from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numeric_functions import INTEGER_DIGITS
@@ -106,7 +107,7 @@ def _sum_integers(call: Aggregation) -> Value:
     return call.result(call.spark("sum", value.sql))
 
 
-_COUNT: Final = DecimalShape(15, 0)
+COUNT: Final = DecimalShape(15, 0)
 """What rows are counted in: nothing has 10**15, and a short divisor makes for a short division."""
 _SHORT_CALL: Final = 30
 """Nodes of an argument up to which writing it twice is cheaper to plan than binding it."""
@@ -163,16 +164,16 @@ def _average(call: Aggregation) -> Value:
     total, whole = _averaged_total(call)
     value = as_number(call.args[0])
     counted = call.spark("count", equality_key(value) if call.distinct else value.sql)
-    way = plan(shape_of(total), _COUNT, whole) if is_fixed(total) else None
+    way = plan(shape_of(total), COUNT, whole) if is_fixed(total) else None
     if way is not None:
-        count = fixed(counted, *_COUNT)
+        count = fixed(counted, *COUNT)
         if call.window is None and _is_arithmetic(call):
             total, count = (replace(part, sql=b.repeatable(part.sql)) for part in (total, count))
         return quotient(total, count, way, nonzero=True)
     # No rows give NULL.
-    decimal = b.decimal_type(*_COUNT)
+    decimal = b.decimal_type(*COUNT)
     present = b.call("nullif", b.cast(counted, decimal), b.cast(b.integer(0), decimal))
-    return divide(total, fixed(present, *_COUNT))
+    return divide(total, fixed(present, *COUNT))
 
 
 def _averaged_total(call: Aggregation) -> tuple[Value, int]:
@@ -320,6 +321,15 @@ def _comparator(order: list[exp.Ordered]) -> b.Tree:
 
 
 def _sum_intervals(call: Aggregation) -> Value:
+    return call.result(_total_interval(call))
+
+
+def _average_interval(call: Aggregation) -> Value:
+    count = b.cast(call.spark("count", call.args[0].sql), "DOUBLE")
+    return call.result(b.let([_total_interval(call), count], interval_quotient))
+
+
+def _total_interval(call: Aggregation) -> b.Tree:
     if call.distinct:
         raise call.refuse("of DISTINCT intervals")
     value = call.args[0].sql
@@ -330,7 +340,7 @@ def _sum_intervals(call: Aggregation) -> Value:
         total = within_range(_integer(months), _integer(days), microseconds)
         return b.case((b.is_not_null(months), total))
 
-    return call.result(b.let(parts, body))
+    return b.let(parts, body)
 
 
 def _integer(number: b.Tree) -> b.Tree:
@@ -363,6 +373,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "sum(int8)": _sum_integers,
     "sum(numeric)": _sum_numeric,
     "sum(interval)": _sum_intervals,
+    "avg(interval)": _average_interval,
     "avg(int2)": _average,
     "avg(int4)": _average,
     "avg(int8)": _average,

@@ -4,42 +4,52 @@ PostgreSQL adds deviations from the mean (float.c, after Youngs and Cramer), as 
 last digits depend on the order of the rows in both.
 """
 
+import math
 from collections.abc import Callable
 from typing import Final
 
 from sqlglot import exp
 
+from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.aggregates import Aggregation, Handler
 from rewrite.dialect.float_aggregates import without_overflow
+from rewrite.dialect.floats import is_nan
+from rewrite.dialect.literals import float_literal
 from rewrite.values import Value
 
 _ZERO: Final = b.double(0.0)
 _ONE: Final = b.double(1.0)
+_NAN: Final = float_literal(math.nan)
+
+
+def _values(call: Aggregation) -> list[b.Tree]:
+    """Return the arguments as doubles."""
+    if call.distinct:
+        raise call.refuse("of DISTINCT values")
+    if call.order_by:
+        raise call.refuse("with ORDER BY")
+    return [
+        b.cast(value.sql, "DOUBLE") if value.type_oid == oids.FLOAT4 else value.sql
+        for value in call.args
+    ]
 
 
 def _of_one(function: str) -> Handler:
     def handle(call: Aggregation) -> Value:
-        if call.distinct:
-            raise call.refuse("of DISTINCT values")
-        argument = call.args[0]
-        if argument.type_oid == oids.FLOAT4:
-            return call.result(call.spark(function, b.cast(argument.sql, "DOUBLE")))
-        value = argument.sql
-        return call.result(without_overflow(call, [value], call.spark(function, value)))
+        values = _values(call)
+        return call.result(without_overflow(call, values, call.spark(function, *values)))
 
     return handle
 
 
 class _Pairs:
-    """What is summed of the pairs of which neither value is NULL."""
+    """What is summed of the pairs of which neither value is NULL, by names as in float.c."""
 
     def __init__(self, call: Aggregation) -> None:
-        if call.distinct:
-            raise call.refuse("of DISTINCT values")
         self._call = call
-        self._values = [value.sql for value in call.args]
+        self._values = _values(call)
 
     def spark(self, name: str) -> b.Tree:
         """Return a Spark aggregate of the pairs."""
@@ -55,15 +65,29 @@ class _Pairs:
         """The number of pairs; NULL of none."""
         return b.call("nullif", b.cast(self.spark("regr_count"), "DOUBLE"), _ZERO)
 
+    @property
+    def sums(self) -> list[b.Tree]:
+        """The sums of squares of both, and of products, of their deviations from their means."""
+        return [self.spark(name) for name in ("regr_sxx", "regr_syy", "regr_sxy")]
+
     def result(self, parts: list[b.Tree], body: Callable[..., b.Tree]) -> Value:
         """Return the result of the call; fails where something in it may have overflowed."""
         found = b.let(parts, body)
         return self._call.result(without_overflow(self._call, self._values, found))
 
 
+def _products(sxx: b.Tree, syy: b.Tree, sxy: b.Tree) -> b.Tree:
+    """Return the sum of products, which Spark finds infinite where one value is."""
+    return b.case((b.either(is_nan(sxx), is_nan(syy)), _NAN), otherwise=sxy)
+
+
 def _quotient(dividend: b.Tree, divisor: b.Tree) -> b.Tree:
     """Return a quotient; NULL for a zero divisor."""
     return b.case((b.infix(exp.NEQ, divisor, _ZERO), b.divide(dividend, divisor)))
+
+
+def _times(left: b.Tree, right: b.Tree) -> b.Tree:
+    return b.infix(exp.Mul, left, right)
 
 
 def _count(call: Aggregation) -> Value:
@@ -81,55 +105,80 @@ def _same(name: str) -> Handler:
     return handle
 
 
+def _sum_of_products(call: Aggregation) -> Value:
+    pairs = _Pairs(call)
+
+    def body(n: b.Tree, *sums: b.Tree) -> b.Tree:
+        return b.case((b.is_not_null(n), _products(*sums)))
+
+    return pairs.result([pairs.count, *pairs.sums], body)
+
+
 def _covariance(fewer: float) -> Handler:
     def handle(call: Aggregation) -> Value:
         pairs = _Pairs(call)
-        parts = [pairs.count, pairs.spark("regr_sxy")]
-        return pairs.result(
-            parts, lambda n, sxy: _quotient(sxy, b.infix(exp.Sub, n, b.double(fewer)))
-        )
+
+        def body(n: b.Tree, *sums: b.Tree) -> b.Tree:
+            return _quotient(_products(*sums), b.infix(exp.Sub, n, b.double(fewer)))
+
+        return pairs.result([pairs.count, *pairs.sums], body)
 
     return handle
+
+
+def _of_varying(sxx: b.Tree, syy: b.Tree, found: Callable[[b.Tree], b.Tree]) -> b.Tree:
+    """Return what is found by the product of two sums, NULL where one is zero.
+
+    Where the product alone is, PostgreSQL divides by zero, which is no error in C.
+    """
+    vary = b.both(b.infix(exp.NEQ, sxx, _ZERO), b.infix(exp.NEQ, syy, _ZERO))
+    tiny = b.raise_error(
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        "correlation of values whose deviations are this small is not supported",
+    )
+
+    def checked(product: b.Tree) -> b.Tree:
+        zero = b.infix(exp.EQ, product, _ZERO)
+        return b.case((b.both(vary, zero), tiny), (vary, found(product)))
+
+    return b.let([_times(sxx, syy)], checked)
 
 
 def _correlation(call: Aggregation) -> Value:
     pairs = _Pairs(call)
 
     def body(sxx: b.Tree, syy: b.Tree, sxy: b.Tree) -> b.Tree:
-        vary = b.both(b.infix(exp.NEQ, sxx, _ZERO), b.infix(exp.NEQ, syy, _ZERO))
-        return b.case((vary, _quotient(sxy, b.call("sqrt", b.infix(exp.Mul, sxx, syy)))))
+        return _of_varying(sxx, syy, lambda product: b.divide(sxy, b.call("sqrt", product)))
 
-    return pairs.result([pairs.spark(name) for name in ("regr_sxx", "regr_syy", "regr_sxy")], body)
+    return pairs.result(pairs.sums, body)
 
 
 def _determination(call: Aggregation) -> Value:
     pairs = _Pairs(call)
 
     def body(sxx: b.Tree, syy: b.Tree, sxy: b.Tree) -> b.Tree:
-        explained = _quotient(b.infix(exp.Mul, sxy, sxy), b.infix(exp.Mul, sxx, syy))
-        varies = b.infix(exp.NEQ, sxx, _ZERO)
-        constant = b.both(varies, b.infix(exp.EQ, syy, _ZERO))
-        return b.case((constant, _ONE), (varies, explained))
+        explained = _of_varying(sxx, syy, lambda product: b.divide(_times(sxy, sxy), product))
+        constant = b.both(b.infix(exp.NEQ, sxx, _ZERO), b.infix(exp.EQ, syy, _ZERO))
+        return b.case((constant, _ONE), otherwise=explained)
 
-    return pairs.result([pairs.spark(name) for name in ("regr_sxx", "regr_syy", "regr_sxy")], body)
+    return pairs.result(pairs.sums, body)
 
 
 def _slope(call: Aggregation) -> Value:
     pairs = _Pairs(call)
-    return pairs.result([pairs.spark("regr_sxy"), pairs.spark("regr_sxx")], _quotient)
+    return pairs.result(pairs.sums, lambda *sums: _quotient(_products(*sums), sums[0]))
 
 
 def _intercept(call: Aggregation) -> Value:
     pairs = _Pairs(call)
-    parts = [pairs.count, pairs.total(0), pairs.total(1)]
-    parts += [pairs.spark("regr_sxx"), pairs.spark("regr_sxy")]
 
-    def body(n: b.Tree, sy: b.Tree, sx: b.Tree, sxx: b.Tree, sxy: b.Tree) -> b.Tree:
-        explained = b.infix(exp.Mul, sx, b.divide(sxy, sxx))
+    def body(n: b.Tree, sy: b.Tree, sx: b.Tree, *sums: b.Tree) -> b.Tree:
+        sxx = sums[0]
+        explained = b.divide(_times(sx, _products(*sums)), sxx)
         found = b.divide(b.infix(exp.Sub, sy, explained), n)
         return b.case((b.infix(exp.NEQ, sxx, _ZERO), found))
 
-    return pairs.result(parts, body)
+    return pairs.result([pairs.count, pairs.total(0), pairs.total(1), *pairs.sums], body)
 
 
 _SPARK_NAMES: Final = {
@@ -151,8 +200,8 @@ FUNCTIONS: Final[dict[str, Handler]] = {
         f"{name}(float8,float8)": handler
         for name, handler in {
             "regr_count": _count,
-            **{f"regr_{one}": _same(f"regr_{one}") for one in ("sxx", "syy", "sxy")},
-            **{f"regr_{one}": _same(f"regr_{one}") for one in ("avgx", "avgy")},
+            **{f"regr_{one}": _same(f"regr_{one}") for one in ("sxx", "syy", "avgx", "avgy")},
+            "regr_sxy": _sum_of_products,
             "covar_pop": _covariance(0.0),
             "covar_samp": _covariance(1.0),
             "corr": _correlation,

@@ -9,7 +9,7 @@ from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import calendar, oids
 from rewrite.dialect.calls import Call, Handler, known_integer
-from rewrite.dialect.floats import is_infinite, is_nan
+from rewrite.dialect.floats import is_infinite
 from rewrite.dialect.literals import DAY, float_literal, literal
 from rewrite.dialect.time_zones import Zone, instant, local_time, session_zone
 from rewrite.dialect.timestamp_range import (
@@ -99,36 +99,84 @@ def _minus(call: Call) -> Value:
 
 
 def _multiply(call: Call) -> Value:
-    """Map ``interval * n`` for whole n; of fractions, months spill into days in floating point.
-
-    PostgreSQL multiplies in double precision, also whole numbers.
-    """
+    """Map ``interval * n``; an infinite interval, which infinity would make, is no value here."""
     trees = call.trees if call.args[0].type_oid == oids.INTERVAL else call.trees[::-1]
 
     def body(value: b.Tree, factor: b.Tree) -> b.Tree:
-        months, days, micros = (
-            b.infix(exp.Mul, b.cast(part, "DOUBLE"), factor) for part in _fields(value)
-        )
-        fraction = b.either(
-            is_nan(factor), is_infinite(factor), b.infix(exp.NEQ, b.call("rint", factor), factor)
-        )
         unfit = b.raise_error(
-            sqlstate.FEATURE_NOT_SUPPORTED, "intervals times fractions are not supported"
+            sqlstate.FEATURE_NOT_SUPPORTED, "intervals times infinity are not supported"
         )
+        product = _of_parts(value, lambda part: b.infix(exp.Mul, part, factor))
         known = b.both(b.is_not_null(value), b.is_not_null(factor))
-        return b.case(
-            (b.negation(known), _NULL),
-            (fraction, unfit),
-            otherwise=within_range(
-                _fitting(months, "INT"), _fitting(days, "INT"), _fitting(micros, "BIGINT")
-            ),
-        )
+        return b.case((b.negation(known), _NULL), (is_infinite(factor), unfit), otherwise=product)
 
     return call.result(b.let(trees, body))
 
 
+def _divide(call: Call) -> Value:
+    return call.result(b.let(call.trees, quotient))
+
+
+def quotient(value: b.Tree, divisor: b.Tree) -> b.Tree:
+    """Return an interval divided by a double; fails for zero."""
+    known = b.both(b.is_not_null(value), b.is_not_null(divisor))
+    zero = b.infix(exp.EQ, divisor, float_literal(0.0))
+    found = _of_parts(value, lambda part: b.divide(part, divisor))
+    failure = b.raise_error(sqlstate.DIVISION_BY_ZERO, "division by zero")
+    return b.case((b.negation(known), _NULL), (zero, failure), otherwise=found)
+
+
+def _of_parts(value: b.Tree, scaled: Callable[[b.Tree], b.Tree]) -> b.Tree:
+    """Return an interval of which each part is scaled in double precision.
+
+    Fractions of months become days, and those of days microseconds (``interval_mul`` of
+    timestamp.c).
+    """
+    months, days, micros = (scaled(b.cast(part, "DOUBLE")) for part in _fields(value))
+
+    def of_months(months: b.Tree, days: b.Tree, micros: b.Tree) -> b.Tree:
+        parts = [_fitting(months, "INT"), _fitting(days, "INT")]
+        return b.let(parts, lambda *whole: of_fractions((months, days), whole, micros))
+
+    def of_fractions(
+        exact: tuple[b.Tree, b.Tree], whole: tuple[b.Tree, ...], micros: b.Tree
+    ) -> b.Tree:
+        months, days = (
+            b.infix(exp.Sub, one, b.cast(other, "DOUBLE"))
+            for one, other in zip(exact, whole, strict=True)
+        )
+        spilt = _to_microseconds(b.infix(exp.Mul, months, b.double(30.0)))
+
+        def of_days(spilt: b.Tree) -> b.Tree:
+            added = b.cast(spilt, "INT")
+            rest = b.infix(exp.Sub, b.infix(exp.Add, days, spilt), b.cast(added, "DOUBLE"))
+            seconds = _to_microseconds(b.infix(exp.Mul, rest, b.double(_DAY_SECONDS)))
+            return b.let([seconds], lambda seconds: of_seconds(added, seconds))
+
+        def of_seconds(added: b.Tree, seconds: b.Tree) -> b.Tree:
+            more = b.cast(b.divide(seconds, b.double(_DAY_SECONDS)), "INT")
+            within = b.infix(
+                exp.Sub, seconds, b.infix(exp.Mul, b.cast(more, "DOUBLE"), b.double(_DAY_SECONDS))
+            )
+            time = b.infix(exp.Add, micros, b.infix(exp.Mul, within, b.double(1e6)))
+            total = b.call("try_add", b.call("try_add", whole[1], more), added)
+            return within_range(whole[0], total, _fitting(b.call("rint", time), "BIGINT"))
+
+        return b.let([spilt], of_days)
+
+    return b.let([months, days, micros], of_months)
+
+
+_DAY_SECONDS: Final = 86_400.0
+
+
+def _to_microseconds(number: b.Tree) -> b.Tree:
+    """Return a number rounded to six decimal places, which makes whole numbers of nearly such."""
+    return b.divide(b.call("rint", b.infix(exp.Mul, number, b.double(1e6))), b.double(1e6))
+
+
 def _fitting(number: b.Tree, spark_type: str) -> b.Tree:
-    """Return a whole DOUBLE as an integer, NULL beyond the type."""
+    """Return a DOUBLE without its fraction as an integer, NULL beyond the type."""
     limit = 2.0**31 if spark_type == "INT" else 2.0**63
 
     def body(bound: b.Tree) -> b.Tree:
@@ -326,6 +374,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "interval_um": _minus,
     "interval_mul": _multiply,
     "mul_d_interval": _multiply,
+    "interval_div": _divide,
     "date_pl_interval": _shift(1),
     "date_mi_interval": _shift(-1),
     "timestamp_pl_interval": _shift(1),

@@ -1,9 +1,9 @@
 """Window clauses: partitioning, order and frame.
 
-Not handled (0A000): GROUPS frames, EXCLUDE, RANGE frames with offsets that are not integers.
+Not handled (0A000): GROUPS frames with offsets, EXCLUDE.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from rewrite.errors import RewriteError, UnsupportedError
 from rewrite.expressions import compile_sort_key, grouping_key
 from rewrite.query.constant_values import constant_integer
 from rewrite.query.sql import cast, literal
+from rewrite.query.window_distances import Distances, distances
 from rewrite.tree import Node
 from rewrite.values import Value, WindowDefinition
 
@@ -38,24 +39,6 @@ _MOST_ROWS = 2**31 - 1
 """Spark counts the rows of a partition in an INT."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Distances:
-    """What the offsets of a RANGE frame are measured in."""
-
-    spark_type: str
-    """Holds every value with every offset added or taken away."""
-    beyond: int
-    """Further than any two values lie apart."""
-
-
-_DISTANCES = {
-    21: _Distances("BIGINT", 2**32),
-    23: _Distances("BIGINT", 2**32),
-    20: _Distances("DECIMAL(20, 0)", 2**64),
-}
-"""By the type a RANGE frame with offsets is ordered by."""
-
-
 def window_definition(clause: Node, scope: "QueryScope") -> WindowDefinition:
     """Compile a WindowClause."""
     partition_by = []
@@ -63,16 +46,15 @@ def window_definition(clause: Node, scope: "QueryScope") -> WindowDefinition:
         entry = scope.target(item.integer("tleSortGroupRef"))
         partition_by.append(grouping_key(scope.compile(entry.node("expr"))))
     order_by = []
-    order_types = []
+    values = []
     for item in clause.nodes("orderClause"):
         value = scope.compile(scope.target(item.integer("tleSortGroupRef")).node("expr"))
-        order_types.append(value.type_oid)
+        values.append(value)
         order_by.append(sort_key(value, item))
-    distances = _distances(clause.integer("frameOptions"), order_types)
-    if distances is not None:
-        # Spark adds the offset to the value, and fails where the sum does not fit.
-        order_by[0].set("this", cast(order_by[0].this, distances.spark_type))
-    frame = _frame(clause, scope, distances)
+    apart = _distances(clause.integer("frameOptions"), values, scope)
+    if apart is not None:
+        order_by[0].set("this", apart.key)
+    frame = _frame(clause, scope, apart)
     return WindowDefinition(tuple(partition_by), tuple(order_by), frame)
 
 
@@ -85,7 +67,7 @@ def sort_key(value: Value, clause: Node) -> exp.Ordered:
     )
 
 
-def _distances(options: int, order_types: list[int]) -> _Distances | None:
+def _distances(options: int, values: list[Value], scope: "QueryScope") -> Distances | None:
     """Return what a RANGE frame with offsets measures in; None for other frames."""
     if options & _EXCLUSION:
         raise UnsupportedError("frame exclusion (EXCLUDE) in a window is not supported")
@@ -93,16 +75,11 @@ def _distances(options: int, order_types: list[int]) -> _Distances | None:
         return None
     if options & _GROUPS:
         raise UnsupportedError("GROUPS frame with offsets is not supported")
-    if len(order_types) != 1 or order_types[0] not in _DISTANCES:
-        raise UnsupportedError(
-            "RANGE frame with offsets over a type other than integer is not supported"
-        )
-    return _DISTANCES[order_types[0]]
+    # PostgreSQL's grammar wants one column then.
+    return distances(values[0], scope)
 
 
-def _frame(
-    clause: Node, scope: "QueryScope", distances: _Distances | None
-) -> exp.WindowSpec | None:
+def _frame(clause: Node, scope: "QueryScope", apart: Distances | None) -> exp.WindowSpec | None:
     options = clause.integer("frameOptions")
     if not options & (_ROWS | _OFFSETS):
         if not clause.nodes("orderClause"):
@@ -110,10 +87,12 @@ def _frame(
             return None
         if options & _START_UNBOUNDED and options & _END_CURRENT:
             return None
-    start, end = (_position(clause, scope, options, side) for side in ("start", "end"))
-    if distances is not None:
-        start, end = _within(start, end, distances.beyond)
-        return _spec("RANGE", start, end, distances.spark_type)
+    context = scope.compilation.context
+    offset = apart.offset if apart else lambda node: constant_integer(node, context)
+    start, end = (_position(clause, offset, options, side) for side in ("start", "end"))
+    if apart is not None:
+        start, end = _within(start, end, apart.beyond)
+        return _spec("RANGE", start, end, apart.spark_type)
     if options & _ROWS:
         return _spec("ROWS", *_of_rows(start, end), "INT")
     return _spec("RANGE", start, end, "INT")
@@ -156,14 +135,14 @@ def _bound(position: int, spark_type: str) -> tuple[exp.Expression | str, str | 
     return (offset if spark_type == "INT" else cast(offset, spark_type)), side
 
 
-def _position(clause: Node, scope: "QueryScope", options: int, side: str) -> int:
+def _position(clause: Node, read: Callable[[Node], int | None], options: int, side: str) -> int:
     """Return where a frame begins or ends, counted from the current row."""
     first = side == "start"
     if options & (_START_UNBOUNDED if first else _END_UNBOUNDED):
         return -_UNBOUNDED if first else _UNBOUNDED
     if options & (_START_CURRENT if first else _END_CURRENT):
         return 0
-    offset = constant_integer(clause.node(f"{side}Offset"), scope.compilation.context)
+    offset = read(clause.node(f"{side}Offset"))
     if offset is None or offset < 0:
         quality = "null" if offset is None else "negative"
         raise RewriteError(

@@ -8,7 +8,7 @@ from typing import IO
 import pyarrow as pa
 import pytest
 
-from catalog.connection import held_rows
+from catalog.connection import tuple_stores
 from catalog.errors import GatewayError
 from pgwire_gateway.session.results import CatalogRows, SparkRows
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
@@ -84,7 +84,7 @@ def test_closing_in_the_middle_ends_the_encoder() -> None:
 def test_rows_that_wait_for_the_client_are_the_same_in_memory_and_in_a_file(
     monkeypatch: pytest.MonkeyPatch, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(held_rows, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(tuple_stores, "MOST_BYTES", most_bytes)
     rows = [[b"%d" % number, None, b"", b"x" * number] for number in range(100)]
     fetched = iter(rows)
     taken = CatalogRows(fetched, [23, 25, 25, 25], [0] * 4)
@@ -103,8 +103,8 @@ def test_rows_that_nobody_asks_for_leave_no_file_open(monkeypatch: pytest.Monkey
         opened.append(TemporaryFile())  # noqa: SIM115 - who reads it is to close it
         return opened[0]
 
-    monkeypatch.setattr(held_rows, "MOST_BYTES", 0)
-    monkeypatch.setattr(held_rows, "TemporaryFile", kept)
+    monkeypatch.setattr(tuple_stores, "MOST_BYTES", 0)
+    monkeypatch.setattr(tuple_stores, "TemporaryFile", kept)
     taken = CatalogRows([[b"1"], [b"2"], [b"3"], [b"4"]], [23], [0])
     assert [count for _, count in taken.take(2)] == [2]
     taken.close()
@@ -116,8 +116,8 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def full() -> IO[bytes]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(held_rows, "MOST_BYTES", 0)
-    monkeypatch.setattr(held_rows, "TemporaryFile", full)
+    monkeypatch.setattr(tuple_stores, "MOST_BYTES", 0)
+    monkeypatch.setattr(tuple_stores, "TemporaryFile", full)
     with pytest.raises(GatewayError) as caught:
         list(CatalogRows([[b"1"], [b"2"]], [23], [0]).take(1))
     assert caught.value.sqlstate == "53100"

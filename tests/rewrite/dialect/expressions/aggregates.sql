@@ -53,7 +53,10 @@ select sum('178956970 years -2147483647 days'::interval), sum(iv) over (order by
 ! 22008 select sum('-2147483648 days'::interval) from edge
 ! 22008 select sum('2562047788:00:54.775807'::interval) from edge
 ! 22008 select sum('178000000 years'::interval) over (order by id) from edge
-? select avg(iv) from edge
+select avg(iv), avg(iv) filter (where id < 3), avg(ts - d), avg(ti::interval), avg(iv * 7) from edge
+select avg(iv) from edge where false
+select id % 3, avg(iv), avg(iv) > '1 day', sum(iv) / count(*) from edge where iv is not null group by 1
+select id, avg(iv) over (order by id rows between 1 preceding and current row), avg(iv) over () from edge
 ? select max(arr) from edge
 ? select array_agg(arr) from edge
 ? select sum(distinct nn) from edge

@@ -55,7 +55,6 @@ extract(epoch from '178000000 years'::interval), extract(epoch from '-170000000 
 ! 22008 make_date(0, 1, 1) + i2
 ? age(ts)
 ? age(ts, ts)
-? iv / 2
 ? justify_days(iv)
 ? extract(julian from d)
 ? extract(timezone from tz)
@@ -74,3 +73,12 @@ extract(epoch from '178000000 years'::interval), extract(epoch from '-170000000 
 ? tz at time zone s
 ? tz at time zone 'EST5EDT'
 ? date_trunc(s, ts)
+iv / 2, iv / 3, iv / 0.7, iv / -7, iv / 1e10, iv * 0.5, 1.5 * iv, iv * -0.33, iv * 1e-7, iv * 0.1, iv / i2 ;; i2 <> 0
+'1 mon'::interval / 2, '1 mon'::interval / 31, '7 mons 5 days'::interval / 4, '-5 mons 3 days -04:00'::interval / 7, '11 mons 29 days 23:59:59.999999'::interval * 1.1, '1 day'::interval / 3, '23:59:59.999999'::interval * 0.9999999, '100 years'::interval * 0.00001, '1 mon'::interval * 0.9999999999, '1 year 1 day'::interval / 'infinity' + iv * 0
+select g, g * '1 mon 1 day 01:01:01.000001'::interval / 13, '5 years 5 mons 5 days 05:05:05'::interval * (g / 97.0), '-3 mons 7 days -00:00:01'::interval / (g + 0.3) from edge, generate_series(1, 40) g where id = 1
+! 22012 iv / 0
+! 22012 iv / '-0'
+! 22008 iv * 'NaN'
+! 22008 iv / 'NaN'
+! 22008 iv * 1e18
+! 22008 '1 day'::interval / '1e-300'

@@ -1,10 +1,15 @@
 """The rows of one step of a pipeline, which may be very many: held beside the other results."""
 
+import gc
+import threading
+from tempfile import TemporaryFile
+
 import pytest
 
-from catalog.connection import held_rows
-from catalog.connection.steps import Query
-from catalog.errors import CatalogError
+from catalog.bookkeeping import calls as bookkeeping
+from catalog.connection import tuple_stores
+from catalog.connection.steps import Execute, Query
+from catalog.errors import CatalogError, CatalogUnavailableError
 
 pytestmark = pytest.mark.catalog
 
@@ -19,7 +24,7 @@ def ran(client, step=MANY, *, commits=False):
 
 @pytest.mark.parametrize("most_bytes", [0, 10_000, 1 << 30])
 def test_rows_are_the_same_in_memory_and_in_a_file(client, monkeypatch, most_bytes):
-    monkeypatch.setattr(held_rows, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(tuple_stores, "MOST_BYTES", most_bytes)
     answer = ran(client)
     client.session.commit()
     assert client.run("SELECT 1") == [("1",)]
@@ -36,12 +41,63 @@ def test_whatever_number_of_rows_comes_at_once(client, count):
     assert len(list(answer.rows)) == count
 
 
-def test_an_error_after_some_rows(client):
+@pytest.mark.parametrize("most_bytes", [0, 1 << 30])
+def test_an_error_after_some_rows(client, monkeypatch, most_bytes):
+    opened = []
+
+    def kept():
+        opened.append(TemporaryFile())  # noqa: SIM115 - who writes it is to close it
+        return opened[0]
+
+    monkeypatch.setattr(tuple_stores, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(tuple_stores, "TemporaryFile", kept)
     with pytest.raises(CatalogError) as raised:
         ran(client, Query("SELECT 1 / (1000 - g) FROM generate_series(1, 2000) g"))
     assert raised.value.sqlstate == "22012"
     assert client.session.transaction_status == "I"
     assert client.run("SELECT 1") == [("1",)]
+    del raised
+    gc.collect()
+    assert [file.closed for file in opened] == ([True] if not most_bytes else [])
+
+
+def test_a_prepared_statement(client):
+    client.session.analyse("SELECT g FROM generate_series(1, $1::integer) g", name="many")
+    answer = ran(client, Execute("many", [b"250"]), commits=True)
+    assert answer.command_tag == "SELECT 250"
+    assert [row[0] for row in answer.rows] == [b"%d" % g for g in range(1, 251)]
+
+
+def test_a_step_before_it_fails(client):
+    failing = (bookkeeping.UNSEARCHED, [b"0", b"0"])
+    with pytest.raises(CatalogError):
+        client.session.run_between(MANY, (), None, began=True, before=[failing])
+    assert client.session.transaction_status == "I"
+    assert client.run("SELECT 1") == [("1",)]
+
+
+def test_it_is_cancelled_among_its_rows(client):
+    slow = Query("SELECT g, pg_sleep(0.01 * (g / 900)) FROM generate_series(1, 2000) g")
+    timer = threading.Timer(0.5, client.session.cancel)
+    timer.start()
+    with pytest.raises(CatalogError) as raised:
+        ran(client, slow)
+    timer.join()
+    assert raised.value.sqlstate == "57014"
+    assert client.session.transaction_status == "I"
+    assert client.run("SELECT 1") == [("1",)]
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_the_connection_is_lost_among_its_rows(client, connect, commits):
+    slow = Query("SELECT g, pg_sleep(0.01 * (g / 900)) FROM generate_series(1, 2000) g")
+    other, pid = connect(), client.session.backend_pid
+    timer = threading.Timer(0.5, other.run, [f"SELECT pg_terminate_backend({pid})"])
+    timer.start()
+    with pytest.raises(CatalogUnavailableError) as raised:
+        ran(client, slow, commits=commits)
+    timer.join()
+    assert raised.value.sqlstate == "57P01"
 
 
 @pytest.fixture
@@ -53,10 +109,10 @@ def full_disk(monkeypatch):
             raise OSError(28, "No space left on device")
 
         def close(self):
-            """Close nothing."""
+            """What is written nowhere needs none."""
 
-    monkeypatch.setattr(held_rows, "MOST_BYTES", 0)
-    monkeypatch.setattr(held_rows, "TemporaryFile", Full)
+    monkeypatch.setattr(tuple_stores, "MOST_BYTES", 0)
+    monkeypatch.setattr(tuple_stores, "TemporaryFile", Full)
 
 
 @pytest.mark.usefixtures("full_disk")
