@@ -342,8 +342,8 @@ class Backend:
             if connection.status == pq.ConnStatus.OK:
                 connection.exit_pipeline_mode()
         self._deliver_notifications()
-        if held is not None and held.unheld is not None:
-            raise _unheld(held.unheld, results[-1])
+        if held is not None:
+            held.settle(results[-1], is_done=failed is None)
         if failed is not None:
             self._check(failed[0], internal=failed[1])
         return results
@@ -860,17 +860,6 @@ class Backend:
                 code: text for code, text in fields.items() if code not in contexts.OWN_FIELDS
             }
         raise error_of(fields)
-
-
-def _unheld(reason: CatalogError, last: PGresult) -> CatalogError:
-    """Return what is to be said of rows that could not be held: the statement may be committed."""
-    if last.command_status != b"COMMIT":
-        return reason
-    return CatalogError(
-        reason.message,
-        sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
-        detail="The transaction was committed before its rows were taken.",
-    )
 
 
 def _without_own(fields: dict[str, str]) -> dict[str, str]:

@@ -41,15 +41,12 @@ class TupleStore:
         self._file: IO[bytes] | None = None
         self._filed = 0
         self._width = 0
-        size = 0
-        for row in rows:
-            if size <= MOST_BYTES:
-                self._kept.append(row)
-                size += sum(_VALUE_BYTES + len(value or b"") for value in row)
-            else:
-                self._put(row)
-        self._first = iter(self._kept)
-        self._rewind()
+        self._first: Iterator[Row] = iter(self._kept)
+        try:
+            self._take(rows)
+        except BaseException:
+            self.close()
+            raise
 
     def __iter__(self) -> Iterator[Row]:
         return self
@@ -71,7 +68,14 @@ class TupleStore:
         if self._file is not None:
             self._file.close()
 
-    def _rewind(self) -> None:
+    def _take(self, rows: Iterable[Row]) -> None:
+        size = 0
+        for row in rows:
+            if size <= MOST_BYTES:
+                self._kept.append(row)
+                size += sum(_VALUE_BYTES + len(value or b"") for value in row)
+            else:
+                self._put(row)
         if self._file is not None:
             with _failures():
                 self._file.seek(0)

@@ -83,8 +83,16 @@ _LOSES_COLUMNS: Final = "PushProjectionThroughUnion"
 # Moves an anti join below the point where Spark knows that there is one task.
 _MOVES_ANTI_JOINS: Final = "PushDownLeftSemiAntiJoin"
 
+# Puts a constant in the place of an aggregate whose FILTER is false, of which there is no window.
+_EMPTIES_WINDOWS: Final = "EliminateAggregateFilter"
+
+
+def _excluded(*rules: str) -> str:
+    return ",".join(_OPTIMIZER + rule for rule in rules)
+
+
 _SQL: Final = {
-    _EXCLUDED: _OPTIMIZER + _LOSES_COLUMNS,
+    _EXCLUDED: _excluded(_LOSES_COLUMNS, _EMPTIES_WINDOWS),
     "spark.sql.ansi.enabled": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.caseSensitive": "true",
@@ -111,7 +119,7 @@ _KINDS: Final[Mapping[SessionKind, Mapping[str, str]]] = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "1",
-        _EXCLUDED: ",".join((_OPTIMIZER + _LOSES_COLUMNS, _OPTIMIZER + _MOVES_ANTI_JOINS)),
+        _EXCLUDED: _excluded(_LOSES_COLUMNS, _EMPTIES_WINDOWS, _MOVES_ANTI_JOINS),
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.leafNodeDefaultParallelism": "1",
         "spark.sql.files.minPartitionNum": "1",

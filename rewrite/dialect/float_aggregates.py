@@ -83,26 +83,30 @@ def _average(call: Aggregation) -> Value:
 
 def without_overflow(call: Aggregation, values: Sequence[b.Tree], found: b.Tree) -> b.Tree:
     """Return what is found of doubles, unless a sum of squares of differences may overflow."""
-    parts = [found]
-    for value in values:
-        magnitude = b.case((_is_finite(value), b.call("abs", value)))
-        parts += [call.spark("max", magnitude, distinct=False), call.spark("count", value)]
+    parts = [found, *(part for value in values for part in magnitude(call, value))]
 
     def body(found: b.Tree, *parts: b.Tree) -> b.Tree:
-        refusal = b.raise_error(
-            sqlstate.FEATURE_NOT_SUPPORTED,
-            f"{call.signature} of floating-point values of this magnitude is not supported",
-        )
         pairs = zip(parts[::2], parts[1::2], strict=True)
-        return b.checked(found, *((_may_overflow(*pair), refusal) for pair in pairs))
+        return b.checked(found, *(overflow(call, *pair) for pair in pairs))
 
     return b.let(parts, body)
 
 
-def _may_overflow(largest: b.Tree, count: b.Tree) -> b.Tree:
+def magnitude(call: Aggregation, value: b.Tree) -> list[b.Tree]:
+    """Return the largest finite magnitude of doubles, and their number."""
+    finite = b.case((_is_finite(value), b.call("abs", value)))
+    return [call.spark("max", finite, distinct=False), call.spark("count", value)]
+
+
+def overflow(call: Aggregation, largest: b.Tree, count: b.Tree) -> tuple[b.Tree, b.Tree]:
+    """Return whether a sum of squares of differences may overflow, and the error for that."""
     sum_ = b.infix(exp.Mul, largest, b.cast(count, "DOUBLE"))
     several = b.infix(exp.GT, count, b.integer(1))
-    return b.both(several, b.infix(exp.GT, sum_, _LARGEST_SUM))
+    refusal = b.raise_error(
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        f"{call.signature} of floating-point values of this magnitude is not supported",
+    )
+    return b.both(several, b.infix(exp.GT, sum_, _LARGEST_SUM)), refusal
 
 
 def _mean(call: Aggregation, value: b.Tree) -> b.Tree:

@@ -14,13 +14,15 @@ from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.aggregates import Aggregation, Handler
-from rewrite.dialect.float_aggregates import without_overflow
+from rewrite.dialect.float_aggregates import magnitude, overflow, without_overflow
 from rewrite.dialect.floats import is_nan
 from rewrite.dialect.literals import float_literal
 from rewrite.values import Value
 
 _ZERO: Final = b.double(0.0)
 _ONE: Final = b.double(1.0)
+_MOST_DEVIATIONS: Final = 1e6
+"""How many standard deviations values may be in magnitude: a millionth costs six digits of 16."""
 _NAN: Final = float_literal(math.nan)
 
 
@@ -36,10 +38,42 @@ def _values(call: Aggregation) -> list[b.Tree]:
     ]
 
 
+def _checked(call: Aggregation, values: list[b.Tree], found: b.Tree) -> b.Tree:
+    """Return what is found by deviations, unless these may have overflowed, or have few digits."""
+    parts = [found]
+    for value in values:
+        parts += [*magnitude(call, value), call.spark("var_pop", value)]
+
+    def body(found: b.Tree, *parts: b.Tree) -> b.Tree:
+        triples = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+        failures = [
+            failure
+            for largest, count, variance in triples
+            for failure in (overflow(call, largest, count), _imprecise(call, largest, variance))
+        ]
+        return b.checked(found, *failures)
+
+    return b.let(parts, body)
+
+
+def _imprecise(call: Aggregation, largest: b.Tree, variance: b.Tree) -> tuple[b.Tree, b.Tree]:
+    """Return whether values lie too closely together for their magnitude, and the error for that.
+
+    The mean, from which Spark measures deviations, is a double.
+    """
+    bound = _times(b.double(_MOST_DEVIATIONS**2), variance)
+    far = b.infix(exp.GT, _times(largest, largest), bound)
+    refusal = b.raise_error(
+        sqlstate.FEATURE_NOT_SUPPORTED,
+        f"{call.signature} of floating-point values that lie so closely together is not supported",
+    )
+    return b.both(b.infix(exp.GT, variance, _ZERO), far), refusal
+
+
 def _of_one(function: str) -> Handler:
     def handle(call: Aggregation) -> Value:
         values = _values(call)
-        return call.result(without_overflow(call, values, call.spark(function, *values)))
+        return call.result(_checked(call, values, call.spark(function, *values)))
 
     return handle
 
@@ -70,10 +104,14 @@ class _Pairs:
         """The sums of squares of both, and of products, of their deviations from their means."""
         return [self.spark(name) for name in ("regr_sxx", "regr_syy", "regr_sxy")]
 
+    def mean(self, found: b.Tree) -> Value:
+        """Return what is found of the pairs without their deviations; NULL of none."""
+        some = b.let([self.count, found], lambda n, found: b.case((b.is_not_null(n), found)))
+        return self._call.result(without_overflow(self._call, self._values, some))
+
     def result(self, parts: list[b.Tree], body: Callable[..., b.Tree]) -> Value:
-        """Return the result of the call; fails where something in it may have overflowed."""
-        found = b.let(parts, body)
-        return self._call.result(without_overflow(self._call, self._values, found))
+        """Return what is found by the deviations of the pairs."""
+        return self._call.result(_checked(self._call, self._values, b.let(parts, body)))
 
 
 def _products(sxx: b.Tree, syy: b.Tree, sxy: b.Tree) -> b.Tree:
@@ -94,9 +132,15 @@ def _count(call: Aggregation) -> Value:
     return call.result(_Pairs(call).spark("regr_count"))
 
 
-def _same(name: str) -> Handler:
-    """Return the handler of an aggregate that Spark has under its name; NULL of no pairs."""
+def _mean(name: str) -> Handler:
+    def handle(call: Aggregation) -> Value:
+        pairs = _Pairs(call)
+        return pairs.mean(pairs.spark(name))
 
+    return handle
+
+
+def _sum_of_squares(name: str) -> Handler:
     def handle(call: Aggregation) -> Value:
         pairs = _Pairs(call)
         some = [pairs.count, pairs.spark(name)]
@@ -200,7 +244,8 @@ FUNCTIONS: Final[dict[str, Handler]] = {
         f"{name}(float8,float8)": handler
         for name, handler in {
             "regr_count": _count,
-            **{f"regr_{one}": _same(f"regr_{one}") for one in ("sxx", "syy", "avgx", "avgy")},
+            **{name: _mean(name) for name in ("regr_avgx", "regr_avgy")},
+            **{name: _sum_of_squares(name) for name in ("regr_sxx", "regr_syy")},
             "regr_sxy": _sum_of_products,
             "covar_pop": _covariance(0.0),
             "covar_samp": _covariance(1.0),
