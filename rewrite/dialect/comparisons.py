@@ -49,7 +49,7 @@ FLIPPED: Final[dict[type[exp.Binary], type[exp.Binary]]] = {
     exp.GTE: exp.LTE,
 }
 """Operators by those that mean the same with their operands exchanged."""
-_ARRAY_ELEMENTS: Final = (_PLAIN | {oids.CHAR}) - {oids.FLOAT4, oids.FLOAT8}
+ARRAY_ELEMENTS: Final = (_PLAIN | {oids.CHAR}) - {oids.FLOAT4, oids.FLOAT8}
 
 
 def interval_span(interval: b.Tree) -> b.Tree:
@@ -100,7 +100,7 @@ def equality_key(value: Value) -> b.Tree:
     """Return an expression Spark finds equal exactly when PostgreSQL finds the values equal."""
     if value.type_oid == oids.CHAR:
         return value.sql
-    if oids.ELEMENTS.get(value.type_oid) in _ARRAY_ELEMENTS:
+    if oids.ELEMENTS.get(value.type_oid) in ARRAY_ELEMENTS:
         return value.sql
     try:
         return ordering_key(value)

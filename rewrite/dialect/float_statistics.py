@@ -84,6 +84,8 @@ class _Pairs:
     def __init__(self, call: Aggregation) -> None:
         self._call = call
         self._values = _values(call)
+        present = b.both(*(b.is_not_null(value) for value in self._values))
+        self._paired = [b.case((present, value)) for value in self._values]
 
     def spark(self, name: str) -> b.Tree:
         """Return a Spark aggregate of the pairs."""
@@ -91,8 +93,7 @@ class _Pairs:
 
     def total(self, place: int) -> b.Tree:
         """Return the sum of the values at a place."""
-        present = b.both(*(b.is_not_null(value) for value in self._values))
-        return self._call.spark("sum", b.case((present, self._values[place])))
+        return self._call.spark("sum", self._paired[place])
 
     @property
     def count(self) -> b.Tree:
@@ -107,11 +108,11 @@ class _Pairs:
     def mean(self, found: b.Tree) -> Value:
         """Return what is found of the pairs without their deviations; NULL of none."""
         some = b.let([self.count, found], lambda n, found: b.case((b.is_not_null(n), found)))
-        return self._call.result(without_overflow(self._call, self._values, some))
+        return self._call.result(without_overflow(self._call, self._paired, some))
 
     def result(self, parts: list[b.Tree], body: Callable[..., b.Tree]) -> Value:
-        """Return what is found by the deviations of the pairs."""
-        return self._call.result(_checked(self._call, self._values, b.let(parts, body)))
+        """Return what is found by the deviations of the values in pairs."""
+        return self._call.result(_checked(self._call, self._paired, b.let(parts, body)))
 
 
 def _products(sxx: b.Tree, syy: b.Tree, sxy: b.Tree) -> b.Tree:

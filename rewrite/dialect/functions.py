@@ -7,6 +7,7 @@ from typing import Final
 
 from catalog.pg.functions import PROCEDURES
 from rewrite.dialect import (
+    array_elements,
     arrays,
     casts,
     comparisons,
@@ -56,6 +57,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     **intervals.FUNCTIONS,
     **casts.FUNCTIONS,
     **arrays.FUNCTIONS,
+    **array_elements.FUNCTIONS,
     **_SESSION,
 }
 

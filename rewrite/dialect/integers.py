@@ -73,6 +73,15 @@ def _bitwise(operator: type[exp.Binary]) -> Handler:
     return handle
 
 
+def _shift(function: str) -> Handler:
+    """Map a shift by as many places as the type has bits, or fewer: of more their lowest bits."""
+
+    def handle(call: Call) -> Value:
+        return call.result(b.call(function, *call.trees))
+
+    return handle
+
+
 def _bitwise_not(call: Call) -> Value:
     return call.result(exp.BitwiseNot(this=b.group(call.trees[0])))
 
@@ -101,5 +110,10 @@ FUNCTIONS: Final[dict[str, Handler]] = {
             ("xor", _bitwise(exp.BitwiseXor)),
             ("not", _bitwise_not),
         )
+    },
+    **{
+        f"{family}{name}": _shift(function)
+        for family in ("int4", "int8")
+        for name, function in (("shl", "shiftleft"), ("shr", "shiftright"))
     },
 }

@@ -249,6 +249,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     "texticnlike": _like(fold=True, negate=True),
     "like_escape": _like_escape,
     "textregexeq": _matches(fold=False, negate=False),
+    "regexp_like_no_flags": _matches(fold=False, negate=False),
     "textregexne": _matches(fold=False, negate=True),
     "texticregexeq": _matches(fold=True, negate=False),
     "texticregexne": _matches(fold=True, negate=True),

@@ -40,7 +40,12 @@ select percentile_cont(0.5) within group (order by id), percentile_disc(0.5) wit
 select percentile_cont(null) within group (order by id) from edge
 select percentile_disc(null::float8) within group (order by s) from edge
 select id % 3, percentile_cont(1.5) within group (order by id) from edge where false group by 1
-? select percentile_cont(array[0.5, 0.9]) within group (order by id) from edge
+select percentile_cont(array[0.5, 0.9]) within group (order by id), percentile_cont(array[0, 0.25, null, 1]) within group (order by f8 desc) filter (where abs(f8) < 1e30), percentile_cont('{}'::float8[]) within group (order by i4), percentile_cont(null::float8[]) within group (order by i4) from edge
+select id % 3, percentile_cont(array[0.1, 0.5]) within group (order by i8::float8) from edge group by 1
+select percentile_cont(array[0.1, 0.5]) within group (order by i8) from edge where false
+! 22003 select percentile_cont(array[0.5, 1.5]) within group (order by id) from edge
+! 22003 select percentile_cont(array[0.5, -1]) within group (order by id) from edge
+? select percentile_disc(array[0.5, 0.9]) within group (order by id) from edge
 ? select percentile_disc(1.5) within group (order by id) from edge
 ? select percentile_cont(0.5) within group (order by iv) from edge
 ? select mode() within group (order by i4) from edge

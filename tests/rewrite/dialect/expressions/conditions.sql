@@ -27,7 +27,12 @@ current_database() is null, current_schema() is null, "current_user"() is null, 
 ? row(i4, s) is null
 ? arr[1:2]
 ? arr < array[5]
-? arr @> array[1]
+arr @> array[1], arr @> '{}', arr @> array[null]::int[], arr @> array[1, null], arr <@ array[1,2,3,7], arr && array[3, 9], arr && '{}', arr && array[null]::int[], arr @> arr, arr && arr, arr @> null
+sarr @> array['a'], sarr <@ array['a','b','x'], sarr && array['x','foo'], array[i4, i2::int] @> array[2], array[s, t] && sarr, array[u, null] @> array[u], array[d, ts::date] && array[d]
+array_position(arr, 1), array_position(arr, 5), array_position(arr, null), array_position(sarr, 'b'), array_position(sarr, s), array_position(array[i4, i2::int], i2::int), array_position(null::int[], 1), array_remove(arr, 1), array_remove(arr, null), array_remove(sarr, 'a'), array_remove(arr, i2::int), array_remove(null::int[], 1)
+? array[f8] @> array[f8]
+? array_position(array[n], n)
+? array_position(arr, 1, 2)
 ? array[[1,2],[3,4]]
 ? js -> 'a'
 ? js::text::json ->> 'a'

@@ -107,5 +107,6 @@ o = 1::oid, o <> 1::oid, o < 12::oid, o <= 12::oid, o > 12::oid, o >= 12::oid
 i4 in (1, 2, 100), i4 not in (1, 2), i4 in (1, null), i4 not in (2, null), i8 in (3, -9), i2 in (1, 12)
 i4 = any (array[1, 2, 3]), i4 <> all (array[2, 3]), i4 > any (array[1, 50]), i4 < all (array[1, 50, null]), i4 = any ('{}'::int[]), i4 = all ('{}'::int[])
 i4 = any (arr), i4 > all (arr), i4 <> all (arr), i4 < any (arr), 1 = any (arr), null::int = any (arr)
-? i4 << 2
 ? gcd(i4, 4)
+i4 << 1, i4 >> 1, i4 << 33, i4 >> 40, i4 << -1, i8 << 3, i8 >> 60, i8 << 64, i4 << i2, i8 >> i2
+? i2 << 1
