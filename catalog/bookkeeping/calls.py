@@ -14,7 +14,8 @@ from psycopg.pq.abc import PGresult
 
 from catalog.bookkeeping.call_codes import CallCodes, array_text
 from catalog.connection.backend import Backend
-from catalog.connection.steps import HeldStep, Query, Step
+from catalog.connection.held_steps import HeldStep
+from catalog.connection.steps import Query, Step
 from catalog.pg.types import BOOL, INT8, INT8_ARRAY, JSON, OID, OID_ARRAY, TEXT, TEXT_ARRAY
 from catalog.results import Basis
 

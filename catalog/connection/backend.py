@@ -14,6 +14,7 @@ from psycopg import OperationalError, pq
 from psycopg.pq.abc import PGconn, PGresult
 
 from catalog.connection import contexts, presence
+from catalog.connection.held_steps import HeldStep
 from catalog.connection.relay import Batch, Relay, Reply, Sink
 from catalog.connection.steps import (
     COMMIT,
@@ -21,7 +22,6 @@ from catalog.connection.steps import (
     Describe,
     DescribePortal,
     Execute,
-    HeldStep,
     Prepare,
     Query,
     Step,

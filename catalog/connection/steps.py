@@ -1,15 +1,8 @@
 """What can be asked of PostgreSQL in one round trip, as values: the steps of a pipeline."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from psycopg.pq.abc import PGresult
-
-from catalog.connection.tuple_stores import TupleStore
-from catalog.errors import CatalogError
-from catalog.pg import sqlstate
-from catalog.results import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,39 +91,6 @@ COMMIT: Final = Query("COMMIT")
 """The step with which the gateway itself commits."""
 
 Step = Query | Prepare | Describe | DescribePortal | Execute | Close
-
-
-@dataclass(slots=True)
-class HeldStep:
-    """The one step of a pipeline that may return very many rows, and what has become of them."""
-
-    step: Query | Execute
-    rows: Iterator[Row] = field(default_factory=lambda: iter(()))
-    """Its rows, once it has been run."""
-    unheld: CatalogError | None = None
-    """Why they could not be held."""
-
-    def settle(self, last: PGresult, *, is_done: bool) -> None:
-        """Forget the rows where an error is all that is told of the pipeline.
-
-        Args:
-            last: The last result of the pipeline.
-            is_done: Whether no step has failed.
-
-        Raises:
-            CatalogError: Why they could not be held; 40003 where the statement is committed.
-        """
-        if not is_done and isinstance(self.rows, TupleStore):
-            self.rows.close()
-        if self.unheld is None:
-            return
-        if last.command_status != b"COMMIT":
-            raise self.unheld
-        raise CatalogError(
-            self.unheld.message,
-            sqlstate=sqlstate.STATEMENT_COMPLETION_UNKNOWN,
-            detail="The transaction was committed before its rows were taken.",
-        )
 
 
 def _each(formats: Sequence[int], count: int) -> list[int] | None:

@@ -21,8 +21,9 @@ from catalog.bookkeeping.snapshots import KnownState, StaleDefinitionError, enco
 from catalog.connection import describe
 from catalog.connection.backend import Backend
 from catalog.connection.copying import CopyIn, CopyOut
+from catalog.connection.held_steps import HeldStep
 from catalog.connection.relay import Batch, Reply, Sink
-from catalog.connection.steps import COMMIT, Close, Execute, HeldStep, Query, Step
+from catalog.connection.steps import COMMIT, Close, Execute, Query, Step
 from catalog.errors import (
     CatalogError,
     CatalogUnavailableError,

@@ -25,6 +25,7 @@ from rewrite.values import Value
 _NULL: Final = b.null_of(INTERVAL_TYPE)
 _LEAST: Final = (-(2**31), -(2**31), -(2**63))
 _LARGEST: Final = (2**31 - 1, 2**31 - 1, 2**63 - 1)
+_DAY_SECONDS: Final = 86_400.0
 
 
 def interval(months: b.Tree, days: b.Tree, microseconds: b.Tree) -> b.Tree:
@@ -165,9 +166,6 @@ def _of_parts(value: b.Tree, scaled: Callable[[b.Tree], b.Tree]) -> b.Tree:
         return b.let([spilt], of_days)
 
     return b.let([months, days, micros], of_months)
-
-
-_DAY_SECONDS: Final = 86_400.0
 
 
 def _to_microseconds(number: b.Tree) -> b.Tree:

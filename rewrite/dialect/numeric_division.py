@@ -15,6 +15,7 @@ from rewrite.dialect.numeric_quotients import (
     quotient,
 )
 from rewrite.dialect.numerics import (
+    ONE,
     WHOLE,
     WHOLE_SHAPE,
     absolute,
@@ -31,7 +32,6 @@ from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.values import Value
 
 _ZERO: Final = b.integer(0)
-_ONE: Final = b.cast(b.integer(1), "DECIMAL(1, 0)")
 
 
 def divide(left: Value, right: Value) -> Value:
@@ -134,7 +134,7 @@ def _whole_quotient(dividend: b.Tree, divisor: b.Tree) -> b.Tree:
     def down(quotient: b.Tree) -> b.Tree:
         too_large = b.infix(exp.GT, b.infix(exp.Mul, quotient, divisor), dividend)
         return b.case(
-            (too_large, b.cast(b.infix(exp.Sub, quotient, _ONE), WHOLE)), otherwise=quotient
+            (too_large, b.cast(b.infix(exp.Sub, quotient, ONE), WHOLE)), otherwise=quotient
         )
 
     return b.let([rounded], down)
@@ -150,7 +150,7 @@ def _rounded_quotient(dividend: b.Tree, divisor: b.Tree) -> b.Tree:
     def rounded(quotient: b.Tree) -> b.Tree:
         rest = _rest(dividend, quotient, divisor)
         half = b.infix(exp.GTE, b.infix(exp.Add, rest, rest), divisor)
-        return b.case((half, b.cast(b.infix(exp.Add, quotient, _ONE), WHOLE)), otherwise=quotient)
+        return b.case((half, b.cast(b.infix(exp.Add, quotient, ONE), WHOLE)), otherwise=quotient)
 
     return b.let([_whole_quotient(dividend, divisor)], rounded)
 

@@ -7,9 +7,11 @@ from sqlglot import exp
 from rewrite.dialect import builders as b
 from rewrite.dialect.bindings import bind
 from rewrite.dialect.numerics import (
+    ONE,
     WHOLE,
     as_floating,
     floating,
+    is_zero,
     power_of_ten,
     scale_of,
     scaled_up,
@@ -21,7 +23,6 @@ _ROOT_DIGITS: Final = 18
 """Digits of a root whose square still has all its digits."""
 _TIE: Final = 1e-10
 """How near to the middle of two numbers a root may not be: what is computed of it is nearer."""
-_ONE: Final = b.cast(b.integer(1), "DECIMAL(1, 0)")
 
 
 def square_root(value: Value) -> Value:
@@ -60,7 +61,7 @@ def _rounded_root(digits: b.Tree, scale: b.Tree) -> b.Tree:
         found = b.let(begun, _improved)
         return b.checked(found, (b.infix(exp.LT, places, b.integer(0)), too_many_digits()))
 
-    return b.case((_is_zero(digits), digits), otherwise=b.let([first], with_first))
+    return b.case((is_zero(digits), digits), otherwise=b.let([first], with_first))
 
 
 def _rest(squared: b.Tree, root: b.Tree) -> b.Tree:
@@ -75,7 +76,7 @@ def _improved(squared: b.Tree, first: b.Tree, later: b.Tree) -> b.Tree:
 
     def of_rest(root: b.Tree, rest: b.Tree) -> b.Tree:
         return b.case(
-            (_is_zero(later), _nearest(root, rest)), otherwise=_with_later(root, rest, later)
+            (is_zero(later), _nearest(root, rest)), otherwise=_with_later(root, rest, later)
         )
 
     return b.let([_better(squared, first)], of_better)
@@ -89,8 +90,8 @@ def _better(squared: b.Tree, root: b.Tree) -> b.Tree:
 
 def _nearest(root: b.Tree, rest: b.Tree) -> b.Tree:
     """Return the whole number that is nearest to a root, which is that or beside it."""
-    above = b.cast(b.infix(exp.Add, root, _ONE), WHOLE)
-    below = b.cast(b.infix(exp.Sub, root, _ONE), WHOLE)
+    above = b.cast(b.infix(exp.Add, root, ONE), WHOLE)
+    below = b.cast(b.infix(exp.Sub, root, ONE), WHOLE)
     return b.case(
         (b.infix(exp.GT, rest, root), above),
         (b.infix(exp.LTE, b.infix(exp.Add, rest, root), b.integer(0)), below),
@@ -133,7 +134,3 @@ def _twice(number: b.Tree) -> b.Tree:
 
 def _double(number: b.Tree) -> b.Tree:
     return b.cast(number, "DOUBLE")
-
-
-def _is_zero(number: b.Tree) -> b.Tree:
-    return b.infix(exp.EQ, number, b.integer(0))

@@ -6,8 +6,6 @@ PostgreSQL computes them of three sums (``numeric_stddev_internal``); so does th
 from collections.abc import Callable
 from typing import Final
 
-from sqlglot import exp
-
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.aggregates import COUNT, Aggregation, Handler
@@ -16,9 +14,11 @@ from rewrite.dialect.numeric_division import divide
 from rewrite.dialect.numeric_functions import INTEGER_DIGITS
 from rewrite.dialect.numeric_roots import square_root
 from rewrite.dialect.numerics import (
+    ONE,
     fixed,
     floating,
     is_fixed,
+    is_zero,
     multiply,
     scale_of,
     shape_of,
@@ -26,8 +26,6 @@ from rewrite.dialect.numerics import (
 )
 from rewrite.dialect.type_mapping import MAX_PRECISION
 from rewrite.values import Value
-
-_ONE: Final = b.cast(b.integer(1), "DECIMAL(1, 0)")
 
 
 def _number(call: Aggregation) -> Value:
@@ -61,7 +59,7 @@ def _variance(call: Aggregation, *, sample: bool) -> Value:
 
     def quotient(count: Value, total: Value, squares: Value) -> Value:
         dividend = subtract(multiply(count, squares), multiply(total, total))
-        divisor = multiply(count, subtract(count, fixed(_ONE, 1, 0)) if sample else count)
+        divisor = multiply(count, subtract(count, fixed(ONE, 1, 0)) if sample else count)
         zero = b.cast(b.integer(0), b.decimal_type(*shape_of(divisor)))
         some = fixed(b.call("nullif", divisor.sql, zero), *shape_of(divisor))
         return bind([divide(dividend, some)], _without_places_of_zero)
@@ -70,12 +68,8 @@ def _variance(call: Aggregation, *, sample: bool) -> Value:
 
 
 def _without_places_of_zero(value: Value) -> Value:
-    scale = b.case((_is_zero(value.sql), b.integer(0)), otherwise=scale_of(value))
+    scale = b.case((is_zero(value.sql), b.integer(0)), otherwise=scale_of(value))
     return floating(value.sql, scale)
-
-
-def _is_zero(digits: b.Tree) -> b.Tree:
-    return b.infix(exp.EQ, digits, b.integer(0))
 
 
 def _deviation(call: Aggregation, *, sample: bool) -> Value:

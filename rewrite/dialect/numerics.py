@@ -31,6 +31,9 @@ WHOLE: Final = f"DECIMAL({MAX_PRECISION}, 0)"
 WHOLE_SHAPE: Final = DecimalShape(MAX_PRECISION, 0)
 """The same."""
 
+ONE: Final = b.cast(b.integer(1), "DECIMAL(1, 0)")
+"""The number one in its shortest type."""
+
 _SPARK_KEEPS: Final = 34
 """Digits that Spark's minus and ``abs`` of a DECIMAL keep."""
 
@@ -229,6 +232,11 @@ def comparison_key(value: Value) -> b.Tree:
         return Value(b.case((b.is_not_null(digits), parts)), oids.TEXT)
 
     return bind([as_floating(value)], key).sql
+
+
+def is_zero(number: b.Tree) -> b.Tree:
+    """Return whether a DECIMAL, or its digits, are zero."""
+    return b.infix(exp.EQ, number, b.integer(0))
 
 
 def negated(number: b.Tree, shape: DecimalShape) -> b.Tree:
