@@ -99,7 +99,7 @@ def test_what_functions_of_users_do_beside_lasts(sessions: Sessions) -> None:
     session = sessions()
     session.execute(
         "CREATE FUNCTION effect() RETURNS text LANGUAGE plpgsql STABLE AS"
-        " $$ BEGIN PERFORM set_config('work_mem', '7MB', true); RETURN 'x'; END $$"
+        " $$ BEGIN PERFORM set_config('work_mem', '7MB', true); RETURN NULL; END $$"
     )
     try:
         with session.transaction():
