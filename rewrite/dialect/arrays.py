@@ -12,7 +12,7 @@ from rewrite.dialect.numerics import as_text
 from rewrite.dialect.text_output import output_text
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
-from rewrite.values import Value
+from rewrite.values import Constant, Value
 
 
 def element_sql(value: Value) -> b.Tree:
@@ -30,7 +30,10 @@ def array_of(elements: list[Value], array_oid: int) -> Value:
     if array_oid not in oids.ELEMENTS:
         raise UnsupportedError(f"arrays of {oids.type_name(array_oid)} are not supported")
     sql = b.array(*(element_sql(element) for element in elements))
-    return Value(b.cast(sql, storage_type(array_oid, -1)), array_oid)
+    known = [element.constant for element in elements]
+    values = [one.value for one in known if one is not None]
+    constant = Constant(values) if len(values) == len(known) else None
+    return Value(b.cast(sql, storage_type(array_oid, -1)), array_oid, constant=constant)
 
 
 _NEEDS_QUOTES: Final = r'^$|[{}",\\\s\x0b]|^(?i:null)$'

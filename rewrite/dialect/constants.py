@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
-from rewrite.dialect import oids
+from rewrite.dialect import json_documents, oids
 from rewrite.dialect.literals import DAY, POSTGRES_EPOCH_DAYS
 from rewrite.errors import UnsupportedError
 
@@ -101,6 +101,10 @@ def _numeric(datum: bytes) -> Decimal:
     return Decimal((int(negative), tuple(map(int, str(unscaled))), -scale))
 
 
+def _jsonb(datum: bytes) -> str:
+    return json_documents.text_of(json_documents.of_datum(varlena(datum), _numeric))
+
+
 _DECODERS: Final[dict[int, Callable[[bytes], object]]] = {
     oids.BOOL: lambda datum: datum[0] != 0,
     oids.INT2: _fixed("<h"),
@@ -113,6 +117,7 @@ _DECODERS: Final[dict[int, Callable[[bytes], object]]] = {
     oids.VARCHAR: _text,
     oids.BPCHAR: _text,
     oids.JSON: _text,
+    oids.JSONB: _jsonb,
     oids.NAME: _name,
     oids.CHAR: _char,
     oids.UNKNOWN: _name,

@@ -18,6 +18,7 @@ from rewrite.dialect import (
     floats,
     integers,
     intervals,
+    json_values,
     numeric_functions,
     oids,
     patterns,
@@ -58,6 +59,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     **casts.FUNCTIONS,
     **arrays.FUNCTIONS,
     **array_elements.FUNCTIONS,
+    **json_values.FUNCTIONS,
     **_SESSION,
 }
 

@@ -171,6 +171,7 @@ _LITERALS: Final[dict[int, Callable[[object], b.Tree]]] = {
     oids.CHAR: _text,
     oids.UNKNOWN: _text,
     oids.JSON: _text,
+    oids.JSONB: _text,
     oids.BYTEA: _bytes,
     oids.DATE: lambda value: date_literal(_int(value)),
     oids.TIME: _bigint,

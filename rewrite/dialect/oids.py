@@ -88,6 +88,7 @@ NAMES: Final[dict[int, str]] = {
     types.RECORD: "types whose text depends on the session",
     UUID: "uuid",
     JSONB: "jsonb",
+    types.JSONPATH: "jsonpath",
     types.JSON_ARRAY: "json[]",
     types.JSONB_ARRAY: "jsonb[]",
 }

@@ -17,6 +17,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect.arrays import array_of, subscript
 from rewrite.dialect.compiler import Compiler, NodeHandler
 from rewrite.dialect.functions import procedure
+from rewrite.dialect.json_values import part_of_document
 from rewrite.dialect.sort_keys import compile_sort_key
 from rewrite.errors import UnsupportedError
 from rewrite.tree import Node
@@ -38,6 +39,10 @@ def _subscript(compiler: Compiler, node: Node) -> Value:
     indexes = node.nodes("refupperindexpr")
     container = node.integer("refcontainertype")
     element = oids.ELEMENTS.get(container)
+    if not (node.get("reflowerindexpr") or node.get("refassgnexpr")) and container == oids.JSONB:
+        return part_of_document(
+            compiler.compile(node.node("refexpr")), compiler.compile_all(indexes)
+        )
     if (
         len(indexes) != 1
         or node.get("reflowerindexpr")

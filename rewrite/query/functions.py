@@ -1,14 +1,16 @@
-"""Functions in FROM: generate_series, unnest of one array, functions of one row.
+"""Functions in FROM: generate_series, unnest of one array, parts of jsonb, functions of one row.
 
 Not handled (0A000): other set-returning functions, several in ROWS FROM, column definitions.
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from sqlglot import exp
 
+from catalog.pg.functions import PROCEDURES
 from rewrite.dialect import builders as b
-from rewrite.dialect import oids
+from rewrite.dialect import json_sets, oids
 from rewrite.dialect.arrays import element_value
 from rewrite.dialect.calls import known_integer
 from rewrite.dialect.type_mapping import storage_type
@@ -27,6 +29,11 @@ _SERIES = {1066: oids.INT4, 1067: oids.INT4, 1068: oids.INT8, 1069: oids.INT8}
 _UNNEST = 2331
 _BIGINT = 2**63
 
+_Reader: TypeAlias = Callable[[exp.Expression], list[Value]]
+"""From an element of an array to the columns of the row that it becomes."""
+_Rows: TypeAlias = tuple[exp.Expression, _Reader]
+"""An array, and how its elements become rows."""
+
 
 def function_relation(scope: FromScope, entry: Node) -> Relation:
     """Return the FROM item of a function."""
@@ -44,8 +51,8 @@ def _block(scope: FromScope, function: Node, *, ordinality: bool) -> Block:
         if numbers is not None:
             kind = _SERIES[function.integer("funcid")]
             return _range(scope, numbers, kind, ordinality=ordinality)
-        elements = _elements(function.integer("funcid"))(scope, function)
-        return _exploded(scope, *elements, ordinality=ordinality)
+        array, read = _elements(function.integer("funcid"))(scope, function)
+        return _exploded(scope, array, read, ordinality=ordinality)
     values = [scope.compile(function)]
     if ordinality:
         values.append(Value(cast(literal(1), "BIGINT"), oids.INT8))
@@ -53,19 +60,19 @@ def _block(scope: FromScope, function: Node, *, ordinality: bool) -> Block:
     return Block(select(items), columns, 1)
 
 
-def _elements(funcid: int) -> Callable[[FromScope, Node], tuple[exp.Expression, Value]]:
+def _elements(funcid: int) -> Callable[[FromScope, Node], _Rows]:
     if funcid in _SERIES:
         return _series
     if funcid in TIME_SERIES:
         return _time_series
     if funcid == _UNNEST:
         return _unnest
+    if PROCEDURES[funcid][0] in json_sets.FUNCTIONS:
+        return _parts_of_document
     raise UnsupportedError("this set-returning function in FROM is not supported")
 
 
-def _exploded(
-    scope: FromScope, array: exp.Expression, element: Value, *, ordinality: bool
-) -> Block:
+def _exploded(scope: FromScope, array: exp.Expression, read: _Reader, *, ordinality: bool) -> Block:
     """Return the elements of an array as rows, with their numbers if asked for."""
     name = scope.compilation.name("r")
     place, item = f"{name}_place", f"{name}_item"
@@ -74,7 +81,7 @@ def _exploded(
         expressions=[exp.to_identifier(place), exp.to_identifier(item)],
     )
     rows = exp.Subquery(this=select([exploded]), alias=exp.TableAlias(this=exp.to_identifier(name)))
-    values = [element.with_parts([column(item, name)])]
+    values = read(column(item, name))
     if ordinality:
         number = exp.Add(this=column(place, name), expression=literal(1))
         values.append(Value(cast(number, "BIGINT"), oids.INT8))
@@ -93,9 +100,16 @@ def _compared(tree: exp.Expression) -> exp.Expression:
     return b.group(b.both(b.infix(exp.GTE, tested, low), b.infix(exp.LTE, tested.copy(), high)))
 
 
-def _unnest(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
+def _unnest(scope: FromScope, function: Node) -> _Rows:
     array = scope.compile(function.nodes("args")[0])
-    return array.sql, element_value(array.sql, oids.ELEMENTS[array.type_oid])
+    element = element_value(array.sql, oids.ELEMENTS[array.type_oid])
+    return array.sql, lambda item: [element.with_parts([item])]
+
+
+def _parts_of_document(scope: FromScope, function: Node) -> _Rows:
+    parts = json_sets.FUNCTIONS[PROCEDURES[function.integer("funcid")][0]]
+    document = scope.compile(function.nodes("args")[0])
+    return parts.array(document.sql), parts.read
 
 
 def _known_series(scope: FromScope, function: Node) -> range | None:
@@ -129,13 +143,13 @@ def _range(scope: FromScope, numbers: range, kind: int, *, ordinality: bool) -> 
     return Block(select(items, rows), columns, len(numbers))
 
 
-def _series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
+def _series(scope: FromScope, function: Node) -> _Rows:
     kind = _SERIES[function.integer("funcid")]
     start, stop, *steps = (scope.compile(argument).sql for argument in function.nodes("args"))
     step = steps[0] if steps else literal(1)
-    return numbers(start, stop, step, storage_type(kind, -1)), Value(column("item"), kind)
+    return numbers(start, stop, step, storage_type(kind, -1)), lambda item: [Value(item, kind)]
 
 
-def _time_series(scope: FromScope, function: Node) -> tuple[exp.Expression, Value]:
+def _time_series(scope: FromScope, function: Node) -> _Rows:
     kind = TIME_SERIES[function.integer("funcid")]
-    return time_series(scope, function), Value(column("item"), kind)
+    return time_series(scope, function), lambda item: [Value(item, kind)]

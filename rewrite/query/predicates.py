@@ -1,5 +1,6 @@
 """Filters: WHERE, HAVING and ON, where a condition counts only when it is true."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -27,18 +28,57 @@ def conjuncts(quals: Item) -> list[Node]:
 
 def compile_filter(quals: Item, scope: "QueryScope") -> exp.Expression | None:
     """Compile a filter; None when everything passes."""
-    found = []
+    found: list[_Part] = []
     for qual in conjuncts(quals):
         condition = _whole(scope.prepare(qual), scope)
+        bare = scope.compilation.bare
         if sublinks.holds_sublink(qual):
-            found.append(condition)
+            found.append(_Part(condition, can_fail=False))
         elif can_fail(qual):
-            parts = _parts(condition)
-            bare = scope.compilation.bare
-            found += [bare(part) if b.is_certain(part) else part for part in parts]
+            found += [
+                _Part(bare(part), can_fail=False)
+                if b.is_certain(part)
+                else _Part(part, can_fail=True)
+                for part in _parts(condition)
+            ]
         else:
-            found.append(scope.compilation.bare(condition))
-    return conjunction(found)
+            found.append(_Part(bare(condition), can_fail=False))
+    return conjunction([part.condition for part in _in_order(found)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the conditions of a filter."""
+
+    condition: exp.Expression
+    can_fail: bool
+    """For values of the columns of one row; with a sublink it is not known."""
+
+    @property
+    def moves_back(self) -> bool:
+        """Whether Spark evaluates others first: it thinks that raising errors is not repeatable."""
+        return self.can_fail and any(
+            call.name.lower() == "raise_error" for call in self.condition.find_all(exp.Anonymous)
+        )
+
+    @property
+    def relations(self) -> set[str]:
+        """Where the columns come from; a variable of a lambda comes from nowhere."""
+        return {found.table for found in self.condition.find_all(exp.Column)} - {""}
+
+
+def _in_order(parts: list[_Part]) -> list[_Part]:
+    """Return conditions of which none fails for a row that one before it has left out."""
+    ordered: list[_Part] = []
+    for part in reversed(parts):
+        guarded = [one for one in ordered if part.moves_back and one.can_fail]
+        guarded = [one for one in guarded if one.relations == part.relations]
+        rest = conjunction([one.condition for one in guarded])
+        if rest is not None:
+            ordered = [one for one in ordered if one not in guarded]
+            part = _Part(b.case((part.condition, rest)), can_fail=True)  # noqa: PLW2901
+        ordered.insert(0, part)
+    return ordered
 
 
 def _parts(condition: exp.Expression) -> list[exp.Expression]:

@@ -317,7 +317,7 @@ def test_what_others_do_meanwhile_counts_as_in_postgresql(
         assert owner.execute("SELECT gateway.check('t')").fetchone() == (0,)
 
 
-SLOW = "length(replace(repeat(w, 40000), '1', '22')) > 0"
+SLOW = "length(replace(repeat(w, 6000), '1', '22')) > 0"
 """A condition that takes a while on many rows, and holds."""
 
 

@@ -39,3 +39,15 @@ insert into edge values
  E'tab\tnew\nline', E'\t', E'a\t', E'a\t', 'zz', 'z', '0001-01-01', '0001-01-01 00:00:00', '2024-11-03 05:30:00+00',
  '23:00:00', '30 days', '00000000-0000-0000-0000-00000000000f', '\x5c',
  array[3,null], array['a,b','"'], 3, '0');
+
+-- Documents: each kind of value, nested and empty, escapes, keys of other lengths and letters, digits.
+alter table edge add column jb jsonb;
+update edge set jb = case id
+    when 1 then '{"a": 1.10, "b": {"c": [1, 2.00, {"d": "x"}], "e": null}, "t": "é\"\\\n\u001f/", "f": true, "": "empty", "k k": [], "a\"b": 7}'
+    when 2 then '[1, "two", null, {"a": 1, "b": [1, {"c": 2.50}]}, [1, [2, "x"]], true, -0.00, "a, b]", "two"]'
+    when 3 then '"text"'
+    when 4 then '{"a": 123456789012345678901234567890.123450, "b": [], "c": {}, "t": "{\"a\": 1}", "big": 1e40}'
+    when 5 then '[]'
+    when 7 then '{"a": null, "b": "a", "t": "null", "n": -7.5, "tags": ["x", "y", "x y"], "d": {"a": {"a": {"a": 5}}}}'
+    when 8 then '-12.50'
+end::jsonb;
