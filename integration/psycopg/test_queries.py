@@ -75,6 +75,25 @@ def test_parameter_finds_the_row_by_its_key(connection, kind):
             assert found.fetchall() == [("here",)]
 
 
+@pytest.mark.parametrize("executor", ["auto", "spark"])
+@pytest.mark.parametrize("placeholder", ["%t", "%b"], ids=["text_in", "binary_in"])
+def test_documents_are_read_as_postgresql_prints_them(connection, placeholder, executor):
+    spelled = Jsonb({"bb": 1, "a": [-0.0, 1e2]}, dumps=lambda _: '{ "bb":1,"a":[-0,1e2],"bb":2 }')
+    printed = '{"a": [0, 100], "bb": 2}'
+    connection.execute("CREATE TABLE documents (id integer PRIMARY KEY, doc jsonb)")
+    connection.execute("INSERT INTO documents SELECT g, '[]' FROM generate_series(1, 1500) g")
+    connection.execute("SELECT set_config('gateway.executor', %s, false)", [executor])
+    connection.execute(f"UPDATE documents SET doc = {placeholder} WHERE id > 3", [spelled])
+    for query in (
+        f"SELECT doc::text, ({placeholder})->>'a' FROM documents WHERE id = 7",
+        f"SELECT doc::text, doc->>'a' FROM documents WHERE id = 7 AND doc @> {placeholder}",
+        f"SELECT doc::text, doc->>'a' FROM documents WHERE id = 7 AND doc = {placeholder}",
+    ):
+        assert connection.execute(query, [spelled]).fetchall() == [(printed, "[0, 100]")]
+    among = f"SELECT count(*) FROM documents WHERE doc @> {placeholder} AND doc ?| {placeholder}"
+    assert connection.execute(among, [spelled, ["bb", "c"]]).fetchone() == (1497,)
+
+
 def test_description_has_the_types_postgresql_announces(pair: Pair):
     described = []
     for server in (pair.plain, pair.gateway):

@@ -30,6 +30,7 @@ from pgwire_gateway.messages.row_data import NoData, ParameterDescription, RowDe
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.protocol import relaying
+from pgwire_gateway.session.binding import READ_AT_BIND
 from pgwire_gateway.session.cursors import Cursor
 from pgwire_gateway.session.portals import (
     Portal,
@@ -112,13 +113,6 @@ def _read(
     if read is None:
         read = tuple(session.catalog.canonical_parameters(oids, values, formats))
     return read, (1,) * len(values)
-
-
-READ_AT_BIND = frozenset(
-    {16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1700}
-    | {2950, 3802}
-)
-"""Types whose values have a binary form that says the same."""
 
 
 def on_describe(session: ClientSession, message: Describe) -> None:

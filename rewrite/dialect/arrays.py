@@ -26,12 +26,12 @@ def element_value(sql: b.Tree, type_oid: int) -> Value:
 
 
 def array_of(elements: list[Value], array_oid: int) -> Value:
-    """Return ``ARRAY[…]``."""
+    """Return ``ARRAY[…]``, which is a constant where its elements are."""
     if array_oid not in oids.ELEMENTS:
         raise UnsupportedError(f"arrays of {oids.type_name(array_oid)} are not supported")
     sql = b.array(*(element_sql(element) for element in elements))
     known = [element.constant for element in elements]
-    values = [one.value for one in known if one is not None]
+    values = tuple([one.value for one in known if one is not None])
     constant = Constant(values) if len(values) == len(known) else None
     return Value(b.cast(sql, storage_type(array_oid, -1)), array_oid, constant=constant)
 

@@ -349,6 +349,11 @@ def raise_error(
     return call("raise_error", call("to_json", struct(**computed)))
 
 
+def can_raise(tree: Tree) -> bool:
+    """Tell whether there is an expression of :func:`raise_error` in a tree."""
+    return any(found.name.lower() == "raise_error" for found in tree.find_all(exp.Anonymous))
+
+
 def checked(value: Tree, *failures: tuple[Tree, Tree]) -> Tree:
     """Return ``value``, or the first failure whose condition is true."""
     return case(*failures, otherwise=value)

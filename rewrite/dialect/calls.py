@@ -1,6 +1,6 @@
 """What the function tables are made of: calls with compiled arguments, and their handlers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
@@ -8,6 +8,7 @@ from typing import TypeAlias
 from rewrite.context import SessionConstants
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
+from rewrite.dialect.literals import typed_null
 from rewrite.errors import UnsupportedError
 from rewrite.values import Value
 
@@ -49,6 +50,13 @@ class Call:
             raise self.refuse(f"with argument {index + 1} that is not a constant")
         return constant.value
 
+    def texts_constant(self, index: int) -> Sequence[str | None]:
+        """Return an argument that must be a known array of texts."""
+        constant = self.args[index].constant
+        if constant is None or not isinstance(constant.value, list | tuple):
+            raise self.refuse(f"with argument {index + 1} that is not a constant")
+        return constant.value
+
     def integer_constant(self, index: int) -> int:
         """Return an argument that must be a known integer."""
         constant = self.args[index].constant
@@ -65,6 +73,17 @@ def spark_function(name: str) -> Handler:
 
     def handle(call: Call) -> Value:
         return call.result(b.call(name, *call.trees))
+
+    return handle
+
+
+def strict(handler: Handler) -> Handler:
+    """Return a handler of a function that returns NULL if an argument is NULL, known or not."""
+
+    def handle(call: Call) -> Value:
+        if any(b.is_null_literal(tree) for tree in call.trees):
+            return typed_null(call.result_oid, call.result_typmod)
+        return handler(call)
 
     return handle
 

@@ -102,7 +102,7 @@ def _numeric(datum: bytes) -> Decimal:
 
 
 def _jsonb(datum: bytes) -> str:
-    return json_documents.text_of(json_documents.of_datum(varlena(datum), _numeric))
+    return json_documents.printed(json_documents.of_datum(varlena(datum), _numeric))
 
 
 _DECODERS: Final[dict[int, Callable[[bytes], object]]] = {

@@ -18,7 +18,9 @@ from rewrite.dialect import (
     floats,
     integers,
     intervals,
-    json_values,
+    json_containment,
+    json_kinds,
+    json_paths,
     numeric_functions,
     oids,
     patterns,
@@ -59,7 +61,9 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     **casts.FUNCTIONS,
     **arrays.FUNCTIONS,
     **array_elements.FUNCTIONS,
-    **json_values.FUNCTIONS,
+    **json_paths.FUNCTIONS,
+    **json_containment.FUNCTIONS,
+    **json_kinds.FUNCTIONS,
     **_SESSION,
 }
 

@@ -3,11 +3,11 @@
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-Document: TypeAlias = "Mapping[str, Document] | Sequence[Document] | str | Decimal | bool | None"
+Document: TypeAlias = "dict[str, Document] | list[Document] | str | Decimal | bool | None"
 
 _COUNT: Final = 0x0FFFFFFF
 _SCALAR: Final = 0x10000000
@@ -24,7 +24,7 @@ def of_datum(data: bytes, numeric: Callable[[bytes], Decimal]) -> Document:
     """Return the document in the contents of a datum; ``numeric`` decodes one of a number."""
     (header,) = struct.unpack_from("<I", data)
     found = _container(data, numeric)
-    return found[0] if header & _SCALAR and isinstance(found, Sequence) else found
+    return found[0] if header & _SCALAR and isinstance(found, list) else found
 
 
 def _container(data: bytes, numeric: Callable[[bytes], Decimal]) -> Document:
@@ -56,19 +56,19 @@ def of_text(text: str) -> Document:
     return document
 
 
-def text_of(document: Document) -> str:
+def printed(document: Document) -> str:
     r"""Return the text that PostgreSQL prints of a document.
 
-    >>> text_of({"bb": [Decimal("1.10"), None], "a": "\n"})
+    >>> printed({"bb": [Decimal("1.10"), None], "a": "\n"})
     '{"a": "\\n", "bb": [1.10, null]}'
     """
-    if isinstance(document, Mapping):
-        members = [f"{quoted(key)}: {text_of(document[key])}" for key in _ordered(document)]
+    if isinstance(document, dict):
+        members = [f"{quoted(key)}: {printed(document[key])}" for key in _ordered(document)]
         return "{" + ", ".join(members) + "}"
+    if isinstance(document, list):
+        return "[" + ", ".join(map(printed, document)) + "]"
     if isinstance(document, str):
         return quoted(document)
-    if isinstance(document, Sequence):
-        return "[" + ", ".join(map(text_of, document)) + "]"
     if isinstance(document, Decimal):
         return f"{document:f}"
     return "null" if document is None else str(document).lower()
@@ -82,15 +82,15 @@ def pattern_of(document: Document) -> str:
     >>> pattern_of([Decimal("1.50"), Decimal(2), "a.b"])
     '\\[1\\.50*, 2(?:\\.0+)?, "a\\.b"\\]'
     """
-    if isinstance(document, Mapping):
+    if isinstance(document, dict):
         members = [
             f"{re.escape(quoted(key))}: {pattern_of(document[key])}" for key in _ordered(document)
         ]
         return r"\{" + ", ".join(members) + r"\}"
-    if isinstance(document, Sequence) and not isinstance(document, str):
+    if isinstance(document, list):
         return r"\[" + ", ".join(map(pattern_of, document)) + r"\]"
     if not isinstance(document, Decimal):
-        return re.escape(text_of(document))
+        return re.escape(printed(document))
     whole, _, fraction = f"{document:f}".partition(".")
     fraction = fraction.rstrip("0")
     return re.escape(whole) + (rf"\.{fraction}0*" if fraction else r"(?:\.0+)?")

@@ -7,11 +7,14 @@ from typing import Final
 
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.json_values import begins, elements_of, invalid, members_of, text_of
+from rewrite.dialect.json_kinds import invalid
+from rewrite.dialect.json_parts import begins, elements, items, keys, unquoted
 from rewrite.values import Value
 
 _TEXTS: Final = "ARRAY<STRING>"
 _PAIRS: Final = "ARRAY<STRUCT<key: STRING, value: STRING>>"
+
+_Change = Callable[[b.Tree], b.Tree]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +27,21 @@ class Parts:
     """From a part to the columns of its row."""
 
 
-def _each(array: b.Tree, change: Callable[[b.Tree], b.Tree]) -> b.Tree:
+def _itself(part: b.Tree) -> b.Tree:
+    return part
+
+
+def _each(array: b.Tree, change: _Change) -> b.Tree:
+    """Return an array of what the elements of one are changed to."""
     return b.fresh_variable(
         lambda name: b.call("transform", array, b.lambda_function(change(b.variable(name)), name))
     )
 
 
-def _elements(change: Callable[[b.Tree], b.Tree] | None, value: b.Tree) -> b.Tree:
+def _elements(change: _Change, value: b.Tree) -> b.Tree:
     def found(value: b.Tree) -> b.Tree:
-        elements = elements_of(value)
         return b.case(
-            (begins(value, "["), elements if change is None else _each(elements, change)),
+            (begins(value, "["), _each(elements(value), change)),
             (begins(value, "{"), invalid("cannot extract elements from an object")),
             (b.is_not_null(value), invalid("cannot extract elements from a scalar")),
             otherwise=b.null_of(_TEXTS),
@@ -46,7 +53,7 @@ def _elements(change: Callable[[b.Tree], b.Tree] | None, value: b.Tree) -> b.Tre
 def _keys(value: b.Tree) -> b.Tree:
     def found(value: b.Tree) -> b.Tree:
         return b.case(
-            (begins(value, "{"), _each(members_of(value)[0], text_of)),
+            (begins(value, "{"), _each(keys(value), unquoted)),
             (begins(value, "["), invalid("cannot call jsonb_object_keys on an array")),
             (b.is_not_null(value), invalid("cannot call jsonb_object_keys on a scalar")),
             otherwise=b.null_of(_TEXTS),
@@ -55,17 +62,15 @@ def _keys(value: b.Tree) -> b.Tree:
     return b.let([value], found)
 
 
-def _pairs(name: str, change: Callable[[b.Tree], b.Tree], value: b.Tree) -> b.Tree:
+def _pairs(name: str, change: _Change, value: b.Tree) -> b.Tree:
     def pair(of: b.Tree) -> b.Tree:
-        key, item = b.field(of, "key"), b.field(of, "item")
-        return b.struct(key=text_of(key), value=change(item))
+        key, item = b.field(of, "key"), b.field(of, "value")
+        return b.struct(key=unquoted(key), value=change(item))
 
     def found(value: b.Tree) -> b.Tree:
-        keys, items = members_of(value)
-        zipped = b.call("arrays_zip", keys, items)
-        named = b.cast(zipped, "ARRAY<STRUCT<key: STRING, item: STRING>>")
+        zipped = b.cast(b.call("arrays_zip", keys(value), items(value)), _PAIRS)
         return b.case(
-            (begins(value, "{"), _each(named, pair)),
+            (begins(value, "{"), _each(zipped, pair)),
             (b.is_not_null(value), invalid(f"cannot call {name} on a non-object")),
             otherwise=b.null_of(_PAIRS),
         )
@@ -84,11 +89,11 @@ def _two(type_oid: int) -> Callable[[b.Tree], list[Value]]:
     return columns
 
 
-FUNCTIONS: Final[Mapping[str, Parts]] = {
-    "jsonb_array_elements": Parts(partial(_elements, None), _one(oids.JSONB)),
-    "jsonb_array_elements_text": Parts(partial(_elements, text_of), _one(oids.TEXT)),
+SETS: Final[Mapping[str, Parts]] = {
+    "jsonb_array_elements": Parts(partial(_elements, _itself), _one(oids.JSONB)),
+    "jsonb_array_elements_text": Parts(partial(_elements, unquoted), _one(oids.TEXT)),
     "jsonb_object_keys": Parts(_keys, _one(oids.TEXT)),
-    "jsonb_each": Parts(partial(_pairs, "jsonb_each", lambda item: item), _two(oids.JSONB)),
-    "jsonb_each_text": Parts(partial(_pairs, "jsonb_each_text", text_of), _two(oids.TEXT)),
+    "jsonb_each": Parts(partial(_pairs, "jsonb_each", _itself), _two(oids.JSONB)),
+    "jsonb_each_text": Parts(partial(_pairs, "jsonb_each_text", unquoted), _two(oids.TEXT)),
 }
 """By key, as in `catalog/pg/functions.py`."""

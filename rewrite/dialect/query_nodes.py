@@ -17,7 +17,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect.arrays import array_of, subscript
 from rewrite.dialect.compiler import Compiler, NodeHandler
 from rewrite.dialect.functions import procedure
-from rewrite.dialect.json_values import part_of_document
+from rewrite.dialect.json_paths import subscripted
 from rewrite.dialect.sort_keys import compile_sort_key
 from rewrite.errors import UnsupportedError
 from rewrite.tree import Node
@@ -39,16 +39,11 @@ def _subscript(compiler: Compiler, node: Node) -> Value:
     indexes = node.nodes("refupperindexpr")
     container = node.integer("refcontainertype")
     element = oids.ELEMENTS.get(container)
-    if not (node.get("reflowerindexpr") or node.get("refassgnexpr")) and container == oids.JSONB:
-        return part_of_document(
-            compiler.compile(node.node("refexpr")), compiler.compile_all(indexes)
-        )
-    if (
-        len(indexes) != 1
-        or node.get("reflowerindexpr")
-        or node.get("refassgnexpr")
-        or element is None
-    ):
+    is_plain = not (node.get("reflowerindexpr") or node.get("refassgnexpr"))
+    if is_plain and container == oids.JSONB:
+        document = compiler.compile(node.node("refexpr"))
+        return subscripted(document, compiler.compile_all(indexes))
+    if not is_plain or len(indexes) != 1 or element is None:
         raise UnsupportedError("this form of subscripting is not supported")
     return subscript(compiler.compile(node.node("refexpr")), compiler.compile(indexes[0]), element)
 

@@ -4,15 +4,17 @@ Not handled (0A000): other set-returning functions, several in ROWS FROM, column
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from sqlglot import exp
 
-from catalog.pg.functions import PROCEDURES
 from rewrite.dialect import builders as b
-from rewrite.dialect import json_sets, oids
+from rewrite.dialect import oids
 from rewrite.dialect.arrays import element_value
 from rewrite.dialect.calls import known_integer
+from rewrite.dialect.functions import procedure
+from rewrite.dialect.json_sets import SETS, Parts
 from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.query.compilation import Block, projected
@@ -67,8 +69,9 @@ def _elements(funcid: int) -> Callable[[FromScope, Node], _Rows]:
         return _time_series
     if funcid == _UNNEST:
         return _unnest
-    if PROCEDURES[funcid][0] in json_sets.FUNCTIONS:
-        return _parts_of_document
+    parts = SETS.get(procedure(funcid)[0])
+    if parts is not None:
+        return partial(_parts_of_document, parts)
     raise UnsupportedError("this set-returning function in FROM is not supported")
 
 
@@ -106,8 +109,7 @@ def _unnest(scope: FromScope, function: Node) -> _Rows:
     return array.sql, lambda item: [element.with_parts([item])]
 
 
-def _parts_of_document(scope: FromScope, function: Node) -> _Rows:
-    parts = json_sets.FUNCTIONS[PROCEDURES[function.integer("funcid")][0]]
+def _parts_of_document(parts: Parts, scope: FromScope, function: Node) -> _Rows:
     document = scope.compile(function.nodes("args")[0])
     return parts.array(document.sql), parts.read
 

@@ -1,5 +1,6 @@
 """Filters: WHERE, HAVING and ON, where a condition counts only when it is true."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from sqlglot import exp
 from rewrite.dialect import builders as b
 from rewrite.query import sublinks
 from rewrite.query.failing import can_fail
-from rewrite.query.sql import conjunction, disjunction
+from rewrite.query.sql import conjunction, disjunction, is_not_true
 from rewrite.tree import Item, Node
 
 if TYPE_CHECKING:
@@ -33,17 +34,15 @@ def compile_filter(quals: Item, scope: "QueryScope") -> exp.Expression | None:
         condition = _whole(scope.prepare(qual), scope)
         bare = scope.compilation.bare
         if sublinks.holds_sublink(qual):
-            found.append(_Part(condition, can_fail=False))
+            found.append(_Part(condition))
         elif can_fail(qual):
             found += [
-                _Part(bare(part), can_fail=False)
-                if b.is_certain(part)
-                else _Part(part, can_fail=True)
+                _Part(bare(part)) if b.is_certain(part) else _fallible(part)
                 for part in _parts(condition)
             ]
         else:
-            found.append(_Part(bare(condition), can_fail=False))
-    return conjunction([part.condition for part in _in_order(found)])
+            found.append(_Part(bare(condition)))
+    return conjunction(_in_order(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +50,60 @@ class _Part:
     """One of the conditions of a filter."""
 
     condition: exp.Expression
-    can_fail: bool
-    """For values of the columns of one row; with a sublink it is not known."""
-
-    @property
-    def moves_back(self) -> bool:
-        """Whether Spark evaluates others first: it thinks that raising errors is not repeatable."""
-        return self.can_fail and any(
-            call.name.lower() == "raise_error" for call in self.condition.find_all(exp.Anonymous)
-        )
-
-    @property
-    def relations(self) -> set[str]:
-        """Where the columns come from; a variable of a lambda comes from nowhere."""
-        return {found.table for found in self.condition.find_all(exp.Column)} - {""}
+    is_fallible: bool = False
+    """Whether it may fail for values of columns, and needs those before it to be true."""
+    moves_back: bool = False
+    """Whether Spark evaluates others first: it thinks that raising errors is not repeatable."""
+    relations: frozenset[str] = frozenset()
+    """Where the columns of a fallible one come from; variables of lambdas come from nowhere."""
 
 
-def _in_order(parts: list[_Part]) -> list[_Part]:
-    """Return conditions of which none fails for a row that one before it has left out."""
-    ordered: list[_Part] = []
-    for part in reversed(parts):
-        guarded = [one for one in ordered if part.moves_back and one.can_fail]
-        guarded = [one for one in guarded if one.relations == part.relations]
-        rest = conjunction([one.condition for one in guarded])
-        if rest is not None:
-            ordered = [one for one in ordered if one not in guarded]
-            part = _Part(b.case((part.condition, rest)), can_fail=True)  # noqa: PLW2901
-        ordered.insert(0, part)
-    return ordered
+def _fallible(condition: exp.Expression) -> _Part:
+    return _Part(
+        condition,
+        # By an equality rows are joined, unless it is a part of something else.
+        is_fallible=not _joins(condition),
+        moves_back=b.can_raise(condition),
+        relations=_relations(condition),
+    )
+
+
+def _relations(tree: exp.Expression) -> frozenset[str]:
+    return frozenset(found.table for found in tree.find_all(exp.Column)) - {""}
+
+
+def _joins(condition: exp.Expression) -> bool:
+    """Tell whether a condition is an equality between one relation and another."""
+    if not isinstance(condition, exp.EQ):
+        return False
+    one, other = _relations(condition.this), _relations(condition.expression)
+    return bool(one and other) and one.isdisjoint(other)
+
+
+def _in_order(parts: Sequence[_Part]) -> list[exp.Expression]:
+    """Return conditions of which none fails for a row that one of the same table has left out."""
+    groups: list[list[_Part]] = []
+    for part in parts:
+        before = [group for group in groups if _comes_before(group[0], part)]
+        group = before[-1] if before else []
+        # It takes the place of the last one: what is between them may keep that from failing.
+        groups = [one for one in groups if one is not group]
+        groups.append([*group, part])
+    return [_one_by_one([part.condition for part in group]) for group in groups]
+
+
+def _comes_before(one: _Part, other: _Part) -> bool:
+    """Tell whether one condition has to be true for another to be computed."""
+    are_fallible = one.is_fallible and other.is_fallible
+    return are_fallible and one.moves_back and one.relations <= other.relations
+
+
+def _one_by_one(conditions: Sequence[exp.Expression]) -> exp.Expression:
+    """Return whether all conditions are true, none evaluated after one that is not, even NULL."""
+    if len(conditions) == 1:
+        return conditions[0]
+    failing = [(is_not_true(condition), b.FALSE) for condition in conditions]
+    return b.case(*failing, otherwise=b.TRUE)
 
 
 def _parts(condition: exp.Expression) -> list[exp.Expression]:

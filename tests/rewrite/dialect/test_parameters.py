@@ -39,6 +39,7 @@ PARAMETERS = [
     ("text", "'; drop table edge; --", "'; drop table edge; --"),
     ("varchar", "abc", "abc"),
     ("bpchar", "ab ", "ab "),
+    ("jsonb", '{"a": 1.50, "bb": [null, "x"]}', '{"a": 1.50, "bb": [null, "x"]}'),
     ("bytea", b"\x00\xff'\\", "\\x00ff275c"),
     ("date", dt.date(2024, 2, 29), "2024-02-29"),
     ("date", dt.date(1, 1, 1), "0001-01-01"),
