@@ -13,8 +13,12 @@ from rewrite.context import ParameterValue, UnreadValue
 BINARY = 1
 """Format code of values in binary."""
 READ_AT_BIND: Final = frozenset(
-    {16, 17, 20, 21, 23, 25, 114, 700, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1700}
-    | {2950, types.JSONB}
+    {
+        *(types.BOOL, types.BYTEA, types.INT8, types.INT2, types.INT4, types.TEXT, types.JSON),
+        *(types.FLOAT4, types.FLOAT8, types.BPCHAR, types.VARCHAR, types.DATE, types.TIME),
+        *(types.TIMESTAMP, types.TIMESTAMPTZ, types.INTERVAL, types.NUMERIC, types.UUID),
+        types.JSONB,
+    }
 )
 """Types whose values PostgreSQL has read when they are bound, if there are no others."""
 _FREE_FORMS: Final = frozenset({types.JSONB, types.JSONB_ARRAY})

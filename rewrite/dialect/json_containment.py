@@ -1,6 +1,5 @@
 """What jsonb values have, contain and equal, by constants (jsonb_op.c, ``JsonbDeepContains``)."""
 
-import re
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -16,11 +15,10 @@ from rewrite.values import Value
 
 def _has_key(value: b.Tree, key: str) -> b.Tree:
     """Return whether a text is a key of an object, an element of an array, or the value itself."""
-    name = quoted(key)
     return b.case(
         (begins(value, "{"), b.is_not_null(member(value, key))),
-        (begins(value, "["), has_element(value, re.escape(name))),
-        otherwise=b.infix(exp.EQ, value, b.string(name)),
+        (begins(value, "["), has_element(value, pattern_of(key))),
+        otherwise=b.infix(exp.EQ, value, b.string(quoted(key))),
     )
 
 
@@ -29,14 +27,14 @@ def _exists(call: Call) -> Value:
     return call.result(b.let([call.trees[0]], lambda value: _has_key(value, key)))
 
 
-def _exist(connector: type[exp.Connector], empty: b.Tree) -> Handler:
+def _several_exist(connector: type[exp.Connector], empty: b.Tree) -> Handler:
     """Map a test of several keys, of which NULLs do not count."""
 
     def handle(call: Call) -> Value:
         keys = [key for key in call.texts_constant(1) if key is not None]
 
         def tested(value: b.Tree) -> b.Tree:
-            tests = [b.group(_has_key(value, key)) for key in keys]
+            tests = [_has_key(value, key) for key in keys]
             answer = b.chain(connector, tests) if tests else empty
             return b.case((b.is_not_null(value), answer))
 
@@ -58,7 +56,7 @@ def _contains(value: b.Tree, document: Document) -> b.Tree:
         ]
         return b.both(begins(value, "{"), *pairs)
     if isinstance(document, list):
-        return b.both(begins(value, "["), *(_array_has(value, item) for item in document))
+        return b.both(begins(value, "["), *_elements_there(value, document))
     return _equals(value, document)
 
 
@@ -66,36 +64,40 @@ def _is_there(value: b.Tree, document: Document) -> b.Tree:
     return b.case((b.is_not_null(value), _contains(value, document)), otherwise=b.FALSE)
 
 
-def _array_has(array: b.Tree, document: Document) -> b.Tree:
-    """Return whether an element of an array contains a document."""
-    if not isinstance(document, dict | list):
-        return has_element(array, pattern_of(document))
+def _elements_there(array: b.Tree, documents: list[Document]) -> list[b.Tree]:
+    """Return conditions that there are elements of an array that contain documents."""
+    inner = [one for one in documents if isinstance(one, dict | list)]
+    scalars = [one for one in documents if not isinstance(one, dict | list)]
+    tests = [has_element(array, pattern_of(one)) for one in scalars]
+
+    def all_inner(found: b.Tree) -> b.Tree:
+        return b.both(*(_one_contains(found, one) for one in inner))
+
+    return [*tests, b.let([elements(array)], all_inner)] if inner else tests
+
+
+def _one_contains(found: b.Tree, document: Document) -> b.Tree:
+    """Return whether one of some values contains a document."""
 
     def tested(name: str) -> b.Tree:
-        found = _contains(b.variable(name), document)
-        return b.call("exists", elements(array), b.lambda_function(found, name))
+        test = _contains(b.variable(name), document)
+        return b.call("exists", found, b.lambda_function(test, name))
 
     return b.fresh_variable(tested)
-
-
-def _document(value: Value, call: Call) -> Document:
-    text = known_text(value)
-    if text is None:
-        raise call.refuse("with an argument that is not a constant")
-    return of_text(text)
 
 
 def _containment(container: int) -> Handler:
     """Map a test whether the argument of that number contains the other one."""
 
     def handle(call: Call) -> Value:
-        document = _document(call.args[1 - container], call)
+        document = of_text(call.text_constant(1 - container))
 
         def tested(value: b.Tree) -> b.Tree:
             answer = _contains(value, document)
             if not isinstance(document, dict | list):
                 # Alone, a scalar is an element, too.
-                answer = b.case((begins(value, "["), _array_has(value, document)), otherwise=answer)
+                element = has_element(value, pattern_of(document))
+                answer = b.case((begins(value, "["), element), otherwise=answer)
             return b.case((b.is_not_null(value), answer))
 
         return call.result(b.let([call.trees[container]], tested))
@@ -104,9 +106,9 @@ def _containment(container: int) -> Handler:
 
 
 def _equality(call: Call) -> Value:
-    one, other = call.args
-    value, constant = (one, other) if known_text(one) is None else (other, one)
-    return call.result(_equals(value.sql, _document(constant, call)))
+    constant = 1 if known_text(call.args[0]) is None else 0
+    document = of_text(call.text_constant(constant))
+    return call.result(_equals(call.trees[1 - constant], document))
 
 
 def _inequality(call: Call) -> Value:
@@ -116,8 +118,8 @@ def _inequality(call: Call) -> Value:
 
 FUNCTIONS: Final[dict[str, Handler]] = {
     "jsonb_exists": strict(_exists),
-    "jsonb_exists_any": _exist(exp.Or, b.FALSE),
-    "jsonb_exists_all": _exist(exp.And, b.TRUE),
+    "jsonb_exists_any": _several_exist(exp.Or, b.FALSE),
+    "jsonb_exists_all": _several_exist(exp.And, b.TRUE),
     "jsonb_contains": _containment(0),
     "jsonb_contained": _containment(1),
     "jsonb_eq": strict(_equality),

@@ -51,7 +51,7 @@ def _container(data: bytes, numeric: Callable[[bytes], Decimal]) -> Document:
 
 
 def of_text(text: str) -> Document:
-    """Return the document of a text, numbers with all their digits."""
+    """Return the document of a text that PostgreSQL has printed, numbers with all their digits."""
     document: Document = json.loads(text, parse_int=Decimal, parse_float=Decimal)
     return document
 

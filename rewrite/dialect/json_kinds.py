@@ -5,23 +5,27 @@ from typing import Final
 
 from sqlglot import exp
 
-from catalog.pg import sqlstate
 from rewrite.dialect import builders as b
 from rewrite.dialect import casts, oids
 from rewrite.dialect.calls import Call, Handler
-from rewrite.dialect.json_parts import KINDS, begins, elements
+from rewrite.dialect.json_parts import begins, elements, invalid
 from rewrite.dialect.text_input import input_value
 from rewrite.values import Value
 
-
-def invalid(message: str) -> b.Tree:
-    """Return the error of a function that is called with a value of another kind."""
-    return b.raise_error(sqlstate.INVALID_PARAMETER_VALUE, message)
+_KINDS: Final = {
+    "{": "object",
+    "[": "array",
+    '"': "string",
+    "t": "boolean",
+    "f": "boolean",
+    "n": "null",
+}
+"""How values begin that are no numbers."""
 
 
 def _type(call: Call) -> Value:
     def named(value: b.Tree) -> b.Tree:
-        branches = [(begins(value, sign), b.string(kind)) for sign, kind in KINDS.items()]
+        branches = [(begins(value, sign), b.string(kind)) for sign, kind in _KINDS.items()]
         return b.case(*branches, (b.is_not_null(value), b.string("number")))
 
     return call.result(b.let([call.trees[0]], named))
@@ -46,7 +50,7 @@ def _cast(handler: Handler | None, name: str) -> Handler:
             null = b.infix(exp.EQ, value, b.string("null"))
             others = [
                 (begins(value, sign), invalid(f"cannot cast jsonb {kind} to type {name}"))
-                for sign, kind in KINDS.items()
+                for sign, kind in _KINDS.items()
                 if kind != "null"
             ]
             return b.case((null, b.null_of("STRING")), *others, otherwise=value)

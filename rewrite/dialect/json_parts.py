@@ -3,8 +3,6 @@
 Spark's own functions of JSON would print numbers and nested values anew, in another form.
 """
 
-from typing import Final
-
 from sqlglot import exp
 
 from catalog.pg import sqlstate
@@ -12,20 +10,15 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import json_patterns as patterns
 from rewrite.dialect.json_documents import quoted
 
-KINDS: Final = {
-    "{": "object",
-    "[": "array",
-    '"': "string",
-    "t": "boolean",
-    "f": "boolean",
-    "n": "null",
-}
-"""How values begin that are no numbers."""
-
 
 def begins(value: b.Tree, sign: str) -> b.Tree:
     """Return whether a value is of the kind whose texts begin so."""
     return b.call("startswith", value, b.string(sign))
+
+
+def invalid(message: str) -> b.Tree:
+    """Return the error of a function that is called with a value of another kind."""
+    return b.raise_error(sqlstate.INVALID_PARAMETER_VALUE, message)
 
 
 def _too_deep() -> b.Tree:

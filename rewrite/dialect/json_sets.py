@@ -7,8 +7,7 @@ from typing import Final
 
 from rewrite.dialect import builders as b
 from rewrite.dialect import oids
-from rewrite.dialect.json_kinds import invalid
-from rewrite.dialect.json_parts import begins, elements, items, keys, unquoted
+from rewrite.dialect.json_parts import begins, elements, invalid, items, keys, unquoted
 from rewrite.values import Value
 
 _TEXTS: Final = "ARRAY<STRING>"

@@ -12,7 +12,7 @@ from catalog.pg.nodes import CmdType, JoinType
 from rewrite.errors import UnsupportedError
 from rewrite.query import range_table
 from rewrite.query.outer_references import reads_outside
-from rewrite.query.predicates import compile_filter, conjuncts, needs_values
+from rewrite.query.predicates import compile_filter, conjuncts, is_join, needs_values
 from rewrite.query.row_bounds import Factor, product
 from rewrite.query.scopes import FromScope, QueryScope, over_sublinks
 from rewrite.query.sql import select
@@ -70,6 +70,8 @@ class _Builder:
     scope: FromScope
     filters: list[Node] = field(default_factory=list)
     """Conditions of inner joins that only a WHERE clause can hold."""
+    where: list[Node] = field(default_factory=list)
+    """Those of WHERE that are not yet those of a join."""
     known: list[Node] = field(default_factory=list)
     """Conditions every result row satisfies."""
 
@@ -134,8 +136,9 @@ class _Builder:
         return [Factor(0, bound, ())]
 
     def from_list(self, node: Node) -> _Joined | None:
-        """Compile the comma-separated items of FROM."""
+        """Compile the comma-separated items of FROM, and what of WHERE joins them."""
         result: _Joined | None = None
+        self.where = conjuncts(node["quals"])
         for child in node.nodes("fromlist"):
             joined = self.item(child, inner=True)
             if result is None:
@@ -147,9 +150,20 @@ class _Builder:
                 # One after the other, where all of them see what stands before.
                 further, joined.joins = joined.joins, []
             join = exp.Join(this=joined.as_operand(), kind="CROSS")
+            if not joined.reads_neighbours:
+                self._join_by_filters(join, result.varnos, joined.varnos)
             result = result.joined(joined, join, factors)
             result.joins += further
         return result
+
+    def _join_by_filters(self, join: exp.Join, left: set[int], right: set[int]) -> None:
+        """Make conditions of a cross join that can fail those of the join."""
+        joining = [qual for qual in self.where if is_join(qual, left, right)]
+        condition = compile_filter(list(joining), self.scope)
+        if condition is not None:
+            self.where = [qual for qual in self.where if qual not in joining]
+            join.set("kind", None)
+            join.set("on", condition)
 
 
 def _lateral_reads(entry: Node) -> set[int]:
@@ -178,7 +192,7 @@ def from_clause(
     if joined is not None and joined.joins:
         rows.set("joins", joined.joins)
     scope.rows = rows
-    quals = [*builder.filters, *conjuncts(jointree["quals"])]
+    quals = [*builder.filters, *builder.where]
     late = [qual for qual in quals if needs_values(qual)] if scope.query["hasSubLinks"] else []
     _filter(scope, rows, [qual for qual in quals if qual not in late])
     layer: QueryScope = scope

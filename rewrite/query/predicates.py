@@ -1,16 +1,18 @@
 """Filters: WHERE, HAVING and ON, where a condition counts only when it is true."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from rewrite.dialect import builders as b
+from rewrite.dialect.functions import procedure
 from rewrite.query import sublinks
 from rewrite.query.failing import can_fail
+from rewrite.query.outer_references import reads_outside
 from rewrite.query.sql import conjunction, disjunction, is_not_true
-from rewrite.tree import Item, Node
+from rewrite.tree import Item, Node, walk
 
 if TYPE_CHECKING:
     from rewrite.query.scopes import QueryScope
@@ -58,6 +60,26 @@ class _Part:
     """Where the columns of a fallible one come from; variables of lambdas come from nowhere."""
 
 
+def is_join(qual: Node, left: Collection[int], right: Collection[int]) -> bool:
+    """Tell whether a condition that can fail equates what is computed of two sides of a join.
+
+    Spark does not move it from a filter to the join, as it does with one that cannot fail.
+    """
+    if qual.tag != "OPEXPR" or not procedure(qual.integer("opfuncid"))[0].endswith("eq"):
+        return False
+    if not can_fail(qual) or sublinks.holds_sublink(qual) or reads_outside(qual):
+        return False
+    one, *others = [_varnos(argument) for argument in qual.nodes("args")]
+    other = others[0] if others else set()
+    if not one or not other:
+        return False
+    return (one <= set(left) and other <= set(right)) or (one <= set(right) and other <= set(left))
+
+
+def _varnos(item: Item) -> set[int]:
+    return {node.integer("varno") for node, _ in walk(item) if node.tag == "VAR"}
+
+
 def _fallible(condition: exp.Expression) -> _Part:
     return _Part(
         condition,
@@ -82,14 +104,15 @@ def _joins(condition: exp.Expression) -> bool:
 
 def _in_order(parts: Sequence[_Part]) -> list[exp.Expression]:
     """Return conditions of which none fails for a row that one of the same table has left out."""
-    groups: list[list[_Part]] = []
-    for part in parts:
-        before = [group for group in groups if _comes_before(group[0], part)]
-        group = before[-1] if before else []
-        # It takes the place of the last one: what is between them may keep that from failing.
-        groups = [one for one in groups if one is not group]
-        groups.append([*group, part])
-    return [_one_by_one([part.condition for part in group]) for group in groups]
+    groups: list[list[int]] = []
+    for number, part in enumerate(parts):
+        before = [
+            group for group in groups if any(_comes_before(parts[one], part) for one in group)
+        ]
+        # They take the place of the last one: what is between may keep that from failing.
+        groups = [group for group in groups if group not in before]
+        groups.append([*sorted(one for group in before for one in group), number])
+    return [_one_by_one([parts[number].condition for number in group]) for group in groups]
 
 
 def _comes_before(one: _Part, other: _Part) -> bool:

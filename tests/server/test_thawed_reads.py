@@ -21,7 +21,7 @@ LOAD = (
     f" FROM generate_series(1, {ROWS}) g"
 )
 
-OF_PLACE = """SELECT jsonb_agg(doc->'n'), sum((doc->>'n')::integer) FROM t WHERE place = 3"""
+OF_PLACE = "SELECT jsonb_agg(doc->'n'), sum((doc->>'n')::integer) FROM t WHERE place = 3"
 """What Spark has no functions for."""
 
 MOVE = """UPDATE t SET doc = jsonb_build_object('n', (doc->>'n')::integer + %s) WHERE id = %s"""

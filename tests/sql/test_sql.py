@@ -35,6 +35,9 @@ TWO_TIERS = DIRECTORY / "two_tiers"
 """Files about statements on tables of both kinds."""
 
 
+OF_TIERED = ("single_rows", "two_tiers")
+"""Directories of files about tiered tables; what resident ones do with such is in others."""
+
 MANY_ROWS = frozenset(
     {
         "merge/drawn",
@@ -45,6 +48,10 @@ MANY_ROWS = frozenset(
     }
 )
 """Files about changes of many rows, which Spark makes without being asked for it."""
+
+
+def test_files_of_many_rows_are_there() -> None:
+    assert {name_of(path) for path in FILES} >= MANY_ROWS
 
 
 def names_spark(path):
@@ -69,7 +76,15 @@ def test_spark_answers_as_postgresql(path: Path, shared_pair: Pair) -> None:
     check(path, read(path), shared_pair, executor="spark")
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p != REFUSED], ids=name_of)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, marks=pytest.mark.exhaustive) if p.parent.name in OF_TIERED else p
+        for p in FILES
+        if p != REFUSED
+    ],
+    ids=name_of,
+)
 def test_resident_tables_are_postgresqls(path: Path, resident_pair: Pair) -> None:
     records = [record for record in read(path) if record.sqlstate != "0A000"]
     records = [resident(record) for record in records if record.kind != "tiered"]
