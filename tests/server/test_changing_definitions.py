@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.servers import GatewayProcess
 
-PAUSE_S = 0.25
+PAUSE_S = 0.5
 """Between two changes: a statement needs some time without one, also on a busy machine."""
 
 MOST_S = 2.0
