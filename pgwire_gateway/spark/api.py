@@ -66,6 +66,8 @@ class Delivery:
     batch_rows: int
     collected: bool = True
     """True when the whole result is fetched by one job, false when it may be streamed."""
+    is_small: bool = False
+    """Whether so little is read that a job costs more than what it does."""
     part_rows: int = 0
     """Rows that a task may hold in memory."""
     may_exceed_part: bool = False

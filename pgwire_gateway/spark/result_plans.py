@@ -51,6 +51,7 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
         delivery=Delivery(
             batch_rows=min(max(BATCH_BYTES // width, 16), MAX_BATCH_ROWS),
             collected=collected,
+            is_small=kind is SessionKind.SMALL,
             part_rows=part_rows,
             may_exceed_part=rows > part_rows,
             may_multiply=query.row_bound is None or query.row_bound > query.input_rows,

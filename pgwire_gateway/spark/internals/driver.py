@@ -53,6 +53,7 @@ class JvmDriver:
 
     def cancel(self, group: str) -> None:
         """Cancel the running jobs of a group, and those it starts later."""
+        self.machine.tasks.cancel(group)
         self.machine.context.cancelJobGroupAndFutureJobs(group)
 
     def progress(self, group: str) -> JobProgress | None:
@@ -79,10 +80,12 @@ class JvmDriver:
 
     def kill(self) -> None:
         """End the process at once."""
+        self.machine.tasks.close()
         self.machine.process.kill()
 
     def stop(self) -> None:
         """Stop Spark and end the JVM."""
+        self.machine.tasks.close()
         with suppress(Exception):
             self.machine.context.stop()
         self.machine.process.close()

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from pgwire_gateway.spark.internals.driver_tasks import DriverTasks
 from pgwire_gateway.spark.internals.process import DriverProcess
 from pgwire_gateway.spark.settings import SparkSettings, driver_conf
 
@@ -32,6 +33,9 @@ class Machine:
             raise
         self.context = self.root.sparkContext()
         self.cores = int(self.context.defaultParallelism())
+        # Other executors than the driver may have more memory than that, and what files are near.
+        tasks = self.cores if settings.master.startswith("local") else 0
+        self.tasks = DriverTasks(self.process, self.context, tasks)
         if settings.is_local:
             self._forget_hadoop_defaults()
 

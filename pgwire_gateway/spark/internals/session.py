@@ -39,7 +39,9 @@ class JvmSession:
             context.setLocalProperties(self._properties.clone())
             self.activate()
             local.session = self
+            local.properties = self._properties
         context.setLocalProperty(_JOB_GROUP, group)
+        local.group = group
 
     def activate(self) -> None:
         """Make this the session whose settings the JVM uses for work of this thread."""

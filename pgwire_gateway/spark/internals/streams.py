@@ -42,7 +42,7 @@ def rows(
     if check is not None:
         check()
     if delivery.collected:
-        return Collected(schema, collect(machine, rdd, schema))
+        return Collected(schema, _collected(machine, rdd, schema, is_small=delivery.is_small))
 
     return _streamed(machine, frame, rdd, schema, delivery, enter)
 
@@ -103,6 +103,17 @@ class Collected:
 
     def close(self) -> None:
         """Do nothing: no job runs."""
+
+
+def _collected(
+    machine: Machine, rdd: Any, schema: pa.Schema, *, is_small: bool
+) -> list[pa.RecordBatch]:
+    local = machine.local
+    entered = is_small and hasattr(local, "group")
+    found = machine.tasks.run(rdd, local.properties, local.group) if entered else None
+    if found is None:
+        return collect(machine, rdd, schema)
+    return [_decoded(data, schema) for data in found]
 
 
 def collect(machine: Machine, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]:

@@ -28,6 +28,7 @@ from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.zone_rules import ZoneRules
 from rewrite.context import ALWAYS
 from tests.support.fix_spark import settings
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -38,8 +39,6 @@ SLOW_STAGE = "SELECT id % 7 AS o1, COUNT(*) AS o2 FROM range(1000000000000) GROU
 """Takes hours in its first stage, whose rows are divided among the tasks of the second."""
 NO_PARAMETERS = SimpleNamespace(params={})
 NOTHING = JobProgress()
-PATIENCE_S = 60.0
-"""How long something may take that is sure to happen."""
 
 DDL = (
     "i INT, l BIGINT, s STRING, b BINARY, d DATE, t TIMESTAMP, n TIMESTAMP_NTZ, x DECIMAL(12, 2),"
@@ -336,7 +335,7 @@ def test_a_cancelled_statement_ends(engine: SparkEngine, tmp_path: Path, act: st
         actions[act]()
 
     thread, caught = _begun(engine, statement, run)
-    assert _wait_until(lambda: (driver.progress(group) or NOTHING).tasks_total > 0)
+    assert wait_until(lambda: (driver.progress(group) or NOTHING).tasks_total > 0)
     statement.cancel()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
@@ -387,7 +386,7 @@ def test_progress_is_told_of_the_group(engine: SparkEngine):
         told = session.driver.progress(group)
         return told is not None and told.tasks_done == told.tasks_total > 0
 
-    assert _wait_until(is_done)
+    assert wait_until(is_done)
     other = session.driver.progress("nobody's")
     assert other is not None
     assert other.tasks_total == 0
@@ -444,12 +443,3 @@ def test_what_the_public_interface_has_not_is_refused(public_engine: SparkEngine
     with pytest.raises(GatewayError, match="public interface is not supported") as caught:
         calls[call]()
     assert caught.value.sqlstate == "0A000"
-
-
-def _wait_until(condition) -> bool:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False

@@ -15,15 +15,13 @@ from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.result_plans import plan_result, session_kind
 from rewrite.results import Cut, SourcePart, SparkQuery
 from tests.support.fix_spark import Journal
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.spark
 
 LARGE = {"input_rows": 10_000_000}
 SLOW = "SELECT SUM(a.id * b.id) AS o1 FROM range(1000000) AS a CROSS JOIN range(1000000) AS b"
 """Takes hours."""
-
-PATIENCE_S = 60.0
-"""How long something may take that is sure to happen."""
 
 
 @pytest.fixture
@@ -153,7 +151,7 @@ def test_a_limit_without_order_reads_no_more_than_it_needs(many: Journal) -> Non
     found = many.run("SELECT t.c1 AS o1 FROM $ AS t", SourcePart.BASE, **options).read_all()
     assert found.num_rows == 5000
     assert len(found.column(0).unique()) == 5000
-    assert _wait_until(lambda: not _active_jobs(many))
+    assert wait_until(lambda: not _active_jobs(many))
 
 
 def test_an_offset_beyond_the_result_leaves_nothing(many: Journal) -> None:
@@ -244,7 +242,7 @@ def test_a_stream_may_be_left_early(many: Journal) -> None:
     next(batches)
     batches.close()
     assert list(batches) == []
-    assert _wait_until(lambda: not _active_jobs(many))
+    assert wait_until(lambda: not _active_jobs(many))
 
 
 def test_a_running_statement_is_cancelled(journal: Journal) -> None:
@@ -257,7 +255,7 @@ def test_a_running_statement_is_cancelled(journal: Journal) -> None:
     assert time.monotonic() - start < PATIENCE_S
     assert caught.value.sqlstate == "57014"
     assert caught.value.message == "canceling statement due to user request"
-    assert _wait_until(lambda: not _active_jobs(journal))
+    assert wait_until(lambda: not _active_jobs(journal))
 
 
 def test_a_stream_is_cancelled_between_batches(many: Journal) -> None:
@@ -351,12 +349,3 @@ def _last_job(journal: Journal) -> int:
 
 def _active_jobs(journal: Journal) -> list[int]:
     return list(journal.engine.driver.machine.context.statusTracker().getActiveJobIds())
-
-
-def _wait_until(condition, timeout_s: float = PATIENCE_S) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False

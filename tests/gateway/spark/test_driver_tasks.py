@@ -1,0 +1,219 @@
+"""Small results are computed without a job, where that is the same, and can be stopped."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from catalog.errors import GatewayError
+from pgwire_gateway.spark.api import Delivery, Session
+from pgwire_gateway.spark.engine import SessionKind, SparkEngine
+from pgwire_gateway.spark.errors import QueryCanceledError
+from pgwire_gateway.spark.executor import failures
+from pgwire_gateway.spark.internals import driver_tasks
+from pgwire_gateway.spark.internals.driver import JvmDriver
+from pgwire_gateway.spark.statements import RunningStatement
+from tests.support.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.spark
+
+SMALL = Delivery(100, is_small=True)
+ENDLESS = "SELECT id FROM range(0, 1000000000000000, 1, 1) WHERE id < 0"
+"""Takes days, in one part."""
+
+
+@pytest.fixture
+def engine(spark_engine: SparkEngine) -> SparkEngine:
+    return spark_engine
+
+
+@pytest.fixture
+def driver(engine: SparkEngine) -> JvmDriver:
+    driver = engine.driver
+    assert isinstance(driver, JvmDriver)
+    return driver
+
+
+class Query:
+    """One statement in the session for small ones."""
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self.engine = engine
+        self.session: Session = engine.sessions().small
+        self.statement = RunningStatement()
+        self.group = self.statement.begin(self.session.driver)
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        """Return its rows."""
+        with failures(self.engine, self.session.driver, self.statement):
+            self.session.enter(self.group)
+            rows = self.session.query(sql).rows(SMALL, check=self.statement.check)
+        self.statement.end(self.group)
+        return [tuple(row.values()) for batch in rows for row in batch.to_pylist()]
+
+    def jobs(self) -> int:
+        """Return how many jobs it took."""
+        driver = self.session.driver
+        assert isinstance(driver, JvmDriver)
+        return len(driver.machine.context.statusTracker().getJobIdsForGroup(self.group))
+
+
+@pytest.fixture
+def query(engine: SparkEngine) -> Query:
+    return Query(engine)
+
+
+@pytest.fixture
+def begun(engine: SparkEngine) -> Iterator[Callable[[], tuple[Query, threading.Thread, list]]]:
+    """Begin queries that have no end; all of them are stopped afterwards."""
+    started = []
+
+    def begin() -> tuple[Query, threading.Thread, list[Exception]]:
+        query, caught = Query(engine), []
+
+        def run() -> None:
+            try:
+                query.rows(ENDLESS)
+            except GatewayError as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        started.append((query, thread))
+        return query, thread, caught
+
+    yield begin
+    for query, thread in started:
+        query.statement.cancel()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def busy(driver: JvmDriver) -> int:
+    return driver.machine.tasks.busy
+
+
+ONE = "(SELECT /*+ COALESCE(1) */ id, id % 3 AS k FROM range(0, 1000, 1, 1))"
+"""Rows of which Spark knows that they are in one part."""
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT id FROM range(0, 3, 1, 1) WHERE id > 0", [(1,), (2,)]),
+        (f"SELECT id FROM {ONE} ORDER BY id DESC LIMIT 2", [(999,), (998,)]),
+        (f"SELECT k, count(*) FROM {ONE} GROUP BY k ORDER BY k", [(0, 334), (1, 333), (2, 333)]),
+        (f"SELECT count(*) FROM {ONE} a JOIN {ONE} b USING (id)", [(1000,)]),
+        (f"SELECT row_number() OVER (ORDER BY id DESC) FROM {ONE} WHERE id < 2", [(1,), (2,)]),
+        (f"SELECT id FROM {ONE} WHERE id < 0", []),
+    ],
+)
+def test_one_part_takes_no_job(query: Query, sql: str, rows: list[tuple[object, ...]]):
+    assert query.rows(sql) == rows
+    assert query.jobs() == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT count(*) FROM range(0, 1000, 1, 3)", [(1000,)]),
+        ("SELECT DISTINCT id % 3 AS k FROM range(0, 1000, 1, 3) ORDER BY k", [(0,), (1,), (2,)]),
+        (f"SELECT count(*) FROM {ONE} a JOIN range(0, 5, 1, 2) b USING (id)", [(5,)]),
+    ],
+)
+def test_what_comes_through_an_exchange_takes_a_job(query: Query, sql: str, rows: list):
+    assert query.rows(sql) == rows
+    assert query.jobs() > 0
+
+
+def test_files_are_read(query: Query, tmp_path: Path):
+    pq.write_table(pa.table({"i": range(10_000)}), tmp_path / "a.parquet")
+    place = f"parquet.`file://{tmp_path}/a.parquet`"
+    assert query.rows(f"SELECT i FROM {place} WHERE i = 7777") == [(7777,)]
+    found = query.rows(f"SELECT /*+ COALESCE(1) */ i FROM {place} ORDER BY i DESC LIMIT 1")
+    assert found == [(9999,)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "sqlstate", "message"),
+    [
+        ("SELECT 1 / id FROM range(0, 1, 1, 1)", "22012", "division by zero"),
+        (
+            """SELECT raise_error('{"sqlstate": "22008", "message": "none"}')
+               FROM range(0, 2, 1, 1)""",
+            "22008",
+            "none",
+        ),
+        (f"SELECT CAST(id + 70000 AS SMALLINT) FROM {ONE} ORDER BY id", "22003", None),
+    ],
+)
+def test_failures_are_those_of_jobs(engine: SparkEngine, sql: str, sqlstate: str, message):
+    query = Query(engine)
+    with pytest.raises(GatewayError) as caught:
+        query.rows(sql)
+    assert caught.value.sqlstate == sqlstate
+    assert message is None or caught.value.message == message
+    assert query.jobs() == 0
+    assert Query(engine).rows("SELECT 1 AS o") == [(1,)]
+
+
+def test_settings_are_those_of_the_session(engine: SparkEngine):
+    # Reading a byte that is no number fails with this setting alone.
+    query = Query(engine)
+    with pytest.raises(GatewayError):
+        query.rows("SELECT CAST(concat('x', id) AS INT) FROM range(0, 1, 1, 1)")
+    lenient = engine.driver.session(SessionKind.SMALL, **{"spark.sql.ansi.enabled": "false"})
+    lenient.enter(RunningStatement().begin(engine.driver))
+    rows = lenient.query("SELECT CAST(concat('x', id) AS INT) AS o FROM range(0, 1, 1, 1)")
+    assert [batch.to_pylist() for batch in rows.rows(SMALL)] == [[{"o": None}]]
+
+
+def test_larger_results_take_a_job(query: Query, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(driver_tasks, "MAX_BYTES", 1000)
+    rows = query.rows("SELECT id FROM range(0, 1000, 1, 1)")
+    assert rows == [(number,) for number in range(1000)]
+    assert query.jobs() == 1
+
+
+def test_a_cancelled_statement_ends(driver: JvmDriver, begun, query: Query):
+    endless, thread, caught = begun()
+    assert wait_until(lambda: busy(driver) == 1)
+    assert endless.jobs() == 0
+    endless.statement.cancel()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert [error.sqlstate for error in caught] == ["57014"]
+    # What computed it ends, too, and is there for others.
+    assert wait_until(lambda: busy(driver) == 0)
+    assert query.rows("SELECT 1 AS o") == [(1,)]
+    assert query.jobs() == 0
+
+
+def test_a_cancelled_statement_does_not_begin(engine: SparkEngine):
+    query = Query(engine)
+    query.statement.cancel()
+    with pytest.raises(QueryCanceledError):
+        query.rows("SELECT 1 AS o")
+
+
+def test_others_are_not_cancelled(driver: JvmDriver, begun):
+    first, first_thread, _ = begun()
+    second, second_thread, _ = begun()
+    assert wait_until(lambda: busy(driver) == 2)
+    first.statement.cancel()
+    first_thread.join(PATIENCE_S)
+    assert not first_thread.is_alive()
+    assert wait_until(lambda: busy(driver) == 1)
+    assert second_thread.is_alive()
+    assert not second.statement.cancelled
+
+
+def test_when_all_are_busy_a_job_does_it(driver: JvmDriver, begun, query: Query):
+    for _ in range(driver.cores):
+        begun()
+    assert wait_until(lambda: busy(driver) == driver.cores)
+    assert query.rows("SELECT id FROM range(0, 2, 1, 1)") == [(0,), (1,)]
+    assert query.jobs() == 1
