@@ -65,9 +65,9 @@ class Delivery:
 
     batch_rows: int
     collected: bool = True
-    """True when the whole result is fetched by one job, false when it may be streamed."""
+    """True when the whole result is fetched at once, false when it may be streamed."""
     is_small: bool = False
-    """Whether so little is read that a job costs more than what it does."""
+    """Whether so little is read that a job costs more than what it computes."""
     part_rows: int = 0
     """Rows that a task may hold in memory."""
     may_exceed_part: bool = False
@@ -287,7 +287,7 @@ class Driver(Protocol):
         """Return a new session."""
 
     def cancel(self, group: str) -> None:
-        """Cancel the running jobs of a group, and those that it starts later."""
+        """Cancel what runs for a group, and the jobs that it starts later."""
 
     def progress(self, group: str) -> JobProgress | None:
         """Return how far the jobs of a group are; None where Spark does not tell."""

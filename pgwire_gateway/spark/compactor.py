@@ -25,6 +25,7 @@ from pgwire_gateway.spark.small_files import MAX_BYTES, has_columns, read_rows, 
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
 from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.warehouse import StagedSegment
+from pgwire_gateway.wire_types.merged_versions import merged
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
 from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
 from rewrite.journal.compaction import Merge, Queries
@@ -82,7 +83,7 @@ class Compactor:
         is_done = not base if partitioning else self._is_sorted(snapshot.table, base)
         if not deltas and not snapshot.tail_rows and is_done:
             return Compaction((), (), snapshot.version, 0)
-        added = self._write(snapshot, tail, statement, Merge(snapshot).queries, partitioning)
+        added = self._merge(snapshot, tail, statement, partitioning)
         read = sum(segment.rows for segment in (*base, *deltas))
         tail_read = 0 if tail is None else tail.num_rows
         require_all(snapshot.table, read + tail_read, added)
@@ -153,7 +154,7 @@ class Compactor:
         if not joined:
             return None
         alone = replace(snapshot, segments=joined, tail_rows=0)
-        added = self._write(alone, None, statement, Merge(alone).queries)
+        added = self._merge(alone, None, statement)
         require_all(snapshot.table, sum(base.rows for base in joined), added)
         return Compaction(added, tuple(base.segment_id for base in joined), snapshot.version, 0)
 
@@ -410,6 +411,31 @@ class Compactor:
         rows = sum(segment.rows for segment in read) + snapshot.tail_rows
         size = sum(self._warehouse.value_bytes(segment) for segment in read)
         return Volume(rows, size + (tail.nbytes if tail is not None else 0))
+
+    def _merge(
+        self,
+        snapshot: TableSnapshot,
+        tail: pa.Table | None,
+        statement: RunningStatement,
+        partitioning: Partitioning | None = None,
+    ) -> tuple[Segment, ...]:
+        """Write the current rows as a base and all others as an archive; few without Spark."""
+        table, segments = snapshot.table, _current(snapshot)
+        rows = plain_identity(table)
+        is_few = table.division is None and self._are_readable(table, segments, tail)
+        if rows is None or not is_few:
+            queries = Merge(snapshot).queries
+            return self._write(snapshot, tail, statement, queries, partitioning)
+        base = self._read(table, snapshot.of_kind(SegmentKind.BASE), None)
+        recent = self._read(table, snapshot.of_kind(SegmentKind.DELTA), tail)
+        current, superseded = merged(base, recent, rows)
+        written = self._rows(table, current, SegmentKind.BASE, statement)
+        try:
+            return (*written, *self._rows(table, superseded, SegmentKind.ARCHIVE, statement))
+        except GatewayError:
+            for segment in written:
+                self._warehouse.remove(segment.path)
+            raise
 
     def _write(
         self,

@@ -13,7 +13,7 @@ SMALL_INPUT_ROWS: Final = 50_000
 SMALL_RESULT_ROWS: Final = 1_000
 COLLECTED_ROWS: Final = 20_000
 COLLECTED_BYTES: Final = 16 << 20
-"""Results up to this size are collected in one job; larger ones are streamed."""
+"""Results up to this size are collected at once; larger ones are streamed."""
 BATCH_BYTES: Final = 2 << 20
 MAX_BATCH_ROWS: Final = 50_000
 
@@ -51,7 +51,7 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
         delivery=Delivery(
             batch_rows=min(max(BATCH_BYTES // width, 16), MAX_BATCH_ROWS),
             collected=collected,
-            is_small=kind is SessionKind.SMALL,
+            is_small=_reads_little(query, row_bytes),
             part_rows=part_rows,
             may_exceed_part=rows > part_rows,
             may_multiply=query.row_bound is None or query.row_bound > query.input_rows,
@@ -65,8 +65,13 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
 
 def session_kind(query: SparkQuery, row_bytes: int) -> SessionKind:
     """Choose how a query is executed, by what it reads and returns."""
-    if query.input_rows <= SMALL_INPUT_ROWS and query.input_rows * row_bytes <= COLLECTED_BYTES:
+    if _reads_little(query, row_bytes):
         return SessionKind.SMALL
     bound = query.row_bound
     few = bound is not None and bound <= SMALL_RESULT_ROWS and bound * row_bytes <= COLLECTED_BYTES
     return SessionKind.SMALL if few and not query.works_on_all else SessionKind.LARGE
+
+
+def _reads_little(query: SparkQuery, row_bytes: int) -> bool:
+    rows = query.input_rows
+    return rows <= SMALL_INPUT_ROWS and rows * row_bytes <= COLLECTED_BYTES

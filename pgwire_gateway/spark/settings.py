@@ -30,6 +30,11 @@ class SparkSettings:
     """By which of its interfaces Spark is used."""
 
     @property
+    def is_one_process(self) -> bool:
+        """Tell whether tasks run in the driver's process."""
+        return self.master == "local" or self.master.startswith("local[")
+
+    @property
     def is_local(self) -> bool:
         """Tell whether Spark and the warehouse are on this machine."""
         return self.master.startswith("local") and "://" not in self.warehouse

@@ -62,7 +62,8 @@ class RunningStatement:
         """Cancel the jobs of a group until its work is over.
 
         Who cancels between two stages of an adaptive plan finds no job that runs, and Spark begins
-        the next stage all the same, also in a group that it was told to begin no job in.
+        the next stage all the same, also in a group that it was told to begin no job in. What is
+        computed without a job is not known either before it is about to begin.
         """
         pause_s = _AGAIN_S
         with suppress(Exception):  # a driver that does not answer runs nothing

@@ -203,14 +203,25 @@ def latest_per_key(tail: pa.Table, names: Sequence[str]) -> pa.Table:
 
     Their values have to be equal where their stored forms are.
     """
-    groups = np.zeros(tail.num_rows, np.int64)
-    for name in names:
-        column = tail.column(name).combine_chunks().dictionary_encode()
-        codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, groups = np.unique(groups * len(column.dictionary) + codes, return_inverse=True)
+    groups = row_numbers(tail, names)
     sorted_places = np.lexsort((*recency_columns(tail), groups))
     last = np.flatnonzero(np.diff(groups[sorted_places], append=-1))
     return tail.take(pa.array(np.sort(sorted_places[last]))).combine_chunks()
+
+
+def row_numbers(versions: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Return a number for each row version, the same for those of one row.
+
+    Args:
+        versions: The row versions.
+        names: What tells rows apart, as in :func:`latest_per_key`.
+    """
+    numbers = np.zeros(versions.num_rows, np.int64)
+    for name in names:
+        column = versions.column(name).combine_chunks().dictionary_encode()
+        codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        _, numbers = np.unique(numbers * len(column.dictionary) + codes, return_inverse=True)
+    return numbers
 
 
 def recency_columns(rows: pa.Table) -> tuple[np.ndarray, ...]:

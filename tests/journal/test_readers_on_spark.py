@@ -31,6 +31,7 @@ from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.statements import checking
 from pgwire_gateway.wire_types import tails
+from pgwire_gateway.wire_types.merged_versions import merged
 from rewrite.context import RewriteContext, SessionConstants
 from rewrite.journal import versions
 from rewrite.journal.current_rows import CurrentRows
@@ -104,10 +105,13 @@ class Written:
         assert query.selection is not None
         return self.run(replace(query, **changes), resolved, latest)
 
-    def compacted(self) -> dict[SegmentKind, pa.Table]:
-        """Return the row versions of a compaction."""
+    def compacted(self, most_bytes: int = 0) -> dict[SegmentKind, pa.Table]:
+        """Return the row versions of a compaction; more bytes are Spark's to compact."""
         journal = self.journal
-        added = journal.compactor().compact(journal.snapshot(), journal.tail, RunningStatement())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compactors, "MAX_BYTES", most_bytes)
+            compactor = journal.compactor()
+            added = compactor.compact(journal.snapshot(), journal.tail, RunningStatement())
         found = {}
         for segment in added.added:
             rows = journal.compactor().row_versions(journal.table, [segment])
@@ -222,8 +226,25 @@ def by_live_rows(written: Written) -> Rows:
 
 
 def by_compaction(written: Written) -> Rows:
-    """By what becomes the base."""
+    """By what becomes the base where rows are many."""
     return written.told(written.compacted()[SegmentKind.BASE])
+
+
+def by_merge(written: Written) -> Rows:
+    """By what becomes the base where few rows are compacted."""
+    journal = written.journal
+    compactor = journal.compactor()
+    parts = {
+        kind: compactor.row_versions(journal.table, journal.snapshot().of_kind(kind))
+        for kind in (SegmentKind.BASE, SegmentKind.DELTA)
+    }
+    base, deltas = parts[SegmentKind.BASE], parts[SegmentKind.DELTA]
+    assert base is not None
+    assert deltas is not None
+    assert journal.tail is not None
+    recent = pa.concat_tables([deltas, journal.tail])
+    current, _ = merged(base, recent, identity_names(journal.key))
+    return written.told(current)
 
 
 def by_lookups(written: Written) -> Rows:
@@ -252,7 +273,7 @@ def by_check(written: Written) -> Rows:
 
 Reader = Callable[[Written], Rows]
 OF_ANY: list[Reader] = [by_window, by_shielded_window, by_compaction]
-OF_PLAIN: list[Reader] = [by_newest_in_memory, by_files, by_live_rows]
+OF_PLAIN: list[Reader] = [by_newest_in_memory, by_files, by_live_rows, by_merge]
 OF_KEYS: list[Reader] = [by_lookups, by_check]
 
 
@@ -303,8 +324,9 @@ def test_live_rows_are_the_same_where_they_are_many(
     assert by_live_rows(keyed) == keyed.expected
 
 
-def test_compaction_keeps_every_version(keyed: Written) -> None:
-    found = keyed.compacted()
+@pytest.mark.parametrize("most_bytes", [0, compactors.MAX_BYTES])
+def test_compaction_keeps_every_version(keyed: Written, most_bytes: int) -> None:
+    found = keyed.compacted(most_bytes)
     versions = [*keyed.layout.base, *keyed.layout.recent]
     assert sorted(shown(pa.concat_tables(found.values()))) == sorted(settled(versions))
 

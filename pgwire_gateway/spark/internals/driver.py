@@ -52,7 +52,7 @@ class JvmDriver:
         return JvmSession(self, self.machine, java, conf, kind.value)
 
     def cancel(self, group: str) -> None:
-        """Cancel the running jobs of a group, and those it starts later."""
+        """Cancel what runs for a group, and the jobs it starts later."""
         self.machine.tasks.cancel(group)
         self.machine.context.cancelJobGroupAndFutureJobs(group)
 

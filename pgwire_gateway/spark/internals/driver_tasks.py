@@ -2,48 +2,36 @@
 
 Planning a job, packing its task and reporting its end take Spark several times as long as the task
 of a query of few rows. A result of one part that depends on no exchange needs none of it: a thread
-becomes a task, as Spark's executors make one (``Executor.TaskRunner`` and ``Task.run``), and reads
-the part. Whoever waits for it can be told to stop although it goes on; it stops where Spark's tasks
-look whether they were killed.
+becomes a task (:mod:`.task_contexts`) and reads the part. Whoever waits for it can be told to stop
+although it goes on; it stops where Spark's tasks look whether they were killed.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
+
+from py4j.protocol import Py4JError
 
 from pgwire_gateway.spark.internals.process import DriverProcess
 from pgwire_gateway.spark.internals.task_contexts import TaskContexts
 
-MAX_BYTES: Final = 64 << 20
-"""Results that turn out to be larger are left to a job."""
+logger = logging.getLogger(__name__)
 
-_FIRST_NUMBER: Final = 1 << 40
-"""Tasks are told apart by number; those of jobs never come so far."""
+MAX_BYTES: Final = 64 << 20
+"""Results that turn out to be larger are left to a job, whose results Spark bounds."""
+
+_FIRST_ATTEMPT: Final = 1 << 40
+"""Numbers of task attempts tell tasks apart; those of jobs never come so far."""
 _EXCHANGE: Final = "+-"
 """Stands before what comes through an exchange where Spark tells what a result depends on."""
 
 
 class StoppedError(Exception):
     """Who waited for a task was told to stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A result to be computed."""
-
-    rdd: Any
-    """One part of Arrow batches."""
-    properties: Any
-    """Settings of the session, as of the thread that would begin the job."""
-    group: str
-    """What it is stopped by."""
-    found: "Future[list[bytes] | None]" = field(default_factory=Future)
-    """The batches, as Spark has packed them; None when there is too much of them."""
 
 
 class DriverTasks:
@@ -66,11 +54,11 @@ class DriverTasks:
         self._closed = False
 
     def run(self, rdd: Any, properties: Any, group: str) -> list[bytes] | None:
-        """Return the Arrow batches of an RDD; None where that takes a job.
+        """Return the Arrow batches of an RDD, as Spark has packed them; None where a job has to.
 
         Args:
             rdd: A result.
-            properties: Settings of its session.
+            properties: Settings of its session, as the thread has them that would begin the job.
             group: The job group it belongs to.
 
         Raises:
@@ -79,12 +67,10 @@ class DriverTasks:
         """
         if int(rdd.getNumPartitions()) != 1 or _EXCHANGE in str(rdd.toDebugString()):
             return None
-        worker = self._taken()
+        worker = self._take()
         if worker is None:
             return None
-        work = Work(rdd, properties, group)
-        worker.begin(work)
-        return work.found.result()
+        return worker.begin(_Work(rdd, properties, group)).result()
 
     @property
     def busy(self) -> int:
@@ -93,7 +79,7 @@ class DriverTasks:
             return len(self._all) - len(self._idle)
 
     def cancel(self, group: str) -> None:
-        """Stop what runs for a group."""
+        """Stop what runs for a group, and what has just been given to a thread."""
         with self._lock:
             workers = list(self._all)
         for worker in workers:
@@ -104,84 +90,116 @@ class DriverTasks:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
+            self._all = [worker for worker in self._all if worker not in idle]
         for worker in idle:
             worker.end()
 
-    def _taken(self) -> "_Worker | None":
+    def _take(self) -> "_Worker | None":
         """Return a worker that has nothing to do; None when all are busy."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
             if self._closed or len(self._all) >= self._most:
                 return None
-            number = _FIRST_NUMBER + len(self._all)
-            contexts = partial(TaskContexts, self._process, self._context, number)
-            worker = _Worker(contexts, self._returned)
+            attempt = _FIRST_ATTEMPT + len(self._all)
+            try:
+                contexts = TaskContexts(self._process, self._context, attempt)
+            except Py4JError:
+                logger.warning("small results are computed by jobs", exc_info=True)
+                self._most = 0
+                return None
+            worker = _Worker(contexts, self._release)
             self._all.append(worker)
             return worker
 
-    def _returned(self, worker: "_Worker") -> None:
+    def _release(self, worker: "_Worker") -> None:
         with self._lock:
             if not self._closed:
                 self._idle.append(worker)
                 return
+            self._all.remove(worker)
         worker.end()
+
+
+class _Work:
+    """A result of one part to be computed, and who waits for it."""
+
+    def __init__(self, rdd: Any, properties: Any, group: str) -> None:
+        self.rdd = rdd
+        self.properties = properties
+        self.group = group
+        self.batches: Future[list[bytes] | None] = Future()
+        self.context: Any = None
+        """As which task it is computed, once it is."""
+
+    def cancel(self) -> None:
+        """Let nobody wait any more, and the task stop."""
+        with suppress(InvalidStateError):
+            self.batches.set_exception(StoppedError("canceled"))
+        # Who sets the context looks afterwards whether somebody waits.
+        if self.context is not None:
+            self.context.markInterrupted("canceled")
 
 
 class _Worker:
     """A thread that is one task after another."""
 
-    def __init__(
-        self, contexts: Callable[[], TaskContexts], returned: Callable[["_Worker"], None]
-    ) -> None:
+    def __init__(self, contexts: TaskContexts, release: Callable[["_Worker"], None]) -> None:
         self._contexts = contexts
-        self._returned = returned
-        self._works: SimpleQueue[Work | None] = SimpleQueue()
-        self._running: tuple[Work, Any] | None = None
-        """What is computed now, and as which task."""
-        threading.Thread(target=self._work, name="driver task", daemon=True).start()
+        self._release = release
+        self._given: SimpleQueue[_Work | None] = SimpleQueue()
+        self._work: _Work | None = None
+        """What is computed now."""
+        threading.Thread(target=self._run, name="driver task", daemon=True).start()
 
-    def begin(self, work: Work) -> None:
-        """Compute a result."""
-        self._works.put(work)
+    def begin(self, work: _Work) -> "Future[list[bytes] | None]":
+        """Begin with a result; None will come of it when there is too much of it."""
+        self._work = work
+        self._given.put(work)
+        return work.batches
 
     def end(self) -> None:
         """Compute nothing more."""
-        self._works.put(None)
+        self._given.put(None)
 
     def cancel(self, group: str) -> None:
         """Stop what runs, if it runs for a group."""
-        running = self._running
-        if running is None or running[0].group != group:
-            return
-        work, context = running
+        work = self._work
+        if work is not None and work.group == group:
+            work.cancel()
+
+    def _run(self) -> None:
+        while self._next():
+            pass
+
+    def _next(self) -> bool:
+        """Wait for a result to compute, and compute it; return whether more may come.
+
+        Nothing of it is kept here while the next one is waited for.
+        """
+        work = self._given.get()
+        if work is None:
+            return False
+        batches: list[bytes] | None = None
+        failure: Exception | None = None
+        try:
+            batches = self._computed(work)
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            failure = error
+        self._work = None
+        # Who waited may begin the next at once.
+        self._release(self)
         with suppress(InvalidStateError):
-            work.found.set_exception(StoppedError("canceled"))
-            context.markInterrupted("canceled")
-
-    def _work(self) -> None:
-        contexts = None
-        while (work := self._works.get()) is not None:
-            try:
-                if contexts is None:
-                    contexts = self._contexts()
-                found = self._computed(work, contexts)
-            except Exception as error:  # noqa: BLE001 - raised where it is waited for
-                outcome = partial(work.found.set_exception, error)
+            if failure is None:
+                work.batches.set_result(batches)
             else:
-                outcome = partial(work.found.set_result, found)
-            # Who waited may begin the next at once.
-            self._returned(self)
-            with suppress(InvalidStateError):
-                outcome()
+                work.batches.set_exception(failure)
+        return True
 
-    def _computed(self, work: Work, contexts: TaskContexts) -> list[bytes] | None:
-        with contexts.task(work.properties) as context:
-            self._running = (work, context)
-            try:
-                return _read(work.rdd, context)
-            finally:
-                self._running = None
+    def _computed(self, work: _Work) -> list[bytes] | None:
+        with self._contexts.task(work.properties) as context:
+            work.context = context
+            return None if work.batches.done() else _read(work.rdd, context)
 
 
 def _read(rdd: Any, context: Any) -> list[bytes] | None:

@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pgwire_gateway.spark.internals.driver_tasks import DriverTasks
@@ -10,6 +11,16 @@ from pgwire_gateway.spark.internals.process import DriverProcess
 from pgwire_gateway.spark.settings import SparkSettings, driver_conf
 
 _KEPT_INDICES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What the work of a thread is part of."""
+
+    properties: Any
+    """Settings of its session, as Java properties."""
+    group: str
+    """Its job group."""
 
 
 class Machine:
@@ -33,9 +44,8 @@ class Machine:
             raise
         self.context = self.root.sparkContext()
         self.cores = int(self.context.defaultParallelism())
-        # Other executors than the driver may have more memory than that, and what files are near.
-        tasks = self.cores if settings.master.startswith("local") else 0
-        self.tasks = DriverTasks(self.process, self.context, tasks)
+        most = self.cores if settings.is_one_process else 0
+        self.tasks = DriverTasks(self.process, self.context, most)
         if settings.is_local:
             self._forget_hadoop_defaults()
 

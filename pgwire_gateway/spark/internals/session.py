@@ -9,7 +9,7 @@ from pgwire_gateway.spark.api import Driver, Explanation, Reading
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.internals import databases
 from pgwire_gateway.spark.internals.frame import JvmFrame
-from pgwire_gateway.spark.internals.machine import Machine
+from pgwire_gateway.spark.internals.machine import Entered, Machine
 
 _JOB_GROUP: Final = "spark.jobGroup.id"
 _POOL: Final = "spark.scheduler.pool"
@@ -39,9 +39,8 @@ class JvmSession:
             context.setLocalProperties(self._properties.clone())
             self.activate()
             local.session = self
-            local.properties = self._properties
         context.setLocalProperty(_JOB_GROUP, group)
-        local.group = group
+        local.entered = Entered(self._properties, group)
 
     def activate(self) -> None:
         """Make this the session whose settings the JVM uses for work of this thread."""

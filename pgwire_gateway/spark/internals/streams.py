@@ -108,12 +108,13 @@ class Collected:
 def _collected(
     machine: Machine, rdd: Any, schema: pa.Schema, *, is_small: bool
 ) -> list[pa.RecordBatch]:
-    local = machine.local
-    entered = is_small and hasattr(local, "group")
-    found = machine.tasks.run(rdd, local.properties, local.group) if entered else None
-    if found is None:
-        return collect(machine, rdd, schema)
-    return [_decoded(data, schema) for data in found]
+    """Return all batches of an RDD, in order: without a job where it is small and can be."""
+    entered = getattr(machine.local, "entered", None) if is_small else None
+    if entered is not None:
+        found = machine.tasks.run(rdd, entered.properties, entered.group)
+        if found is not None:
+            return [_decoded(data, schema) for data in found]
+    return collect(machine, rdd, schema)
 
 
 def collect(machine: Machine, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]:

@@ -1,79 +1,107 @@
-"""What a thread of the driver needs to be a task of Spark: a context, memory, and its locks.
+"""What a thread of the driver needs to be a task of Spark: a context, and memory.
 
 Spark's executors make these for the tasks of a job (``Task.run``); what they call is public in
-bytecode, but some of it has signatures that Py4J cannot look up or values that it would convert.
-Those are reached by method handles.
+bytecode, but some of it has signatures that Py4J cannot look up, or values that it would convert.
+Those are reached by method handles. What executors do for cached rows is left out: none are cached.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
 
 from pgwire_gateway.spark.internals.process import DriverProcess
 
 _SPARK: Final = "org.apache.spark"
 _ENVIRONMENT: Final = f"{_SPARK}.SparkEnv"
-_PROPERTIES: Final = 7
-_CPUS: Final = 10
-"""Positions among what ``TaskContextImpl`` is made of."""
+
+_PARAMETERS: Final = (
+    "stageId",
+    "stageAttemptNumber",
+    "partitionId",
+    "taskAttemptId",
+    "attemptNumber",
+    "numPartitions",
+    "taskMemoryManager",
+    "localProperties",
+    "metricsSystem",
+    "taskMetrics",
+    "cpus",
+    "resources",
+)
+"""What ``TaskContextImpl`` is made of, in this order."""
+_PROPERTIES: Final = _PARAMETERS.index("localProperties")
+_CPUS: Final = _PARAMETERS.index("cpus")
 
 
 class TaskContexts:
-    """Makes the thread that uses it one task after another, all of one number."""
+    """Makes the thread that uses it one task after another."""
 
-    def __init__(self, process: DriverProcess, context: Any, number: int) -> None:
+    def __init__(self, process: DriverProcess, context: Any, attempt: int) -> None:
         """Prepare it.
 
         Args:
             process: The driver.
             context: Its Spark context.
-            number: What no other task has, of jobs neither, while it runs.
+            attempt: A number that no attempt of another task has, of those of jobs neither.
+
+        Raises:
+            Py4JError: Spark has no such internals.
         """
         jvm = process.jvm
         spark = jvm.org.apache.spark
         environment = _Environment(process, context)
-        blocks = environment.part("blockManager", f"{_SPARK}.storage.BlockManager")
-        # Broadcasts are locked by the task that reads them, until that is over.
-        blocks.registerTask(number)
         memory = environment.part("memoryManager", f"{_SPARK}.memory.MemoryManager")
-        self._memory = spark.memory.TaskMemoryManager(memory, number)
+        self._memory = spark.memory.TaskMemoryManager(memory, attempt)
         self._threads = _single(spark, "TaskContext")
+        self._option = jvm.scala.Option
         self._none = jvm.scala.Option.empty()
         given = {
-            "stage": 0,
-            "stage attempt": 0,
-            "partition": 0,
-            "number": number,
-            "attempt": 0,
-            "partitions": 1,
-            "memory": self._memory,
-        }
-        further = {
-            "metrics system": environment.part("metricsSystem", f"{_SPARK}.metrics.MetricsSystem"),
-            "metrics": spark.executor.TaskMetrics(),
+            "stageId": 0,
+            "stageAttemptNumber": 0,
+            "partitionId": 0,
+            "taskAttemptId": attempt,
+            "attemptNumber": 0,
+            "numPartitions": 1,
+            "taskMemoryManager": self._memory,
+            "metricsSystem": environment.part("metricsSystem", f"{_SPARK}.metrics.MetricsSystem"),
+            "taskMetrics": spark.executor.TaskMetrics(),
             "cpus": Decimal(1),
             "resources": _single(jvm.scala.collection.immutable, "Map").empty(),
         }
-        made = _constructor(process)
-        handles = jvm.java.lang.invoke.MethodHandles
-        bound = handles.insertArguments(
-            made, _PROPERTIES + 1, _array(process, "Object", *further.values())
-        )
-        self._new = handles.insertArguments(bound, 0, _array(process, "Object", *given.values()))
+        before = [given[name] for name in _PARAMETERS[:_PROPERTIES]]
+        after = [given[name] for name in _PARAMETERS[_PROPERTIES + 1 :]]
+        bind = jvm.java.lang.invoke.MethodHandles.insertArguments
+        bound = bind(_constructor(process), _PROPERTIES + 1, _array(process, "Object", after))
+        self._new = bind(bound, 0, _array(process, "Object", before))
+        # A task that reads a broadcast locks it until it is over; who does that has to be known.
+        blocks = environment.part("blockManager", f"{_SPARK}.storage.BlockManager")
+        blocks.registerTask(attempt)
 
     @contextmanager
     def task(self, properties: Any) -> Iterator[Any]:
-        """Be a task with the settings of a session; gives its ``TaskContext``."""
+        """Be a task with the settings of a session; gives its ``TaskContext``.
+
+        What fails within is a failure of the task.
+        """
         context = self._new.invokeWithArguments([properties])
         self._threads.setTaskContext(context)
         try:
             yield context
+        except Py4JJavaError as error:
+            # What the failure causes in turn is not what has to be told.
+            with suppress(Py4JJavaError):
+                context.markTaskFailed(error.java_exception)
+            with suppress(Py4JJavaError):
+                context.markTaskCompleted(self._option.apply(error.java_exception))
+            raise
+        else:
+            context.markTaskCompleted(self._none)
         finally:
-            try:
-                context.markTaskCompleted(self._none)
-            finally:
-                self._memory.cleanUpAllAllocatedMemory()
+            self._memory.cleanUpAllAllocatedMemory()
+            self._threads.unset()
 
 
 class _Environment:
@@ -103,17 +131,18 @@ def _constructor(process: DriverProcess) -> Any:
     lang = process.jvm.java.lang
     lookup, handles = lang.invoke.MethodHandles.publicLookup(), lang.invoke.MethodHandles
     (made,) = lang.Class.forName(f"{_SPARK}.TaskContextImpl").getConstructors()
-    kind = _array(process, "Class", lang.Class.forName("java.math.BigDecimal"))
-    converted = lookup.unreflectConstructor(
-        lang.Class.forName("scala.math.BigDecimal").getConstructor(kind)
-    )
-    filters = process.gateway.new_array(lang.invoke.MethodHandle, 1)
-    filters[0] = converted
+    kinds = _array(process, "Class", [lang.Class.forName("java.math.BigDecimal")])
+    converted = lang.Class.forName("scala.math.BigDecimal").getConstructor(kinds)
+    filters = _array(process, "invoke.MethodHandle", [lookup.unreflectConstructor(converted)])
     return handles.filterArguments(lookup.unreflectConstructor(made), _CPUS, filters)
 
 
-def _array(process: DriverProcess, kind: str, *values: object) -> Any:
-    array = process.gateway.new_array(getattr(process.jvm.java.lang, kind), len(values))
+def _array(process: DriverProcess, kind: str, values: list[Any]) -> Any:
+    """Return a Java array of a class below ``java.lang``."""
+    found = process.jvm.java.lang
+    for name in kind.split("."):
+        found = getattr(found, name)
+    array = process.gateway.new_array(found, len(values))
     for index, value in enumerate(values):
         array[index] = value
     return array

@@ -20,6 +20,13 @@ VERSIONS = (
 )
 
 
+@pytest.fixture(autouse=True, params=["in memory", "by Spark"])
+def _by_whom(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have few rows compacted as they are, and as if they were many."""
+    if request.param == "by Spark":
+        monkeypatch.setattr(compactor, "MAX_BYTES", 0)
+
+
 def compact(journal: Journal) -> None:
     """Replace the journal's segments and tail by their compaction."""
     result = journal.compactor().compact(journal.snapshot(), journal.tail, RunningStatement())

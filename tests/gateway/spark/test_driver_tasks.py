@@ -11,9 +11,8 @@ import pytest
 from catalog.errors import GatewayError
 from pgwire_gateway.spark.api import Delivery, Session
 from pgwire_gateway.spark.engine import SessionKind, SparkEngine
-from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import failures
-from pgwire_gateway.spark.internals import driver_tasks
+from pgwire_gateway.spark.internals import driver_tasks, task_contexts
 from pgwire_gateway.spark.internals.driver import JvmDriver
 from pgwire_gateway.spark.statements import RunningStatement
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -21,6 +20,8 @@ from tests.support.waiting import PATIENCE_S, wait_until
 pytestmark = pytest.mark.spark
 
 SMALL = Delivery(100, is_small=True)
+ONE = "(SELECT /*+ COALESCE(1) */ id, id % 3 AS k FROM range(0, 1000, 1, 1))"
+"""Rows of which Spark knows that they are in one part."""
 ENDLESS = "SELECT id FROM range(0, 1000000000000000, 1, 1) WHERE id < 0"
 """Takes days, in one part."""
 
@@ -40,9 +41,9 @@ def driver(engine: SparkEngine) -> JvmDriver:
 class Query:
     """One statement in the session for small ones."""
 
-    def __init__(self, engine: SparkEngine) -> None:
+    def __init__(self, engine: SparkEngine, session: Session | None = None) -> None:
         self.engine = engine
-        self.session: Session = engine.sessions().small
+        self.session = session or engine.sessions().small
         self.statement = RunningStatement()
         self.group = self.statement.begin(self.session.driver)
 
@@ -90,14 +91,11 @@ def begun(engine: SparkEngine) -> Iterator[Callable[[], tuple[Query, threading.T
         query.statement.cancel()
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+    assert wait_until(lambda: busy(engine.driver) == 0)
 
 
 def busy(driver: JvmDriver) -> int:
     return driver.machine.tasks.busy
-
-
-ONE = "(SELECT /*+ COALESCE(1) */ id, id % 3 AS k FROM range(0, 1000, 1, 1))"
-"""Rows of which Spark knows that they are in one part."""
 
 
 @pytest.mark.parametrize(
@@ -133,6 +131,7 @@ def test_files_are_read(query: Query, tmp_path: Path):
     pq.write_table(pa.table({"i": range(10_000)}), tmp_path / "a.parquet")
     place = f"parquet.`file://{tmp_path}/a.parquet`"
     assert query.rows(f"SELECT i FROM {place} WHERE i = 7777") == [(7777,)]
+    assert query.jobs() == 1, "a job finds out which columns there are"
     found = query.rows(f"SELECT /*+ COALESCE(1) */ i FROM {place} ORDER BY i DESC LIMIT 1")
     assert found == [(9999,)]
 
@@ -157,18 +156,20 @@ def test_failures_are_those_of_jobs(engine: SparkEngine, sql: str, sqlstate: str
     assert caught.value.sqlstate == sqlstate
     assert message is None or caught.value.message == message
     assert query.jobs() == 0
-    assert Query(engine).rows("SELECT 1 AS o") == [(1,)]
+    # The thread that has failed goes on.
+    again = Query(engine)
+    assert again.rows("SELECT 1 AS o") == [(1,)]
+    assert again.jobs() == 0
 
 
 def test_settings_are_those_of_the_session(engine: SparkEngine):
-    # Reading a byte that is no number fails with this setting alone.
     query = Query(engine)
     with pytest.raises(GatewayError):
         query.rows("SELECT CAST(concat('x', id) AS INT) FROM range(0, 1, 1, 1)")
     lenient = engine.driver.session(SessionKind.SMALL, **{"spark.sql.ansi.enabled": "false"})
-    lenient.enter(RunningStatement().begin(engine.driver))
-    rows = lenient.query("SELECT CAST(concat('x', id) AS INT) AS o FROM range(0, 1, 1, 1)")
-    assert [batch.to_pylist() for batch in rows.rows(SMALL)] == [[{"o": None}]]
+    query = Query(engine, lenient)
+    assert query.rows("SELECT CAST(concat('x', id) AS INT) FROM range(0, 1, 1, 1)") == [(None,)]
+    assert query.jobs() == 0
 
 
 def test_larger_results_take_a_job(query: Query, monkeypatch: pytest.MonkeyPatch):
@@ -192,11 +193,20 @@ def test_a_cancelled_statement_ends(driver: JvmDriver, begun, query: Query):
     assert query.jobs() == 0
 
 
-def test_a_cancelled_statement_does_not_begin(engine: SparkEngine):
-    query = Query(engine)
-    query.statement.cancel()
-    with pytest.raises(QueryCanceledError):
-        query.rows("SELECT 1 AS o")
+def test_without_the_internals_jobs_do_it(
+    engine: SparkEngine, driver: JvmDriver, monkeypatch: pytest.MonkeyPatch, caplog
+):
+    machine = driver.machine
+    unable = driver_tasks.DriverTasks(machine.process, machine.context, 1)
+    monkeypatch.setattr(task_contexts, "_ENVIRONMENT", "org.apache.spark.Nothing")
+    monkeypatch.setattr(machine, "tasks", unable)
+    for _ in range(2):
+        query = Query(engine)
+        assert query.rows("SELECT id FROM range(0, 2, 1, 1)") == [(0,), (1,)]
+        assert query.jobs() == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        "small results are computed by jobs"
+    ]
 
 
 def test_others_are_not_cancelled(driver: JvmDriver, begun):
@@ -208,7 +218,7 @@ def test_others_are_not_cancelled(driver: JvmDriver, begun):
     assert not first_thread.is_alive()
     assert wait_until(lambda: busy(driver) == 1)
     assert second_thread.is_alive()
-    assert not second.statement.cancelled
+    assert second.jobs() == 0
 
 
 def test_when_all_are_busy_a_job_does_it(driver: JvmDriver, begun, query: Query):
