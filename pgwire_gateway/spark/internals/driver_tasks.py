@@ -30,6 +30,10 @@ _EXCHANGE: Final = "+-"
 """Stands before what comes through an exchange where Spark tells what a result depends on."""
 
 
+class TooLargeError(Exception):
+    """A result is larger than what is computed without a job."""
+
+
 class StoppedError(Exception):
     """Who waited for a task was told to stop."""
 
@@ -56,6 +60,9 @@ class DriverTasks:
     def run(self, rdd: Any, properties: Any, group: str) -> list[bytes] | None:
         """Return the Arrow batches of an RDD, as Spark has packed them; None where a job has to.
 
+        Once it has been run, no job can run this RDD any more: operators keep what they work with,
+        which cannot be packed.
+
         Args:
             rdd: A result.
             properties: Settings of its session, as the thread has them that would begin the job.
@@ -63,6 +70,7 @@ class DriverTasks:
 
         Raises:
             StoppedError: The group was cancelled.
+            TooLargeError: The result is larger than :data:`MAX_BYTES`.
             Py4JError: What the evaluation met.
         """
         if int(rdd.getNumPartitions()) != 1 or _EXCHANGE in str(rdd.toDebugString()):
@@ -128,7 +136,7 @@ class _Work:
         self.rdd = rdd
         self.properties = properties
         self.group = group
-        self.batches: Future[list[bytes] | None] = Future()
+        self.batches: Future[list[bytes]] = Future()
         self.context: Any = None
         """As which task it is computed, once it is."""
 
@@ -152,8 +160,8 @@ class _Worker:
         """What is computed now."""
         threading.Thread(target=self._run, name="driver task", daemon=True).start()
 
-    def begin(self, work: _Work) -> "Future[list[bytes] | None]":
-        """Begin with a result; None will come of it when there is too much of it."""
+    def begin(self, work: _Work) -> "Future[list[bytes]]":
+        """Begin with a result."""
         self._work = work
         self._given.put(work)
         return work.batches
@@ -180,7 +188,7 @@ class _Worker:
         work = self._given.get()
         if work is None:
             return False
-        batches: list[bytes] | None = None
+        batches: list[bytes] = []
         failure: Exception | None = None
         try:
             batches = self._computed(work)
@@ -196,19 +204,19 @@ class _Worker:
                 work.batches.set_exception(failure)
         return True
 
-    def _computed(self, work: _Work) -> list[bytes] | None:
+    def _computed(self, work: _Work) -> list[bytes]:
         with self._contexts.task(work.properties) as context:
             work.context = context
-            return None if work.batches.done() else _read(work.rdd, context)
+            return [] if work.batches.done() else _read(work.rdd, context)
 
 
-def _read(rdd: Any, context: Any) -> list[bytes] | None:
+def _read(rdd: Any, context: Any) -> list[bytes]:
     found, size = [], 0
     batches = rdd.iterator(rdd.partitions()[0], context)
     while batches.hasNext():
         batch = batches.next()
         size += len(batch)
         if size > MAX_BYTES:
-            return None
+            raise TooLargeError
         found.append(batch)
     return found

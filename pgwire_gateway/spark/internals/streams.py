@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from pgwire_gateway.spark.api import Delivery, Rows
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
+from pgwire_gateway.spark.internals.driver_tasks import TooLargeError
 from pgwire_gateway.spark.internals.large_parts import MOST, LargeParts, StoredParts, limited
-from pgwire_gateway.spark.internals.machine import Machine
+from pgwire_gateway.spark.internals.machine import Entered, Machine
 
 END_OF_PART: Final = -1
 _NEXT_PART: Final = struct.pack(">i", 1)
@@ -42,7 +43,10 @@ def rows(
     if check is not None:
         check()
     if delivery.collected:
-        return Collected(schema, _collected(machine, rdd, schema, is_small=delivery.is_small))
+        batches = _few(machine, frame, rdd, schema, delivery) if delivery.is_small else None
+        if batches is None:
+            batches = collect(machine, rdd, schema)
+        return Collected(schema, batches)
 
     return _streamed(machine, frame, rdd, schema, delivery, enter)
 
@@ -105,16 +109,20 @@ class Collected:
         """Do nothing: no job runs."""
 
 
-def _collected(
-    machine: Machine, rdd: Any, schema: pa.Schema, *, is_small: bool
-) -> list[pa.RecordBatch]:
-    """Return all batches of an RDD, in order: without a job where it is small and can be."""
-    entered = getattr(machine.local, "entered", None) if is_small else None
-    if entered is not None:
+def _few(
+    machine: Machine, frame: Any, rdd: Any, schema: pa.Schema, delivery: Delivery
+) -> list[pa.RecordBatch] | None:
+    """Return all batches of an RDD of Arrow batches, in order; None where nothing was computed."""
+    entered: Entered | None = getattr(machine.local, "entered", None)
+    if entered is None:
+        return None
+    try:
         found = machine.tasks.run(rdd, entered.properties, entered.group)
-        if found is not None:
-            return [_decoded(data, schema) for data in found]
-    return collect(machine, rdd, schema)
+    except TooLargeError:
+        # A relation of the same rows is planned anew.
+        again = _arrow_rdd(frame.alias("again"), delivery.batch_rows)
+        return collect(machine, again, schema)
+    return None if found is None else [_decoded(data, schema) for data in found]
 
 
 def collect(machine: Machine, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]:

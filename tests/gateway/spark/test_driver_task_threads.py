@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from pgwire_gateway.spark.internals import driver_tasks
-from pgwire_gateway.spark.internals.driver_tasks import DriverTasks, StoppedError
+from pgwire_gateway.spark.internals.driver_tasks import DriverTasks, StoppedError, TooLargeError
 from tests.support.waiting import PATIENCE_S, wait_until
 
 
@@ -202,4 +202,6 @@ def test_nothing_is_kept_of_a_result(tasks: DriverTasks):
 def test_larger_results_are_left(tasks: DriverTasks, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(driver_tasks, "MAX_BYTES", 2)
     assert tasks.run(Result(b"a", b"b"), None, "g") == [b"a", b"b"]
-    assert tasks.run(Result(b"a", b"b", b"c"), None, "g") is None
+    with pytest.raises(TooLargeError):
+        tasks.run(Result(b"a", b"b", b"c"), None, "g")
+    assert tasks.run(Result(b"a"), None, "g") == [b"a"]

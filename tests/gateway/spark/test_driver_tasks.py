@@ -172,10 +172,22 @@ def test_settings_are_those_of_the_session(engine: SparkEngine):
     assert query.jobs() == 0
 
 
-def test_larger_results_take_a_job(query: Query, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM range(0, 1000, 1, 1)",
+        f"SELECT id FROM {ONE} ORDER BY id % 7, id",
+        f"SELECT explode(array(id, k)) FROM {ONE} ORDER BY 1",
+        f"SELECT id, sum(id) OVER (PARTITION BY k ORDER BY id) FROM {ONE} ORDER BY id",
+        f"SELECT /*+ MERGE(b) */ a.id, b.k FROM {ONE} a JOIN {ONE} b ON a.id = b.id * 2 ORDER BY 1",
+        f"SELECT k, sort_array(collect_list(id)) FROM {ONE} GROUP BY k ORDER BY k",
+    ],
+)
+def test_larger_results_take_a_job(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch, sql: str):
+    expected = Query(engine).rows(sql)
     monkeypatch.setattr(driver_tasks, "MAX_BYTES", 1000)
-    rows = query.rows("SELECT id FROM range(0, 1000, 1, 1)")
-    assert rows == [(number,) for number in range(1000)]
+    query = Query(engine)
+    assert query.rows(sql) == expected
     assert query.jobs() == 1
 
 
