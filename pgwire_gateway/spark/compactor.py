@@ -21,7 +21,13 @@ from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.executor import RunningStatement, failures
 from pgwire_gateway.spark.gathered_files import Gathering
 from pgwire_gateway.spark.relations import Relation, Relations
-from pgwire_gateway.spark.small_files import MAX_BYTES, has_columns, read_rows, write_small
+from pgwire_gateway.spark.small_files import (
+    MAX_BYTES,
+    encoded_bytes,
+    has_columns,
+    read_rows,
+    write_small,
+)
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
 from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.warehouse import StagedSegment
@@ -420,22 +426,47 @@ class Compactor:
         partitioning: Partitioning | None = None,
     ) -> tuple[Segment, ...]:
         """Write the current rows as a base and all others as an archive; few without Spark."""
-        table, segments = snapshot.table, _current(snapshot)
-        rows = plain_identity(table)
-        is_few = table.division is None and self._are_readable(table, segments, tail)
-        if rows is None or not is_few:
+        found = self._merged(snapshot, tail, statement)
+        if found is None:
             queries = Merge(snapshot).queries
             return self._write(snapshot, tail, statement, queries, partitioning)
-        base = self._read(table, snapshot.of_kind(SegmentKind.BASE), None)
-        recent = self._read(table, snapshot.of_kind(SegmentKind.DELTA), tail)
-        current, superseded = merged(base, recent, rows)
+        current, superseded = found
+        table = snapshot.table
         written = self._rows(table, current, SegmentKind.BASE, statement)
         try:
             return (*written, *self._rows(table, superseded, SegmentKind.ARCHIVE, statement))
-        except GatewayError:
+        except BaseException:
             for segment in written:
                 self._warehouse.remove(segment.path)
             raise
+
+    def _merged(
+        self, snapshot: TableSnapshot, tail: pa.Table | None, statement: RunningStatement
+    ) -> tuple[pa.Table, pa.Table] | None:
+        """Return the current rows and all others in storage layout; None where that is Spark's."""
+        table, segments = snapshot.table, _current(snapshot)
+        rows = plain_identity(table)
+        if rows is None or table.division is not None or table.external is not None:
+            return None
+        if not self._are_readable(table, segments, tail):
+            return None
+        base: list[pa.Table] = []
+        recent = [] if tail is None else [tail]
+        left = MOST_AT_ONCE
+        for segment in segments:
+            statement.check()
+            with storage_failures():
+                left -= encoded_bytes(self._warehouse, segment)
+            if left < 0:
+                return None
+            part = base if segment.kind is SegmentKind.BASE else recent
+            part.append(self._read(table, [segment], None))
+        nothing = storage_schema(table).empty_table()
+        found = merged(
+            pa.concat_tables([nothing, *base]), pa.concat_tables([nothing, *recent]), rows
+        )
+        statement.check()
+        return found
 
     def _write(
         self,

@@ -132,6 +132,20 @@ def has_columns(warehouse: Warehouse, table: JournalTable, segment: Segment) -> 
     return all(wanted == file_names(file) for file in warehouse.data_files(segment))
 
 
+def encoded_bytes(warehouse: Warehouse, segment: Segment) -> int:
+    """Return how many bytes the columns of a segment's files have, unpacked.
+
+    Raises:
+        OSError: Storage failed.
+    """
+    footers = [pq.read_metadata(file.path) for file in warehouse.data_files(segment)]
+    return sum(
+        footer.row_group(number).total_byte_size
+        for footer in footers
+        for number in range(footer.num_row_groups)
+    )
+
+
 def file_names(file: DataFile) -> set[str]:
     """Return the names of a file's columns, with those that are told beside a file of others."""
     names = set(pq.read_schema(file.path).names)

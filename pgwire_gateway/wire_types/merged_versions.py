@@ -11,10 +11,13 @@ from pgwire_gateway.wire_types.tails import recency_columns, row_numbers, versio
 from pgwire_gateway.wire_types.versions import VERSION_TYPE
 
 
-def merged(base: pa.Table, recent: pa.Table, names: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+def merged(
+    base: pa.Table, recent: pa.Table, names: Sequence[str]
+) -> tuple[pa.Table, pa.Table] | None:
     """Return the current rows, and all other row versions with when they were superseded.
 
-    It is what :class:`rewrite.journal.compaction.Merge` has Spark do.
+    It is what :class:`rewrite.journal.compaction.Merge` has Spark do. None where the base has two
+    versions of a row.
 
     Args:
         base: Versions in storage layout that were current, one of each row.
@@ -24,6 +27,8 @@ def merged(base: pa.Table, recent: pa.Table, names: Sequence[str]) -> tuple[pa.T
     versions = pa.concat_tables([base, recent]).combine_chunks()
     count = versions.num_rows
     rows = row_numbers(versions, names)
+    if np.unique(rows[: base.num_rows]).size != base.num_rows:
+        return None
     is_recent = np.arange(count) >= base.num_rows
     places = np.lexsort((*recency_columns(versions), is_recent, rows))
     is_newest = np.zeros(count, np.bool_)

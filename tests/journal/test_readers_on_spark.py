@@ -243,7 +243,9 @@ def by_merge(written: Written) -> Rows:
     assert deltas is not None
     assert journal.tail is not None
     recent = pa.concat_tables([deltas, journal.tail])
-    current, _ = merged(base, recent, identity_names(journal.key))
+    found = merged(base, recent, identity_names(journal.key))
+    assert found is not None
+    current, _ = found
     return written.told(current)
 
 
@@ -325,10 +327,15 @@ def test_live_rows_are_the_same_where_they_are_many(
 
 
 @pytest.mark.parametrize("most_bytes", [0, compactors.MAX_BYTES])
-def test_compaction_keeps_every_version(keyed: Written, most_bytes: int) -> None:
-    found = keyed.compacted(most_bytes)
-    versions = [*keyed.layout.base, *keyed.layout.recent]
-    assert sorted(shown(pa.concat_tables(found.values()))) == sorted(settled(versions))
+@pytest.mark.parametrize("kind", ["keyed", "keyless"])
+def test_compaction_keeps_every_version(
+    request: pytest.FixtureRequest, kind: str, most_bytes: int
+) -> None:
+    written: Written = request.getfixturevalue(kind)
+    found = written.compacted(most_bytes)
+    (name,) = identity_names(written.journal.key)
+    versions = [*written.layout.base, *written.layout.recent]
+    assert sorted(shown(pa.concat_tables(found.values()), name)) == sorted(settled(versions))
 
 
 def test_what_was_compacted_is_read_from_files(keyed: Written) -> None:
@@ -424,9 +431,9 @@ def test_control_the_order_of_ours_is_found_in_a_journal_of_others(
 # support ------------------------------------------------------------------------------------------
 
 
-def shown(rows: pa.Table) -> list[tuple[int, str, int, int | None]]:
+def shown(rows: pa.Table, name: str = "c1") -> list[tuple[int, str, int, int | None]]:
     moments = [rows.column(name).cast(pa.int64()) for name in (VERSION, SUBSEQUENT)]
-    columns = [rows.column("c1"), rows.column(VALUE), *moments]
+    columns = [rows.column(name), rows.column(VALUE), *moments]
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 

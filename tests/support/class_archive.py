@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from catalog.model import SegmentKind
+from pgwire_gateway.spark import compactor
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.executor import Executor, RunningStatement
 from pgwire_gateway.spark.relations import Relations
@@ -56,6 +57,8 @@ def run_statements(engine: SparkEngine) -> None:
     for statement in QUERIES.split(";"):
         for input_rows in (FEW_ROWS, MANY_ROWS):
             journal.fetch(statement, input_rows=input_rows)
+    # Few rows would not be Spark's to compact.
+    compactor.MAX_BYTES = 0  # type: ignore[misc]
     compacted = journal.compactor().compact(journal.snapshot(), journal.tail, RunningStatement())
     assert any(segment.kind is SegmentKind.BASE for segment in compacted.added)
 

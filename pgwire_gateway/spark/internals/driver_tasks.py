@@ -14,8 +14,6 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
-
 from pgwire_gateway.spark.internals.process import DriverProcess
 from pgwire_gateway.spark.internals.task_contexts import TaskContexts
 
@@ -55,6 +53,7 @@ class DriverTasks:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: list[_Worker] = []
+        self._made = 0
         self._closed = False
 
     def run(self, rdd: Any, properties: Any, group: str) -> list[bytes] | None:
@@ -107,18 +106,21 @@ class DriverTasks:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-            if self._closed or len(self._all) >= self._most:
+            if self._closed or self._made >= self._most:
                 return None
-            attempt = _FIRST_ATTEMPT + len(self._all)
-            try:
-                contexts = TaskContexts(self._process, self._context, attempt)
-            except Py4JError:
-                logger.warning("small results are computed by jobs", exc_info=True)
-                self._most = 0
-                return None
-            worker = _Worker(contexts, self._release)
+            attempt = _FIRST_ATTEMPT + self._made
+            self._made += 1
+        try:
+            contexts = TaskContexts(self._process, self._context, attempt)
+        except Exception:
+            # Internals of another Spark may be missing in any way.
+            logger.warning("small results are computed by jobs", exc_info=True)
+            self._most = 0
+            return None
+        worker = _Worker(contexts, self._release)
+        with self._lock:
             self._all.append(worker)
-            return worker
+        return worker
 
     def _release(self, worker: "_Worker") -> None:
         with self._lock:

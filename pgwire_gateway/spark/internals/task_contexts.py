@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from pgwire_gateway.spark.internals.process import DriverProcess
 
@@ -84,24 +84,31 @@ class TaskContexts:
     def task(self, properties: Any) -> Iterator[Any]:
         """Be a task with the settings of a session; gives its ``TaskContext``.
 
-        What fails within is a failure of the task.
+        What fails within is a failure of the task; it is completed however it ends.
         """
         context = self._new.invokeWithArguments([properties])
         self._threads.setTaskContext(context)
         try:
             yield context
-        except Py4JJavaError as error:
+        except BaseException as error:
             # What the failure causes in turn is not what has to be told.
-            with suppress(Py4JJavaError):
-                context.markTaskFailed(error.java_exception)
-            with suppress(Py4JJavaError):
-                context.markTaskCompleted(self._option.apply(error.java_exception))
+            with suppress(Py4JError):
+                self._complete(context, error)
             raise
         else:
             context.markTaskCompleted(self._none)
         finally:
             self._memory.cleanUpAllAllocatedMemory()
             self._threads.unset()
+
+    def _complete(self, context: Any, error: BaseException) -> None:
+        """Have a task that has failed, or is given up, release what it holds."""
+        cause = self._none
+        if isinstance(error, Py4JJavaError):
+            cause = self._option.apply(error.java_exception)
+            with suppress(Py4JJavaError):
+                context.markTaskFailed(error.java_exception)
+        context.markTaskCompleted(cause)
 
 
 class _Environment:

@@ -1,12 +1,15 @@
 """Compaction keeps every version: current ones in the base, all others in the archive."""
 
+import errno
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from catalog.errors import GatewayError
 from catalog.model import Column, Segment, SegmentKind
-from pgwire_gateway.spark import compactor
+from pgwire_gateway.spark import compactor, small_files
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import RunningStatement
 from rewrite.results import SourcePart
@@ -38,6 +41,56 @@ def compact(journal: Journal) -> None:
         ]
         journal.segments = [*kept, *numbered]
         journal.tail = None
+
+
+@pytest.mark.parametrize("most_bytes", [0, compactor.MAX_BYTES])
+def test_few_rows_are_compacted_without_a_job(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, most_bytes: int
+) -> None:
+    monkeypatch.setattr(compactor, "MAX_BYTES", most_bytes)
+    journal.write(journal.rows((1, "a"), (2, "b"), version=10), kind=SegmentKind.BASE)
+    journal.append(journal.rows((1, "A"), version=20))
+    scheduler = journal.engine.driver.machine.context.dagScheduler()  # type: ignore[attr-defined]
+    before = scheduler.numTotalJobs()
+    compact(journal)
+    assert (scheduler.numTotalJobs() > before) is (most_bytes == 0)
+
+
+@pytest.mark.parametrize("left", [0, 1 << 20])
+def test_rows_of_many_bytes_are_not_held(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    journal.write(journal.rows((1, "a"), (2, "b"), version=10), kind=SegmentKind.BASE)
+    journal.append(journal.rows((1, "A"), version=20))
+    monkeypatch.setattr(compactor, "MOST_AT_ONCE", left)
+    snapshot = journal.snapshot()
+    found = journal.compactor()._merged(snapshot, journal.tail, RunningStatement())
+    by_spark = compactor.MAX_BYTES == 0
+    assert (found is None) is (by_spark or not left)
+
+
+def test_a_compaction_that_fails_leaves_no_file(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.write(journal.rows((1, "a"), (2, "b"), version=10), kind=SegmentKind.BASE)
+    journal.append(journal.rows((1, "A"), version=20))
+    place = Path(journal.relations.warehouse.root)
+    before = {file for file in place.rglob("*") if file.is_file()}
+    written = []
+
+    def fails_second(*given: object) -> None:
+        written.append(given)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "full")
+        small_files.write_small(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compactor, "write_small", fails_second)
+    monkeypatch.setattr(compactor, "MAX_BYTES", small_files.MAX_BYTES)
+    with pytest.raises(GatewayError) as caught:
+        journal.compactor().compact(journal.snapshot(), journal.tail, RunningStatement())
+    assert caught.value.sqlstate == "53100"
+    assert len(written) == 2
+    assert {file for file in place.rglob("*") if file.is_file()} == before
 
 
 def parts(journal: Journal) -> tuple[list, list]:

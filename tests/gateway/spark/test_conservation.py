@@ -10,6 +10,7 @@ from catalog.model import SegmentKind
 from pgwire_gateway.spark import compactor, divided_files, small_files
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.writer import SegmentWriter
+from pgwire_gateway.wire_types.merged_versions import merged
 from rewrite.journal.compaction import Merge
 from tests.support.fix_spark import Journal
 
@@ -40,10 +41,38 @@ def test_a_flush_in_pieces_writes_all(journal: Journal, monkeypatch: pytest.Monk
         )
 
 
+def merges_losing(lost: SegmentKind) -> Any:
+    """Return what merges row versions in memory, and loses those of a kind."""
+
+    def losing(*parts: Any) -> tuple[pa.Table, pa.Table]:
+        found = merged(*parts)
+        assert found is not None
+        current, superseded = found
+        if lost is SegmentKind.BASE:
+            return current.slice(1), superseded
+        return current, superseded.slice(1)
+
+    return losing
+
+
+@pytest.mark.parametrize("lost", [SegmentKind.BASE, SegmentKind.ARCHIVE])
+def test_a_small_compaction_writes_all(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, lost: SegmentKind
+) -> None:
+    journal.append(journal.rows((1, "a"), (2, "b")))
+    journal.append(journal.rows((1, "c"), version=20))
+    monkeypatch.setattr(compactor, "merged", merges_losing(lost))
+    with pytest.raises(GatewayError, match="hold 2 row versions of 3") as caught:
+        journal.compactor().compact(journal.snapshot(), journal.tail, RunningStatement())
+    assert caught.value.sqlstate == "XX001"
+
+
 @pytest.mark.parametrize("lost", [SegmentKind.BASE, SegmentKind.ARCHIVE])
 def test_a_compaction_writes_all(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, lost: SegmentKind
 ) -> None:
+    monkeypatch.setattr(compactor, "MAX_BYTES", 0)
+
     class Losing(Merge):
         def queries(self, base_view: str, recent_view: str) -> dict[SegmentKind, str]:
             found = super().queries(base_view, recent_view)

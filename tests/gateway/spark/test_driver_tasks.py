@@ -14,6 +14,7 @@ from pgwire_gateway.spark.engine import SessionKind, SparkEngine
 from pgwire_gateway.spark.executor import failures
 from pgwire_gateway.spark.internals import driver_tasks, task_contexts
 from pgwire_gateway.spark.internals.driver import JvmDriver
+from pgwire_gateway.spark.internals.task_contexts import _single
 from pgwire_gateway.spark.statements import RunningStatement
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -183,12 +184,17 @@ def test_settings_are_those_of_the_session(engine: SparkEngine):
         f"SELECT k, sort_array(collect_list(id)) FROM {ONE} GROUP BY k ORDER BY k",
     ],
 )
-def test_larger_results_take_a_job(engine: SparkEngine, monkeypatch: pytest.MonkeyPatch, sql: str):
+def test_larger_results_take_a_job(
+    engine: SparkEngine, driver: JvmDriver, monkeypatch: pytest.MonkeyPatch, sql: str
+):
     expected = Query(engine).rows(sql)
     monkeypatch.setattr(driver_tasks, "MAX_BYTES", 1000)
     query = Query(engine)
     assert query.rows(sql) == expected
     assert query.jobs() == 1
+    # The task has been completed all the same.
+    allocator = _single(driver.machine.jvm.org.apache.spark.sql.util, "ArrowUtils").rootAllocator()
+    assert allocator.getAllocatedMemory() == 0
 
 
 def test_a_cancelled_statement_ends(driver: JvmDriver, begun, query: Query):
