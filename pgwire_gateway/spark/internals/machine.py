@@ -105,8 +105,9 @@ class Machine:
         Hadoop's code knows its own defaults; local files need no others. What the operator's files
         or ``spark.hadoop.*`` set is kept.
         """
-        # Loading this class adds mapred-default.xml, which would undo what follows.
+        # Both load classes that have defaults of their own, which would undo what follows.
         self.jvm.org.apache.hadoop.mapred.JobConf(False)
+        self.root.sharedState()
         conf = self.context.hadoopConfiguration()
         kept: dict[str, str] = {}
         entries = conf.iterator()

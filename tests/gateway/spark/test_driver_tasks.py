@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog.errors import GatewayError
-from pgwire_gateway.spark.api import Delivery, Session
+from pgwire_gateway.spark.api import Delivery, Reading, Session
 from pgwire_gateway.spark.engine import SessionKind, SparkEngine
 from pgwire_gateway.spark.executor import failures
 from pgwire_gateway.spark.internals import driver_tasks, task_contexts
@@ -245,3 +245,12 @@ def test_when_all_are_busy_a_job_does_it(driver: JvmDriver, begun, query: Query)
     assert wait_until(lambda: busy(driver) == driver.cores)
     assert query.rows("SELECT id FROM range(0, 2, 1, 1)") == [(0,), (1,)]
     assert query.jobs() == 1
+
+
+def test_scans_copy_no_defaults(engine: SparkEngine, driver: JvmDriver, tmp_path: Path):
+    pq.write_table(pa.table({"i": range(10)}), tmp_path / "a.parquet")
+    for session in (engine.sessions().small, engine.sessions().large):
+        session.enter("scan")
+        frame = session.read(Reading("parquet", (f"file://{tmp_path}/a.parquet",), ddl="i BIGINT"))
+        assert frame.count() == 10
+    assert driver.machine.context.hadoopConfiguration().size() < 50
