@@ -48,7 +48,7 @@ class TaskContexts:
             attempt: A number that no attempt of another task has, of those of jobs neither.
 
         Raises:
-            Py4JError: Spark has no such internals.
+            Py4JError, TypeError, ValueError: Spark has no such internals.
         """
         jvm = process.jvm
         spark = jvm.org.apache.spark
