@@ -1,7 +1,11 @@
-"""What PostgreSQL keeps under the names of prepared statements."""
+"""What PostgreSQL keeps under the names of prepared statements, and what EXECUTE gives these."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from catalog.errors import CatalogError
+from catalog.pg.statement_tokens import Piece
 from catalog.pg.types import TEXT
 from catalog.session.connections import CatalogSession
 
@@ -30,3 +34,36 @@ def statement(session: CatalogSession, name: str) -> PreparedText | None:
         return None
     text, types = (value or b"" for value in rows[0])
     return PreparedText(text.decode(session.codec), tuple(map(int, types.split())))
+
+
+ARGUMENTS: Final = "pgwire_arguments"
+"""Name the catalog has for the statement that evaluates the arguments of EXECUTE."""
+
+
+def arguments(
+    session: CatalogSession, parameter_oids: Sequence[int], given: Piece
+) -> tuple[bytes | None, ...]:
+    """Evaluate the arguments of EXECUTE, converted to the types of the parameters.
+
+    Args:
+        session: The session, in whose transaction that is done if it is in one.
+        parameter_oids: The types, as many as there are arguments.
+        given: The list of arguments, with its parentheses.
+
+    Returns:
+        The values in binary.
+
+    Raises:
+        CatalogError: What PostgreSQL finds wrong with the arguments (42804, 22P02 and others).
+    """
+    marks = ", ".join(f"${number + 1}" for number in range(len(parameter_oids)))
+    session.deallocate_later(ARGUMENTS)
+    session.analyse(f"SELECT {marks}", parameter_oids, name=ARGUMENTS, tree=False)
+    start = f"EXECUTE {ARGUMENTS} "
+    try:
+        (row,) = session.execute(start + given.text, result_format=1).rows
+    except CatalogError as error:
+        if error.position is not None:
+            error.position += given.offset - len(start)
+        raise
+    return tuple(row)

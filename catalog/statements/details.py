@@ -207,11 +207,28 @@ def prepare(statement: ParsedStatement) -> Mapping[str, Any]:
 
 
 def execute(statement: ParsedStatement) -> Mapping[str, Any]:
-    """`name`, `arguments` (the text of each)."""
+    """`name`, `arguments` (the text of each), `given`, `constant`.
+
+    `given` is the list of arguments with its parentheses, None without one; `constant` tells
+    whether all are constants, with or without a cast.
+    """
     fields = statement.fields
     encoded = statement.encoded
-    arguments = _arguments(encoded, tokens_of(encoded)) if fields.get("params") else []
-    return {"name": fields["name"], "arguments": tuple(p.text for p in arguments)}
+    params = fields.get("params", ())
+    tokens = tokens_of(encoded) if params else []
+    opening = next((t.start for t in tokens if t.text == "(" and t.depth == 0), None)
+    return {
+        "name": fields["name"],
+        "arguments": tuple(p.text for p in _arguments(encoded, tokens)) if params else (),
+        "given": None if opening is None else piece(encoded, opening, tokens[-1].end),
+        "constant": all(_is_constant(param) for param in params),
+    }
+
+
+def _is_constant(node: Any) -> bool:
+    while "TypeCast" in node:
+        node = node["TypeCast"]["arg"]
+    return "A_Const" in node
 
 
 def _arguments(encoded: bytes, tokens: list[ScannedToken]) -> list[Piece]:

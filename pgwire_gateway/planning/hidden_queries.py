@@ -23,7 +23,6 @@ CREATING = {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}
 
 CONSTRUCTS = {
     StatementKind.DECLARE: "DECLARE CURSOR over a journaled table",
-    StatementKind.PREPARE: "PREPARE of a statement on a journaled table",
     StatementKind.EXECUTE: "EXECUTE of a statement on journaled tables",
     StatementKind.EXPLAIN: "EXPLAIN of a statement that is not a query, on a journaled table,",
     StatementKind.CREATE_TABLE_AS: "CREATE TABLE AS EXECUTE of a statement on journaled tables",
@@ -32,9 +31,6 @@ CONSTRUCTS = {
 HINTS = {
     StatementKind.EXPLAIN: "Explain the query by itself.",
     StatementKind.DECLARE: "Send the query by itself; drivers can read its rows in parts.",
-    StatementKind.PREPARE: "Prepare the statement by the extended query protocol.",
-    StatementKind.EXECUTE: "Prepare the statement by the extended query protocol.",
-    StatementKind.CREATE_TABLE_AS: "Name the query itself instead of the prepared statement.",
 }
 
 
@@ -53,8 +49,7 @@ def refuse_journaled(
 ) -> Answerable | None:
     """Refuse a statement whose hidden query touches journaled tables, as its names are now.
 
-    That of PREPARE is looked up, so it comes after PostgreSQL's own. The answer is what PostgreSQL
-    answers for in it, which may change until it does.
+    The answer is what PostgreSQL answers for in it, which may change until it does.
 
     Raises:
         UnsupportedError: 0A000.
@@ -99,8 +94,8 @@ def _is_forced_write(catalog: CatalogSession, tree: str, touched: Mapping[int, R
 def _hidden(catalog: CatalogSession, around: HiddenQuery) -> HiddenQuery | None:
     """Return the query in a statement; None when there is none that would be read."""
     statement = around.statement
-    if statement.kind in {StatementKind.EXECUTE, StatementKind.PREPARE}:
-        return _prepared(catalog, statement.details["name"])
+    if statement.kind is StatementKind.EXECUTE:
+        return prepared_query(catalog, statement.details["name"])
     if statement.kind is StatementKind.DECLARE or statement.kind in CREATING:
         inner = _inner(around)
         return _hidden(catalog, inner) if statement.details.get("executes") else inner
@@ -134,7 +129,7 @@ def _inner(around: HiddenQuery) -> HiddenQuery:
     return HiddenQuery(statement, around.parameter_oids, offset)
 
 
-def _prepared(catalog: CatalogSession, name: str) -> HiddenQuery | None:
+def prepared_query(catalog: CatalogSession, name: str) -> HiddenQuery | None:
     """Return the query PostgreSQL keeps under a name; None when there is no such name."""
     found = prepared.statement(catalog, name)
     if found is None:

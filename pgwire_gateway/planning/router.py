@@ -250,6 +250,8 @@ def _explained(
     """Return the plan of the query in EXPLAIN or DECLARE; None where another statement is in it."""
     piece = statement.details["query"]
     (query,) = split(piece.text)
+    if query.kind is StatementKind.EXECUTE:
+        return _executed(catalog, query)
     if query.kind not in QUERIES or "own_call" in query.details:
         return None
     if query.all_qualified_system:
@@ -259,6 +261,19 @@ def _explained(
         return _plan(catalog, query, parameter_oids, EXPLAINED)
     except GatewayError as error:
         error.position = error.position and error.position + piece.offset
+        raise
+
+
+def _executed(catalog: CatalogSession, statement: Statement) -> Plan | None:
+    """Return the plan of the query that an EXECUTE in EXPLAIN names; None for another one."""
+    named = hidden_queries.prepared_query(catalog, statement.details["name"])
+    if named is None or named.statement.kind not in QUERIES:
+        return None
+    catalog.deallocate_later(EXPLAINED)
+    try:
+        return _plan(catalog, named.statement, named.parameter_oids, EXPLAINED)
+    except GatewayError as error:
+        error.position = None
         raise
 
 

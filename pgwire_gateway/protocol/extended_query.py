@@ -40,7 +40,7 @@ from pgwire_gateway.session.portals import (
 )
 from pgwire_gateway.session.results import field_descriptions
 from pgwire_gateway.session.state import ClientSession, ends_transaction, require_not_failed
-from pgwire_gateway.statements import execution
+from pgwire_gateway.statements import execution, prepared_statements
 from pgwire_gateway.wire_types import plain_values
 
 
@@ -187,10 +187,12 @@ def _run(session: ClientSession, portal: Portal, plan: Plan, maximum_rows: int) 
 
 def on_close(session: ClientSession, message: Close) -> None:
     """Forget a statement or portal; closing what does not exist is no error."""
-    if message.kind is ObjectKind.STATEMENT:
+    if message.kind is ObjectKind.PORTAL:
+        session.forget_portal(message.name)
+    elif message.name in session.statements:
         session.forget_statement(message.name)
     else:
-        session.forget_portal(message.name)
+        prepared_statements.close(session, message.name)
     session.send(CloseComplete())
 
 
@@ -238,7 +240,7 @@ def _check_parameters(session: ClientSession, statement: PreparedStatement, mess
 
 
 def _statement(session: ClientSession, name: str) -> PreparedStatement:
-    statement = session.statements.get(name)
+    statement = session.statements.get(name) or prepared_statements.bindable(session, name)
     if statement is None:
         text = (
             f'prepared statement "{name}" does not exist'

@@ -108,11 +108,16 @@ def _require_same_row_type(announced: Plan, new: Plan) -> None:
     Drivers know it by the routine, and prepare the statement anew.
     """
     if announced.prepared and row_type(new) != row_type(announced):
-        raise GatewayError(
-            "cached plan must not change result type",
-            sqlstate=FEATURE_NOT_SUPPORTED,
-            fields={"F": "plancache.c", "R": "RevalidateCachedQuery"},
-        )
+        raise changed_row_type()
+
+
+def changed_row_type() -> GatewayError:
+    """Return the error for a prepared statement whose columns are others now (0A000)."""
+    return GatewayError(
+        "cached plan must not change result type",
+        sqlstate=FEATURE_NOT_SUPPORTED,
+        fields={"F": "plancache.c", "R": "RevalidateCachedQuery"},
+    )
 
 
 def row_type(plan: Plan) -> list[tuple[str, int, int]] | None:

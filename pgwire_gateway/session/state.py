@@ -311,6 +311,15 @@ class ClientSession(Session):  # type: ignore[misc]
         self._prepared += 1
         return name or f"{UNNAMED_PREFIX}{self._prepared}"
 
+    @contextmanager
+    def unnamed(self) -> Iterator[str]:
+        """Give a name that the catalog has for a statement while it is executed."""
+        name = self.prepared_name("")
+        try:
+            yield name
+        finally:
+            self.catalog.deallocate_later(name)
+
     def send(self, *messages: BackendMessage) -> None:
         """Append messages to the output."""
         self.frontend.send(*messages)

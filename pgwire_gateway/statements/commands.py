@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,14 +18,13 @@ from catalog.server import database_names
 from catalog.session import names, residency
 from catalog.statements.splitting import RelationName, StatementKind
 from catalog.upkeep import vacuum as catalog_vacuum
-from pgwire_gateway.planning import hidden_queries
 from pgwire_gateway.references import added_references, deferred_keys
 from pgwire_gateway.session import local_queries
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import PORTAL_NUMBERS, NoRows, StatementResult
-from pgwire_gateway.session.state import UNNAMED_PREFIX, ClientSession
-from pgwire_gateway.statements import copy_mode
+from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.statements import copy_mode, prepared_statements
 from pgwire_gateway.tables import maintenance
 from rewrite.errors import UnsupportedError
 
@@ -412,40 +410,6 @@ def discard(call: Invocation) -> StatementResult:
     return local_queries.pass_on(call.session, call.statement.text)
 
 
-def prepare(call: Invocation) -> StatementResult:
-    """Let PostgreSQL prepare a statement by SQL, unless it is one for Spark.
-
-    Raises:
-        UnsupportedError: 0A000 for a statement on journaled tables.
-    """
-    catalog = call.session.catalog
-    result = local_queries.pass_on(call.session, call.statement.text)
-    try:
-        hidden_queries.refuse_journaled(catalog, call.statement)
-    except UnsupportedError:
-        catalog.deallocate(call.statement.details["name"])
-        raise
-    return result
-
-
-def execute_prepared(call: Invocation) -> StatementResult:
-    """Run EXECUTE in PostgreSQL, unless the statement it names is one for Spark now.
-
-    Raises:
-        UnsupportedError: 0A000 for a statement on journaled tables.
-    """
-    name = str(call.statement.details.get("name"))
-    known = call.session.statements.get(name)
-    on_spark = (
-        known is not None and known.plan is not None and (known.plan.tables or known.plan.trees)
-    )
-    if on_spark or name.startswith(UNNAMED_PREFIX):
-        raise UnsupportedError("EXECUTE of a statement on journaled tables is not supported")
-    call.session.transaction.begin_implicit()
-    found = hidden_queries.refuse_journaled(call.session.catalog, call.statement)
-    return local_queries.run(replace(call, plan=replace(call.plan, answerable=found)))
-
-
 COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {
     StatementKind.TRANSACTION: transaction,
     StatementKind.DEFINITION: definition,
@@ -456,7 +420,6 @@ COMMANDS: Mapping[StatementKind, Callable[[Invocation], StatementResult]] = {
     StatementKind.SET_CONSTRAINTS: deferred_keys.set_constraints,
     StatementKind.DEALLOCATE: deallocate,
     StatementKind.DISCARD: discard,
-    StatementKind.PREPARE: prepare,
-    StatementKind.EXECUTE: execute_prepared,
+    StatementKind.PREPARE: prepared_statements.prepare,
 }
 """The function of each kind."""

@@ -1,7 +1,8 @@
 """Run a planned statement: the one place that leads it to PostgreSQL, to Spark or to a command."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -34,11 +35,18 @@ from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.references import parents
 from pgwire_gateway.references import taking_away as references
 from pgwire_gateway.session import local_queries, replanning
+from pgwire_gateway.session.binding import BINARY
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, Portal, StatementResult
 from pgwire_gateway.session.state import ClientSession, position_error, require_not_failed
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.statements import commands, cursor_commands, explaining, own_answers
+from pgwire_gateway.statements import (
+    commands,
+    cursor_commands,
+    explaining,
+    own_answers,
+    prepared_statements,
+)
 from pgwire_gateway.tables import (
     archiving,
     conversions,
@@ -134,8 +142,9 @@ def begin(
 
 
 def _dispatch(call: Invocation) -> StatementResult:
-    if call.statement.kind in {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}:
-        return create_table_as(call)
+    around = _AROUND_STATEMENTS.get(call.statement.kind)
+    if around is not None:
+        return around(call)
     composed = _composed(call.statement)
     if composed is not None:
         return composed(call, partial(_execute_within, call))
@@ -280,6 +289,24 @@ def _execute_within(
         raise
 
 
+def _execute_named(call: Invocation) -> StatementResult:
+    """Run what EXECUTE names."""
+    return prepared_statements.execute(call, _execute_in_place)
+
+
+def _execute_in_place(call: Invocation) -> StatementResult:
+    """Run a statement that another one stands for."""
+    return execute(
+        call.session,
+        call.plan,
+        call.values,
+        call.formats,
+        call.result_formats,
+        alone=call.alone,
+        running=call.running,
+    )
+
+
 def _run(call: Invocation) -> StatementResult:
     session, is_tree = call.session, bool(call.plan.trees)
     call = partitions.narrowed(call)
@@ -318,7 +345,7 @@ def _routed(call: Invocation) -> StatementResult:
 
 def _explain(call: Invocation) -> StatementResult:
     """Tell how a statement would be run; ANALYZE runs it as it would be by itself."""
-    return explaining.explain(call, _performed)
+    return explaining.explain(prepared_statements.explained(call), _performed)
 
 
 def _answer(call: Invocation) -> StatementResult:
@@ -360,15 +387,35 @@ def _table_of_query(call: Invocation) -> StatementResult:
         tag = local_queries.tag_of(session, call.statement.text)
         answerable.prove(session.catalog, inner.answerable)
         return StatementResult(None, NoRows(), lambda _: tag)
+    return _created_and_filled(call, details["query"].text)
+
+
+def _created_and_filled(
+    call: Invocation,
+    query: str,
+    parameter_oids: Sequence[int] = (),
+    values: Sequence[bytes | None] = (),
+) -> StatementResult:
+    """Create a table of the columns of a query, then insert its rows, unless it exists.
+
+    Args:
+        call: CREATE TABLE AS.
+        query: What yields the rows.
+        parameter_oids: Types of its parameters.
+        values: Their values in binary.
+    """
+    session, details = call.session, call.statement.details
     with session.notices() as notices:
         created = local_queries.pass_on(session, details["create_sql"])
     exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
     if exists or not details["with_data"]:
         return created
     target = names.qualified(RelationName(*details["target"]))
-    text = f"INSERT INTO {target} {details['query'].text}"
-    insert = router.plan(session.catalog, split(text)[0], (), "")
-    result = execute(session, insert, alone=False, running=call.running)
+    (statement,) = split(f"INSERT INTO {target} {query}")
+    formats = (BINARY,) * len(values)
+    with session.unnamed() if values else nullcontext("") as name:
+        insert = router.plan(session.catalog, statement, parameter_oids, name)
+        result = execute(session, insert, values, formats, alone=False, running=call.running)
     rows = result.status().rpartition(" ")[2]
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
 
@@ -390,20 +437,39 @@ def inner_plan(call: Invocation) -> Plan | None:
 
 
 def _table_of_prepared(call: Invocation) -> StatementResult:
-    """Run CREATE TABLE AS EXECUTE where both the rows and the table are PostgreSQL's."""
-    if not call.statement.details["temporary"] and not call.session.catalog.has_resident_tables:
-        raise UnsupportedError(
-            "CREATE TABLE AS EXECUTE is not supported on journaled tables",
-            hint="Name the query itself instead of the prepared statement.",
+    """Run CREATE TABLE AS EXECUTE: as it is where both the rows and the table are PostgreSQL's."""
+    session, details = call.session, call.statement.details
+    session.transaction.begin_implicit()
+    (inner,) = split(details["query"].text)
+    with session.unnamed() as name:
+        named = prepared_statements.find(session, inner, name)
+    is_kept = details["temporary"] or session.catalog.has_resident_tables
+    if named is not None and (named.plan.route is not Route.CATALOG or not is_kept):
+        session.transaction.note_run()
+        query = named.query
+        values = prepared_statements.arguments(
+            call, inner, query.parameter_oids, details["query"].offset
         )
-    call.session.transaction.begin_implicit()
-    found = hidden_queries.refuse_journaled(call.session.catalog, call.statement)
-    result = call.session.catalog.execute(call.statement.text)
+        try:
+            return _created_and_filled(call, query.statement.text, query.parameter_oids, values)
+        except GatewayError as error:
+            error.position = None
+            raise
+    found = hidden_queries.refuse_journaled(session.catalog, call.statement)
+    result = session.catalog.execute(call.statement.text)
     for _ in result.rows:
         pass
-    answerable.prove(call.session.catalog, found)
+    answerable.prove(session.catalog, found)
     tag = result.command_tag or "SELECT 0"
     return StatementResult(None, NoRows(), lambda _: tag)
+
+
+_AROUND_STATEMENTS: Final[Mapping[StatementKind, Callable[[Invocation], StatementResult]]] = {
+    StatementKind.CREATE_TABLE_AS: create_table_as,
+    StatementKind.SELECT_INTO: create_table_as,
+    StatementKind.EXECUTE: _execute_named,
+}
+"""What runs a statement that is about another one."""
 
 
 def _require_utf8(session: ClientSession) -> None:

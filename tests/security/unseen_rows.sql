@@ -355,7 +355,12 @@ refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN (SE
 refused: DO 'BEGIN DELETE FROM parent; EXCEPTION WHEN OTHERS THEN NULL; END' ;; SELECT count(*) FROM parent
 refused: CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS 'BEGIN DELETE FROM parent; EXCEPTION WHEN OTHERS OR feature_not_supported THEN NULL; END' ;; SELECT f()
 refused: DO 'BEGIN UPDATE parent SET id = id + 100; EXCEPTION WHEN SQLSTATE ''0A000'' THEN NULL; END'
-refused: PREPARE one AS SELECT count(*) FROM t ;; EXECUTE one
+same: PREPARE one AS SELECT count(*) FROM t ;; EXECUTE one
+same: PREPARE one (int) AS SELECT count(*) FROM t WHERE id < $1 ;; CREATE TEMP TABLE counted AS EXECUTE one (3) ;; SELECT * FROM counted
+refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'DECLARE n int; BEGIN EXECUTE ''SELECT count(*) FROM '' || ''t'' INTO n; RETURN n; END' ;; PREPARE one (int) AS SELECT $1 ;; EXECUTE one (f())
+refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'DECLARE n int; BEGIN EXECUTE ''SELECT count(*) FROM '' || ''t'' INTO n; RETURN n; END' ;; PREPARE one (int) AS SELECT count(*) FROM t WHERE id = $1 ;; EXECUTE one (f())
+refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM t); END' ;; PREPARE one (int) AS SELECT count(*) FROM t WHERE id = $1 ;; EXECUTE one (f())
+refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM t); END' ;; PREPARE one (int) AS SELECT count(*) FROM t WHERE id = $1 ;; EXPLAIN EXECUTE one (f())
 refused: CREATE MATERIALIZED VIEW m AS SELECT * FROM over_t WITH NO DATA ;; REFRESH MATERIALIZED VIEW m
 refused: CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM "a""É$"); END'
 refused: DO 'BEGIN DELETE FROM "a""É$"; END'

@@ -298,3 +298,20 @@ def test_resident_tables_are_explained_by_who_would_read_them(resident_gateway):
             assert explain(connection, "EXPLAIN SELECT * FROM told")[0] == "spark: asked for"
         finally:
             connection.execute("DROP TABLE told")
+
+
+def test_what_execute_names_is_explained_with_its_arguments(connection):
+    connection.execute("PREPARE found (integer) AS SELECT v FROM t WHERE id > $1 + 40")
+    connection.execute("PREPARE changed (integer) AS UPDATE t SET v = 'x' WHERE id <= $1")
+    lines = explain(connection, "EXPLAIN EXECUTE found (2)")
+    assert lines[0] == "spark: tiered tables"
+    assert "CAST(2 AS BIGINT) + 40" in " ".join(lines)
+    explain(connection, "EXPLAIN EXECUTE changed (2)")
+    assert connection.execute("SELECT count(*) FROM t WHERE v = 'x'").fetchone() == (0,)
+    explain(connection, "EXPLAIN ANALYZE EXECUTE changed (2)")
+    assert connection.execute("SELECT count(*) FROM t WHERE v = 'x'").fetchone() == (2,)
+    with pytest.raises(psycopg.errors.SyntaxError, match="wrong number of parameters"):
+        explain(connection, "EXPLAIN EXECUTE found")
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation) as caught:
+        explain(connection, "EXPLAIN EXECUTE found ('x')")
+    assert caught.value.diag.statement_position == "24"
