@@ -239,6 +239,21 @@ def _lines(session: CatalogSession, at_once: int) -> Iterator[bytes]:
         yield row[0] or b""
 
 
+def has_each_row_once(session: CatalogSession, relid: int, tail_rows: int) -> bool:
+    """Tell whether the tail of a resident table without segments has all its rows, each once.
+
+    Each row has been captured at least once. So where there are no more row versions than rows,
+    none has been changed, and none is gone.
+
+    Args:
+        session: An administrator's, in a transaction of one snapshot.
+        relid: The table.
+        tail_rows: Row versions in its tail, of the same snapshot.
+    """
+    found = _text(session, "SELECT residency FROM pg_journal.journals WHERE relid = $1", relid)
+    return found == RESIDENT and held_count(session, relid) == tail_rows
+
+
 def check_tail(session: CatalogSession, relid: int) -> int | None:
     """Return in how many rows table and tail differ; None when there is more than the tail."""
     found = _text(

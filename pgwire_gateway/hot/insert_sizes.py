@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from catalog.session.connections import CatalogSession
 from pgwire_gateway.session.invocation import Invocation
 from rewrite.command import inserted_rows
 
@@ -17,15 +18,34 @@ def is_small(call: Invocation) -> bool:
         CatalogError: What PostgreSQL finds wrong when it plans the statement.
     """
     listed = inserted_rows(call.query)
-    number = _expected_rows(call) if listed is None else listed
+    number = expected_rows(call) if listed is None else listed
     return number <= call.services.config.thaw_rows
 
 
-def _expected_rows(call: Invocation) -> int:
+def expected_rows(call: Invocation) -> int:
+    """Return how many rows PostgreSQL expects an INSERT to get from what it reads.
+
+    Raises:
+        CatalogError: What PostgreSQL finds wrong when it plans the statement.
+    """
     explained = call.session.catalog.explain(
         call.statement.text, call.values, parameter_oids=call.parameter_oids, formats=call.formats
     )
-    plan: dict[str, Any] = json.loads(explained)[0]["Plan"]
     # Nothing comes out of an INSERT without RETURNING; below it are the rows it gets.
-    (source,) = (part for part in plan["Plans"] if part["Parent Relationship"] == "Outer")
+    parts = _plan(explained)["Plans"]
+    (source,) = (part for part in parts if part["Parent Relationship"] == "Outer")
     return int(source["Plan Rows"])
+
+
+def expected_of_query(catalog: CatalogSession, query: str) -> int:
+    """Return how many rows PostgreSQL expects of a query.
+
+    Raises:
+        CatalogError: What PostgreSQL finds wrong when it plans it.
+    """
+    return int(_plan(catalog.explain(query))["Plan Rows"])
+
+
+def _plan(explained: bytes) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads(explained)[0]["Plan"]
+    return plan

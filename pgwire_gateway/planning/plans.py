@@ -130,6 +130,8 @@ class Plan:
     """PostgreSQL's tree with its row locks, which `query` is without."""
     is_external: bool = False
     """Whether the table written is a journal of others."""
+    loaded: int | None = None
+    """Resident table that an INSERT of PostgreSQL's could fill with many rows."""
     filled: str = ""
     """Table of PostgreSQL that is filled, as SQL."""
     basis: Basis | None = None

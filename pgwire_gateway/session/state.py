@@ -120,6 +120,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.row_queries = Kept[int, tuple[Plan, int, SparkQuery]]()
         """Of what the rows consist that plans read by key, by what identifies the plan, with the
         plan, and the definition of the table that holds for."""
+        self.filled = Kept[int, float]()
+        """When resident tables were last found with rows, by the monotonic clock."""
         self.volatilities = Volatilities(catalog)
         self.shortcuts = Shortcuts(self.volatilities)
         self.passages = Kept[object, object]()

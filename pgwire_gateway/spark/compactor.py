@@ -108,16 +108,26 @@ class Compactor:
         return Compaction(added, (), snapshot.version, tail.num_rows)
 
     def flush_pieces(
-        self, snapshot: TableSnapshot, pieces: Iterable[pa.Table], statement: RunningStatement
+        self,
+        snapshot: TableSnapshot,
+        pieces: Iterable[pa.Table],
+        statement: RunningStatement,
+        kind: SegmentKind = SegmentKind.DELTA,
     ) -> Compaction:
-        """Write a tail that comes in pieces, each of few bytes, as a delta of as many files.
+        """Write a tail that comes in pieces, each of few bytes, as a segment of as many files.
 
         No more than one of them is in memory.
+
+        Args:
+            snapshot: The table.
+            pieces: The rows.
+            statement: What is cancelled with it.
+            kind: A base where the rows are all there are, each of them once, else a delta.
 
         Raises:
             GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
         """
-        added = self._pieces(snapshot.table, pieces, SegmentKind.DELTA, statement)
+        added = self._pieces(snapshot.table, pieces, kind, statement)
         # As many as have come, or it would have failed.
         return Compaction(added, (), snapshot.version, sum(segment.rows for segment in added))
 

@@ -25,10 +25,11 @@ from pgwire_gateway.dml import (
     external_writes,
     extracts,
     inserts,
+    large_inserts,
     partitions,
     reads,
 )
-from pgwire_gateway.hot import hot_rows, single_trips
+from pgwire_gateway.hot import hot_rows, insert_sizes, single_trips
 from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
 from pgwire_gateway.planning import answerable, hidden_queries, own_statements, router
 from pgwire_gateway.planning.plans import Plan, Route
@@ -309,7 +310,7 @@ def _execute_in_place(call: Invocation) -> StatementResult:
 
 def _run(call: Invocation) -> StatementResult:
     session, is_tree = call.session, bool(call.plan.trees)
-    call = partitions.narrowed(call)
+    call = partitions.narrowed(large_inserts.planned(call))
     done = single_trips.run_at_once(call) if is_tree and not call.plan.leaves else None
     if done is not None:
         return done
@@ -383,11 +384,21 @@ def _table_of_query(call: Invocation) -> StatementResult:
     session.transaction.begin_implicit()
     session.transaction.note_run()
     inner = inner_plan(call)
-    if inner is not None and inner.route is Route.CATALOG:
+    query = details["query"].text
+    is_kept = inner is not None and inner.route is Route.CATALOG
+    if inner is not None and is_kept and not (details["with_data"] and _is_large(call, query)):
         tag = local_queries.tag_of(session, call.statement.text)
         answerable.prove(session.catalog, inner.answerable)
         return StatementResult(None, NoRows(), lambda _: tag)
-    return _created_and_filled(call, details["query"].text)
+    return _created_and_filled(call, query)
+
+
+def _is_large(call: Invocation, query: str) -> bool:
+    """Return whether a table would have more rows than PostgreSQL is to hold of it."""
+    if call.statement.details["temporary"]:
+        return False
+    rows = insert_sizes.expected_of_query(call.session.catalog, query)
+    return rows > call.services.catalog.bounds.rows
 
 
 def _created_and_filled(

@@ -43,8 +43,9 @@ class Named:
 
     @property
     def is_answerable(self) -> bool:
-        """Whether it is a query that PostgreSQL runs alone."""
-        return self.plan.route is Route.CATALOG and self.query.statement.kind in router.QUERIES
+        """Whether it is a query that PostgreSQL runs alone, and as it is."""
+        is_query = self.query.statement.kind in router.QUERIES
+        return self.plan.route is Route.CATALOG and is_query and self.plan.loaded is None
 
 
 def prepare(call: Invocation) -> StatementResult:
@@ -78,7 +79,7 @@ def _executed(call: Invocation, run: Execute, name: str) -> StatementResult:
         except UnsupportedError:
             named = find(session, call.statement, name)
             if named is None or named.is_answerable:
-                raise
+                raise  # it was not for a table that has become tiered meanwhile
         else:
             return local_queries.run(replace(call, plan=replace(call.plan, answerable=answerable)))
     if named is None:

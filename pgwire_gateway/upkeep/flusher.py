@@ -113,13 +113,15 @@ class Flusher:
         Raises:
             GatewayError: 57014 when cancelled, 55P03 when locks take longer than `wait_ms`.
         """
-        session = self._catalog.admin(database)
-        try:
-            upkeep.wait_at_most(session, wait_ms)
-            with running.stopping(session.cancel):
-                return Tails(self._compactor, running).compact(session, relid, is_full=is_full)
-        finally:
-            session.close()
+        lanes = self._lanes_of(database)
+        with lanes.kept_from(relid, running.check, waits=wait_ms > upkeep.NO_WAIT_MS):
+            session = self._catalog.admin(database)
+            try:
+                upkeep.wait_at_most(session, wait_ms)
+                with running.stopping(session.cancel):
+                    return Tails(self._compactor, running).compact(session, relid, is_full=is_full)
+            finally:
+                session.close()
 
     def flush_large(
         self, database: str, relid: int, running: RunningStatement, *, waits: bool = True

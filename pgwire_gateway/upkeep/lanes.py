@@ -9,12 +9,13 @@ table is left to the next visit.
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.pg.sqlstate import LOCK_NOT_AVAILABLE
 from catalog.session.connections import CatalogSession
 from catalog.upkeep import candidates
 from pgwire_gateway.spark.statements import RunningStatement
@@ -34,6 +35,9 @@ ALL_LANES: Final = 12
 
 HEAVY_LANES: Final = 2
 """Of these, such that are written anew, of all databases."""
+
+CHECK_S: Final = 0.1
+"""How often who waits for a table looks whether it has been cancelled."""
 
 OVERDUE_PAUSE_S: Final = 300.0
 """How long a table is left alone when its upkeep has taken too long."""
@@ -115,6 +119,8 @@ class Lanes:
         self._changed = threading.Condition()
         self._attended: dict[int, _Attendance] = {}
         """By table."""
+        self._kept: list[int] = []
+        """Tables that somebody else looks after, each as often as that."""
         self._overdue: dict[int, float] = {}
         """Tables that have taken too long, and until when they are left alone (monotonic clock)."""
         self._session: CatalogSession | None = None
@@ -176,6 +182,33 @@ class Lanes:
         if isinstance(attendance.error, CatalogUnavailableError):
             raise attendance.error
 
+    @contextmanager
+    def kept_from(self, relid: int, check: Callable[[], None], *, waits: bool) -> Iterator[None]:
+        """Keep away from a table that somebody else looks after while the context lasts.
+
+        Args:
+            relid: The table.
+            check: Called time and again while it is still being looked after here; what it raises
+                ends the wait.
+            waits: Whether that is waited for.
+
+        Raises:
+            GatewayError: 55P03 where it would have to be waited for.
+        """
+        with self._changed:
+            self._kept.append(relid)
+        try:
+            with self._changed:
+                while relid in self._attended:
+                    if not waits:
+                        raise GatewayError("the table is in use", sqlstate=LOCK_NOT_AVAILABLE)
+                    check()
+                    self._changed.wait(CHECK_S)
+            yield
+        finally:
+            with self._changed:
+                self._kept.remove(relid)
+
     def rest(self) -> None:
         """Let go of what was connected for who asked for tables to be looked after."""
         session, self._session = self._session, None
@@ -218,7 +251,7 @@ class Lanes:
             return None
         attendance = _Attendance(Lane(self.session(), RunningStatement()), is_heavy)
         with self._changed:
-            if self._stopped or not self._room.enter(is_heavy=is_heavy):
+            if self._stopped or relid in self._kept or not self._room.enter(is_heavy=is_heavy):
                 return None
             self._session = None
             self._attended[relid] = attendance

@@ -178,9 +178,17 @@ class Tails:
                     "the table has become another one", sqlstate=sqlstate.SERIALIZATION_FAILURE
                 )
             if resident_upkeep.stands_alone(session, relid):
+                # Where they are all there are nothing is left to be merged with them.
+                is_first = not snapshot.segments and snapshot.table.division is None
+                is_base = is_first and resident_upkeep.has_each_row_once(
+                    session, relid, snapshot.tail_rows
+                )
                 pieces = captured_pieces(snapshot.table, reading.lines, MAX_BYTES)
                 return snapshot, self._compactor.flush_pieces(
-                    snapshot, settled_pieces(snapshot, pieces, first), self._running
+                    snapshot,
+                    settled_pieces(snapshot, pieces, first),
+                    self._running,
+                    SegmentKind.BASE if is_base else SegmentKind.DELTA,
                 )
             rows = captured_lines(snapshot.table, reading.lines)
         written = self.written(None, snapshot, self.settled(session, snapshot, rows))

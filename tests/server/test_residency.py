@@ -147,14 +147,14 @@ def directory_of(process: GatewayProcess, client: Client, table: str) -> Path:
 
 
 def wait_for_flush(process: GatewayProcess, client: Client, table: str) -> Path:
-    """Return the one delta that a table's tail has become."""
+    """Return the one segment that a table's tail has become."""
     deadline = time.monotonic() + PATIENCE_S
     directory = directory_of(process, client, table)
-    while not (found := list(directory.glob("delta-*"))):
+    while not (found := [*directory.glob("base-*"), *directory.glob("delta-*")]):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    (delta,) = found
-    return delta
+    (segment,) = found
+    return segment
 
 
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
@@ -163,9 +163,25 @@ def test_a_tail_of_many_bytes_is_written_in_pieces(
 ) -> None:
     client.run(f"CREATE TABLE t (id integer {key}, v bytea)")
     client.run(f"INSERT INTO t SELECT g, {DOCUMENT} FROM generate_series(1, 80) g")
-    delta = wait_for_flush(small_bounds, client, "t")
-    assert len(list(delta.glob("*.parquet"))) == 2
+    segment = wait_for_flush(small_bounds, client, "t")
+    assert segment.name.startswith("base-")
+    assert len(list(segment.glob("*.parquet"))) == 2
     assert client.run("SELECT count(*), sum(length(v)) FROM t_journal") == [(80, 80 * 240_000)]
+    assert client.is_lawful("t")
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE t SET id = id + 100 WHERE id = 3", "DELETE FROM t WHERE id = 3"]
+)
+def test_a_tail_of_rows_that_have_changed_is_no_base(
+    small_bounds: GatewayProcess, client: Client, change: str
+) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v bytea)")
+    client.run("BEGIN")
+    client.run(f"INSERT INTO t SELECT g, {DOCUMENT} FROM generate_series(1, 80) g")
+    client.run(change)
+    client.run("COMMIT")
+    assert wait_for_flush(small_bounds, client, "t").name.startswith("delta-")
     assert client.is_lawful("t")
 
 
@@ -303,7 +319,8 @@ def test_writers_that_wait_for_a_truncation_do_not_deadlock(client: Client, othe
 
 def test_equal_rows_without_key_are_as_many_afterwards(client: Client) -> None:
     client.run("CREATE TABLE t (id integer, v integer)")
-    client.run(f"INSERT INTO t SELECT 7, 1 FROM generate_series(1, {LOADED})")
+    client.run("INSERT INTO t VALUES (7, 1)")  # so that it stays resident for the rest
+    client.run(f"INSERT INTO t SELECT 7, 1 FROM generate_series(2, {LOADED})")
     client.run("DELETE FROM t WHERE ctid IN (SELECT ctid FROM t LIMIT 10)")
     assert client.becomes("t", "tiered")
     assert client.run(SUM) == [(LOADED - 10,)]
@@ -444,7 +461,9 @@ def test_who_pins_a_large_table_is_told(client: Client, statement: str, loaded: 
     client.connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
     with client.connection.transaction():  # upkeep cannot make it tiered before
         client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
-        client.run(LOAD if loaded else "INSERT INTO t VALUES (1, 1)")
+        client.run("INSERT INTO t VALUES (0, 1)")
+        if loaded:
+            client.run(LOAD)  # which finds rows, so that the table stays
         client.run(statement)
     stays = 'table "t" stays resident although it is large, up to '
     assert [message is not None and message.startswith(stays) for message in told] == [
@@ -491,6 +510,73 @@ def test_many_rows_that_spark_computes_go_to_files(
     assert client.run(SUM) == [(rows + 1,)]
 
 
+@pytest.mark.parametrize(("rows", "residency"), [(LOADED, "tiered"), (BOUND, "resident")])
+@pytest.mark.parametrize(
+    "load",
+    [
+        "INSERT INTO t SELECT g, 1 FROM generate_series(1, {}) g",
+        "INSERT INTO t SELECT a.id * 20 + b.id, 1 FROM small a, small b LIMIT {}",
+        "PREPARE p AS INSERT INTO t SELECT g, $1 FROM generate_series(1, $2) g; EXECUTE p (1, {})",
+        "CREATE TABLE t AS SELECT g AS id, 1 AS v FROM generate_series(1, {}) g",
+    ],
+    ids=["series", "resident tables", "EXECUTE", "CREATE TABLE AS"],
+)
+def test_many_rows_that_postgresql_computes_go_to_files(
+    client: Client, load: str, rows: int, residency: str
+) -> None:
+    client.run("CREATE TABLE small (id integer PRIMARY KEY)")
+    client.run("INSERT INTO small SELECT g FROM generate_series(0, 19) g")
+    client.run("ANALYZE small")
+    if not load.startswith("CREATE"):
+        client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v > 0))")
+    for statement in load.format(rows).split(";"):
+        client.run(statement)
+    assert client.state("t")[0] == residency
+    assert client.run(SUM) == [(rows,)]
+    client.run("INSERT INTO t VALUES (-1, 1)")
+    assert client.run(SUM) == [(rows + 1,)]
+    assert client.is_lawful("t")
+
+
+def test_a_large_insert_returns_its_rows(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    returned = client.run(f"{LOAD} RETURNING id, v")
+    assert returned == [(number, 1) for number in range(1, LOADED + 1)]
+    assert client.state("t")[0] == "tiered"
+
+
+@pytest.mark.parametrize(
+    "select", [f"SELECT g % {BOUND}, 1 FROM", f"SELECT g, 100 / (g - {BOUND}) FROM"]
+)
+def test_a_large_insert_that_fails_leaves_the_table_resident(client: Client, select: str) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    with pytest.raises((errors.UniqueViolation, errors.DivisionByZero)):
+        client.run(f"INSERT INTO t {select} generate_series(1, {LOADED}) g")
+    assert client.state("t")[0] == "resident"
+    assert client.run(SUM) == [(None,)]
+    client.run("INSERT INTO t VALUES (1, 1)")
+    assert client.is_lawful("t")
+
+
+def test_a_table_that_has_rows_stays_resident_for_a_large_insert(client: Client) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run("BEGIN")
+    client.run("INSERT INTO t VALUES (0, 0)")
+    client.run(LOAD)
+    assert client.state("t")[0] == "resident"
+    client.run("COMMIT")
+    assert client.run(SUM) == [(LOADED,)]
+
+
+def test_a_table_of_which_an_owner_has_asked_it_stays_resident_for_a_large_insert(
+    client: Client,
+) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run("ALTER TABLE t SET (gateway.residency = always)")
+    client.run(LOAD)
+    assert client.state("t")[:2] == ("resident", "always")
+
+
 def test_a_large_copy_that_is_rolled_back_leaves_the_table_resident(client: Client) -> None:
     client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
     client.run("BEGIN")
@@ -530,7 +616,6 @@ REFUSED = {
     "DO": "DO 'BEGIN DELETE FROM t; END'",
     "materialized view": "CREATE MATERIALIZED VIEW m AS SELECT * FROM t",
     "foreign key": "CREATE TABLE child (id bigint REFERENCES t)",
-    "PREPARE": "PREPARE p AS SELECT * FROM t",
 }
 
 
@@ -575,15 +660,17 @@ def test_prepared_statements_outlive_changes_of_residency(client: Client, other:
     assert client.is_lawful("t")
 
 
-def test_execute_of_a_table_that_became_tiered_is_refused(client: Client, other: Client) -> None:
+def test_execute_outlives_changes_of_residency(client: Client, other: Client) -> None:
     make(client, tiered=False)
     other.run(f"PREPARE total AS {SUM}")
-    assert other.run("EXECUTE total") == [(LOADED,)]
-    become(client, "tiered")
-    with pytest.raises(errors.FeatureNotSupported):
-        other.run("EXECUTE total")
-    become(client, "resident")
-    assert other.run("EXECUTE total") == [(LOADED,)]
+    other.run("PREPARE changed (integer) AS UPDATE t SET v = v + 1 WHERE id = $1")
+    for number, residency in enumerate(("tiered", "resident")):
+        assert other.run("EXECUTE total") == [(LOADED + number,)]
+        become(client, residency)
+        assert other.run("EXECUTE total") == [(LOADED + number,)]
+        other.run("EXECUTE changed (7)")
+    assert other.run("EXECUTE total") == [(LOADED + 2,)]
+    assert client.is_lawful("t")
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])

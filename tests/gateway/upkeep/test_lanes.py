@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from catalog.errors import CatalogUnavailableError
+from catalog.errors import CatalogUnavailableError, GatewayError
+from catalog.pg.sqlstate import LOCK_NOT_AVAILABLE, QUERY_CANCELED
 from catalog.upkeep import candidates
 from pgwire_gateway.upkeep import lanes as lanes_module
 from pgwire_gateway.upkeep.file_readers import FileReaders
@@ -120,6 +121,55 @@ def test_a_table_is_looked_after_in_one_lane_at_a_time(upkeep: Upkeep) -> None:
     wait_until(upkeep.is_idle)
     upkeep.quick(1)
     assert upkeep.done == [1, 1]
+
+
+def test_a_table_that_somebody_else_looks_after_is_left_alone(upkeep: Upkeep) -> None:
+    with upkeep.lanes.kept_from(1, lambda: None, waits=True):
+        upkeep.quick(1)
+        upkeep.quick(2)
+        assert upkeep.done == [2]
+    upkeep.quick(1)
+    assert upkeep.done == [2, 1]
+
+
+def test_a_table_that_is_being_looked_after_is_waited_for(upkeep: Upkeep) -> None:
+    upkeep.slow(1)
+    asked: list[None] = []
+
+    def check() -> None:
+        asked.append(None)
+        upkeep.let_go.set()
+
+    with upkeep.lanes.kept_from(1, check, waits=True):
+        assert upkeep.done == [1]
+    assert asked
+
+
+def test_who_waits_for_a_table_can_be_cancelled(upkeep: Upkeep) -> None:
+    upkeep.slow(1)
+
+    def check() -> None:
+        raise GatewayError("canceled", sqlstate=QUERY_CANCELED)
+
+    with (
+        pytest.raises(GatewayError, match="canceled"),
+        upkeep.lanes.kept_from(1, check, waits=True),
+    ):
+        pytest.fail("it is being looked after")
+    upkeep.let_go.set()
+    wait_until(upkeep.is_idle)
+    upkeep.quick(1)
+    assert upkeep.done == [1, 1]
+
+
+def test_who_does_not_wait_for_a_table_is_told_that_it_is_in_use(upkeep: Upkeep) -> None:
+    upkeep.slow(1)
+    with (
+        pytest.raises(GatewayError) as refused,
+        upkeep.lanes.kept_from(1, lambda: None, waits=False),
+    ):
+        pytest.fail("it is being looked after")
+    assert refused.value.sqlstate == LOCK_NOT_AVAILABLE
 
 
 def test_quick_tables_are_looked_after_while_all_other_lanes_are_taken(upkeep: Upkeep) -> None:
