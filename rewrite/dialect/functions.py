@@ -24,6 +24,7 @@ from rewrite.dialect import (
     numeric_functions,
     oids,
     patterns,
+    regexp_functions,
     strings,
 )
 from rewrite.dialect.calls import Call, Handler
@@ -54,6 +55,7 @@ FUNCTIONS: Final[dict[str, Handler]] = {
     **numeric_functions.FUNCTIONS,
     **strings.FUNCTIONS,
     **patterns.FUNCTIONS,
+    **regexp_functions.FUNCTIONS,
     **date_fields.FUNCTIONS,
     **datetimes.FUNCTIONS,
     **datetime_formats.FUNCTIONS,

@@ -1,4 +1,4 @@
-"""LIKE patterns and the regular expressions that mean the same to PostgreSQL and to Java."""
+"""What matches a pattern: LIKE and regular expressions."""
 
 import re
 from dataclasses import replace
@@ -10,6 +10,7 @@ from rewrite.dialect import builders as b
 from rewrite.dialect import oids
 from rewrite.dialect.calls import Call, Handler, known_text
 from rewrite.dialect.letter_case import lowered
+from rewrite.dialect.regular_expressions import java_pattern, require_collation
 from rewrite.errors import UnsupportedError
 from rewrite.values import Constant, Value
 
@@ -146,74 +147,6 @@ def _like_escape(call: Call) -> Value:
     return Value(b.string(result), oids.TEXT, constant=Constant(result))
 
 
-_TOKEN: Final = re.compile(
-    r"""(?P<open>\((?:\?:)?)
-      | (?P<close>\))
-      | (?P<bar>\|)
-      | (?P<start>\^)
-      | (?P<end>\$)
-      | (?P<bracket>\[\^?[A-Za-z0-9\ _,;:@\#%=<>/!.*+?(){}|$-]+\])
-      | (?P<quantifier>[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\})
-      | (?P<atom>\.|[A-Za-z0-9\ _,;:@\#%&=<>/!"'~`-]|[\u00a1-\ud7ff]
-          |\\[.*+?()\[\]{}|^$\\/-]|\\d)""",
-    re.VERBOSE,
-)
-_OPERANDS: Final = {"atom", "bracket", "quantifier", "close"}
-_PRECEDING: Final[dict[str, set[str]]] = {
-    "open": {"", "open", "bar", "start", *_OPERANDS},
-    "close": {"end", *_OPERANDS},
-    "bar": {"end", *_OPERANDS},
-    "start": {"", "open", "bar"},
-    "end": {"start", *_OPERANDS},
-    "bracket": {"", "open", "bar", "start", *_OPERANDS},
-    "quantifier": {"atom", "bracket", "close"},
-    "atom": {"", "open", "bar", "start", *_OPERANDS},
-}
-"""Kind of token → kinds of the token before it; "" is the beginning of the pattern."""
-
-
-def java_pattern(pattern: str) -> str:
-    r"""Return the Java pattern that matches what PostgreSQL's does; refuse all but plain ones.
-
-    PostgreSQL's dot matches line ends, and its ``$`` only the end of the text.
-
-    >>> java_pattern("^a.b$")
-    '(?s)^a.b\\z'
-    """
-    refusal = UnsupportedError(f"regular expression {pattern!r} is not supported")
-    result = ["(?s)"]
-    position, depth, before = 0, 0, ""
-    while position < len(pattern):
-        found = _TOKEN.match(pattern, position)
-        kind = found.lastgroup if found else None
-        if found is None or kind is None or before not in _PRECEDING[kind]:
-            raise refusal
-        if kind == "bracket" and not _plain_bracket(found[0]):
-            raise refusal
-        depth += (kind == "open") - (kind == "close")
-        if depth < 0:
-            raise refusal
-        result.append({"open": "(?:", "end": r"\z"}.get(kind, found[0]))
-        position, before = found.end(), kind
-    if depth or before not in {"end", *_OPERANDS}:
-        raise refusal
-    return "".join(result)
-
-
-def _plain_bracket(token: str) -> bool:
-    """Tell whether ranges go from letter to letter of one case, or from digit to digit."""
-    body = token[1:-1].removeprefix("^")
-    inner = body.strip("-") or body
-    ranges = re.findall(r"(.)-(.)", inner)
-    if inner.count("-") != len(ranges) and inner != "-":
-        return False
-    kinds = (str.islower, str.isupper, str.isdigit)
-    return all(
-        first <= last and any(kind(first) and kind(last) for kind in kinds)
-        for first, last in ranges
-    )
-
-
 _REPETITION: Final = re.compile(r"(?<!\\)\{([0-9]+),([0-9]+)\}")
 _INVALID_REPETITION: Final = b.raise_error(
     "2201B", "invalid regular expression: invalid repetition count(s)"
@@ -226,6 +159,7 @@ def _matches(*, fold: bool, negate: bool) -> Handler:
         if known is None:
             raise UnsupportedError("regular expressions that are not constants are not supported")
         pattern = java_pattern(known)
+        require_collation(known, call.collation)
         if any(int(least) > int(most) for least, most in _REPETITION.findall(known)):
             return call.result(b.case((b.is_not_null(call.trees[0]), _INVALID_REPETITION)))
         if fold:

@@ -62,7 +62,25 @@ case s when 'hello' then 1 when '' then 2 else 3 end, case when s like 'h%' then
 ! 54000 chr(0)
 ? format('%s', s)
 ? quote_literal(s)
-? regexp_replace(s, 'a', 'b')
+regexp_replace(s, 'a', 'b'), regexp_replace(s, 'l', 'L', 'g'), regexp_replace(s, 'L', '[\&]', 'gi'), regexp_replace(s, 'L', '', 'i'), regexp_replace(s, '^h', 'J'), regexp_replace(s, 'o$', '0')
+regexp_replace(s, '[^a-z]', '', 'g'), regexp_replace(s, '\s+', ' ', 'g'), regexp_replace(s, '\S', 'x', 'g'), regexp_replace(s, '\d+', '#', 'g'), regexp_replace(s, '\D', '', 'g'), regexp_replace(s, '[\s,]+', '_', 'g')
+regexp_replace(s, '(.)(l+)', '\2\1'), regexp_replace(s, '(e)(.)', '<\2$1\\\1>', 'g'), regexp_replace(s, '(h?)e', '\1\1', 'g'), regexp_replace(s, '.', '\&\&', 'g'), regexp_replace(s, 'hello|world', 'x', 'g'), regexp_replace(s, 'l', '\x$0')
+substring(s from 'l+'), substring(s from 'h(.)l'), substring(s from '[a-z]+$'), substring(v from '^[^ ]+'), substring(c from '(b) *$'), substring(s from '.{2,3}o?'), substring(s, 'nothing')
+regexp_substr(s, 'e(l)'), regexp_count(s, 'l'), regexp_count(s, '[aeiou]'), regexp_match(s, '(h)(e?)'), regexp_match(s, 'l+'), (regexp_match(s, '(.)(.)'))[2], regexp_split_to_array(s, '[lo]'), regexp_split_to_array(s, '\s+')
+s ~ '\s', s ~ '^\S+$', s ~ '[\s.]', s ~ '[^\s\d]', s !~ '\D'
+? regexp_replace(s, 'a*', 'b')
+? regexp_replace(s, 'a|ab', 'b')
+? regexp_replace(s, '(a|b)+', 'b')
+? regexp_replace(s, '(ab)?c', 'b')
+? regexp_replace(s, 'a', 'b', 'n')
+? regexp_replace(s, 'a', '\1')
+? regexp_replace(s, 'a', 'b', 2)
+? regexp_replace(s, t, 'b')
+? regexp_replace(s, 'a', t)
+? regexp_replace(s, '\w', 'b')
+? regexp_replace(s, 'a{2,1}', 'b')
+? substring(s from '(a')
+? s ~ '[\s-z]'
 ? s ~ '\mfoo'
 ? s ~ '(a)\1'
 ? s ~ t
