@@ -243,15 +243,20 @@ def has_each_row_once(session: CatalogSession, relid: int, tail_rows: int) -> bo
     """Tell whether the tail of a resident table without segments has all its rows, each once.
 
     Each row has been captured at least once. So where there are no more row versions than rows,
-    none has been changed, and none is gone.
+    none has been changed, and none is gone. False, too, where others have the table, or its tail,
+    locked.
 
     Args:
         session: An administrator's, in a transaction of one snapshot.
         relid: The table.
         tail_rows: Row versions in its tail, of the same snapshot.
     """
-    found = _text(session, "SELECT residency FROM pg_journal.journals WHERE relid = $1", relid)
-    return found == RESIDENT and held_count(session, relid) == tail_rows
+    found = session.execute_parameters(
+        "SELECT pg_journal.has_each_row_once($1, $2)",
+        [str(relid).encode(), str(tail_rows).encode()],
+        parameter_oids=[OID, INT8],
+    )
+    return next(iter(list(found.rows)))[0] == b"t"
 
 
 def check_tail(session: CatalogSession, relid: int) -> int | None:

@@ -15,6 +15,13 @@ FROM pg_catalog.pg_prepared_statements WHERE name = $1
 """
 
 
+OWN_PREFIX: Final = "pgwire_"
+"""Start of the names under which the catalog keeps statements that no client has named."""
+
+ARGUMENTS: Final = f"{OWN_PREFIX}arguments"
+"""Name the catalog has for the statement that evaluates the arguments of EXECUTE."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedText:
     """A prepared statement as it was sent."""
@@ -22,6 +29,11 @@ class PreparedText:
     text: str
     """The statement, with PREPARE before it if it was prepared by SQL."""
     parameter_oids: tuple[int, ...]
+
+
+def is_of_clients(name: str) -> bool:
+    """Return whether a client can have prepared a statement under a name."""
+    return bool(name) and not name.startswith(OWN_PREFIX)
 
 
 def statement(session: CatalogSession, name: str) -> PreparedText | None:
@@ -34,10 +46,6 @@ def statement(session: CatalogSession, name: str) -> PreparedText | None:
         return None
     text, types = (value or b"" for value in rows[0])
     return PreparedText(text.decode(session.codec), tuple(map(int, types.split())))
-
-
-ARGUMENTS: Final = "pgwire_arguments"
-"""Name the catalog has for the statement that evaluates the arguments of EXECUTE."""
 
 
 def arguments(

@@ -4,41 +4,67 @@ The table would become tiered as soon as it has them, and they would be moved ou
 by one. So it becomes tiered before, where PostgreSQL expects that many.
 """
 
-import time
+from collections.abc import Callable
 from typing import Final
 
+from catalog.errors import GatewayError
+from catalog.pg import sqlstate
 from catalog.session import residency
 from pgwire_gateway.hot import insert_sizes
 from pgwire_gateway.planning.plans import Route
 from pgwire_gateway.rows.journal_writes import begin_load
 from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.portals import StatementResult
+from pgwire_gateway.session.state import UNCONVERTED_ENCODINGS
 
-ASKED_S: Final = 1.0
-"""How long a table that was found with rows is taken for one that has some."""
+Perform = Callable[[Invocation], StatementResult]
+
+_SAVEPOINT: Final = "pgwire_load"
 
 
-def planned(call: Invocation) -> Invocation:
-    """Return an INSERT as it is run where the table has become tiered for its rows.
+def run(call: Invocation, perform: Perform) -> StatementResult:
+    """Run a statement; an INSERT of many rows on a table that has become tiered for them.
+
+    What tiered tables do not offer, or cannot hold, is run on the table as it was.
+
+    Args:
+        call: The statement.
+        perform: Runs it as it is planned.
 
     Raises:
-        GatewayError: What PostgreSQL finds wrong when it plans the statement.
+        GatewayError: What it raises; what PostgreSQL finds wrong when it plans the statement.
     """
-    relid = call.plan.loaded
-    if call.plan.route is not Route.CATALOG or relid is None or not _begins_load(call, relid):
-        return call
-    return replanning.locked(call)
+    relid, session = call.plan.loaded, call.session
+    if call.plan.route is not Route.CATALOG or relid is None or not _is_large(call, relid):
+        return perform(call)
+    catalog = session.catalog
+    catalog.savepoint(_SAVEPOINT)
+    if begin_load(session, relid, "INSERT"):
+        try:
+            result = perform(replanning.locked(call))
+        except GatewayError as error:
+            if error.sqlstate != sqlstate.FEATURE_NOT_SUPPORTED:
+                raise
+            catalog.roll_back_to(_SAVEPOINT)
+            session.transaction.written.discard(relid)
+            call = replanning.locked(call)
+        else:
+            catalog.release(_SAVEPOINT)
+            return result
+    catalog.release(_SAVEPOINT)
+    session.note_not_empty(relid)
+    return perform(call)
 
 
-def _begins_load(call: Invocation, relid: int) -> bool:
-    session, bounds = call.session, call.services.catalog.bounds
-    now = time.monotonic()
-    if not bounds.rows or now - session.filled.get(relid, -ASKED_S) < ASKED_S:
+def _is_large(call: Invocation, relid: int) -> bool:
+    """Return whether a table is empty, and PostgreSQL expects more rows than it is to hold."""
+    session = call.session
+    bounds, encoding = call.services.catalog.bounds, session.settings.get("client_encoding", "UTF8")
+    if not bounds.rows or encoding not in UNCONVERTED_ENCODINGS or not session.may_be_empty(relid):
         return False
     session.transaction.begin_implicit()
     if not residency.is_loadable(session.catalog, relid):
-        session.filled.keep(relid, now)
+        session.note_not_empty(relid)
         return False
-    if insert_sizes.expected_rows(call) <= bounds.rows:
-        return False
-    return begin_load(session, relid, "INSERT")
+    return insert_sizes.expected_rows(call) > bounds.rows

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from catalog.session.connections import CatalogSession
 from pgwire_gateway.session.invocation import Invocation
 from rewrite.command import inserted_rows
 
@@ -31,21 +30,7 @@ def expected_rows(call: Invocation) -> int:
     explained = call.session.catalog.explain(
         call.statement.text, call.values, parameter_oids=call.parameter_oids, formats=call.formats
     )
-    # Nothing comes out of an INSERT without RETURNING; below it are the rows it gets.
-    parts = _plan(explained)["Plans"]
-    (source,) = (part for part in parts if part["Parent Relationship"] == "Outer")
-    return int(source["Plan Rows"])
-
-
-def expected_of_query(catalog: CatalogSession, query: str) -> int:
-    """Return how many rows PostgreSQL expects of a query.
-
-    Raises:
-        CatalogError: What PostgreSQL finds wrong when it plans it.
-    """
-    return int(_plan(catalog.explain(query))["Plan Rows"])
-
-
-def _plan(explained: bytes) -> dict[str, Any]:
     plan: dict[str, Any] = json.loads(explained)[0]["Plan"]
-    return plan
+    # Nothing comes out of an INSERT without RETURNING; below it are the rows it gets.
+    (source,) = (part for part in plan["Plans"] if part["Parent Relationship"] == "Outer")
+    return int(source["Plan Rows"])

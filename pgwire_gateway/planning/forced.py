@@ -4,10 +4,12 @@ Spark reads what such a statement reads, PostgreSQL applies what was computed. W
 have to compute of a table itself is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from catalog.pg.nodes import OnConflictAction
 from catalog.results import Relation, RelationKind
+from catalog.session import names
+from catalog.session.connections import CatalogSession
 from pgwire_gateway.planning.plans import Plan
 from rewrite.command import (
     Command,
@@ -40,6 +42,19 @@ def is_applied(plan: Plan, relations: Mapping[int, Relation]) -> bool:
     if query is None or not is_forced(plan) or query["commandType"] not in CHANGES:
         return False
     return relations[target_relation(query)].kind is RelationKind.RESIDENT
+
+
+def require_childless(catalog: CatalogSession, resident: Collection[int]) -> None:
+    """Refuse tables from which others inherit, whose rows are theirs, too (0A000).
+
+    Each table has a journal of its own.
+    """
+    name = names.ancestor(catalog, resident) if resident else None
+    if name is not None:
+        raise UnsupportedError(
+            f'"{name}" is not supported by gateway.executor = spark: other tables inherit from it',
+            hint=HINT,
+        )
 
 
 def require_applicable(query: Node, relations: Mapping[int, Relation]) -> None:

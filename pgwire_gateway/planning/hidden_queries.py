@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from catalog.errors import GatewayError
+from catalog.pg import sqlstate
 from catalog.results import Relation, RelationKind
 from catalog.session import prepared
 from catalog.session.connections import CatalogSession
@@ -23,9 +24,7 @@ CREATING = {StatementKind.CREATE_TABLE_AS, StatementKind.SELECT_INTO}
 
 CONSTRUCTS = {
     StatementKind.DECLARE: "DECLARE CURSOR over a journaled table",
-    StatementKind.EXECUTE: "EXECUTE of a statement on journaled tables",
     StatementKind.EXPLAIN: "EXPLAIN of a statement that is not a query, on a journaled table,",
-    StatementKind.CREATE_TABLE_AS: "CREATE TABLE AS EXECUTE of a statement on journaled tables",
 }
 
 HINTS = {
@@ -130,7 +129,16 @@ def _inner(around: HiddenQuery) -> HiddenQuery:
 
 
 def prepared_query(catalog: CatalogSession, name: str) -> HiddenQuery | None:
-    """Return the query PostgreSQL keeps under a name; None when there is no such name."""
+    """Return the query PostgreSQL keeps under a name; None when there is no such name.
+
+    Raises:
+        GatewayError: 26000 for a name of the gateway's own.
+    """
+    if not prepared.is_of_clients(name):
+        raise GatewayError(
+            f'prepared statement "{name}" does not exist',
+            sqlstate=sqlstate.INVALID_SQL_STATEMENT_NAME,
+        )
     found = prepared.statement(catalog, name)
     if found is None:
         return None

@@ -19,7 +19,13 @@ from catalog.session import journal_names, starred_merges
 from catalog.session.connections import CatalogSession
 from catalog.session.names import have_defaults, qualified, quoted
 from catalog.statements.splitting import Statement, StatementKind, split
-from pgwire_gateway.planning import forced, hidden_queries, loads, own_statements, unlocking
+from pgwire_gateway.planning import (
+    filled_tables,
+    forced,
+    hidden_queries,
+    own_statements,
+    unlocking,
+)
 from pgwire_gateway.planning.answerable import Answerable
 from pgwire_gateway.planning.plans import ASKED_FOR, Plan, Route
 from rewrite import pipeline
@@ -354,6 +360,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     )
     on_spark = executor in forced.SPARK_EXECUTORS
     if on_spark:
+        forced.require_childless(catalog, resident)
         for query in queries:
             forced.require_applicable(query, relations)
     if not journaled and not journals and not (resident and on_spark):
@@ -363,7 +370,9 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
             route=Route.REFERENCED if local.seeks or local.takes else Route.CATALOG,
             replaceable=not all(relation.is_lasting for relation in relations.values()),
             answerable=Answerable.of(rests_on.definitions, relations.values()),
-            loaded=loads.loaded(queries, relations),
+            loaded=None
+            if executor or any(map(_returns_row_place, queries))
+            else filled_tables.filled_table(queries, relations),
             reason=reason,
         )
     if executor == "postgres":

@@ -113,8 +113,8 @@ def _may_pass(session: ClientSession, passage: Passage, status: str) -> bool:
 
 def _admitted(session: ClientSession, shortcut: Shortcut, status: str) -> bool:
     """Return whether a statement can take the short way in the transaction there is."""
-    transaction = session.transaction
-    if transaction.implicit:
+    transaction, loaded = session.transaction, shortcut.plan.loaded
+    if transaction.implicit or (loaded is not None and session.may_be_empty(loaded)):
         return False
     if shortcut.action in commands.COMMITTING and (transaction.defers or session.keeps_cursors):
         return False

@@ -29,9 +29,9 @@ from pgwire_gateway.dml import (
     partitions,
     reads,
 )
-from pgwire_gateway.hot import hot_rows, insert_sizes, single_trips
+from pgwire_gateway.hot import hot_rows, single_trips
 from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
-from pgwire_gateway.planning import answerable, hidden_queries, own_statements, router
+from pgwire_gateway.planning import answerable, own_statements, router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.references import parents
 from pgwire_gateway.references import taking_away as references
@@ -39,7 +39,12 @@ from pgwire_gateway.session import local_queries, replanning
 from pgwire_gateway.session.binding import BINARY
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import NoRows, Portal, StatementResult
-from pgwire_gateway.session.state import ClientSession, position_error, require_not_failed
+from pgwire_gateway.session.state import (
+    UNCONVERTED_ENCODINGS,
+    ClientSession,
+    position_error,
+    require_not_failed,
+)
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.statements import (
     commands,
@@ -56,6 +61,7 @@ from pgwire_gateway.tables import (
     registrations,
     spark_tables,
 )
+from rewrite.command import source_relations, target_relation
 from rewrite.errors import (
     UnsupportedCollationError,
     UnsupportedError,
@@ -309,8 +315,12 @@ def _execute_in_place(call: Invocation) -> StatementResult:
 
 
 def _run(call: Invocation) -> StatementResult:
+    return large_inserts.run(call, _run_planned)
+
+
+def _run_planned(call: Invocation) -> StatementResult:
     session, is_tree = call.session, bool(call.plan.trees)
-    call = partitions.narrowed(large_inserts.planned(call))
+    call = partitions.narrowed(call)
     done = single_trips.run_at_once(call) if is_tree and not call.plan.leaves else None
     if done is not None:
         return done
@@ -384,28 +394,18 @@ def _table_of_query(call: Invocation) -> StatementResult:
     session.transaction.begin_implicit()
     session.transaction.note_run()
     inner = inner_plan(call)
-    query = details["query"].text
-    is_kept = inner is not None and inner.route is Route.CATALOG
-    if inner is not None and is_kept and not (details["with_data"] and _is_large(call, query)):
+    if inner is not None and inner.route is Route.CATALOG:
         tag = local_queries.tag_of(session, call.statement.text)
         answerable.prove(session.catalog, inner.answerable)
         return StatementResult(None, NoRows(), lambda _: tag)
-    return _created_and_filled(call, query)
-
-
-def _is_large(call: Invocation, query: str) -> bool:
-    """Return whether a table would have more rows than PostgreSQL is to hold of it."""
-    if call.statement.details["temporary"]:
-        return False
-    rows = insert_sizes.expected_of_query(call.session.catalog, query)
-    return rows > call.services.catalog.bounds.rows
+    return _created_and_filled(call, details["query"].text)
 
 
 def _created_and_filled(
     call: Invocation,
     query: str,
     parameter_oids: Sequence[int] = (),
-    values: Sequence[bytes | None] = (),
+    arguments: Callable[[], Sequence[bytes | None]] = tuple,
 ) -> StatementResult:
     """Create a table of the columns of a query, then insert its rows, unless it exists.
 
@@ -413,9 +413,18 @@ def _created_and_filled(
         call: CREATE TABLE AS.
         query: What yields the rows.
         parameter_oids: Types of its parameters.
-        values: Their values in binary.
+        arguments: Returns their values in binary, once they are needed.
+
+    Raises:
+        UnsupportedError: 0A000 where the name of the table is one of those in the query, which
+            means another relation there, and where the query changes something.
     """
     session, details = call.session, call.statement.details
+    (source,) = split(query)
+    if source.details.get("modifying"):
+        raise UnsupportedError(
+            "CREATE TABLE AS of a query that changes tables in WITH is not supported"
+        )
     with session.notices() as notices:
         created = local_queries.pass_on(session, details["create_sql"])
     exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
@@ -423,12 +432,28 @@ def _created_and_filled(
         return created
     target = names.qualified(RelationName(*details["target"]))
     (statement,) = split(f"INSERT INTO {target} {query}")
+    values = arguments()
     formats = (BINARY,) * len(values)
     with session.unnamed() if values else nullcontext("") as name:
-        insert = router.plan(session.catalog, statement, parameter_oids, name)
-        result = execute(session, insert, values, formats, alone=False, running=call.running)
+        try:
+            insert = router.plan(session.catalog, statement, parameter_oids, name)
+            _require_other_sources(insert)
+            result = execute(session, insert, values, formats, alone=False, running=call.running)
+        except GatewayError as error:
+            error.position = None  # in a text that the client has not sent
+            raise
     rows = result.status().rpartition(" ")[2]
     return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
+
+
+def _require_other_sources(insert: Plan) -> None:
+    query = insert.query
+    if query is not None and target_relation(query) in source_relations(query):
+        raise UnsupportedError(
+            "CREATE TABLE AS of a query that names another relation like the new table is not"
+            " supported",
+            hint="Name the other relation with its schema.",
+        )
 
 
 def inner_plan(call: Invocation) -> Plan | None:
@@ -458,15 +483,10 @@ def _table_of_prepared(call: Invocation) -> StatementResult:
     if named is not None and (named.plan.route is not Route.CATALOG or not is_kept):
         session.transaction.note_run()
         query = named.query
-        values = prepared_statements.arguments(
-            call, inner, query.parameter_oids, details["query"].offset
-        )
-        try:
-            return _created_and_filled(call, query.statement.text, query.parameter_oids, values)
-        except GatewayError as error:
-            error.position = None
-            raise
-    found = hidden_queries.refuse_journaled(session.catalog, call.statement)
+        offset = details["query"].offset
+        given = partial(prepared_statements.arguments, call, inner, query.parameter_oids, offset)
+        return _created_and_filled(call, query.statement.text, query.parameter_oids, given)
+    found = None if named is None else named.plan.answerable
     result = session.catalog.execute(call.statement.text)
     for _ in result.rows:
         pass
@@ -492,9 +512,6 @@ def _require_utf8(session: ClientSession) -> None:
             hint="SET client_encoding TO 'UTF8' first.",
         )
 
-
-UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
-"""Client encodings in which text arrives as the server holds it."""
 
 ROUTES = {
     Route.CATALOG: local_queries.run,

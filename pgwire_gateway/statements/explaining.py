@@ -68,7 +68,9 @@ def explain(call: Invocation, execute: Execute) -> StatementResult:
     try:
         explanation = _explanation(replace(call, plan=plan, result_formats=()), options, execute)
     except GatewayError as error:
-        error.position = error.position and error.position + piece.offset
+        # Of what EXECUTE names the text is another one.
+        is_own = call.statement.details["inner"] != "ExecuteStmt"
+        error.position = error.position + piece.offset if is_own and error.position else None
         raise
     columns = call.columns or ()
     rows: list[Row] = [[line.encode()] for line in lines(explanation, options)]

@@ -6,11 +6,9 @@ alone. Any other one runs as if its text had been sent with the arguments of EXE
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
 
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
-from catalog.pg import types
 from catalog.session import prepared
 from catalog.statements.splitting import Statement, StatementKind, split
 from pgwire_gateway.planning import hidden_queries, router
@@ -21,17 +19,8 @@ from pgwire_gateway.session.binding import BINARY
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import PreparedStatement, StatementResult
 from pgwire_gateway.session.state import ClientSession
-from rewrite.errors import UnsupportedError
 
 Execute = Callable[[Invocation], StatementResult]
-
-_OWN_PREFIX: Final = "pgwire_"
-"""Start of the names under which the catalog keeps statements that no client has named."""
-
-_OF_THE_TIME: Final = frozenset(
-    {types.DATE, types.TIME, types.TIMETZ, types.TIMESTAMP, types.TIMESTAMPTZ}
-)
-"""Types of which a constant can name the time at which the transaction began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +38,18 @@ class Named:
 
 
 def prepare(call: Invocation) -> StatementResult:
-    """Let PostgreSQL prepare a statement; who runs it is decided each time it is executed."""
+    """Let PostgreSQL prepare a statement; who runs it is decided each time it is executed.
+
+    Raises:
+        GatewayError: 42939 for a name of the gateway's own.
+    """
+    name = str(call.statement.details["name"])
+    if not prepared.is_of_clients(name):
+        raise GatewayError(
+            f'unacceptable prepared statement name "{name}"',
+            sqlstate=codes.RESERVED_NAME,
+            detail=f'The prefix "{prepared.OWN_PREFIX}" is reserved.',
+        )
     return local_queries.pass_on(call.session, call.statement.text)
 
 
@@ -72,18 +72,12 @@ def execute(call: Invocation, run: Execute) -> StatementResult:
 def _executed(call: Invocation, run: Execute, name: str) -> StatementResult:
     session = call.session
     named = find(session, call.statement, name)
-    if named is not None and named.is_answerable:
-        try:
-            # What this locks stays what its names mean.
-            answerable = hidden_queries.refuse_journaled(session.catalog, call.statement)
-        except UnsupportedError:
-            named = find(session, call.statement, name)
-            if named is None or named.is_answerable:
-                raise  # it was not for a table that has become tiered meanwhile
-        else:
-            return local_queries.run(replace(call, plan=replace(call.plan, answerable=answerable)))
     if named is None:
         return local_queries.run(call)
+    if named.is_answerable:
+        # What its analysis has locked stays what its names mean.
+        plan = replace(call.plan, answerable=named.plan.answerable)
+        return local_queries.run(replace(call, plan=plan))
     if call.plan.analysis and replanning.row_type(named.plan) != replanning.row_type(call.plan):
         raise replanning.changed_row_type()
     call = _with_values(call, arguments(call, call.statement, named.query.parameter_oids))
@@ -100,25 +94,29 @@ def bindable(session: ClientSession, name: str) -> PreparedStatement | None:
     Raises:
         GatewayError: What is wrong with the statement now.
     """
-    if not _is_of_clients(name) or session.transaction.failed:
+    if not prepared.is_of_clients(name):
         return None
+    session.transaction.require_not_failed()
     query = hidden_queries.prepared_query(session.catalog, name)
     if query is None:
         return None
     with session.unnamed() as kept, session.planning():
         # It is planned anew under another name when it is executed.
         plan = router.plan(session.catalog, query.statement, query.parameter_oids, kept)
+    _require_same_columns(session, plan, name)
     return PreparedStatement(name, plan)
+
+
+def _require_same_columns(session: ClientSession, plan: Plan, name: str) -> None:
+    told = replace(plan, analysis=session.catalog.describe(name))
+    if replanning.row_type(plan) != replanning.row_type(told):
+        raise replanning.changed_row_type()
 
 
 def close(session: ClientSession, name: str) -> None:
     """Drop a statement that SQL may have prepared."""
-    if _is_of_clients(name):
+    if prepared.is_of_clients(name):
         session.catalog.deallocate(name)
-
-
-def _is_of_clients(name: str) -> bool:
-    return bool(name) and not name.startswith(_OWN_PREFIX)
 
 
 def find(session: ClientSession, statement: Statement, kept: str) -> Named | None:
@@ -132,13 +130,7 @@ def find(session: ClientSession, statement: Statement, kept: str) -> Named | Non
     Raises:
         GatewayError: 26000 for a name of the gateway's own; what is wrong with the statement now.
     """
-    name = str(statement.details["name"])
-    if not _is_of_clients(name):
-        raise GatewayError(
-            f'prepared statement "{name}" does not exist',
-            sqlstate=codes.INVALID_SQL_STATEMENT_NAME,
-        )
-    query = hidden_queries.prepared_query(session.catalog, name)
+    query = hidden_queries.prepared_query(session.catalog, str(statement.details["name"]))
     if query is None:
         return None
     try:
@@ -156,6 +148,7 @@ def explained(call: Invocation) -> Invocation:
     (inner,) = split(piece.text)
     if inner.kind is not StatementKind.EXECUTE or plan is None or plan.analysis is None:
         return call
+    _require_same_columns(call.session, plan, str(inner.details["name"]))
     return _with_values(call, arguments(call, inner, plan.analysis.parameter_oids, piece.offset))
 
 
@@ -187,8 +180,7 @@ def arguments(
             sqlstate=codes.SYNTAX_ERROR,
             detail=f"Expected {expected} parameters but got {count}.",
         )
-    if not details["constant"] or not _OF_THE_TIME.isdisjoint(parameter_oids):
-        session.transaction.begin_implicit()
+    session.transaction.begin_implicit()
     if not details["constant"]:
         session.transaction.note_run()
     try:

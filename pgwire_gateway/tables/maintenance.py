@@ -144,8 +144,15 @@ def _vacuum_table(
         _await_writer(session, relid, running, wait_ms)
         warm = services.catalog.thawing(session.database).is_warm(relid)
         if relation.kind is RelationKind.RESIDENT or warm:
+            # Who has named it, and no time, wants it to be done.
+            patience_s = None if wait_ms == WRITERS_WAIT_MS else wait_ms / 1000
             done = services.flusher.compact(
-                session.database, relid, running, is_full=manner.is_full, wait_ms=wait_ms
+                session.database,
+                relid,
+                running,
+                is_full=manner.is_full,
+                wait_ms=wait_ms,
+                patience_s=patience_s,
             )
             if done:
                 return

@@ -97,7 +97,7 @@ class Flusher:
             self._written.add(database)
             self._changed.notify_all()
 
-    def compact(
+    def compact(  # noqa: PLR0913 - how it is done, and how long it may wait for each
         self,
         database: str,
         relid: int,
@@ -105,16 +105,19 @@ class Flusher:
         *,
         is_full: bool,
         wait_ms: int,
+        patience_s: float | None = None,
     ) -> bool:
         """Merge all of a resident or hot table's journal; what cannot be in files stays as it is.
 
-        False, and nothing is done, for a table that is neither.
+        False, and nothing is done, for a table that is neither. Upkeep that has the table is waited
+        for, for so many seconds where these are given, and keeps away from it meanwhile.
 
         Raises:
-            GatewayError: 57014 when cancelled, 55P03 when locks take longer than `wait_ms`.
+            GatewayError: 57014 when cancelled, 55P03 when locks take longer than `wait_ms`, or
+                upkeep too long.
         """
         lanes = self._lanes_of(database)
-        with lanes.kept_from(relid, running.check, waits=wait_ms > upkeep.NO_WAIT_MS):
+        with lanes.kept_from(relid, running.check, patience_s):
             session = self._catalog.admin(database)
             try:
                 upkeep.wait_at_most(session, wait_ms)

@@ -7,6 +7,7 @@ table is left to the next visit.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -183,24 +184,27 @@ class Lanes:
             raise attendance.error
 
     @contextmanager
-    def kept_from(self, relid: int, check: Callable[[], None], *, waits: bool) -> Iterator[None]:
+    def kept_from(
+        self, relid: int, check: Callable[[], None], patience_s: float | None
+    ) -> Iterator[None]:
         """Keep away from a table that somebody else looks after while the context lasts.
 
         Args:
             relid: The table.
             check: Called time and again while it is still being looked after here; what it raises
                 ends the wait.
-            waits: Whether that is waited for.
+            patience_s: How long that is waited for; None for as long as it takes.
 
         Raises:
-            GatewayError: 55P03 where it would have to be waited for.
+            GatewayError: 55P03 where it takes longer.
         """
+        until_s = math.inf if patience_s is None else time.monotonic() + patience_s
         with self._changed:
             self._kept.append(relid)
         try:
             with self._changed:
                 while relid in self._attended:
-                    if not waits:
+                    if time.monotonic() > until_s:
                         raise GatewayError("the table is in use", sqlstate=LOCK_NOT_AVAILABLE)
                     check()
                     self._changed.wait(CHECK_S)

@@ -73,7 +73,7 @@ def _replace(call: Call) -> Value:
     found = _found(call, flags=flags)
     is_once = "g" not in flags and not found.begins
     # The first match alone is replaced by taking all of the text for one match.
-    java = rf"^(.*?)({found.java})(.*)\z" if is_once else found.java
+    java = rf"^(.*?)({found.pattern})(.*)\z" if is_once else found.pattern
     replacement = java_replacement(call.text_constant(2), found.groups, shift=2 if is_once else 0)
     if replacement is None:
         raise call.refuse("with a reference to no group of the pattern")
@@ -87,30 +87,30 @@ def _substring(call: Call) -> Value:
     """Map ``substring(text FROM pattern)``: the first group, where there is one."""
     found = _found(call)
     if not found.groups:
-        return call.result(b.call("regexp_substr", call.trees[0], _compiled(found.java)))
+        return call.result(b.call("regexp_substr", call.trees[0], _compiled(found.pattern)))
     return call.result(
         b.let([call.trees[0]], lambda text: b.case(_matched(text, found, b.integer(1))))
     )
 
 
 def _matched(text: b.Tree, found: Extent, group: b.Tree) -> tuple[b.Tree, b.Tree]:
-    pattern = _compiled(found.java)
+    pattern = _compiled(found.pattern)
     return b.call("rlike", text, pattern), b.call("regexp_extract", text, pattern, group)
 
 
 def _substr(call: Call) -> Value:
     found = _found(call)
-    return call.result(b.call("regexp_substr", call.trees[0], _compiled(found.java)))
+    return call.result(b.call("regexp_substr", call.trees[0], _compiled(found.pattern)))
 
 
 def _count(call: Call) -> Value:
     found = _found(call)
-    return call.result(b.call("regexp_count", call.trees[0], _compiled(found.java)))
+    return call.result(b.call("regexp_count", call.trees[0], _compiled(found.pattern)))
 
 
 def _split(call: Call) -> Value:
     found = _found(call)
-    pattern = _compiled(found.java)
+    pattern = _compiled(found.pattern)
     return call.result(b.call("split", call.trees[0], pattern, b.integer(-1)))
 
 

@@ -68,7 +68,7 @@ def java_pattern(pattern: str) -> str:
 class Extent:
     """A regular expression of which Java finds the same matches as PostgreSQL."""
 
-    java: str
+    pattern: str
     """In Java's form, with its groups, and without flags."""
     groups: int
     begins: bool
@@ -84,7 +84,7 @@ def extent(pattern: str) -> Extent:
     texts of which none begins another one. No match is empty, which the two would count in another
     way.
 
-    >>> extent("^(a+)b*$").java
+    >>> extent("^(a+)b*$").pattern
     '^(a+)b*\\z'
     """
     refusal = UnsupportedError(

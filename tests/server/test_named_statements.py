@@ -86,6 +86,36 @@ def test_it_is_gone_for_the_protocol_where_sql_has_dropped_it(
     assert bound(connection, b"reading", b"c") == [(b"3",)]
 
 
+def test_columns_that_have_changed_are_refused(connection: psycopg.Connection) -> None:
+    connection.execute("PREPARE whole AS SELECT * FROM t")
+    connection.execute("ALTER TABLE t ADD COLUMN w integer")
+    assert message(connection.pgconn.exec_prepared, b"whole", []) == "0A000"
+    connection.execute("ALTER TABLE t DROP COLUMN w")
+    assert len(bound(connection, b"whole")) == len("abc")
+
+
+def test_a_failed_block_binds_nothing(connection: psycopg.Connection) -> None:
+    connection.execute(b"PREPARE reading (integer) AS " + READ)
+    connection.execute("BEGIN")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        connection.execute("SELECT 1 / 0")
+    assert message(connection.pgconn.exec_prepared, b"reading", [b"1"]) == "25P02"
+    connection.execute("ROLLBACK")
+    assert bound(connection, b"reading", b"1") == [(b"1", b"a")]
+
+
+def test_names_of_the_gateways_own_are_nobodys(gateway: Address, database: str) -> None:
+    with psycopg.connect(gateway.conninfo(database), autocommit=True) as client:
+        with pytest.raises(psycopg.errors.ReservedName):
+            client.execute("PREPARE pgwire_locked AS SELECT 1")
+        client.execute("CREATE TABLE t (id int PRIMARY KEY)")
+        client.execute("EXPLAIN SELECT * FROM t")
+        for statement in ("EXECUTE pgwire_explained", "EXPLAIN EXECUTE pgwire_explained"):
+            with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+                client.execute(statement)
+        assert client.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
+
+
 def test_sql_executes_what_the_protocol_has_prepared(connection: psycopg.Connection) -> None:
     connection.pgconn.prepare(b"reading", READ, [INT4])
     connection.pgconn.prepare(b"changing", CHANGE, [INT4])

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import psycopg
@@ -12,6 +13,7 @@ import pytest
 from psycopg import errors, sql
 
 from catalog.server.embedded import SUPERUSER
+from pgwire_gateway.session.state import NOT_EMPTY_S
 from pgwire_gateway.upkeep import failures
 from tests.support.attentive import REST_S, VISIT_S
 from tests.support.fix_server import MACHINE_OPTIONS
@@ -517,9 +519,8 @@ def test_many_rows_that_spark_computes_go_to_files(
         "INSERT INTO t SELECT g, 1 FROM generate_series(1, {}) g",
         "INSERT INTO t SELECT a.id * 20 + b.id, 1 FROM small a, small b LIMIT {}",
         "PREPARE p AS INSERT INTO t SELECT g, $1 FROM generate_series(1, $2) g; EXECUTE p (1, {})",
-        "CREATE TABLE t AS SELECT g AS id, 1 AS v FROM generate_series(1, {}) g",
     ],
-    ids=["series", "resident tables", "EXECUTE", "CREATE TABLE AS"],
+    ids=["series", "resident tables", "EXECUTE"],
 )
 def test_many_rows_that_postgresql_computes_go_to_files(
     client: Client, load: str, rows: int, residency: str
@@ -527,8 +528,7 @@ def test_many_rows_that_postgresql_computes_go_to_files(
     client.run("CREATE TABLE small (id integer PRIMARY KEY)")
     client.run("INSERT INTO small SELECT g FROM generate_series(0, 19) g")
     client.run("ANALYZE small")
-    if not load.startswith("CREATE"):
-        client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v > 0))")
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer CHECK (v > 0))")
     for statement in load.format(rows).split(";"):
         client.run(statement)
     assert client.state("t")[0] == residency
@@ -565,6 +565,56 @@ def test_a_table_that_has_rows_stays_resident_for_a_large_insert(client: Client)
     client.run(LOAD)
     assert client.state("t")[0] == "resident"
     client.run("COMMIT")
+    assert client.run(SUM) == [(LOADED,)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "insert"),
+    [
+        ("client_encoding = latin1", LOAD),
+        ("gateway.executor = postgres", LOAD),
+        ("default_transaction_isolation = 'repeatable read'", LOAD),
+        ("client_encoding = utf8", f"{LOAD} RETURNING xmin IS NOT NULL"),
+        (
+            "client_encoding = utf8",
+            f"{LOAD} WHERE NOT EXISTS (SELECT FROM t WHERE t.id = g) RETURNING t",
+        ),
+    ],
+    ids=["encoding", "executor", "isolation", "row places", "its own rows"],
+)
+def test_what_is_for_resident_tables_alone_leaves_the_table_resident(
+    client: Client, setting: str, insert: str
+) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    client.run(f"SET {setting}")
+    client.run(insert)
+    assert client.state("t")[0] == "resident"
+    assert client.run(SUM) == [(LOADED,)]
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_rows_that_files_cannot_hold_leave_the_table_resident(client: Client, block: bool) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer, at timestamptz)")
+    with client.connection.transaction() if block else nullcontext():
+        client.run(LOAD.replace("g, 1", "g, 1, 'infinity'"))
+        client.run("UPDATE t SET v = 2 WHERE id = 1")
+    assert client.state("t")[0] == "resident"
+    assert client.run(SUM) == [(LOADED + 1,)]
+    assert client.is_lawful("t")
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_a_statement_that_has_inserted_nothing_goes_to_files_with_many_rows(
+    client: Client, prepare: bool
+) -> None:
+    client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+    load = "INSERT INTO t SELECT g, 1 FROM generate_series(1, 0) g"
+    for _ in range(3):
+        client.run(load, prepare=prepare)
+        assert client.state("t")[0] == "resident"
+    time.sleep(NOT_EMPTY_S)
+    client.run(load.replace("0", str(LOADED)), prepare=prepare)
+    assert client.state("t")[0] == "tiered"
     assert client.run(SUM) == [(LOADED,)]
 
 

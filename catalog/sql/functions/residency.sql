@@ -449,6 +449,25 @@ BEGIN
     RETURN coalesce(alone, true);
 END $$;
 
+-- Whether a resident table has as many rows as that. False, too, where others have it locked, or its tail.
+CREATE OR REPLACE FUNCTION pg_journal.has_each_row_once(wanted oid, versions bigint) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    held bigint;
+BEGIN
+    PERFORM lock_for_count(j.relid, j.tail_relid) FROM journals j WHERE j.relid = wanted AND j.residency = 'resident';
+    IF FOUND THEN
+        held := held_count(wanted);
+        PERFORM end_count();
+    END IF;
+    RETURN false;
+EXCEPTION
+    WHEN SQLSTATE 'GW004' THEN RETURN held = versions;
+    WHEN lock_not_available OR undefined_table THEN RETURN false;
+END $$;
+
 -- What upkeep has to know of resident tables: row versions in the tail and their bytes, how long none has come, transactions
 -- that wrote in the last seconds, and, where a table may be past its bounds, its rows and their bytes. Neither
 -- is counted again (-1) where nothing has changed since, which `known` tells: of each table its OID, its

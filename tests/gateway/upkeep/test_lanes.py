@@ -124,7 +124,7 @@ def test_a_table_is_looked_after_in_one_lane_at_a_time(upkeep: Upkeep) -> None:
 
 
 def test_a_table_that_somebody_else_looks_after_is_left_alone(upkeep: Upkeep) -> None:
-    with upkeep.lanes.kept_from(1, lambda: None, waits=True):
+    with upkeep.lanes.kept_from(1, lambda: None, None):
         upkeep.quick(1)
         upkeep.quick(2)
         assert upkeep.done == [2]
@@ -140,7 +140,7 @@ def test_a_table_that_is_being_looked_after_is_waited_for(upkeep: Upkeep) -> Non
         asked.append(None)
         upkeep.let_go.set()
 
-    with upkeep.lanes.kept_from(1, check, waits=True):
+    with upkeep.lanes.kept_from(1, check, None):
         assert upkeep.done == [1]
     assert asked
 
@@ -153,7 +153,7 @@ def test_who_waits_for_a_table_can_be_cancelled(upkeep: Upkeep) -> None:
 
     with (
         pytest.raises(GatewayError, match="canceled"),
-        upkeep.lanes.kept_from(1, check, waits=True),
+        upkeep.lanes.kept_from(1, check, None),
     ):
         pytest.fail("it is being looked after")
     upkeep.let_go.set()
@@ -162,11 +162,11 @@ def test_who_waits_for_a_table_can_be_cancelled(upkeep: Upkeep) -> None:
     assert upkeep.done == [1, 1]
 
 
-def test_who_does_not_wait_for_a_table_is_told_that_it_is_in_use(upkeep: Upkeep) -> None:
+def test_who_does_not_wait_longer_for_a_table_is_told_that_it_is_in_use(upkeep: Upkeep) -> None:
     upkeep.slow(1)
     with (
         pytest.raises(GatewayError) as refused,
-        upkeep.lanes.kept_from(1, lambda: None, waits=False),
+        upkeep.lanes.kept_from(1, lambda: None, 0.05),
     ):
         pytest.fail("it is being looked after")
     assert refused.value.sqlstate == LOCK_NOT_AVAILABLE

@@ -43,7 +43,7 @@ def supported(chance: random.Random) -> dict[str, re.Pattern[str]]:
     while len(found) < PATTERNS:
         text = pattern(chance)
         try:
-            java = extent(text).java
+            java = extent(text).pattern
         except UnsupportedError:
             continue
         found[text] = re.compile("(?s)" + java.replace(r"\z", r"\Z"))
@@ -95,7 +95,7 @@ def test_white_space_is_postgresqls(plain_postgres: Address) -> None:
         "SELECT g FROM generate_series(1, 1114111) g WHERE g NOT BETWEEN 55296 AND 57343"
         r""" AND chr(g) COLLATE "pg_c_utf8" ~ '\s'"""
     )
-    compiled = re.compile(extent(r"\s").java)
+    compiled = re.compile(extent(r"\s").pattern)
     with database(plain_postgres.conninfo(), "white_space") as connection:
         spaces = {row[0] for row in connection.execute(query)}
     assert spaces == {g for g in range(0x110000) if compiled.fullmatch(chr(g))}

@@ -1,14 +1,22 @@
-"""Which statements could fill an empty table with many rows."""
+"""Which tables statements could fill with many rows that PostgreSQL computes."""
 
 from collections.abc import Mapping, Sequence
 
 from catalog.results import Relation, RelationKind
-from rewrite.command import Command, command, inserted_rows, target_relation
+from rewrite.command import (
+    Command,
+    command,
+    inserted_rows,
+    source_relations,
+    target_relation,
+)
 from rewrite.tree import Node
 
 
-def loaded(queries: Sequence[Node], relations: Mapping[int, Relation]) -> int | None:
+def filled_table(queries: Sequence[Node], relations: Mapping[int, Relation]) -> int | None:
     """Return the resident table that an INSERT could fill with many rows; None where it does not.
+
+    Nor where it reads that table, too, in which it would find no rows any more.
 
     Args:
         queries: What PostgreSQL makes of the statement.
@@ -22,4 +30,6 @@ def loaded(queries: Sequence[Node], relations: Mapping[int, Relation]) -> int | 
     target = relations.get(target_relation(query))
     if target is None or target.kind is not RelationKind.RESIDENT or target.tree is not None:
         return None
-    return target.relid if inserted_rows(query) is None and not target.is_leaf else None
+    if target.is_leaf or inserted_rows(query) is not None:
+        return None
+    return None if target.relid in source_relations(query) else target.relid
