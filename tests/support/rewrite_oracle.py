@@ -80,7 +80,12 @@ def make_spark() -> SparkSession:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "2g",
+        # Thousands of queries with large plans; nobody looks at them afterwards.
+        "spark.ui.retainedJobs": "10",
+        "spark.ui.retainedStages": "10",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "1",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.optimizer.excludedRules": BROKEN_RULE,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
