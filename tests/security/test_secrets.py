@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from psycopg import errors
+from psycopg.pq import ExecStatus
 
 from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.calls import Function
@@ -95,9 +96,11 @@ def test_no_statement_that_is_given_it_has_a_name(mallory: psycopg.Connection) -
 
 def test_statements_of_its_names_are_not_run_instead(mallory: psycopg.Connection) -> None:
     for name in {function.name for function in FUNCTIONS} | {"basis", "expect"}:
-        mallory.execute(
-            f"PREPARE pgwire_{name}(text) AS SELECT set_config('my.stolen', $1, false)"  # type: ignore[arg-type]
-        )
+        stealing = "SELECT set_config('my.stolen', $1, false)"
+        with pytest.raises(errors.ReservedName):
+            mallory.execute(f"PREPARE pgwire_{name}(text) AS {stealing}")  # type: ignore[arg-type]
+        prepared = mallory.pgconn.prepare(f"pgwire_{name}".encode(), stealing.encode())
+        assert prepared.status == ExecStatus.COMMAND_OK
     told(mallory)
     assert mallory.execute("SELECT current_setting('my.stolen', true)").fetchone() == (None,)
 

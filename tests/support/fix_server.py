@@ -18,10 +18,10 @@ from tests.support.servers import ATTENTIVE, Address, GatewayProcess, PlainPostg
 
 DRIVER_OPTIONS = (
     "--spark-master=local[2]",
-    "--spark-conf=spark.driver.memory=1g",
+    "--spark-conf=spark.driver.memory=2g",
     f"--spark-conf=spark.driver.extraJavaOptions={JAVA_OPTIONS}",
 )
-"""Two cores and little memory, as on the machine that runs the checks."""
+"""Two cores, as on the machine that runs the checks, and as much memory as by default."""
 
 MACHINE_OPTIONS = DRIVER_OPTIONS
 """The same, said by tests whose tables are resident."""
