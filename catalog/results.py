@@ -150,6 +150,8 @@ class Relation:
     """Of a partition: columns that tell which rows it may have; None where expressions do."""
     is_external: bool = False
     """For JOURNALED: whether its rows are in a journal of others."""
+    has_heirs: bool = False
+    """Whether other tables inherit from it that are no partitions."""
 
     @property
     def seeks(self) -> bool:

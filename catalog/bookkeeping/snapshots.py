@@ -158,7 +158,17 @@ class KnownState:
         definitions, entries = json.loads(answer)
         found = {relid: Relation(relid, RelationKind.CATALOG) for relid in relids}
         for relid, schema, name, kind, *rest in entries or ():
-            journal_of, turns, referenced, seeking, tree, routed_by, is_leaf, external = rest
+            (
+                journal_of,
+                turns,
+                referenced,
+                seeking,
+                tree,
+                routed_by,
+                is_leaf,
+                external,
+                has_heirs,
+            ) = rest
             found[relid] = Relation(
                 relid,
                 RelationKind(kind),
@@ -172,6 +182,7 @@ class KnownState:
                 is_leaf,
                 None if is_leaf and routed_by is None else tuple(routed_by or ()),
                 external,
+                has_heirs,
             )
         for relid, relation in found.items():
             self._relations.put((definitions, relid), relation)

@@ -246,17 +246,6 @@ def have_defaults(session: CatalogSession, relids: Iterable[int]) -> bool:
     return bool(_texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, relids)) + "}"))
 
 
-def ancestor(session: CatalogSession, relids: Iterable[int]) -> str | None:
-    """Return a table from which others inherit that are no partitions of it; None where none is."""
-    sql = (
-        "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) ANY ($1)"
-        " AND c.relkind OPERATOR(pg_catalog.=) 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits i"
-        " WHERE i.inhparent OPERATOR(pg_catalog.=) c.oid)"
-    )
-    found = _texts(session, sql, OID_ARRAY, "{" + ",".join(map(str, relids)) + "}")
-    return found[0] if found else None
-
-
 def columns_with_defaults(session: CatalogSession, relid: int) -> set[int]:
     """Return the attribute numbers of the columns of a table that have a default, or draw one."""
     sql = (

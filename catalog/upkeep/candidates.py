@@ -12,9 +12,6 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p'
 LOCK_WAIT_MS = 1000
 """How long upkeep waits for a lock; the other tables must not wait for one that is in use."""
 
-NO_WAIT_MS = 1
-"""The shortest time a lock can be waited for."""
-
 
 def maintainable_tables(session: CatalogSession) -> list[int]:
     """Return the permanent tables of the database the role may VACUUM."""

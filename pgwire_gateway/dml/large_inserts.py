@@ -53,7 +53,7 @@ def run(call: Invocation, perform: Perform) -> StatementResult:
             catalog.release(_SAVEPOINT)
             return result
     catalog.release(_SAVEPOINT)
-    session.note_not_empty(relid)
+    session.occupied.add(relid)
     return perform(call)
 
 
@@ -61,10 +61,14 @@ def _is_large(call: Invocation, relid: int) -> bool:
     """Return whether a table is empty, and PostgreSQL expects more rows than it is to hold."""
     session = call.session
     bounds, encoding = call.services.catalog.bounds, session.settings.get("client_encoding", "UTF8")
-    if not bounds.rows or encoding not in UNCONVERTED_ENCODINGS or not session.may_be_empty(relid):
+    if (
+        not bounds.rows
+        or encoding not in UNCONVERTED_ENCODINGS
+        or not session.occupied.may_lack(relid)
+    ):
         return False
     session.transaction.begin_implicit()
     if not residency.is_loadable(session.catalog, relid):
-        session.note_not_empty(relid)
+        session.occupied.add(relid)
         return False
     return insert_sizes.expected_rows(call) > bounds.rows

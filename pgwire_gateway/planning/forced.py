@@ -4,12 +4,10 @@ Spark reads what such a statement reads, PostgreSQL applies what was computed. W
 have to compute of a table itself is refused.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from catalog.pg.nodes import OnConflictAction
 from catalog.results import Relation, RelationKind
-from catalog.session import names
-from catalog.session.connections import CatalogSession
 from pgwire_gateway.planning.plans import Plan
 from rewrite.command import (
     Command,
@@ -44,17 +42,17 @@ def is_applied(plan: Plan, relations: Mapping[int, Relation]) -> bool:
     return relations[target_relation(query)].kind is RelationKind.RESIDENT
 
 
-def require_childless(catalog: CatalogSession, resident: Collection[int]) -> None:
+def require_no_heirs(relations: Mapping[int, Relation]) -> None:
     """Refuse tables from which others inherit, whose rows are theirs, too (0A000).
 
     Each table has a journal of its own.
     """
-    name = names.ancestor(catalog, resident) if resident else None
-    if name is not None:
-        raise UnsupportedError(
-            f'"{name}" is not supported by gateway.executor = spark: other tables inherit from it',
-            hint=HINT,
-        )
+    for relation in relations.values():
+        if relation.has_heirs and relation.kind is RelationKind.RESIDENT:
+            raise UnsupportedError(
+                f'"{relation.name}", from which other tables inherit, is not supported by Spark',
+                hint=HINT,
+            )
 
 
 def require_applicable(query: Node, relations: Mapping[int, Relation]) -> None:

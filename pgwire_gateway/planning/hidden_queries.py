@@ -1,4 +1,4 @@
-"""Queries inside statements that PostgreSQL runs as a whole, as EXPLAIN and EXECUTE.
+"""Queries inside statements that PostgreSQL runs as a whole, as EXPLAIN and DECLARE.
 
 PostgreSQL would find the tables of journals empty, so none may be read there. What a hidden query
 reads is not in the analysis of the statement around it; the query is analysed by itself.

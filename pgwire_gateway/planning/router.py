@@ -360,7 +360,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     )
     on_spark = executor in forced.SPARK_EXECUTORS
     if on_spark:
-        forced.require_childless(catalog, resident)
+        forced.require_no_heirs(relations)
         for query in queries:
             forced.require_applicable(query, relations)
     if not journaled and not journals and not (resident and on_spark):
@@ -370,9 +370,7 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
             route=Route.REFERENCED if local.seeks or local.takes else Route.CATALOG,
             replaceable=not all(relation.is_lasting for relation in relations.values()),
             answerable=Answerable.of(rests_on.definitions, relations.values()),
-            loaded=None
-            if executor or any(map(_returns_row_place, queries))
-            else filled_tables.filled_table(queries, relations),
+            loaded=None if executor else _loaded(queries, relations),
             reason=reason,
         )
     if executor == "postgres":
@@ -404,6 +402,12 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     if target is not None and target.is_external:
         return replace(writing, is_external=True, reason="an external journal")
     return writing
+
+
+def _loaded(queries: Sequence[Node], relations: Mapping[int, Relation]) -> int | None:
+    """Return the resident table that an INSERT could fill as it fills a tiered one."""
+    relid = filled_tables.filled_table(queries, relations)
+    return None if relid is None or _returns_row_place(queries[0]) else relid
 
 
 def _temporary(query: Node, relations: Mapping[int, Relation]) -> tuple[Relation, ...]:

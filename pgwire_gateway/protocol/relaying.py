@@ -114,7 +114,7 @@ def _may_pass(session: ClientSession, passage: Passage, status: str) -> bool:
 def _admitted(session: ClientSession, shortcut: Shortcut, status: str) -> bool:
     """Return whether a statement can take the short way in the transaction there is."""
     transaction, loaded = session.transaction, shortcut.plan.loaded
-    if transaction.implicit or (loaded is not None and session.may_be_empty(loaded)):
+    if transaction.implicit or (loaded is not None and session.occupied.may_lack(loaded)):
         return False
     if shortcut.action in commands.COMMITTING and (transaction.defers or session.keeps_cursors):
         return False

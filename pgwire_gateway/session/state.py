@@ -36,6 +36,7 @@ from pgwire_gateway.session import deadlines, uncommitted
 from pgwire_gateway.session.attendance import Attendance
 from pgwire_gateway.session.cursors import Cursor
 from pgwire_gateway.session.deadlines import Deadline
+from pgwire_gateway.session.occupied_tables import OccupiedTables
 from pgwire_gateway.session.portals import Portal, PortalState, PreparedStatement
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.shortcuts import Kept, Shortcuts
@@ -51,9 +52,6 @@ UNNAMED_PREFIX = "pgwire_unnamed_"
 
 UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
 """Client encodings in which text arrives as the server holds it."""
-
-NOT_EMPTY_S = 1.0
-"""How long a table that was found not to be empty is taken for one that is not."""
 
 READY = {status.value.decode(): ReadyForQuery(status).encode() for status in TransactionStatus}
 """ReadyForQuery by transaction status."""
@@ -126,9 +124,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.row_queries = Kept[int, tuple[Plan, int, SparkQuery]]()
         """Of what the rows consist that plans read by key, by what identifies the plan, with the
         plan, and the definition of the table that holds for."""
-        self._not_empty = Kept[int, float]()
-        """When resident tables were last found not to be empty, or to have to stay resident, by the
-        monotonic clock."""
+        self.occupied = OccupiedTables()
         self.volatilities = Volatilities(catalog)
         self.shortcuts = Shortcuts(self.volatilities)
         self.passages = Kept[object, object]()
@@ -319,14 +315,6 @@ class ClientSession(Session):  # type: ignore[misc]
         """Return a name for a client's prepared statement in the catalog, never used before."""
         self._prepared += 1
         return name or f"{UNNAMED_PREFIX}{self._prepared}"
-
-    def may_be_empty(self, relid: int) -> bool:
-        """Return whether a resident table could be empty, and become tiered before it is filled."""
-        return time.monotonic() - self._not_empty.get(relid, -NOT_EMPTY_S) >= NOT_EMPTY_S
-
-    def note_not_empty(self, relid: int) -> None:
-        """Note that a table has rows, or has to stay resident."""
-        self._not_empty.keep(relid, time.monotonic())
 
     @contextmanager
     def unnamed(self) -> Iterator[str]:

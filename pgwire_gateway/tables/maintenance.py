@@ -36,6 +36,9 @@ WRITERS_WAIT_MS: Final = 5000
 PostgreSQL's waits as long for the lock it needs to truncate a table (``vacuumlazy.c``).
 """
 
+NO_WAIT_MS: Final = 1
+"""The shortest time a lock can be waited for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manner:
@@ -107,7 +110,7 @@ def vacuum(
 def _wait_ms(session: ClientSession, manner: Manner, *, is_named: bool) -> int:
     """Return how long each table's writers are waited for: never longer than `lock_timeout`."""
     if manner.skips_locked:
-        return upkeep.NO_WAIT_MS
+        return NO_WAIT_MS
     # One that is in use is not to keep a whole database waiting.
     most_ms = WRITERS_WAIT_MS if is_named else upkeep.LOCK_WAIT_MS
     query = "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'lock_timeout'"

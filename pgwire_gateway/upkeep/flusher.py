@@ -105,7 +105,7 @@ class Flusher:
         *,
         is_full: bool,
         wait_ms: int,
-        patience_s: float | None = None,
+        patience_s: float | None,
     ) -> bool:
         """Merge all of a resident or hot table's journal; what cannot be in files stays as it is.
 

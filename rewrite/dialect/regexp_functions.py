@@ -16,8 +16,9 @@ _REFERENCE: Final = re.compile(
     r"(?s)\\(?P<group>[1-9])|\\(?P<whole>&)|\\(?P<escaped>\\)|(?P<plain>.)"
 )
 
-_MOST_GROUPS: Final = 7
-"""Of a pattern, so that numbers of groups have one digit with those around it."""
+_MOST_GROUPS: Final = 6
+"""Of a pattern: with the three around it there are nine, so that a digit after the number of one is
+none of it."""
 
 
 def _found(call: Call, *, flags: str = "") -> Extent:

@@ -44,8 +44,8 @@ def bound(
     ]
 
 
-def message(run: Callable[..., object], *arguments: object) -> str:
-    """Return what PostgreSQL says of something that fails."""
+def sqlstate_of(run: Callable[..., object], *arguments: object) -> str:
+    """Return the SQLSTATE of something that fails."""
     result = run(*arguments)
     assert isinstance(result, psycopg.pq.PGresult)
     assert result.status == ExecStatus.FATAL_ERROR
@@ -70,7 +70,7 @@ def test_the_protocol_describes_it(connection: psycopg.Connection) -> None:
 def test_the_protocol_drops_it(connection: psycopg.Connection) -> None:
     connection.execute(b"PREPARE reading (integer) AS " + READ)
     assert connection.pgconn.close_prepared(b"reading").status == ExecStatus.COMMAND_OK
-    assert message(connection.pgconn.exec_prepared, b"reading", [b"1"]) == "26000"
+    assert sqlstate_of(connection.pgconn.exec_prepared, b"reading", [b"1"]) == "26000"
     with pytest.raises(psycopg.errors.InvalidSqlStatementName):
         connection.execute("EXECUTE reading (1)")
 
@@ -81,7 +81,7 @@ def test_it_is_gone_for_the_protocol_where_sql_has_dropped_it(
     connection.execute(b"PREPARE reading (integer) AS " + READ)
     assert bound(connection, b"reading", b"1") == [(b"1", b"a")]
     connection.execute("DEALLOCATE reading")
-    assert message(connection.pgconn.exec_prepared, b"reading", [b"1"]) == "26000"
+    assert sqlstate_of(connection.pgconn.exec_prepared, b"reading", [b"1"]) == "26000"
     connection.execute("PREPARE reading (text) AS SELECT id FROM t WHERE v = $1")
     assert bound(connection, b"reading", b"c") == [(b"3",)]
 
@@ -89,7 +89,7 @@ def test_it_is_gone_for_the_protocol_where_sql_has_dropped_it(
 def test_columns_that_have_changed_are_refused(connection: psycopg.Connection) -> None:
     connection.execute("PREPARE whole AS SELECT * FROM t")
     connection.execute("ALTER TABLE t ADD COLUMN w integer")
-    assert message(connection.pgconn.exec_prepared, b"whole", []) == "0A000"
+    assert sqlstate_of(connection.pgconn.exec_prepared, b"whole", []) == "0A000"
     connection.execute("ALTER TABLE t DROP COLUMN w")
     assert len(bound(connection, b"whole")) == len("abc")
 
@@ -99,7 +99,7 @@ def test_a_failed_block_binds_nothing(connection: psycopg.Connection) -> None:
     connection.execute("BEGIN")
     with pytest.raises(psycopg.errors.DivisionByZero):
         connection.execute("SELECT 1 / 0")
-    assert message(connection.pgconn.exec_prepared, b"reading", [b"1"]) == "25P02"
+    assert sqlstate_of(connection.pgconn.exec_prepared, b"reading", [b"1"]) == "25P02"
     connection.execute("ROLLBACK")
     assert bound(connection, b"reading", b"1") == [(b"1", b"a")]
 
@@ -123,7 +123,7 @@ def test_sql_executes_what_the_protocol_has_prepared(connection: psycopg.Connect
     assert connection.execute("EXECUTE changing (3)").fetchall() == [("c!",)]
     assert bound(connection, b"reading", b"3") == [(b"3", b"c!")]
     connection.execute("DEALLOCATE changing")
-    assert message(connection.pgconn.exec_prepared, b"changing", [b"3"]) == "26000"
+    assert sqlstate_of(connection.pgconn.exec_prepared, b"changing", [b"3"]) == "26000"
     listed = "SELECT name, statement, from_sql FROM pg_prepared_statements"
     assert connection.execute(listed).fetchall() == [("reading", READ.decode(), False)]
 

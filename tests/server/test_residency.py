@@ -13,7 +13,7 @@ import pytest
 from psycopg import errors, sql
 
 from catalog.server.embedded import SUPERUSER
-from pgwire_gateway.session.state import NOT_EMPTY_S
+from pgwire_gateway.session.occupied_tables import OCCUPIED_S
 from pgwire_gateway.upkeep import failures
 from tests.support.attentive import REST_S, VISIT_S
 from tests.support.fix_server import MACHINE_OPTIONS
@@ -612,7 +612,7 @@ def test_a_statement_that_has_inserted_nothing_goes_to_files_with_many_rows(
     for _ in range(3):
         client.run(load, prepare=prepare)
         assert client.state("t")[0] == "resident"
-    time.sleep(NOT_EMPTY_S)
+    time.sleep(OCCUPIED_S)
     client.run(load.replace("0", str(LOADED)), prepare=prepare)
     assert client.state("t")[0] == "tiered"
     assert client.run(SUM) == [(LOADED,)]

@@ -80,8 +80,7 @@ def make_spark() -> SparkSession:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.memory": "2g",
-        # Thousands of queries with large plans; nobody looks at them afterwards.
+        "spark.driver.memory": "1g",
         "spark.ui.retainedJobs": "10",
         "spark.ui.retainedStages": "10",
         "spark.ui.retainedTasks": "100",

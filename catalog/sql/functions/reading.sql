@@ -311,7 +311,8 @@ BEGIN
                CASE WHEN j.relid <> c.oid THEN j.relid::bigint END, coalesce(j.turns, (c.tree ->> 'turns')::bigint, 0),
                CASE WHEN j.relid = c.oid THEN referenced_columns(c.oid) END, seeking_columns(c.oid),
                c.tree, CASE WHEN c.relispartition THEN routing_columns(c.oid, ancestors(c.oid)) END,
-               c.relispartition, coalesce(j.relid = c.oid AND j.external IS NOT NULL, false)))
+               c.relispartition, coalesce(j.relid = c.oid AND j.external IS NOT NULL, false),
+               c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)))
       INTO found_relations
       FROM unnest(relids) u(wanted)
       JOIN LATERAL (SELECT x.oid, x.relname, x.relkind, x.relnamespace, x.relispartition,

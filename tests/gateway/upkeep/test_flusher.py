@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -188,3 +189,42 @@ def test_upkeep_starts_without_databases(monkeypatch: pytest.MonkeyPatch) -> Non
         time.sleep(0.1)
         databases.names.append("first")
         assert databases.has_visited("first")
+
+
+def test_upkeep_keeps_away_from_a_table_that_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[tuple[int, float | None]] = []
+    found: list[list[tuple[int, float | None]]] = []
+
+    class OneLane:
+        def __init__(self, *_: object) -> None:
+            self.is_busy = False
+
+        @contextmanager
+        def kept_from(self, relid: int, _: object, patience_s: float | None) -> Iterator[None]:
+            kept.append((relid, patience_s))
+            yield
+            kept.remove((relid, patience_s))
+
+        def end_overdue(self) -> None:
+            """Nothing takes long."""
+
+        def stop(self) -> None:
+            """Nothing goes on."""
+
+    class Merging:
+        def __init__(self, *_: object) -> None:
+            found.append(list(kept))
+
+        def compact(self, *_: object, is_full: bool) -> bool:
+            return not is_full
+
+    monkeypatch.setattr(flusher, "Lanes", OneLane)
+    monkeypatch.setattr(flusher, "Tails", Merging)
+    monkeypatch.setattr(flusher.upkeep, "wait_at_most", lambda *_: None)
+    databases = Databases([])
+    monkeypatch.setattr(databases, "admin", lambda _: SimpleNamespace(cancel=None, close=list))
+    with upkeep(databases) as running:
+        statement = RunningStatement()
+        assert running.compact("d", 7, statement, is_full=False, wait_ms=9, patience_s=2.5)
+    assert found == [[(7, 2.5)]]
+    assert kept == []

@@ -68,6 +68,8 @@ regexp_replace(s, '(.)(l+)', '\2\1'), regexp_replace(s, '(e)(.)', '<\2$1\\\1>', 
 substring(s from 'l+'), substring(s from 'h(.)l'), substring(s from '[a-z]+$'), substring(v from '^[^ ]+'), substring(c from '(b) *$'), substring(s from '.{2,3}o?'), substring(s, 'nothing')
 regexp_substr(s, 'e(l)'), regexp_count(s, 'l'), regexp_count(s, '[aeiou]'), regexp_match(s, '(h)(e?)'), regexp_match(s, 'l+'), (regexp_match(s, '(.)(.)'))[2], regexp_split_to_array(s, '[lo]'), regexp_split_to_array(s, '\s+')
 s ~ '\s', s ~ '^\S+$', s ~ '[\s.]', s ~ '[^\s\d]', s !~ '\D'
+regexp_replace(s, '(h)(e)(l)(l)(o?)( ?)', '0\6\1'), regexp_replace(s, '(h)(e)(l)(l)(o?)( ?)', '\60', 'g'), regexp_replace(s, '[^H-O]', '-', 'gi'), regexp_replace(s, 'e', '\&0')
+? regexp_replace(s, '(h)(e)(l)(l)(o?)( ?)(.?)', '0')
 ? regexp_replace(s, 'a*', 'b')
 ? regexp_replace(s, 'a|ab', 'b')
 ? regexp_replace(s, '(a|b)+', 'b')
