@@ -1,9 +1,10 @@
-"""Whether an INSERT whose rows PostgreSQL evaluates brings few of them."""
+"""How many rows an INSERT brings that PostgreSQL evaluates."""
 
 import json
 from typing import Any
 
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.state import ClientSession
 from rewrite.command import inserted_rows
 
 
@@ -30,7 +31,21 @@ def expected_rows(call: Invocation) -> int:
     explained = call.session.catalog.explain(
         call.statement.text, call.values, parameter_oids=call.parameter_oids, formats=call.formats
     )
-    plan: dict[str, Any] = json.loads(explained)[0]["Plan"]
     # Nothing comes out of an INSERT without RETURNING; below it are the rows it gets.
-    (source,) = (part for part in plan["Plans"] if part["Parent Relationship"] == "Outer")
+    parts = _plan(explained)["Plans"]
+    (source,) = (part for part in parts if part["Parent Relationship"] == "Outer")
     return int(source["Plan Rows"])
+
+
+def expected_rows_of(session: ClientSession, query: str) -> int:
+    """Return how many rows PostgreSQL expects a query to yield.
+
+    Raises:
+        CatalogError: What PostgreSQL finds wrong when it plans the query.
+    """
+    return int(_plan(session.catalog.explain(query))["Plan Rows"])
+
+
+def _plan(explained: bytes) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads(explained)[0]["Plan"]
+    return plan

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -11,14 +10,12 @@ from catalog.bookkeeping.calls import OUTDATED
 from catalog.errors import (
     CatalogError,
     GatewayError,
-    OutdatedAnswerError,
     OutdatedPlanError,
     OutdatedSnapshotError,
     OutdatedTransactionError,
 )
-from catalog.pg import sqlstate as codes
 from catalog.session import journal_names, names
-from catalog.statements.splitting import RelationName, Statement, StatementKind, split
+from catalog.statements.splitting import Statement, StatementKind, split
 from pgwire_gateway.dml import (
     applied_changes,
     changes,
@@ -31,14 +28,13 @@ from pgwire_gateway.dml import (
 )
 from pgwire_gateway.hot import hot_rows, single_trips
 from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
-from pgwire_gateway.planning import answerable, own_statements, router
+from pgwire_gateway.planning import own_statements, router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.references import parents
 from pgwire_gateway.references import taking_away as references
 from pgwire_gateway.session import local_queries, replanning
-from pgwire_gateway.session.binding import BINARY
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.portals import NoRows, Portal, StatementResult
+from pgwire_gateway.session.portals import Portal, StatementResult
 from pgwire_gateway.session.state import (
     UNCONVERTED_ENCODINGS,
     ClientSession,
@@ -48,6 +44,7 @@ from pgwire_gateway.session.state import (
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.statements import (
     commands,
+    created_tables,
     cursor_commands,
     explaining,
     own_answers,
@@ -61,7 +58,6 @@ from pgwire_gateway.tables import (
     registrations,
     spark_tables,
 )
-from rewrite.command import source_relations, target_relation
 from rewrite.errors import (
     UnsupportedCollationError,
     UnsupportedError,
@@ -296,6 +292,11 @@ def _execute_within(
         raise
 
 
+def _create_table_as(call: Invocation) -> StatementResult:
+    """Create a table of what a query yields."""
+    return created_tables.create(call, _execute_in_place, partial(_execute_within, call))
+
+
 def _execute_named(call: Invocation) -> StatementResult:
     """Run what EXECUTE names."""
     return prepared_statements.execute(call, _execute_in_place)
@@ -364,140 +365,9 @@ def _answer(call: Invocation) -> StatementResult:
     return own_answers.answer(call, partial(_execute_within, call))
 
 
-def create_table_as(call: Invocation) -> StatementResult:
-    """Create a table of what a query yields.
-
-    Raises:
-        OutdatedAnswerError: In a transaction block, where a table of the query became tiered.
-    """
-    session = call.session
-    is_own = call.alone and not session.transaction.open
-    for _ in range(replanning.ATTEMPTS):
-        try:
-            return _table_of_query(call)
-        except OutdatedAnswerError:
-            if not is_own:
-                raise
-            session.catalog.rollback()
-            session.finish_watch()
-            session.transaction.settle()
-    raise replanning.outdated_too_often()
-
-
-def _table_of_query(call: Invocation) -> StatementResult:
-    """Create the table without rows, then insert what the query yields."""
-    details = call.statement.details
-    session = call.session
-    if details.get("executes") and details["with_data"]:
-        return _table_of_prepared(call)
-    # What the query's analysis locks stays what its names mean.
-    session.transaction.begin_implicit()
-    session.transaction.note_run()
-    inner = inner_plan(call)
-    if inner is not None and inner.route is Route.CATALOG:
-        tag = local_queries.tag_of(session, call.statement.text)
-        answerable.prove(session.catalog, inner.answerable)
-        return StatementResult(None, NoRows(), lambda _: tag)
-    return _created_and_filled(call, details["query"].text)
-
-
-def _created_and_filled(
-    call: Invocation,
-    query: str,
-    parameter_oids: Sequence[int] = (),
-    arguments: Callable[[], Sequence[bytes | None]] = tuple,
-) -> StatementResult:
-    """Create a table of the columns of a query, then insert its rows, unless it exists.
-
-    Args:
-        call: CREATE TABLE AS.
-        query: What yields the rows.
-        parameter_oids: Types of its parameters.
-        arguments: Returns their values in binary, once they are needed.
-
-    Raises:
-        UnsupportedError: 0A000 where the name of the table is one of those in the query, which
-            means another relation there, and where the query changes something.
-    """
-    session, details = call.session, call.statement.details
-    (source,) = split(query)
-    if source.details.get("modifying"):
-        raise UnsupportedError(
-            "CREATE TABLE AS of a query that changes tables in WITH is not supported"
-        )
-    with session.notices() as notices:
-        created = local_queries.pass_on(session, details["create_sql"])
-    exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
-    if exists or not details["with_data"]:
-        return created
-    target = names.qualified(RelationName(*details["target"]))
-    (statement,) = split(f"INSERT INTO {target} {query}")
-    values = arguments()
-    formats = (BINARY,) * len(values)
-    with session.unnamed() if values else nullcontext("") as name:
-        try:
-            insert = router.plan(session.catalog, statement, parameter_oids, name)
-            _require_other_sources(insert)
-            result = execute(session, insert, values, formats, alone=False, running=call.running)
-        except GatewayError as error:
-            error.position = None  # in a text that the client has not sent
-            raise
-    rows = result.status().rpartition(" ")[2]
-    return StatementResult(None, NoRows(), lambda _: f"SELECT {rows}")
-
-
-def _require_other_sources(insert: Plan) -> None:
-    query = insert.query
-    if query is not None and target_relation(query) in source_relations(query):
-        raise UnsupportedError(
-            "CREATE TABLE AS of a query that names another relation like the new table is not"
-            " supported",
-            hint="Name the other relation with its schema.",
-        )
-
-
-def inner_plan(call: Invocation) -> Plan | None:
-    """Return the plan of the query in a CREATE TABLE AS or SELECT INTO.
-
-    None where PostgreSQL cannot run such a statement as it is, whatever the query.
-    """
-    catalog, details = call.session.catalog, call.statement.details
-    if not catalog.has_resident_tables or details.get("executes"):
-        return None
-    query = details["query"]
-    try:
-        return router.plan(catalog, split(query.text)[0], (), "")
-    except GatewayError as error:
-        error.position = error.position and error.position + query.offset
-        raise
-
-
-def _table_of_prepared(call: Invocation) -> StatementResult:
-    """Run CREATE TABLE AS EXECUTE: as it is where both the rows and the table are PostgreSQL's."""
-    session, details = call.session, call.statement.details
-    session.transaction.begin_implicit()
-    (inner,) = split(details["query"].text)
-    with session.unnamed() as name:
-        named = prepared_statements.find(session, inner, name)
-    is_kept = details["temporary"] or session.catalog.has_resident_tables
-    if named is not None and (named.plan.route is not Route.CATALOG or not is_kept):
-        session.transaction.note_run()
-        query = named.query
-        offset = details["query"].offset
-        given = partial(prepared_statements.arguments, call, inner, query.parameter_oids, offset)
-        return _created_and_filled(call, query.statement.text, query.parameter_oids, given)
-    found = None if named is None else named.plan.answerable
-    result = session.catalog.execute(call.statement.text)
-    for _ in result.rows:
-        pass
-    answerable.prove(session.catalog, found)
-    tag = result.command_tag or "SELECT 0"
-    return StatementResult(None, NoRows(), lambda _: tag)
-
-
 _AROUND_STATEMENTS: Final[Mapping[StatementKind, Callable[[Invocation], StatementResult]]] = {
-    StatementKind.CREATE_TABLE_AS: create_table_as,
-    StatementKind.SELECT_INTO: create_table_as,
+    StatementKind.CREATE_TABLE_AS: _create_table_as,
+    StatementKind.SELECT_INTO: _create_table_as,
     StatementKind.EXECUTE: _execute_named,
 }
 """What runs a statement that is about another one."""

@@ -538,6 +538,51 @@ def test_many_rows_that_postgresql_computes_go_to_files(
     assert client.is_lawful("t")
 
 
+@pytest.mark.parametrize(
+    ("rows", "residency"), [(BOUND // 2, "resident"), (LOADED, "tiered")], ids=["few", "many"]
+)
+@pytest.mark.parametrize("create", ["CREATE TABLE t AS SELECT", "SELECT INTO"])
+def test_a_table_made_of_many_rows_that_postgresql_computes_is_made_of_files(
+    client: Client, create: str, rows: int, residency: str
+) -> None:
+    query = f"g AS id, 1 AS v {{}} FROM generate_series(1, {rows}) g"
+    if create == "SELECT INTO":
+        client.run(f"SELECT {query.format('INTO t')}")
+    else:
+        client.run(f"{create} {query.format('')}")
+    assert client.state("t")[0] == residency
+    assert client.run(SUM) == [(rows,)]
+    assert client.is_lawful("t")
+
+
+@pytest.mark.parametrize(
+    ("kind", "query"),
+    [
+        ("TEMP", f"SELECT g AS id, 1 AS v FROM generate_series(1, {LOADED}) g"),
+        ("", f"SELECT g AS id, 1 AS v FROM generate_series(1, {LOADED}) g WITH NO DATA"),
+        (
+            "",
+            (
+                "WITH noted AS (INSERT INTO other VALUES (0) RETURNING id)"
+                f" SELECT g AS id, 1 AS v FROM noted, generate_series(1, {LOADED}) g"
+            ),
+        ),
+        ("", f"SELECT g AS id, 1 AS v, 'infinity'::date AS d FROM generate_series(1, {LOADED}) g"),
+    ],
+    ids=["temporary", "without rows", "with changes", "not for files"],
+)
+def test_another_table_made_of_many_rows_is_made_in_postgresql(
+    client: Client, kind: str, query: str
+) -> None:
+    client.run("CREATE TABLE other (id integer)")
+    client.run(f"CREATE {kind} TABLE t AS {query}")
+    assert client.run("SELECT coalesce(sum(v), 0) FROM t") == [
+        (0 if query.endswith("NO DATA") else LOADED,)
+    ]
+    if not kind:
+        assert client.state("t")[0] == "resident"
+
+
 def test_a_large_insert_returns_its_rows(client: Client) -> None:
     client.run("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
     returned = client.run(f"{LOAD} RETURNING id, v")
