@@ -135,6 +135,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--thaw-rows", type=int, help="most rows of a small write by a condition (10000)"
     )
+    serve.add_argument(
+        "--extract-rows",
+        type=int,
+        help="most rows that PostgreSQL gets for a query that Spark cannot compute (1000000)",
+    )
     serve.add_argument("--hot-rows", type=int, help="most hot rows of a tiered table (100000)")
     serve.add_argument("--hot-age-s", type=float, help="rest after which rows go cold (300)")
     serve.add_argument(

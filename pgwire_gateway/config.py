@@ -88,6 +88,8 @@ class Config:
     """Upkeep of one table is given up, and begun again later, after this long; 0 for never."""
     thaw_rows: int = 10_000
     """Small writes of tiered tables by other conditions than keys concern up to this many rows."""
+    extract_rows: int = 1_000_000
+    """For a query that Spark cannot compute as a whole PostgreSQL gets up to this many rows."""
     hot_rows: int = 100_000
     """A tiered table has about this many rows in PostgreSQL at most, that are being written."""
     hot_age_s: float = 300.0
@@ -244,6 +246,7 @@ _CONVERTERS: Mapping[str, Any] = {
     "autovacuum_scale_factor": _not_negative,
     "upkeep_timeout_s": _not_negative,
     "thaw_rows": _natural,
+    "extract_rows": _natural,
     "hot_rows": _natural,
     "hot_age_s": float,
     "max_connections": _natural,

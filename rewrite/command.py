@@ -154,10 +154,14 @@ def source_relations(query: Node) -> frozenset[int]:
     return frozenset(relid for relid in found if isinstance(relid, int) and relid)
 
 
+WHOLE_ROW: Final = 0
+"""Stands for a row as a whole where attributes are numbered."""
+
+
 def selected_attributes(query: Node) -> Mapping[int, frozenset[int]]:
     """Return the attributes a query reads of relations, by OID.
 
-    0 stands for whole rows, negative numbers for system columns.
+    `WHOLE_ROW` is among them, and negative numbers are system columns.
     """
     found: dict[int, frozenset[int]] = {}
     for node, _ in walk(query):

@@ -34,6 +34,35 @@ def is_read_only(session: CatalogSession) -> bool:
     return _setting(session, "transaction_read_only") == b"on"
 
 
+def begin_steady(session: CatalogSession) -> bool:
+    """Begin a transaction that may make temporary tables, and whose statements see one moment.
+
+    Returns:
+        Whether it would be a read-only one if nothing was said about it.
+    """
+    session.begin()
+    # SHOW takes no snapshot, after which neither could be changed any more.
+    isolation, is_read_only = (
+        next(iter(session.execute(f"SHOW transaction_{what}").rows))[0]
+        for what in ("isolation", "read_only")
+    )
+    if isolation == b"read committed":
+        _run(session, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    if is_read_only == b"on":
+        _run(session, "SET TRANSACTION READ WRITE")
+    return is_read_only == b"on"
+
+
+def make_read_only(session: CatalogSession) -> None:
+    """Let the transaction write nothing from now on."""
+    _run(session, "SET TRANSACTION READ ONLY")
+
+
+def _run(session: CatalogSession, command: str) -> None:
+    for _ in session.execute(command).rows:
+        pass
+
+
 def keeps_snapshot(session: CatalogSession) -> bool:
     """Return whether all statements of the transaction see the same moment."""
     return _setting(session, "transaction_isolation") in {b"repeatable read", b"serializable"}

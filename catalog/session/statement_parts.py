@@ -86,6 +86,34 @@ class Part:
         return qualified(self.relation) if self.relation else ""
 
     @property
+    def item(self) -> dict[str, Any]:
+        """The node, as long as nothing has replaced it."""
+        node: dict[str, Any] = self._holder[self._key]
+        return node
+
+    @property
+    def alias(self) -> str:
+        """What the relation is called in expressions beside it."""
+        variable = self.item["RangeVar"]
+        name: str = variable.get("alias", {}).get("aliasname") or variable["relname"]
+        return name
+
+    def selection(self, columns: Sequence[str], clauses: Mapping[str, Any]) -> str:
+        """Return a query of columns of the relation, by the names they have beside it.
+
+        Args:
+            columns: The columns; without any its rows have one all the same.
+            clauses: What else the query has, as fields of its node.
+
+        Raises:
+            UnfaithfulTextError: There is no text for it.
+        """
+        listed = ", ".join(map(quoted, columns)) or "true"
+        (query,) = parse_tree(f"SELECT {listed}")
+        query["SelectStmt"] |= {"fromClause": [self.item], **clauses}
+        return faithful_text(query)
+
+    @property
     def column_aliases(self) -> list[str]:
         """New names FROM gives to the first columns of the relation."""
         alias = self._holder[self._key].get("RangeVar", {}).get("alias", {})
@@ -138,8 +166,13 @@ class StatementTree:
         """The outermost parts."""
 
     @property
+    def root(self) -> dict[str, Any]:
+        """The statement as it is now."""
+        return self._tree
+
+    @property
     def text(self) -> str:
-        """The statement as it is now.
+        """The statement as it is now, as SQL.
 
         Raises:
             UnfaithfulTextError: There is no text for it.

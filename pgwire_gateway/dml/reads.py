@@ -120,8 +120,8 @@ def _hint(call: Invocation) -> str | None:
     commands = [f"ALTER TABLE {name} SET (gateway.residency = always)" for name in tiered]
     told = "; ".join(commands[:_MOST_TOLD]) + (" …" if len(commands) > _MOST_TOLD else "")
     return (
-        "PostgreSQL computes what needs few rows of tiered tables, up to --thaw-rows of each, or"
-        f" reads resident tables alone: {told}."
+        "PostgreSQL computes what needs few rows of tiered tables, up to --extract-rows, or reads"
+        f" resident tables alone: {told}."
     )
 
 

@@ -35,7 +35,7 @@ def read(call: Invocation, refused: UnsupportedError) -> StatementResult:
         UnsupportedError: That, where the rows it can see are not few, or cannot be hot for it.
         GatewayError: PostgreSQL's own errors.
     """
-    return _run(call, refused, lasts=_has_effects(call))
+    return _run(call, refused, lasts=has_effects(call))
 
 
 def declare(call: Invocation, refused: UnsupportedError) -> StatementResult:
@@ -145,7 +145,7 @@ def _wait(call: Invocation) -> None:
         undo(call)
 
 
-def _has_effects(call: Invocation) -> bool:
+def has_effects(call: Invocation) -> bool:
     """Return whether a query calls a function that may do something beside returning a value.
 
     One of a user's may, whatever it is said to do.

@@ -66,13 +66,18 @@ class CatalogRows:
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of encoded rows; a limit fetches the rest, as the connection must be free."""
-        if limit and not self._are_held:
-            self._rows, self._are_held = TupleStore(self._rows), True
+        if limit:
+            self.hold()
         rows = islice(self._rows, limit) if limit else self._rows
         while run := list(islice(rows, RUN_ROWS)):
             if self._mixed:
                 run = with_binary_columns(run, self._type_oids, self._codes)
             yield encode_data_rows(run), len(run)
+
+    def hold(self) -> None:
+        """Fetch all rows, so that the connection is free, and what they come from may go."""
+        if not self._are_held:
+            self._rows, self._are_held = TupleStore(self._rows), True
 
     def close(self) -> None:
         """Skip the rows not taken, so that the connection can be used again."""

@@ -191,6 +191,15 @@ class Transaction:
             self._catalog.begin_later()
             self._implicit = True
 
+    def begin_steady(self) -> bool:
+        """Open one, of whose statements all see one moment; return whether it is to write nothing.
+
+        It may make temporary tables all the same until it is told so.
+        """
+        is_read_only = session_state.begin_steady(self._catalog)
+        self._implicit = True
+        return is_read_only
+
     def expect_implicit(self) -> None:
         """Record that the next call to the catalog opens a transaction the client does not see."""
         if not self.open:

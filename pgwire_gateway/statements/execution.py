@@ -20,11 +20,11 @@ from pgwire_gateway.dml import (
     applied_changes,
     changes,
     external_writes,
-    extracts,
+    extracted_reads,
+    extraction,
     inserts,
     large_inserts,
     partitions,
-    reads,
 )
 from pgwire_gateway.hot import hot_rows, single_trips
 from pgwire_gateway.partitions import partitioned_writes, upserted_leaves
@@ -389,11 +389,11 @@ ROUTES = {
     Route.CURSOR: cursor_commands.declare,
     Route.EXPLAIN: _explain,
     Route.OWN: _answer,
-    Route.READ: reads.read,
+    Route.READ: extracted_reads.read,
     Route.INSERT: inserts.insert,
     Route.INSERT_QUERY: inserts.insert_query,
-    Route.FILL: extracts.fill,
-    Route.EXTRACT: extracts.run,
+    Route.FILL: extraction.fill,
+    Route.EXTRACT: extraction.run,
     Route.APPLY: applied_changes.run,
     Route.CHANGE: changes.change,
     Route.MERGE: changes.merge,

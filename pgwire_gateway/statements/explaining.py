@@ -9,6 +9,7 @@ from time import perf_counter
 from catalog.errors import GatewayError
 from catalog.results import Row
 from pgwire_gateway.dml import (
+    extracted_reads,
     partitions,
     reads,
     temporary_rows,
@@ -17,9 +18,10 @@ from pgwire_gateway.dml import (
     upserts,
 )
 from pgwire_gateway.dml.applied_changes import AppliedChange
-from pgwire_gateway.dml.extracts import Extraction
+from pgwire_gateway.dml.extraction import Extraction
 from pgwire_gateway.hot import hot_runs
 from pgwire_gateway.partitions import changed_leaves, partitioned_writes, upserted_leaves
+from pgwire_gateway.planning import forced
 from pgwire_gateway.planning.plans import Route, WrittenLeaves
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
@@ -44,7 +46,9 @@ OVER_TABLES = frozenset({Route.INSERT, Route.THAW, Route.PARTS, Route.CATALOG})
 QUERIES = frozenset({Route.READ, Route.INSERT_QUERY})
 """Statements that PostgreSQL runs on hot rows where Spark cannot compute them."""
 
-OVER_EXTRACTS: Mapping[Route, type[Extraction | AppliedChange]] = {
+Tell = Callable[[str, Invocation], None]
+
+OVER_EXTRACTS: Mapping[Route, Callable[[Invocation, Tell], Extraction | AppliedChange]] = {
     Route.EXTRACT: Extraction,
     Route.APPLY: AppliedChange,
 }
@@ -114,7 +118,8 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
     if call.plan.route in {Route.CHANGE, Route.MERGE} and call.plan.arbiter is None:
         call = _decided(call)
     if call.plan.route in OVER_EXTRACTS:
-        texts = _plans_over_extracts(call, verbose=options.verbose)
+        extraction = OVER_EXTRACTS[call.plan.route]
+        texts = _plans_over_extracts(call, verbose=options.verbose, extraction=extraction)
     elif call.plan.route in OVER_TABLES:
         texts = _postgres_plan(call)
     else:
@@ -165,8 +170,7 @@ def _planned(call: Invocation, *, verbose: bool) -> tuple[Invocation, dict[str, 
     except UnsupportedError as error:
         thawing = _thawing(call)
         if call.plan.route in QUERIES and call.plan.locks is None:
-            thawed_reads.require_possible(thawing, error)
-            return thawing, _postgres_plan(thawing)
+            return _query_planned(call, error, verbose=verbose)
         if call.plan.route not in {Route.CHANGE, Route.MERGE}:
             raise
         try:
@@ -176,7 +180,30 @@ def _planned(call: Invocation, *, verbose: bool) -> tuple[Invocation, dict[str, 
         return thawing, _postgres_plan(thawing)
 
 
-def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
+def _query_planned(
+    call: Invocation, refused: UnsupportedError, *, verbose: bool
+) -> tuple[Invocation, dict[str, str]]:
+    """Return PostgreSQL's plans for a query that Spark cannot compute: on hot rows, or extracts."""
+    thawing = _thawing(call)
+    try:
+        thawed_reads.require_possible(thawing, refused)
+    except UnsupportedError:
+        if call.plan.route is not Route.READ or forced.is_forced(call.plan):
+            raise
+    else:
+        return thawing, _postgres_plan(thawing)
+    plan = replace(call.plan, route=Route.EXTRACT, reason=extracted_reads.REASON)
+    with extracted_reads.told(refused):
+        texts = _plans_over_extracts(call, verbose=verbose, extraction=extracted_reads.extraction)
+    return replace(call, plan=plan), texts
+
+
+def _plans_over_extracts(
+    call: Invocation,
+    *,
+    verbose: bool,
+    extraction: Callable[[Invocation, Tell], Extraction | AppliedChange],
+) -> dict[str, str]:
     """Return Spark's plans for each extract, then PostgreSQL's for the statement over them."""
     session = call.session
     session.transaction.begin_implicit()
@@ -188,7 +215,7 @@ def _plans_over_extracts(call: Invocation, *, verbose: bool) -> dict[str, str]:
     # Extracts that had been there would be a change of definitions to the statement itself.
     session.catalog.savepoint(SAVEPOINT)
     try:
-        over = _postgres_plan(replace(call, plan=OVER_EXTRACTS[call.plan.route](call, tell).plan()))
+        over = _postgres_plan(replace(call, plan=extraction(call, tell).plan()))
     finally:
         session.catalog.abandon(SAVEPOINT)
     texts: dict[str, str] = {}

@@ -1,0 +1,250 @@
+"""What limits the rows that a query reads of one relation: conditions, and a LIMIT.
+
+They can be moved to a query of that relation alone, which stands in its place. Works on
+PostgreSQL's raw trees; which columns the relation has is for others to know.
+"""
+
+from collections.abc import Collection
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from catalog.session.statement_parts import nodes
+
+RawNode = dict[str, Any]
+
+_TRUE: Final[RawNode] = {"A_Const": {"boolval": {"boolval": True}}}
+
+_LIMITS: Final = ("limitCount", "limitOffset")
+
+_WHOLE: Final = frozenset(
+    {
+        "distinctClause",
+        "groupClause",
+        "havingClause",
+        "intoClause",
+        "lockingClause",
+        "valuesLists",
+        "windowClause",
+    }
+)
+"""Clauses after whose work, or beside which, LIMIT is applied."""
+
+_IN_LIMITS: Final = frozenset({"ColumnRef", "FuncCall", "SubLink"})
+"""Kinds of nodes that are not looked into where they are in a LIMIT."""
+
+_NOT_ALONE: Final = frozenset({"A_Star", "SubLink"})
+"""Kinds of nodes in which more may be named than columns of one relation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A relation in FROM, as expressions beside it name it."""
+
+    item: RawNode
+    alias: str
+    columns: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which restrictions a query of the relation alone has."""
+
+    conditions: int = 0
+    """How many conditions, the first ones."""
+    limited: bool = False
+    """Whether it has the LIMIT."""
+
+
+@dataclass(slots=True)
+class Restrictions:
+    """What is said of one relation alone where it stands."""
+
+    conditions: list[RawNode] = field(default_factory=list)
+    """Conditions that each row has to satisfy, in the order in which they are written."""
+    limited: "Limited | None" = None
+    """The query around it, where its LIMIT is one of this relation if the conditions are all."""
+
+    def selection(self, kept: Kept) -> RawNode:
+        """Return clauses of a query of the relation alone."""
+        clauses: RawNode = {}
+        taken = deepcopy(self.conditions[: kept.conditions])
+        if len(taken) == 1:
+            clauses["whereClause"] = taken[0]
+        elif taken:
+            clauses["whereClause"] = {"BoolExpr": {"boolop": "AND_EXPR", "args": taken}}
+        if kept.limited and self.limited is not None:
+            clauses |= self.limited.clauses()
+        return clauses
+
+    def take(self, kept: Kept) -> None:
+        """Remove from the statement what a query of the relation has got."""
+        for condition in self.conditions[: kept.conditions]:
+            condition.clear()
+            condition.update(deepcopy(_TRUE))
+        if kept.limited and self.limited is not None:
+            self.limited.take()
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A query that returns the first rows of one relation."""
+
+    query: RawNode
+    order: list[RawNode]
+    """Its ORDER BY, over columns of the relation."""
+
+    def clauses(self) -> RawNode:
+        """Return ORDER BY, LIMIT and OFFSET."""
+        kept: RawNode = {key: deepcopy(self.query[key]) for key in _LIMITS if key in self.query}
+        kept["limitOption"] = self.query["limitOption"]
+        return kept | ({"sortClause": deepcopy(self.order)} if self.order else {})
+
+    def take(self) -> None:
+        """Remove LIMIT and OFFSET; the order of the rows stays."""
+        for key in _LIMITS:
+            self.query.pop(key, None)
+        self.query["limitOption"] = "LIMIT_OPTION_DEFAULT"
+
+
+def restrictions(statement: RawNode, named: Named, *, may_limit: bool) -> Restrictions:
+    """Return what a statement says of a relation in the FROM of one of its queries.
+
+    A condition can be moved to where PostgreSQL itself evaluates it: not past the side of an outer
+    join that may be missing.
+
+    Args:
+        statement: The statement.
+        named: The relation.
+        may_limit: Whether the statement is a query that returns each row of its FROM once: it has
+            no aggregates, window functions, or functions that return sets.
+    """
+    found = Restrictions()
+    for query in nodes(statement):
+        holders = _holders(query, named.item) if "fromClause" in query else None
+        if holders is None:
+            continue
+        bare = not any(map(_merges_columns, query["fromClause"]))
+        conjuncts = [part for holder, key in holders for part in _conjuncts(holder.get(key))]
+        found.conditions += [part for part in conjuncts if _is_about(part, named, bare=bare)]
+        is_all = len(found.conditions) == len(conjuncts)
+        if may_limit and is_all and query is statement.get("SelectStmt"):
+            found.limited = _limited(query, named)
+    return found
+
+
+def _holders(query: RawNode, wanted: RawNode) -> list[tuple[RawNode, str]] | None:
+    """Return where conditions on the rows of an item of FROM stand; None if it is not in there."""
+    for item in query["fromClause"]:
+        found = _within(item, wanted)
+        if found is not None:
+            holders, is_reached = found
+            return [*holders, (query, "whereClause")] if is_reached else holders
+    return None
+
+
+_SIDES: Final = {
+    "larg": ({"JOIN_INNER", "JOIN_RIGHT"}, {"JOIN_INNER", "JOIN_LEFT"}),
+    "rarg": ({"JOIN_INNER", "JOIN_LEFT"}, {"JOIN_INNER", "JOIN_RIGHT"}),
+}
+"""Joins whose ON, and those outside of which conditions, choose among the rows of a side."""
+
+
+def _within(item: RawNode, wanted: RawNode) -> tuple[list[tuple[RawNode, str]], bool] | None:
+    """Return the conditions of joins on an item, and whether those outside concern it, too."""
+    if item is wanted:
+        return [], True
+    join = item.get("JoinExpr", {})
+    for side, (chosen_by_on, chosen_outside) in _SIDES.items():
+        found = _within(join[side], wanted) if side in join else None
+        if found is None:
+            continue
+        holders, is_reached = found
+        if is_reached and join["jointype"] in chosen_by_on:
+            holders.append((join, "quals"))
+        is_named = "alias" not in join
+        return holders, is_reached and is_named and join["jointype"] in chosen_outside
+    return None
+
+
+def _merges_columns(item: RawNode) -> bool:
+    """Return whether columns of two relations have become one: USING and NATURAL."""
+    joins = (node["JoinExpr"] for node in nodes(item) if "JoinExpr" in node)
+    return any("usingClause" in join or "isNatural" in join for join in joins)
+
+
+def _conjuncts(condition: RawNode | None) -> list[RawNode]:
+    if condition is None:
+        return []
+    expression = condition.get("BoolExpr", {})
+    if expression.get("boolop") != "AND_EXPR":
+        return [condition]
+    return [part for argument in expression["args"] for part in _conjuncts(argument)]
+
+
+def _is_about(expression: RawNode, named: Named, *, bare: bool) -> bool:
+    """Return whether an expression is one of columns of a relation alone.
+
+    Args:
+        expression: The expression, where no query inside it can have other names.
+        named: The relation.
+        bare: Whether a column that is named without a relation is of the one that has it.
+    """
+    references = 0
+    for node in nodes(expression):
+        if not _NOT_ALONE.isdisjoint(node):
+            return False
+        if "ColumnRef" in node:
+            references += 1
+            if not _is_column(node["ColumnRef"], named, bare=bare):
+                return False
+    return references > 0
+
+
+def _is_column(reference: RawNode, named: Named, *, bare: bool) -> bool:
+    *qualifiers, column = (item.get("String", {}).get("sval") for item in reference["fields"])
+    return column in named.columns and (qualifiers == [named.alias] or (bare and not qualifiers))
+
+
+def _limited(query: RawNode, named: Named) -> Limited | None:
+    """Return a query that returns the first rows of one relation, in an order of its columns."""
+    if not _WHOLE.isdisjoint(query) or len(query["fromClause"]) > 1:
+        return None
+    if query["fromClause"][0] is not named.item:
+        return None
+    limits = [query[key] for key in _LIMITS if key in query]
+    if not limits or not all(_IN_LIMITS.isdisjoint(node) for node in nodes(limits)):
+        return None
+    order = []
+    for item in query.get("sortClause", ()):
+        key = _sorted_by(item["SortBy"]["node"], query["targetList"], named)
+        if key is None:
+            return None
+        order.append({"SortBy": {**item["SortBy"], "node": key}})
+    return Limited(query, order)
+
+
+def _sorted_by(key: RawNode, targets: list[RawNode], named: Named) -> RawNode | None:
+    """Return an item of ORDER BY over columns of the relation; None where it is another one.
+
+    A number, or a name alone, means a column of the result, as far as there is one.
+    """
+    listed = [target["ResTarget"] for target in targets]
+    number = key.get("A_Const", {}).get("ival")
+    if number is not None:
+        place = number.get("ival", 0)
+        chosen = listed[place - 1 : place] if not any(map(_is_star, listed[:place])) else []
+    elif len(key.get("ColumnRef", {}).get("fields", ())) == 1:
+        name = key["ColumnRef"]["fields"][0].get("String", {}).get("sval")
+        chosen = [target for target in listed if target.get("name") == name] or [{"val": key}]
+    else:
+        chosen = [{"val": key}]
+    if len(chosen) != 1 or not _is_about(chosen[0]["val"], named, bare=True):
+        return None
+    found: RawNode = chosen[0]["val"]
+    return found
+
+
+def _is_star(target: RawNode) -> bool:
+    fields = target["val"].get("ColumnRef", {}).get("fields", ())
+    return any("A_Star" in item for item in fields)

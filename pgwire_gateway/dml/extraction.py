@@ -1,0 +1,459 @@
+"""Statements that write tables of PostgreSQL by what journaled ones hold.
+
+Spark computes the parts of the statement that read journaled tables, each into a temporary table,
+the *extract*. PostgreSQL runs the statement over the extracts: defaults, constraints, triggers and
+RETURNING are its own. What a part is, is `catalog.session.statement_parts`' business.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from catalog.errors import GatewayError, OutdatedPlanError
+from catalog.pg import sqlstate as codes
+from catalog.results import Relation, RelationKind
+from catalog.session import names, session_state
+from catalog.session.restrictions import Kept, Named, Restrictions, restrictions
+from catalog.session.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
+from catalog.statements.splitting import RelationName, split
+from pgwire_gateway.dml import extracts, inserts, partitions, reads
+from pgwire_gateway.planning import forced, router
+from pgwire_gateway.planning.plans import Plan, Route
+from pgwire_gateway.session import local_queries, replanning
+from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.session.portals import StatementResult
+from rewrite import pipeline
+from rewrite.command import WHOLE_ROW, Command, command, selected_attributes, written_relations
+from rewrite.errors import UnsupportedError
+from rewrite.query.constant_values import text_columns
+from rewrite.row_locks import row_locks
+from rewrite.tree import Node
+
+SAVEPOINT = "pgwire_extract"
+
+PREPARED = "pgwire_extract"
+"""Name the catalog has for the query or statement that is about to run."""
+
+
+def run(call: Invocation) -> StatementResult:
+    """Run a statement over extracts of the journaled tables it reads.
+
+    Raises:
+        GatewayError: PostgreSQL's own errors, 0A000 for what neither Spark nor PostgreSQL can do.
+        OutdatedPlanError: Definitions have changed since it was planned; nothing was done.
+    """
+    call.session.transaction.begin_implicit()
+    extraction = Extraction(call)
+    try:
+        plan = extraction.plan()
+    except OutdatedPlanError:
+        extraction.drop()
+        raise
+    except GatewayError as error:
+        error.position = None  # that of other text
+        raise
+    result = local_queries.run_in_place(call, plan)
+    return replace(result, prove=partial(extracts.finish, result, extraction.drop))
+
+
+def fill(call: Invocation) -> StatementResult:
+    """Run an INSERT of rows of journaled tables; over extracts where Spark has no rows for it.
+
+    Where PostgreSQL is kept from computing, it does not compute those either.
+
+    Raises:
+        GatewayError: As ``run``.
+    """
+    try:
+        return inserts.fill(call)
+    except GatewayError as error:
+        failed = call.session.transaction.failed
+        if not _is_refusal(error) or failed or forced.is_forced(call.plan):
+            raise
+        refusal = error
+    try:
+        return run(call)
+    except UnsupportedError as error:
+        raise refusal from error
+
+
+class Extraction:
+    """The extracts of one statement."""
+
+    def __init__(
+        self,
+        call: Invocation,
+        tell: Callable[[str, Invocation], None] | None = None,
+        *,
+        most_rows: int | None = None,
+        whole_rows: bool = False,
+    ) -> None:
+        """Prepare the extracts of a call.
+
+        Args:
+            call: The statement.
+            tell: Given each extract and the call of the query that would fill it; extracts stay
+                empty then.
+            most_rows: How many rows all extracts may have together; None for any number.
+            whole_rows: Whether a row of an extract may stand for one of the relation.
+        """
+        self._call = call
+        self._tell = tell
+        self._most_rows = most_rows
+        self._first_attribute = WHOLE_ROW if whole_rows else WHOLE_ROW + 1
+        self._session = call.session
+        self._catalog = call.session.catalog
+        # Of the tables that are named: leaves may stand for partitioned ones in the query.
+        (named,) = pipeline.parse_tree((call.plan.analysis and call.plan.analysis.tree) or "")
+        self._selected = selected_attributes(named)
+        self._may_limit = _returns_each_row(named)
+        self._keeps_snapshot = session_state.keeps_snapshot(self._catalog)
+        self._held = False
+        self._relations: dict[RelationName, Relation] = {}
+        self._extracts: list[str] = []
+        self._rows = 0
+
+    def plan(self) -> Plan:
+        """Make the extracts and plan the statement over them.
+
+        Raises:
+            GatewayError: 42501 when the role may not run it, 25006 in a read-only transaction,
+                0A000 for what is not supported.
+        """
+        plan = self._call.plan
+        extracts.require_writable(self._call)
+        # Reads no table: privileges and definitions are looked at.
+        Observer(self._session).observe((), plan)
+        self._refuse_row_locks()
+        try:
+            self._tree = tree = StatementTree(plan.statement.text)
+            named = sorted({name for part in tree.parts for name in part.names}, key=str)
+            relids = names.relation_oids(self._catalog, named)
+            known = self._catalog.relations(relids)
+            self._relations = {n: known[r] for n, r in zip(named, relids, strict=True) if r}
+            if not tree.reads_source_only:
+                self._hold()
+            for part in tree.parts:
+                self._bring(part, None, alone=tree.reads_source_only)
+            text = tree.text
+        except UnfaithfulTextError as error:
+            raise UnsupportedError(
+                "this form of a statement that reads journaled tables is not supported"
+            ) from error
+        return self._replanned(text)
+
+    def drop(self) -> None:
+        """Remove the extracts, as far as the transaction has not done it already."""
+        made, self._extracts = self._extracts, []
+        extracts.drop(self._session, made)
+
+    # before ---------------------------------------------------------------------------------------
+
+    def _refuse_row_locks(self) -> None:
+        """Refuse FOR UPDATE of rows that are not PostgreSQL's."""
+        plan = self._call.plan
+        locks = row_locks(self._call.query)
+        locked = self._catalog.relations(locks.relids if locks else ())
+        for relid, relation in locked.items():
+            if relid in plan.journals or relation.kind is RelationKind.JOURNALED:
+                raise UnsupportedError("FOR UPDATE and FOR SHARE are not supported")
+
+    def _hold(self) -> None:
+        """Have extracts show what the statement itself will see.
+
+        In READ COMMITTED each of them is computed by a snapshot of its own, and the statement runs
+        by another one. So the tables must not change, and a part that reads others as well is no
+        extract.
+        """
+        if self._held or self._keeps_snapshot:
+            return
+        plan = self._call.plan
+        self._catalog.hold(sorted(plan.tables))
+        if router.basis(self._catalog, plan.statement) != plan.basis:
+            raise OutdatedPlanError("definitions have changed")
+        self._held = True
+
+    # parts ----------------------------------------------------------------------------------------
+
+    def _bring(self, part: Part, reason: GatewayError | None, *, alone: bool = False) -> None:
+        """Replace a part by an extract, or else the parts in it.
+
+        Args:
+            part: The part.
+            reason: Why Spark refused what the part is in.
+            alone: Whether nothing else of the statement reads a relation.
+
+        Raises:
+            GatewayError: Neither is possible.
+        """
+        if not any(map(self._may_need_spark, part.names)):
+            return
+        if part.relation is not None:
+            self._bring_relation(part, reason)
+            return
+        if part.closed:
+            refused = self._try(part, part.query, alone=alone)
+            if refused is None:
+                return
+            if reason is None and _is_refusal(refused) and not isinstance(refused, MixedError):
+                reason = refused
+        if forced.is_forced(self._call.plan):
+            raise reason or _not_by_itself()
+        self._hold()
+        for inner in part.inner:
+            self._bring(inner, reason)
+
+    def _may_need_spark(self, name: RelationName) -> bool:
+        """Return whether a relation is, or may read, what Spark is to read."""
+        relation = self._relations.get(name)
+        kinds = {RelationKind.JOURNALED, RelationKind.JOURNAL, RelationKind.VIEW}
+        if forced.is_forced(self._call.plan):
+            kinds.add(RelationKind.RESIDENT)
+        return relation is not None and relation.kind in kinds
+
+    def _bring_relation(self, part: Part, reason: GatewayError | None) -> None:
+        """Replace a relation by the columns of it that the statement reads."""
+        relation = self._relations[next(iter(part.names))]
+        whole = self._planned(part.query)
+        if whole.route is not Route.READ:
+            return
+        shown = self._columns(part, relation, whole, reason)
+        aliases = self._named_columns(part, whole)
+        found = restrictions(
+            self._tree.root,
+            Named(part.item, part.alias, frozenset(aliases)),
+            may_limit=self._may_limit,
+        )
+        kept = self._kept(part, shown, found)
+        query = part.selection(shown, found.selection(kept))
+        refused = self._try(part, query, shown)
+        if refused is not None:
+            raise reason or refused
+        found.take(kept)
+
+    def _columns(
+        self, part: Part, relation: Relation, whole: Plan, reason: GatewayError | None
+    ) -> list[str]:
+        """Return the columns of a relation that the statement reads, as it names them."""
+        selected = self._selected.get(relation.relid, frozenset())
+        if any(attribute < self._first_attribute for attribute in selected):
+            raise reason or UnsupportedError(
+                f'whole rows and system columns of "{relation.name}" are not supported'
+            )
+        named = self._named_columns(part, whole)
+        columns = whole.analysis.columns if whole.analysis else None
+        of_all = zip(named, columns or (), strict=True)
+        return [name for name, c in of_all if not selected.isdisjoint({c.attnum, WHOLE_ROW})]
+
+    @staticmethod
+    def _named_columns(part: Part, whole: Plan) -> list[str]:
+        """Return all columns of a relation as the statement names them."""
+        columns = whole.analysis.columns if whole.analysis else None
+        own = [column.name for column in columns or ()]
+        aliases = part.column_aliases
+        return aliases + own[len(aliases) :]
+
+    def _kept(self, part: Part, shown: Sequence[str], found: Restrictions) -> Kept:
+        """Return which restrictions of a relation Spark can compute: as many as possible.
+
+        A condition is not computed before those on the same relation that stand before it.
+        """
+        kept = Kept()
+        for number in range(1, len(found.conditions) + 1):
+            one_more = Kept(number)
+            if not self._computes(part.selection(shown, found.selection(one_more))):
+                break
+            kept = one_more
+        if found.limited is not None and kept.conditions == len(found.conditions):
+            limited = replace(kept, limited=True)
+            if self._computes(part.selection(shown, found.selection(limited))):
+                return limited
+        return kept
+
+    def _computes(self, query: str) -> bool:
+        """Return whether Spark can compute a query, as far as that is known before it does."""
+        try:
+            with self._undone_on_error():
+                plan = self._planned(query)
+                plan = partitions.narrowed(replace(self._call, plan=plan), by_spark=True).plan
+                reads.prepare(replace(self._call, plan=plan)).close()
+        except OutdatedPlanError:
+            raise
+        except GatewayError as error:
+            if not _is_refusal(error):
+                raise
+            return False
+        return True
+
+    def _try(
+        self, part: Part, query: str, shown: list[str] | None = None, *, alone: bool = False
+    ) -> GatewayError | None:
+        """Try to replace a part by the rows of a query; return what speaks against it, if anything.
+
+        None too where PostgreSQL can compute the query itself: the part stays then.
+
+        Args:
+            part: The part.
+            query: What yields its rows.
+            shown: Names of its columns, where they are not those of the query.
+            alone: Whether nothing else of the statement reads a relation.
+        """
+        try:
+            with self._undone_on_error():
+                plan = self._planned(query)
+        except OutdatedPlanError:
+            raise
+        except GatewayError as error:
+            return error  # it does not stand by itself
+        if plan.route is not Route.READ:
+            return None
+        plan = partitions.narrowed(replace(self._call, plan=plan), by_spark=True).plan
+        if plan.analysis is not None and not plan.analysis.columns:
+            # Tables without columns cannot be copied into.
+            return self._try(part, f"SELECT true FROM ({query}) q", [], alone=alone)  # noqa: S608
+        if not alone and not self._keeps_snapshot:
+            kinds = self._catalog.relations(plan.tables).values()
+            mixed = [relation for relation in kinds if relation.kind is RelationKind.RESIDENT]
+            if mixed:
+                return MixedError(mixed[0].name)
+        try:
+            with self._undone_on_error():
+                self._extract(part, plan, query, shown)
+        except TooManyRowsError:
+            raise
+        except GatewayError as error:
+            if not _is_refusal(error):
+                raise
+            return error
+        return None
+
+    def _extract(self, part: Part, plan: Plan, query: str, shown: list[str] | None) -> None:
+        """Have Spark compute a query into an extract, and put that in place of the part."""
+        call = replace(self._call, plan=plan)
+        extract = extracts.new_extract()
+        columns = [f"c{number}" for number in range(1, len(call.columns or ()) + 1)]
+        if self._tell is not None:
+            self._create(call, extract, columns, query)
+            self._tell(extract, call)
+        else:
+            compiled, batches = reads.start(call)
+            with batches:
+                self._create(call, extract, columns, query)
+                counted = self._counted(batches)
+                inserts.copy(self._session, compiled, counted, extract, columns)
+        if shown is None:
+            shown = [column.name for column in call.columns or ()]
+            if part.is_source:
+                # The type of a constant without one depends on the column it is inserted into.
+                for number, text in text_columns(call.query).items():
+                    columns[number] = _literal(text)
+        part.replace(extract, [Yielded(*pair) for pair in zip(shown, columns, strict=False)])
+        self._extracts.append(extract)
+
+    def _counted(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield batches, as long as they do not have too many rows (0A000)."""
+        for batch in batches:
+            self._rows += batch.num_rows
+            if self._most_rows is not None and self._rows > self._most_rows:
+                raise TooManyRowsError(self._most_rows)
+            yield batch
+
+    def _create(self, call: Invocation, extract: str, columns: list[str], query: str) -> None:
+        created = self._catalog.execute_parameters(
+            f"CREATE TEMPORARY TABLE {extract} ({', '.join(columns)}) ON COMMIT DROP"
+            f" AS {query} WITH NO DATA",
+            call.values,
+            parameter_oids=call.parameter_oids,
+            formats=call.formats,
+        )
+        for _ in created.rows:
+            pass
+
+    def _planned(self, query: str) -> Plan:
+        """Plan a query that may have any of the statement's parameters."""
+        (statement,) = split(query)
+        self._catalog.deallocate(PREPARED)
+        return router.plan(self._catalog, statement, self._call.parameter_oids, PREPARED)
+
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """Leave the transaction as it was when what is done inside fails."""
+        self._session.catalog.savepoint(SAVEPOINT)
+        try:
+            yield
+        except GatewayError:
+            self._session.catalog.abandon(SAVEPOINT)
+            raise
+        self._session.catalog.release(SAVEPOINT)
+
+    # after ----------------------------------------------------------------------------------------
+
+    def _replanned(self, text: str) -> Plan:
+        """Plan the statement as PostgreSQL is to run it.
+
+        Raises:
+            UnsupportedError: 0A000, it would be another one.
+        """
+        written = self._catalog.relations(written_relations(self._call.query)).values()
+        changed = ", ".join(f'"{relation.name}"' for relation in written)
+        done = f"changing {changed} by" if changed else "computing"
+        unreadable = UnsupportedError(
+            f"{done} what journaled tables hold is not supported in this form",
+            hint="Read them in a subquery that stands by itself.",
+        )
+        try:
+            plan = self._planned(text)
+        except OutdatedPlanError:
+            raise
+        except GatewayError as error:
+            raise unreadable from error
+        if plan.route is not Route.CATALOG or not _same_rows(plan, self._call.plan):
+            raise unreadable
+        return plan
+
+
+class TooManyRowsError(UnsupportedError):
+    """Extracts would have more rows than they may (SQLSTATE 0A000)."""
+
+    def __init__(self, most_rows: int) -> None:
+        super().__init__(f"it needs more than {most_rows} rows of them")
+
+
+class MixedError(UnsupportedError):
+    """Spark would read a resident table at another moment than PostgreSQL (SQLSTATE 0A000)."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f'reading "{name}" on Spark for a statement that writes is not supported in'
+            " READ COMMITTED transactions",
+            hint="BEGIN ISOLATION LEVEL REPEATABLE READ first.",
+        )
+
+
+def _returns_each_row(query: Node) -> bool:
+    """Return whether a query returns each row of its FROM once, or none."""
+    changing = ("hasAggs", "hasWindowFuncs", "hasTargetSRFs", "hasDistinctOn")
+    return command(query) is Command.SELECT and not any(query.get(name) for name in changing)
+
+
+def _not_by_itself() -> UnsupportedError:
+    return UnsupportedError(
+        "a subquery that does not stand by itself, in this place of a statement that writes, is"
+        " not supported by gateway.executor = spark",
+        hint=forced.HINT,
+    )
+
+
+def _is_refusal(error: GatewayError) -> bool:
+    return error.sqlstate == codes.FEATURE_NOT_SUPPORTED
+
+
+def _same_rows(one: Plan, other: Plan) -> bool:
+    return replanning.row_type(one) == replanning.row_type(other)
+
+
+def _literal(text: str | None) -> str:
+    return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
