@@ -53,7 +53,7 @@ class Kept:
     conditions: int = 0
     """How many conditions, the first ones."""
     limited: bool = False
-    """Whether it has the LIMIT."""
+    """Whether it has the LIMIT, too, where these are all."""
 
 
 @dataclass(slots=True)
@@ -73,17 +73,22 @@ class Restrictions:
             clauses["whereClause"] = taken[0]
         elif taken:
             clauses["whereClause"] = {"BoolExpr": {"boolop": "AND_EXPR", "args": taken}}
-        if kept.limited and self.limited is not None:
-            clauses |= self.limited.clauses()
-        return clauses
+        limited = self._limited(kept)
+        return clauses if limited is None else clauses | limited.clauses()
 
     def take(self, kept: Kept) -> None:
         """Remove from the statement what a query of the relation has got."""
         for condition in self.conditions[: kept.conditions]:
             condition.clear()
             condition.update(deepcopy(_TRUE))
-        if kept.limited and self.limited is not None:
-            self.limited.take()
+        limited = self._limited(kept)
+        if limited is not None:
+            limited.take()
+
+    def _limited(self, kept: Kept) -> "Limited | None":
+        """Return the query whose LIMIT moves; not where a condition on its rows stays."""
+        is_all = kept.conditions == len(self.conditions)
+        return self.limited if kept.limited and is_all else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,10 +267,9 @@ class Extraction:
             if not self._computes(part.selection(shown, found.selection(one_more))):
                 break
             kept = one_more
-        if found.limited is not None and kept.conditions == len(found.conditions):
-            limited = replace(kept, limited=True)
-            if self._computes(part.selection(shown, found.selection(limited))):
-                return limited
+        limited = replace(kept, limited=True)
+        if found.limited and self._computes(part.selection(shown, found.selection(limited))):
+            return limited
         return kept
 
     def _computes(self, query: str) -> bool:
